@@ -1,0 +1,1 @@
+"""How a task lives: the table of moves and everything derived from it. Pure: no I/O, no clock."""

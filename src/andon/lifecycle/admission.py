@@ -1,0 +1,151 @@
+"""What a submission must satisfy, and the record it begins life with. Pure.
+
+`check` refuses what can never work, naming the field at fault; `admit` builds the first status.
+"""
+
+import re
+
+from andon.model.errors import InvalidSubmission
+from andon.model.task import Definition, Run, Status, Task, TaskError, TaskEvent
+from andon.model.words import TERMINAL, Event, Reason, State
+
+_ID = re.compile(r"[A-Za-z0-9_:-]{1,64}\Z")
+_NAME = re.compile(r"[A-Za-z0-9_./:-]{1,128}\Z")
+
+LOWEST_PRIORITY = -4
+HIGHEST_PRIORITY = 5
+"""Ten levels, the most every store can keep in order (store contract, rule 12)."""
+
+PRIORITY_NAMES: dict[str, int] = {
+    "highest": 3,
+    "very-high": 2,
+    "high": 1,
+    "medium": 0,
+    "low": -1,
+    "very-low": -2,
+    "lowest": -3,
+}
+"""The seven Taskcluster names on Andon's scale."""
+
+
+def check_id(task_id: str) -> None:
+    """Refuse an id that is not 1 to 64 of `[A-Za-z0-9_:-]` (R27)."""
+    if not _ID.match(task_id):
+        raise InvalidSubmission(
+            f"Task id {task_id[:80]!r} is not 1 to 64 of A-Z a-z 0-9 _ : -", field="id"
+        )
+
+
+def check_name(name: str, *, field: str) -> None:
+    """Refuse a task or queue name that is not 1 to 128 of `[A-Za-z0-9_./:-]` (R27)."""
+    if not _NAME.match(name):
+        raise InvalidSubmission(
+            f"The {field} name {name[:140]!r} is not 1 to 128 of A-Z a-z 0-9 _ . / : -",
+            field=field,
+        )
+
+
+def check_priority(priority: int) -> None:
+    """Refuse a priority outside the ten levels."""
+    if not LOWEST_PRIORITY <= priority <= HIGHEST_PRIORITY:
+        raise InvalidSubmission(
+            f"Priority {priority} is not between {LOWEST_PRIORITY} and {HIGHEST_PRIORITY}.",
+            field="priority",
+        )
+
+
+def check(definition: Definition, now: int) -> None:
+    """Raise `InvalidSubmission` for a definition that can never work at `now` (ms UTC)."""
+    d = definition
+    check_id(d.id)
+    check_name(d.name, field="task")
+    check_name(d.queue, field="queue")
+    if d.priority:
+        check_priority(d.priority)
+    _check_times(d, now)
+    if d.dependencies:
+        if len(set(d.dependencies)) != len(d.dependencies):
+            raise InvalidSubmission("A dependency is named twice.", field="dependencies")
+        for parent in d.dependencies:
+            check_id(parent)
+
+
+def _check_times(d: Definition, now: int) -> None:
+    policy, deadline = d.policy, d.deadline
+    if deadline is None:
+        if policy.deadline_required:
+            raise InvalidSubmission("This profile requires a deadline.", field="deadline")
+        return
+    if deadline <= now:
+        raise InvalidSubmission("The deadline is already past.", field="deadline")
+    if policy.deadline_max is not None and deadline > now + policy.deadline_max * 1000:
+        raise InvalidSubmission(
+            f"The deadline is more than {policy.deadline_max:.0f} s ahead.", field="deadline"
+        )
+    if d.run_at is not None and d.run_at >= deadline:
+        raise InvalidSubmission(
+            "The start time is not before the deadline, so the task could never run.",
+            field="run_at",
+        )
+
+
+def admit(definition: Definition, now: int, write_id: str) -> Task:
+    """The record a valid submission begins with: blocked, scheduled or pending."""
+    d = definition
+    if d.dependencies:
+        state, reason = State.BLOCKED, Reason.SUBMITTED
+    elif d.run_at is not None and d.run_at > now:
+        state, reason = State.SCHEDULED, Reason.SUBMITTED
+    else:
+        state, reason = State.PENDING, Reason.SUBMITTED
+    return _begin(d, now, write_id, state, reason)
+
+
+def admit_invalid(definition: Definition, now: int, write_id: str, error: str) -> Task:
+    """The record of a submission that is refused but recorded (`on_invalid=record`, R25)."""
+    failure = TaskError(message=error, code="VALIDATION_ERROR")
+    return _begin(
+        definition, now, write_id, State.FAILED, Reason.VALIDATION_ERROR, error=failure
+    )
+
+
+def _begin(
+    d: Definition,
+    now: int,
+    write_id: str,
+    state: State,
+    reason: Reason,
+    error: TaskError | None = None,
+) -> Task:
+    pending = state is State.PENDING
+    event = TaskEvent(
+        1, now, Event.SUBMIT, None, state, reason, 0 if pending else None, "", write_id, error
+    )
+    status = Status(
+        state=state,
+        created_at=now,
+        revision=1,
+        reason=reason,
+        priority=d.priority,
+        order=now,
+        submitted_at=now if pending else None,
+        run_at=None if pending else d.run_at,
+        finished_at=now if state in TERMINAL else None,
+        deadline=d.deadline,
+        expires_at=_expiry(d, now),
+        last_error=error,
+        runs=(Run(0, Reason.SUBMITTED, now),) if pending else (),
+        events=(event,),
+    )
+    return Task(definition=d, status=status)
+
+
+def _expiry(d: Definition, now: int) -> int | None:
+    policy = d.policy
+    if d.expires_at is not None:
+        return d.expires_at
+    if policy.expires_after_deadline is not None and d.deadline is not None:
+        return d.deadline + round(policy.expires_after_deadline * 1000)
+    if policy.expires is not None:
+        return now + round(policy.expires * 1000)
+    return None

@@ -1,0 +1,190 @@
+"""What may be asked of a task, one small struct per event, with what the event needs to know.
+
+A command names no state: what it does depends on where the task stands, and is decided in
+`andon.lifecycle.decide`. Times are ms UTC by the store's clock, delays are ms.
+"""
+
+from typing import ClassVar
+
+import msgspec
+
+from andon.model.task import TaskError
+from andon.model.words import Event, Reason
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of all commands; `event` is the row of the table of moves it asks for."""
+
+    event: ClassVar[Event]
+
+
+class Unblock(Command, frozen=True):
+    """Every dependency is satisfied."""
+
+    event: ClassVar[Event] = Event.UNBLOCK
+
+
+class Schedule(Command, frozen=True):
+    """Release a blocked task by hand, whatever it waits for."""
+
+    event: ClassVar[Event] = Event.SCHEDULE
+
+
+class Unreach(Command, frozen=True):
+    """A dependency ended so that the task can never run."""
+
+    event: ClassVar[Event] = Event.UNREACH
+    parent: str
+    missing: bool = False  #: the dependency does not exist (any more)
+    parent_state: str = ""
+
+
+class Due(Command, frozen=True):
+    """The start time or the retry time has come."""
+
+    event: ClassVar[Event] = Event.DUE
+
+
+class RequestCancel(Command, frozen=True):
+    """Ask the run in hand to stop."""
+
+    event: ClassVar[Event] = Event.REQUEST_CANCEL
+
+
+class Complete(Command, frozen=True):
+    """The handler returned; `result` is encoded JSON."""
+
+    event: ClassVar[Event] = Event.COMPLETE
+    result: bytes | None = None
+
+
+class Fail(Command, frozen=True):
+    """The run failed. The worker may decide `retryable` and `delay` (types and functions are its
+    own, R5); left None, the policy decides by the error's code and type."""
+
+    event: ClassVar[Event] = Event.FAIL
+    error: TaskError
+    reason: Reason = Reason.ERROR  #: error, timeout, intermittent-task, internal-error
+    retryable: bool | None = None
+    delay: int | None = None
+
+
+class Terminate(Command, frozen=True):
+    """The handler asked that the task be given up."""
+
+    event: ClassVar[Event] = Event.TERMINATE
+    error: TaskError
+
+
+class Reject(Command, frozen=True):
+    """The run can never work: payload, result, or (by profile) the worker's own trouble."""
+
+    event: ClassVar[Event] = Event.REJECT
+    error: TaskError
+    reason: Reason = Reason.MALFORMED_PAYLOAD
+
+
+class UnknownTask(Command, frozen=True):
+    """The worker has no handler for the name and version."""
+
+    event: ClassVar[Event] = Event.UNKNOWN_TASK
+
+
+class Snooze(Command, frozen=True):
+    """The handler asked to be started again later; costs no try."""
+
+    event: ClassVar[Event] = Event.SNOOZE
+    delay: int
+
+
+class Release(Command, frozen=True):
+    """Give the task back at its old place; costs no try."""
+
+    event: ClassVar[Event] = Event.RELEASE
+
+
+class Stop(Command, frozen=True):
+    """Shutdown with `on_shutdown=stop`."""
+
+    event: ClassVar[Event] = Event.STOP
+
+
+class ShutdownRetry(Command, frozen=True):
+    """Shutdown with `on_shutdown=retry`; costs a try."""
+
+    event: ClassVar[Event] = Event.SHUTDOWN_RETRY
+
+
+class Lose(Command, frozen=True):
+    """The lease ran out."""
+
+    event: ClassVar[Event] = Event.LOSE
+
+
+class Silence(Command, frozen=True):
+    """No heartbeat for `max_heartbeat_interval`."""
+
+    event: ClassVar[Event] = Event.SILENCE
+
+
+class Interrupted(Command, frozen=True):
+    """The handler stopped because it was told to cancel; `reason` says how it went."""
+
+    event: ClassVar[Event] = Event.INTERRUPTED
+    reason: Reason = Reason.CANCEL_REQUESTED
+
+
+class Cancel(Command, frozen=True):
+    """Cancel now. An active task needs `force`; without it, ask with `RequestCancel`."""
+
+    event: ClassVar[Event] = Event.CANCEL
+    force: bool = False
+
+
+class Expire(Command, frozen=True):
+    """The deadline or the queue timeout has passed."""
+
+    event: ClassVar[Event] = Event.EXPIRE
+    reason: Reason = Reason.DEADLINE_EXCEEDED
+
+
+class Evict(Command, frozen=True):
+    """Make room in a full queue with `discard-old`."""
+
+    event: ClassVar[Event] = Event.EVICT
+
+
+class RunNow(Command, frozen=True):
+    """Skip the wait."""
+
+    event: ClassVar[Event] = Event.RUN_NOW
+
+
+class Reschedule(Command, frozen=True):
+    """Give the task a new start time."""
+
+    event: ClassVar[Event] = Event.RESCHEDULE
+    run_at: int
+
+
+class Reprioritise(Command, frozen=True):
+    """Give the task a new priority, -4 to 5."""
+
+    event: ClassVar[Event] = Event.REPRIORITISE
+    priority: int
+
+
+class Rerun(Command, frozen=True):
+    """Run a finished task again (R20)."""
+
+    event: ClassVar[Event] = Event.RERUN
+    run_at: int | None = None
+    deadline: int | None = None
+    keep_budget: bool = False
+
+
+class Delete(Command, frozen=True):
+    """Remove the record of a finished task."""
+
+    event: ClassVar[Event] = Event.DELETE
+    reason: Reason = Reason.DELETED_BY_HAND

@@ -1,0 +1,66 @@
+"""What a store's indexes must hold for a record: a pure function of the record.
+
+A store is handed records and derives every index from `entry_of`, so there is no list of side
+effects to get wrong (design 5.1).
+"""
+
+import msgspec
+
+from andon.lifecycle.apply import is_dead_letter
+from andon.lifecycle.timers import dead_at, first_limit, next_timer
+from andon.model.task import Task
+from andon.model.words import State
+
+
+class ReadyEntry(msgspec.Struct, frozen=True):
+    """The place of a pending task in its queue: higher `priority` first, then lower `order`."""
+
+    priority: int
+    order: int
+    dead_at: int | None  #: not to be handed out at or after this time
+    first_limit: int | None  #: ms after the claim at which the run's first timer may fire
+
+
+class IndexEntry(msgspec.Struct, frozen=True):
+    """All that is indexed of one record."""
+
+    queue: str
+    name: str
+    state: State
+    key: str | None
+    group: str | None
+    timer: int | None
+    ready: ReadyEntry | None
+    unique_key: str | None  #: held by this record now
+    unique_until: int | None
+    dead_letter: bool
+    remaining: int  #: unsettled dependencies a blocked task starts with
+
+
+def entry_of(task: Task) -> IndexEntry:
+    """The index entry of a record."""
+    definition, status = task.definition, task.status
+    state = status.state
+    ready = None
+    if state is State.PENDING:
+        ready = ReadyEntry(status.priority, status.order, dead_at(task), first_limit(task))
+    unique_key, unique_until = definition.unique_key, None
+    if unique_key is not None:
+        policy = task.policy
+        if state.value not in policy.unique_states:
+            unique_key = None
+        elif policy.unique_period is not None:
+            unique_until = status.created_at + round(policy.unique_period * 1000)
+    return IndexEntry(
+        definition.queue,
+        definition.name,
+        state,
+        definition.key,
+        definition.group,
+        next_timer(task),
+        ready,
+        unique_key,
+        unique_until,
+        is_dead_letter(task, status),
+        len(definition.dependencies) if state is State.BLOCKED else 0,
+    )

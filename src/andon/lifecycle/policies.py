@@ -1,0 +1,74 @@
+"""Resolving a policy from its layers: submission over task type over queue over profile (R5)."""
+
+from collections.abc import Mapping
+from typing import Any, get_type_hints
+
+import msgspec
+
+from andon.model.errors import InvalidSubmission
+from andon.model.policy import Policy, PolicyOptions
+from andon.model.words import TERMINAL
+
+_FIELDS = frozenset(Policy.__struct_fields__)
+_NEGATIVE_MEANS_ERROR = tuple(
+    name
+    for name, hint in get_type_hints(Policy).items()
+    if hint in (float, float | None, int, int | None)
+)
+
+
+def resolve(*layers: Mapping[str, Any]) -> Policy:
+    """The policy that the layers give together, weakest first.
+
+    Raises `InvalidSubmission` naming the field for an unknown option or a value that cannot be.
+    """
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        for name, value in layer.items():
+            if name == "retention":
+                merged[name] = {**merged.get(name, {}), **retention_of(value)}
+            else:
+                merged[name] = value
+    return _checked(merged)
+
+
+def check_options(options: Mapping[str, Any]) -> PolicyOptions:
+    """The options as given, once known to be ones that `resolve` takes."""
+    resolve(options)
+    return PolicyOptions(**options)  # type: ignore[typeddict-item]  # keys were checked above
+
+
+def retention_of(value: Any) -> dict[str, float | None]:
+    """A retention as seconds per terminal state; one number counts for every terminal state."""
+    if isinstance(value, Mapping):
+        known = {state.value for state in TERMINAL}
+        for state in value:  # pyright: ignore[reportUnknownVariableType]
+            if state not in known:
+                raise InvalidSubmission(f"{state!r} is not a terminal state.", field="retention")
+        return dict(value)  # pyright: ignore[reportUnknownArgumentType]
+    return {state.value: value for state in TERMINAL}
+
+
+def _checked(merged: dict[str, Any]) -> Policy:
+    unknown = set(merged) - _FIELDS
+    if unknown:
+        name = min(unknown)
+        raise InvalidSubmission(f"There is no policy option {name!r}.", field=name)
+    for name in _NEGATIVE_MEANS_ERROR:
+        value = merged.get(name)
+        if isinstance(value, int | float) and not value >= 0:
+            raise InvalidSubmission(f"{name} must not be negative, got {value}.", field=name)
+    for state, kept in merged.get("retention", {}).items():
+        if kept is not None and not kept >= 0:
+            raise InvalidSubmission(
+                f"retention of {state} must not be negative, got {kept}.", field="retention"
+            )
+    try:
+        policy = msgspec.convert(merged, Policy)
+    except msgspec.ValidationError as error:
+        text = str(error)
+        field = text.partition("$.")[2].rstrip("`")
+        raise InvalidSubmission(f"Policy option {field or ''}: {text}", field=field) from error
+    if not policy.lease > 0:
+        raise InvalidSubmission("lease must be more than 0 seconds.", field="lease")
+    return policy

@@ -1,0 +1,149 @@
+"""The one timer of a task: when something must happen to it, and what. Pure (design 3.4).
+
+A store keeps `next_timer` in its index and hands out tasks whose time has passed; `on_timer` says
+which command follows, or None when the timer was early (a renewed lease, a changed clock), in
+which case the taker re-arms it with `next_timer`. Firing early is harmless, never firing is not.
+"""
+
+from andon.lifecycle.apply import kept_for
+from andon.lifecycle.commands import Command, Delete, Due, Expire, Fail, Lose, Silence
+from andon.model.task import Task, TaskError
+from andon.model.words import TERMINAL, Reason, State
+
+VERIFY_FIRST_MS = 2_000
+VERIFY_MOST_MS = 300_000
+"""A blocked task asks again about its dependencies after 2 s, then less and less often, every
+5 min at the least (R8)."""
+
+
+def next_timer(task: Task) -> int | None:
+    """The earliest ms UTC at which something must happen to the task; None if nothing must."""
+    status = task.status
+    state = status.state
+    if state is State.ACTIVE:
+        return _active_timer(task)
+    if state in TERMINAL:
+        return _gone_at(task)
+    deadline = status.deadline
+    if state is State.PENDING:
+        queue_timeout = task.policy.queue_timeout
+        if queue_timeout is not None and status.submitted_at is not None:
+            return _least(deadline, status.submitted_at + round(queue_timeout * 1000))
+        return deadline
+    if state is State.BLOCKED:
+        return _least(deadline, status.created_at + VERIFY_FIRST_MS)
+    if state is State.SCHEDULED or state is State.RETRY:
+        return _least(deadline, status.run_at)
+    return None
+
+
+def rearm(task: Task, now: int) -> int | None:
+    """The timer to set after it fired at `now` and nothing was due yet."""
+    if task.status.state is State.BLOCKED:
+        wait = min(max((now - task.status.created_at) // 2, VERIFY_FIRST_MS), VERIFY_MOST_MS)
+        return _least(task.status.deadline, now + wait)
+    return next_timer(task)
+
+
+def wants_verify(task: Task, now: int) -> bool:
+    """Whether a fired timer of a blocked task means "ask again about the dependencies"."""
+    return task.status.state is State.BLOCKED and on_timer(task, now) is None
+
+
+def on_timer(task: Task, now: int) -> Command | None:
+    """What the timer means at `now`; None when nothing is due."""
+    status = task.status
+    state = status.state
+    if state is State.ACTIVE:
+        return _active_due(task, now)
+    if state in TERMINAL:
+        gone = _gone_at(task)
+        return Delete(reason=Reason.RETENTION) if gone is not None and gone <= now else None
+    if status.deadline is not None and status.deadline <= now:
+        return Expire(reason=Reason.DEADLINE_EXCEEDED)
+    if state is State.PENDING:
+        if _past(status.submitted_at, task.policy.queue_timeout, now):
+            return Expire(reason=Reason.QUEUE_TIMEOUT)
+    elif state in (State.SCHEDULED, State.RETRY) and (status.run_at or 0) <= now:
+        return Due()
+    return None
+
+
+def dead_at(task: Task) -> int | None:
+    """When a pending task can no longer be claimed (R6)."""
+    return next_timer(task)
+
+
+def run_timeout(task: Task) -> int | None:
+    """The run's timeout in ms, by policy; None is no limit."""
+    policy = task.policy
+    seconds = policy.timeout
+    if seconds is None and task.status.deadline is None:
+        seconds = policy.default_timeout
+    return None if seconds is None else round(seconds * 1000)
+
+
+def first_limit(task: Task) -> int | None:
+    """Least of the run's timeout (with its backstop) and heartbeat interval, ms from the claim.
+
+    A number computed when the task becomes pending, so that the store that claims can set the
+    timer without knowing any rule (store contract, rule 1).
+    """
+    policy = task.policy
+    timeout = run_timeout(task)
+    backstop = None if timeout is None else timeout + round(policy.lease * 1000)
+    interval = policy.max_heartbeat_interval
+    return _least(backstop, None if interval is None else round(interval * 1000))
+
+
+def _active_timer(task: Task) -> int | None:
+    status, policy, cell = task.status, task.policy, task.cell
+    claimed = status.runs[-1].claimed_at or status.created_at
+    timer = cell.lease_until if cell is not None else claimed
+    timeout = run_timeout(task)
+    if timeout is not None:
+        timer = min(timer, claimed + timeout + round(policy.lease * 1000))
+    if policy.max_heartbeat_interval is not None:
+        last = cell.heartbeat_at if cell is not None else claimed
+        timer = min(timer, last + round(policy.max_heartbeat_interval * 1000))
+    if _deadline_covers_run(task) and status.deadline is not None:
+        timer = min(timer, status.deadline)
+    return timer
+
+
+def _active_due(task: Task, now: int) -> Command | None:
+    status, policy, cell = task.status, task.policy, task.cell
+    if _deadline_covers_run(task) and status.deadline is not None and status.deadline <= now:
+        return Expire(reason=Reason.DEADLINE_EXCEEDED)
+    claimed = status.runs[-1].claimed_at or status.created_at
+    if _past(cell.heartbeat_at if cell else claimed, policy.max_heartbeat_interval, now):
+        return Silence()
+    if (cell.lease_until if cell is not None else claimed) <= now:
+        return Lose()
+    timeout = run_timeout(task)
+    if timeout is not None and claimed + timeout + round(policy.lease * 1000) <= now:
+        seconds = timeout / 1000
+        error = TaskError(message=f"The run took longer than {seconds:g} s.", code="TIMEOUT")
+        return Fail(error=error, reason=Reason.TIMEOUT)
+    return None
+
+
+def _deadline_covers_run(task: Task) -> bool:
+    return task.status.cancel_requested_at is None and task.policy.deadline_covers == "task"
+
+
+def _gone_at(task: Task) -> int | None:
+    status = task.status
+    kept = kept_for(task, status)
+    end = None if kept is None or status.finished_at is None else status.finished_at + kept
+    return _least(end, status.expires_at)
+
+
+def _past(since: int | None, seconds: float | None, now: int) -> bool:
+    return since is not None and seconds is not None and since + round(seconds * 1000) <= now
+
+
+def _least(a: int | None, b: int | None) -> int | None:
+    if a is None:
+        return b
+    return a if b is None else min(a, b)

@@ -1,0 +1,179 @@
+"""The record of one task, in the four parts a store keeps apart (store contract, "what a task is
+made of"):
+
+- `Definition`: what was submitted. Written once.
+- `Status`: where the task stands. Written by moves, cancel requests and edits; the only part with
+  a revision.
+- `RunCell`: the lease, heartbeat and progress of the run in hand. Written by renewals, guarded by
+  the run id; no revision, no event; the last write wins.
+- `result`: encoded JSON, written once per run.
+
+All times are integers, milliseconds since 1970 UTC by the store's clock. Instances are values:
+nothing here is changed in place.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+
+from andon.model.policy import Policy
+from andon.model.words import Event, Reason, State
+
+RECORD_VERSION = 1
+"""Version of the stored form. A store refuses writers older than its `min_writer`."""
+
+MAX_RUNS_KEPT = 50
+"""A record keeps its newest runs; older ones are counted in `Status.runs_dropped`."""
+
+MAX_EVENTS_KEPT = 16
+"""A status carries its newest events; `Store.history` has them all (R12)."""
+
+
+class TaskError(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What went wrong in a run, safe to store and to show."""
+
+    message: str
+    code: str = "ERROR"  #: R23: the exception's `code`, TIMEOUT, NETWORK_ERROR, … or its class
+    type: str = ""  #: qualified exception type, where there was one
+    traceback: str = ""  #: newest frames, bounded by the worker
+
+
+class Run(msgspec.Struct, frozen=True, array_like=True):
+    """One attempt. Opened by a move into `pending`, started by a claim, resolved by a report."""
+
+    number: int
+    created_reason: Reason
+    scheduled_at: int
+    id: str = ""  #: random; who knows it holds the run. Empty until claimed
+    worker: str = ""
+    claimed_at: int | None = None
+    fence: int = 0
+    lease_until: int | None = None  #: as last known when the run was resolved
+    resolved_at: int | None = None
+    resolved_reason: Reason | None = None
+    resolved_event: Event | None = None
+    error: TaskError | None = None
+
+
+class TaskEvent(msgspec.Struct, frozen=True, array_like=True):
+    """One move of one task, written in the same atomic step as the move."""
+
+    revision: int
+    at: int
+    event: Event
+    source: State | None  #: None for submit
+    target: State | None  #: None for delete
+    reason: Reason | None = None
+    run: int | None = None  #: number of the run concerned
+    worker: str = ""
+    write_id: str = ""  #: unique per intended write; a repeat of it is recognised (R31)
+    error: TaskError | None = None
+    task: str = ""  #: task id; set in the event log, left out inside the record
+    result: bytes | None = None  #: only when the task is discarded with its end (R9)
+
+
+class Definition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was submitted. `digest` is the hash over what the caller gave (R26)."""
+
+    id: str
+    name: str
+    queue: str = "default"
+    version: int = 0
+    priority: int = 0
+    args: bytes = b"{}"  #: JSON: an object (keywords), an array (positions), or one value
+    policy: Policy = Policy()
+    policy_given: dict[str, Any] = {}  #: the submission's own `PolicyOptions`, for R5
+    type_known: bool = True  #: whether the task type's layer is in `policy` already
+    dependencies: tuple[str, ...] = ()
+    requires: Literal["all-completed", "all-resolved"] = "all-completed"
+    load_dependencies: bool = False
+    run_at: int | None = None  #: start time wished for
+    deadline: int | None = None
+    expires_at: int | None = None
+    unique_key: str | None = None
+    key: str | None = None  #: concurrency key, for `max_concurrent_per_key`
+    group: str | None = None
+    scopes: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    headers: dict[str, str] = {}
+    digest: str = ""
+    profile: str = "native"
+    v: int = RECORD_VERSION
+
+
+class Status(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Where a task stands. Built by `andon.lifecycle`, replaced whole by every move."""
+
+    state: State
+    created_at: int
+    revision: int = 0
+    reason: Reason | None = None
+    priority: int = 0
+    order: int = 0  #: place among equals: ms of the first submit, kept by a release
+    tries: int = 0  #: resolved runs that count against the budget
+    fence: int = 0  #: of the newest run; only grows
+    run: str = ""  #: id of the run in hand; empty unless active
+    worker: str = ""  #: holder of the run in hand
+    submitted_at: int | None = None
+    run_at: int | None = None
+    started_at: int | None = None
+    retried_at: int | None = None
+    heartbeat_at: int | None = None
+    finished_at: int | None = None
+    deadline: int | None = None
+    expires_at: int | None = None
+    cancel_requested_at: int | None = None
+    rerun_by_hand: bool = False  #: choria shows such a task as `retry`
+    progress: int = 0  #: percent, as kept at the end of a run
+    progress_message: str = ""
+    last_error: TaskError | None = None
+    runs: tuple[Run, ...] = ()
+    runs_dropped: int = 0
+    events: tuple[TaskEvent, ...] = ()
+    policy: Policy | None = None  #: set when the first claim filled in the type's layer (R5)
+    extra: dict[str, msgspec.Raw] = {}  #: fields of newer writers, kept as they are
+
+
+class RunCell(msgspec.Struct, kw_only=True):
+    """The renewable part of the run in hand."""
+
+    run: str
+    lease_until: int
+    heartbeat_at: int
+    progress: int = 0
+    message: str = ""
+
+
+class Task(msgspec.Struct, kw_only=True):
+    """One task, its four parts together. `cell` is there only while a run is in hand."""
+
+    definition: Definition
+    status: Status
+    cell: RunCell | None = None
+    result: bytes | None = None
+
+    @property
+    def id(self) -> str:
+        """The task's id, for life."""
+        return self.definition.id
+
+    @property
+    def state(self) -> State:
+        """The state the task is in."""
+        return self.status.state
+
+    @property
+    def policy(self) -> Policy:
+        """The rules in force: those the first claim filled in, else those resolved at submit."""
+        return self.status.policy or self.definition.policy
+
+
+class Stamp(msgspec.Struct, frozen=True):
+    """What a store writes when it claims: fixed fields, no rule of the lifecycle (R4)."""
+
+    run: str
+    fence: int
+    worker: str
+    token: str
+    at: int
+    lease_until: int

@@ -1,0 +1,1 @@
+"""Where tasks live: the store contract and the stores that keep it."""

@@ -1,0 +1,403 @@
+"""The store contract: what every store must do, and all that the engine may ask of it.
+
+A store keeps records, derives every index from them (`lifecycle.indexes.entry_of`), and writes a
+record, its indexes and its event in one atomic step. It knows no rule of the lifecycle: the only
+move it makes itself is claim, by writing a fixed stamp.
+
+Semantics that every store shares, proven by the conformance suite in `tests/conformance`:
+
+- A change stands or falls alone, on the revision it was decided on. A batch is one round trip.
+- A repeat of a write (same write id) or of a claim (same token) is answered like the first.
+- What was handed over is written even if the caller has gone; its outcome is dropped.
+- Times are ms UTC by the store's clock, which never goes back.
+
+Failures: `StoreUnavailable` after the store's own bounded retries, `StoreIncompatible` when the
+schema or the record version does not fit. Everything else is an outcome, not an exception.
+"""
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Protocol, Self, TypeVar
+
+import msgspec
+
+from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, WorkerInfo
+from andon.model.task import Status, Task, TaskEvent
+from andon.model.words import State
+
+MAX_BATCH = 200
+"""Most changes in one call; a caller splits what is larger."""
+
+MAX_PAYLOAD = 256 * 1024
+"""Default limit in bytes for arguments and for a result."""
+
+SUBMIT_WINDOW_MS = 600_000
+"""A deleted task leaves a stub this long, so that a repeated submit cannot run it twice (R31)."""
+
+SLOW_POLL_S = 5.0
+"""The jittered poll behind every push; also the longest a timekeeper sleeps (R30)."""
+
+SCAN_BUDGET = 2_000
+"""Most index entries one call looks at to find what it may return."""
+
+
+class CreateKind(StrEnum):
+    """How one creation ended."""
+
+    CREATED = "created"
+    EXISTS = "exists"  #: the id is taken: the same submit repeated, or a conflict (see digest)
+    KEY_HELD = "key-held"
+    FULL = "full"
+
+
+class Created(msgspec.Struct, frozen=True):
+    """Outcome of one creation.
+
+    EXISTS carries the digest and state of what is there (also of the stub of a deleted task),
+    KEY_HELD the holder's id, FULL the oldest pending tasks that `discard-old` may evict.
+    """
+
+    kind: CreateKind
+    digest: str = ""
+    state: State | None = None
+    holder: str = ""
+    oldest: tuple[Task, ...] = ()
+
+
+class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker has room for."""
+
+    worker: str
+    token: str  #: random per intended claim; a repeat gives the same runs while they are active
+    queues: tuple[str, ...]  #: in the order they are to be asked
+    limit: int
+    lease_ms: int
+    room: dict[str, int] = {}  #: task type to runs it has room for; absent is unlimited (R14)
+    partition: int = 0
+
+
+class ChangeKind(StrEnum):
+    """How one change ended."""
+
+    APPLIED = "applied"
+    CONFLICT = "conflict"  #: the revision or the seen lease has moved; `current` has the record
+    GONE = "gone"
+    KEY_HELD = "key-held"
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """One decided move, to be written if the record is still what it was decided on."""
+
+    before: Task  #: the record the move was decided on; its revision is the guard
+    after: Status | None  #: None deletes the record, leaving a stub
+    event: TaskEvent
+    result: bytes | None = None
+    sets_result: bool = False
+    seen_lease: int | None = None  #: also refuse if the run's lease is no longer this (R3)
+    discard: TaskEvent | None = None
+    """Delete right after, with this event, unless edges hold the record (R9): then it stays,
+    its timer due, and is deleted when they are settled."""
+
+
+class Changed(msgspec.Struct, frozen=True):
+    """Outcome of one change."""
+
+    kind: ChangeKind
+    current: Task | None = None
+    holder: str = ""
+    has_dependents: bool = False  #: edges to settle, now that the task has ended
+
+
+class Renewal(msgspec.Struct, frozen=True, kw_only=True):
+    """A sign of life of one run."""
+
+    task: str
+    run: str
+    lease_ms: int
+    heartbeat: bool = False  #: the handler itself called heartbeat (or reported progress)
+    progress: int | None = None
+    message: str | None = None
+
+
+class Verdict(StrEnum):
+    """Answer to a renewal."""
+
+    OK = "ok"
+    CANCEL = "cancel"  #: renewed, and asked to stop
+    LOST = "lost"  #: the run no longer holds the task; nothing was changed
+
+
+class Due(msgspec.Struct, frozen=True):
+    """Tasks whose timer has passed, each held back from other takers for `hold`."""
+
+    tasks: tuple[Task, ...]
+    now: int
+    next_at: int | None  #: earliest timer not yet passed, in this partition
+
+
+class Link(msgspec.Struct, frozen=True):
+    """A blocked child names its dependencies. Idempotent."""
+
+    child: str
+    parents: tuple[str, ...]
+    loads: bool = False  #: the child loads results: parents are kept until it has ended
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """A dependency that has ended (or, state None, does not exist)."""
+
+    child: str
+    parent: str
+    state: State | None
+
+
+class Settlement(msgspec.Struct, frozen=True):
+    """The end of `parent`, told to `child`. Idempotent."""
+
+    child: str
+    parent: str
+    state: State | None
+
+
+class Edge(msgspec.Struct, frozen=True):
+    """One edge of a parent. `settled` edges remain while the child still loads the result."""
+
+    parent: str
+    child: str
+    loads: bool
+    settled: bool
+
+
+class Query(msgspec.Struct, frozen=True, kw_only=True):
+    """What to list. One indexed axis is used, the rest filters what it yields."""
+
+    states: tuple[State, ...] = ()
+    queue: str | None = None
+    name: str | None = None
+    key: str | None = None
+    group: str | None = None
+    worker: str | None = None  #: only active tasks have one
+    tag: str | None = None
+    dead_letters: bool = False
+    newest_first: bool = False
+    limit: int = 100
+    cursor: str = ""
+
+
+class Page(msgspec.Struct, frozen=True):
+    """A page, possibly short. An empty `cursor` means there is no more."""
+
+    tasks: tuple[Task, ...]
+    cursor: str = ""
+
+
+class EventPage(msgspec.Struct, frozen=True):
+    """Events after a cursor. `gap`: some were trimmed before they were read."""
+
+    events: tuple[TaskEvent, ...]
+    cursor: str
+    gap: bool = False
+
+
+class History(msgspec.Struct, frozen=True):
+    """All moves of one task, up to 1,000, then the number dropped."""
+
+    events: tuple[TaskEvent, ...]
+    dropped: int = 0
+
+
+class Listener(Protocol):
+    """A subscription to topics. Hints may be lost: check, then wait, and poll slowly besides."""
+
+    async def wait(self, timeout: float | None) -> bool:
+        """Wait until hinted (True) or `timeout` seconds have passed (False)."""
+        ...
+
+    def close(self) -> None:
+        """End the subscription."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *exc: object) -> None: ...
+
+
+def ready_topic(queue: str) -> str:
+    """Hinted when the queue got something to claim."""
+    return f"ready:{queue}"
+
+
+def control_topic(worker: str) -> str:
+    """Hinted when a run of this worker was asked to cancel or has lost its lease."""
+    return f"control:{worker}"
+
+
+def task_topic(task_id: str) -> str:
+    """Hinted when this task moved or reported progress."""
+    return f"task:{task_id}"
+
+
+TIMER_TOPIC = "timer"  #: hinted when a timer was set that is due within SLOW_POLL_S
+EVENTS_TOPIC = "events"  #: hinted when events were written
+CONFIG_TOPIC = "config"  #: hinted when queue or type configuration changed
+
+
+class Store(Protocol):
+    """Where tasks live. Methods are safe to call from many coroutines of one event loop."""
+
+    url: str
+    partitions: int
+    slack_ms: int  #: how late a timer may be handed out at the most
+
+    async def open(self) -> None:
+        """Connect; create what is missing; refuse what is not ours, too new or unusable."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what was handed over, then let go of every resource. Idempotent."""
+        ...
+
+    def now(self) -> int:
+        """The store's clock, ms UTC, never going back; for a remote store the newest time it
+        told, plus the monotonic time since."""
+        ...
+
+    def partition_of(self, task_id: str) -> int:
+        """The partition a task id belongs to."""
+        ...
+
+    # --- the life of a task ---
+
+    async def create(self, tasks: Sequence[Task]) -> list[Created]:
+        """Store new records with their submit events, each idempotent by id."""
+        ...
+
+    async def claim(self, request: ClaimRequest) -> list[Task]:
+        """Hand out pending tasks by queue, priority and order, each stamped with a new run."""
+        ...
+
+    async def renew(self, renewals: Sequence[Renewal]) -> list[Verdict]:
+        """Extend leases and write progress; touches run cells only."""
+        ...
+
+    async def commit(self, changes: Sequence[Change]) -> list[Changed]:
+        """Write decided moves; at most one per task in a batch."""
+        ...
+
+    async def take_due(self, partition: int, limit: int, hold_ms: int) -> Due:
+        """Tasks whose timer has passed, their timers pushed on by `hold_ms` in the same step."""
+        ...
+
+    async def rearm(self, timers: Sequence[tuple[str, int | None]]) -> None:
+        """Set timers anew (task id, ms UTC) where a fired one meant nothing yet. A hint: a task
+        that moved meanwhile keeps the timer of its move."""
+        ...
+
+    # --- dependencies ---
+
+    async def link(self, links: Sequence[Link]) -> list[Ended]:
+        """Record edges to parents that live; report those that have ended or do not exist."""
+        ...
+
+    async def settle(self, settlements: Sequence[Settlement]) -> list[int]:
+        """Mark edges settled; per settlement, how many dependencies of the child remain."""
+        ...
+
+    async def dependents(self, parent: str, after: str = "", limit: int = 1000) -> list[Edge]:
+        """Edges of one parent, ordered by child, after a child."""
+        ...
+
+    async def unlink(self, edges: Sequence[tuple[str, str]]) -> None:
+        """Forget (parent, child) edges, settled or not."""
+        ...
+
+    async def take_unsettled(self, limit: int) -> list[str]:
+        """Ended tasks that still have unsettled edges: fan-outs that a crash cut short."""
+        ...
+
+    # --- reading ---
+
+    async def get(self, ids: Sequence[str]) -> list[Task | None]:
+        """Whole records, in the order asked for."""
+        ...
+
+    async def history(self, task_id: str) -> History:
+        """The task's moves, as long as its record lives."""
+        ...
+
+    async def find(self, query: Query) -> Page:
+        """A page of records ordered by creation. A record that does not decode (R28) comes with a
+        bare definition (its id, name "?") and state unknown."""
+        ...
+
+    async def stats(self) -> list[QueueStats]:
+        """Counts per queue and state."""
+        ...
+
+    async def events(self, cursor: str, limit: int = 500) -> EventPage:
+        """Events after the cursor ("" is the oldest kept), per task in order and complete."""
+        ...
+
+    async def events_end(self) -> str:
+        """The cursor after the newest event."""
+        ...
+
+    def listen(self, topics: Iterable[str]) -> Listener:
+        """Subscribe to hints, from now until the listener is closed."""
+        ...
+
+    # --- the fleet and its configuration ---
+
+    async def queues(self) -> list[QueueConfig]:
+        """Every queue known, configured or not, by name."""
+        ...
+
+    async def put_queue(self, config: QueueConfig) -> None:
+        """Replace a queue's configuration and hint `CONFIG_TOPIC`."""
+        ...
+
+    async def types(self) -> list[TypeInfo]:
+        """Every task type published."""
+        ...
+
+    async def put_types(self, types: Sequence[TypeInfo]) -> None:
+        """Publish task types, replacing those of the same name and version."""
+        ...
+
+    async def workers(self) -> list[WorkerInfo]:
+        """Workers seen within the last minute."""
+        ...
+
+    async def put_worker(self, info: WorkerInfo) -> None:
+        """Say that a worker lives."""
+        ...
+
+    async def remove_worker(self, worker: str) -> None:
+        """Say that a worker has left."""
+        ...
+
+    async def setting(self, name: str) -> bytes | None:
+        """A small configuration value."""
+        ...
+
+    async def put_setting(self, name: str, value: bytes, *, expect: bytes | None) -> bool:
+        """Compare and set; `expect` None means "not there yet". False if it was something else."""
+        ...
+
+    # --- housekeeping ---
+
+    async def trim(self, limit: int) -> int:
+        """Drop up to `limit` events and stubs past their bounds; how many went."""
+        ...
+
+    async def info(self) -> StoreInfo:
+        """What the store is, holds and promises."""
+        ...
+
+
+T = TypeVar("T")
+
+
+def in_batches(items: Sequence[T], size: int = MAX_BATCH) -> Iterable[Sequence[T]]:
+    """The items in slices of at most `size`."""
+    return (items[i : i + size] for i in range(0, len(items), size))
