@@ -1,0 +1,1 @@
+"""Andon, a durable task queue whose subject is the life of a task."""
