@@ -48,6 +48,7 @@ class QueueStats(msgspec.Struct, frozen=True, kw_only=True):
     queue: str
     counts: dict[str, int]  #: state name to number of tasks
     oldest_pending_at: int | None = None  #: ms UTC since which the oldest claimable task waits
+    dead_letters: int = 0  #: tasks kept as dead letters
     parked: int = 0  #: pending, but held back by `max_concurrent_per_key`
 
 

@@ -1,0 +1,208 @@
+"""The engine: what clients and workers speak to, whether it is in this process or behind HTTP.
+
+A worker does not know which it has (design 5, "one protocol, two transports"). Everything is
+async, safe to call from many coroutines of one event loop, and batched beneath.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from andon.lifecycle.commands import Command
+from andon.model.errors import AndonError
+from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, WorkerInfo
+from andon.model.task import Task, TaskEvent
+from andon.model.words import State
+from andon.stores.base import (
+    ClaimRequest,
+    EventPage,
+    History,
+    Listener,
+    Page,
+    Query,
+    Renewal,
+    Verdict,
+)
+
+
+class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a caller asks for, before any default is filled in. Its hash is the definition's digest.
+
+    Relative times stay relative here, so that a repeat is recognised (R26): `delay` and
+    `deadline_in` are seconds from the submit, `run_at` and `deadline` absolute ms UTC.
+    """
+
+    id: str
+    name: str
+    version: int = 0
+    queue: str | None = None  #: None: the type's queue, else "default"
+    args: bytes = b"{}"  #: JSON
+    priority: int = 0
+    delay: float | None = None
+    run_at: int | None = None
+    deadline_in: float | None = None
+    deadline: int | None = None
+    expires_at: int | None = None
+    dependencies: tuple[str, ...] = ()
+    requires: Literal["all-completed", "all-resolved"] = "all-completed"
+    load_dependencies: bool = False
+    unique_key: str | None = None
+    key: str | None = None
+    group: str | None = None
+    scopes: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    headers: dict[str, str] = {}
+    options: dict[str, Any] = {}  #: this submission's layer of `PolicyOptions`
+    invalid: str = ""
+    """Why the submitter knows this can never work (arguments that do not fit); refused or
+    recorded by `on_invalid` (R25)."""
+
+
+class Submitted(msgspec.Struct, frozen=True):
+    """How one submission ended. `error` set: refused, and nothing was stored (or, with
+    `on_invalid=record`, only its record as failed)."""
+
+    id: str
+    state: State | None
+    created: bool
+    error: AndonError | None = None
+
+
+class Acted(msgspec.Struct, frozen=True):
+    """How one act of control on one task ended."""
+
+    id: str
+    state: State | None  #: after the act; None when the record is gone
+    changed: bool
+    error: AndonError | None = None
+
+
+class Engine(Protocol):
+    """All that can be asked about tasks."""
+
+    async def open(self) -> None:
+        """Connect to the store or service. Idempotent."""
+        ...
+
+    async def close(self) -> None:
+        """Flush what was handed over, then disconnect. Idempotent."""
+        ...
+
+    def now(self) -> int:
+        """The store's clock, ms UTC."""
+        ...
+
+    # --- submitting ---
+
+    async def submit(self, submissions: Sequence[Submission]) -> list[Submitted]:
+        """Submit one or many; each stands alone, except that a child of a refused parent in the
+        same call is refused too. One call with many is bulk; many calls at once are batched."""
+        ...
+
+    # --- running ---
+
+    async def claim(self, request: ClaimRequest) -> list[Task]:
+        """Claim up to the room there is; tasks come stamped, policies filled in."""
+        ...
+
+    async def renew(self, renewals: Sequence[Renewal]) -> list[Verdict]:
+        """Say that runs live; carries heartbeat and progress."""
+        ...
+
+    async def report(self, task: Task, command: Command) -> State | None:
+        """Resolve the run that `task` was claimed with. Returns the state that follows, None if
+        the record was discarded. Raises `LeaseLost` when the run no longer holds the task.
+        `task.cell` should carry the newest heartbeat and progress."""
+        ...
+
+    async def dependency_results(self, task: Task) -> dict[str, Task | None]:
+        """The dependencies of a task with `load_dependencies`, by id; None: deleted by force."""
+        ...
+
+    # --- control ---
+
+    async def cancel(self, ids: Sequence[str], *, force: bool = False) -> list[Acted]:
+        """Cancel waiting tasks, ask running ones to stop, or with `force` cancel those at once."""
+        ...
+
+    async def retry(self, ids: Sequence[str]) -> list[Acted]:
+        """Rerun what has ended, run now what waits; nothing to do for pending (R20)."""
+        ...
+
+    async def act(self, ids: Sequence[str], command: Command) -> list[Acted]:
+        """Any other act of control: Rerun, RunNow, Schedule, Reschedule, Reprioritise, Delete."""
+        ...
+
+    # --- reading and watching ---
+
+    async def get(self, ids: Sequence[str]) -> list[Task | None]:
+        """Records, None where there is none."""
+        ...
+
+    async def history(self, task_id: str) -> History:
+        """The task's moves."""
+        ...
+
+    async def find(self, query: Query) -> Page:
+        """A page of tasks."""
+        ...
+
+    async def stats(self) -> list[QueueStats]:
+        """Counts per queue and state."""
+        ...
+
+    async def wait_end(self, task_id: str, timeout: float | None = None) -> Task:
+        """Wait until the task has ended; its record, also when it was discarded at once.
+        Raises `TimeoutError`, or `TaskNotFound`."""
+        ...
+
+    def watch(self, task_id: str) -> AsyncIterator[Task]:
+        """The task now, and again whenever it moved or progressed, until it has ended."""
+        ...
+
+    async def events(self, cursor: str, limit: int = 500) -> EventPage:
+        """Events after a cursor."""
+        ...
+
+    async def events_end(self) -> str:
+        """The cursor after the newest event."""
+        ...
+
+    def follow(self, cursor: str | None = None) -> AsyncIterator[TaskEvent]:
+        """Events as they happen, from the cursor (None: from now), for ever."""
+        ...
+
+    def listen(self, topics: Sequence[str]) -> Listener:
+        """Subscribe to hints (see `andon.stores.base` for the topics)."""
+        ...
+
+    # --- the fleet ---
+
+    async def queues(self) -> list[QueueConfig]:
+        """Every queue known."""
+        ...
+
+    async def configure_queue(self, name: str, changes: dict[str, Any]) -> QueueConfig:
+        """Change some settings of a queue; the configuration that follows."""
+        ...
+
+    async def publish_types(self, types: Sequence[TypeInfo]) -> None:
+        """Publish this process's task types (R5)."""
+        ...
+
+    async def workers(self) -> list[WorkerInfo]:
+        """Workers alive."""
+        ...
+
+    async def put_worker(self, info: WorkerInfo) -> None:
+        """Say that a worker lives."""
+        ...
+
+    async def remove_worker(self, worker: str) -> None:
+        """Say that a worker has left."""
+        ...
+
+    async def info(self) -> StoreInfo:
+        """What the store is, holds and promises."""
+        ...
