@@ -110,6 +110,10 @@ class Engine(Protocol):
         """Say that runs live; carries heartbeat and progress."""
         ...
 
+    def renew_blocking(self, renewals: Sequence[Renewal]) -> list[Verdict]:
+        """The same from the lease keeper's own thread; works while a handler blocks the loop."""
+        ...
+
     async def report(self, task: Task, command: Command) -> State | None:
         """Resolve the run that `task` was claimed with. Returns the state that follows, None if
         the record was discarded. Raises `LeaseLost` when the run no longer holds the task.

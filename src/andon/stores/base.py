@@ -280,6 +280,11 @@ class Store(Protocol):
         """Extend leases and write progress; touches run cells only."""
         ...
 
+    def renew_blocking(self, renewals: Sequence[Renewal]) -> list[Verdict]:
+        """The same from a thread that is not the loop's; blocks. It must not need the loop, which
+        a handler may be blocking (design 1.3)."""
+        ...
+
     async def commit(self, changes: Sequence[Change]) -> list[Changed]:
         """Write decided moves; at most one per task in a batch."""
         ...
