@@ -1,0 +1,29 @@
+"""What every test can rely on: the choice of stores, and how hard Hypothesis tries."""
+
+import os
+
+import pytest
+from hypothesis import settings
+
+STORES = ("memory", "sqlite")
+
+# A shared machine may be slow: a deadline per example would fail for reasons of its own.
+# CI prints the blob that replays a failing example elsewhere.
+settings.register_profile("dev", deadline=None)
+settings.register_profile("ci", deadline=None, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--store",
+        action="append",
+        choices=STORES,
+        help="run store tests on this store only; may be repeated (default: every store)",
+    )
+
+
+def selected_stores(config: pytest.Config) -> tuple[str, ...]:
+    """Return the stores that store-parametrised tests run on, in the order of STORES."""
+    chosen: list[str] = config.getoption("--store") or list(STORES)
+    return tuple(store for store in STORES if store in chosen)

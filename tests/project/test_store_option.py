@@ -1,0 +1,40 @@
+"""`--store` decides which stores the store-parametrised tests run on."""
+
+from pathlib import Path
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+CONFTEST = Path(__file__).parents[1] / "conftest.py"
+PRINTS_SELECTION = """
+    from conftest import selected_stores
+
+    def test_selection(pytestconfig):
+        print("selected:", *selected_stores(pytestconfig))
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "selected"),
+    [
+        ([], "memory sqlite"),
+        (["--store", "sqlite"], "sqlite"),
+        (["--store", "sqlite", "--store", "memory"], "memory sqlite"),
+    ],
+)
+def test_named_stores_are_selected_and_all_when_none_is_named(
+    pytester: pytest.Pytester, arguments: list[str], selected: str
+) -> None:
+    pytester.makeconftest(CONFTEST.read_text())
+    pytester.makepyfile(PRINTS_SELECTION)
+    result = pytester.runpytest_subprocess("-s", *arguments)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines([f"*selected: {selected}"])
+
+
+def test_an_unknown_store_is_refused(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(CONFTEST.read_text())
+    result = pytester.runpytest_subprocess("--store", "abacus")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*invalid choice: 'abacus'*"])
