@@ -4,6 +4,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Sequence
 
 from andon.engine.base import Acted
+from andon.lifecycle.admission import check_priority
 from andon.lifecycle.apply import Moved, apply
 from andon.lifecycle.commands import (
     Cancel,
@@ -15,7 +16,6 @@ from andon.lifecycle.commands import (
     RunNow,
     Schedule,
 )
-from andon.lifecycle.admission import check_priority
 from andon.lifecycle.delays import Random
 from andon.model.errors import (
     AndonError,
@@ -35,7 +35,9 @@ Choose = Callable[[Task], Command | None]
 """What to do about a task as it stands; None leaves it as it is."""
 
 
-def change_of(task: Task, moved: Moved, *, seen_lease: int | None = None, force: bool = False) -> Change:
+def change_of(
+    task: Task, moved: Moved, *, seen_lease: int | None = None, force: bool = False
+) -> Change:
     """The store change that writes a move."""
     return Change(
         before=task,
@@ -94,7 +96,9 @@ class Control:
             check_priority(command.priority)
         return await self._each(ids, lambda task: command, force=force)
 
-    async def _each(self, ids: Sequence[str], choose: Choose, *, force: bool = False) -> list[Acted]:
+    async def _each(
+        self, ids: Sequence[str], choose: Choose, *, force: bool = False
+    ) -> list[Acted]:
         acted: list[Acted] = []
         for start in range(0, len(ids), MAX_BATCH):
             batch = ids[start : start + MAX_BATCH]
@@ -132,9 +136,7 @@ class Control:
         busy = StoreUnavailable(f"Task {task.id!r} keeps moving; try again.")
         return Acted(task.id, task.state, changed=False, error=busy)
 
-    async def _applied(
-        self, task: Task, command: Command, moved: Moved, changed: Changed
-    ) -> Acted:
+    async def _applied(self, task: Task, command: Command, moved: Moved, changed: Changed) -> Acted:
         state = moved.status.state if moved.status is not None else None
         self._ended(task, state, changed)
         if task.state is State.BLOCKED and isinstance(command, RunNow | Schedule):

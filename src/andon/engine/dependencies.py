@@ -41,9 +41,7 @@ class Dependencies:
         """Say how dependents are moved."""
         self._act = act
 
-    async def link(
-        self, children: Sequence[tuple[str, tuple[str, ...], bool, str]]
-    ) -> None:
+    async def link(self, children: Sequence[tuple[str, tuple[str, ...], bool, str]]) -> None:
         """Link (child, parents, loads results, requires); tell what has ended already."""
         links = [
             Link(child, tuple(p for p in parents if p != child), loads, requires == "all-resolved")
@@ -60,7 +58,7 @@ class Dependencies:
 
     def ended(self, task: Task, state: State | None, *, has_dependents: bool) -> None:
         """Take note that a task has ended: tell its dependents, let go of its parents."""
-        if has_dependents and state in TERMINAL:
+        if has_dependents and state is not None and state in TERMINAL:
             self._ends.append((task.id, state))
         if task.definition.dependencies and (state is None or state in TERMINAL):
             self._unlinks.extend((parent, task.id) for parent in task.definition.dependencies)
