@@ -15,7 +15,7 @@ from andon.lifecycle.faces.fields import Shown, cause_of
 from andon.lifecycle.profiles import Profile, When
 from andon.model.errors import ConfigurationError
 from andon.model.task import Task, TaskEvent
-from andon.model.words import TERMINAL, Event, Reason, State
+from andon.model.words import Event, Reason, State
 
 
 class Facts(msgspec.Struct, frozen=True):
@@ -152,7 +152,7 @@ def _after(before: Facts, event: TaskEvent) -> Facts:
         before.has_run or event.target is State.ACTIVE,
         before.has_runs or event.target is State.PENDING,
         before.rerun or event.event is Event.RERUN or event.event is Event.RUN_NOW,
-        before.has_dependencies,
+        before.has_dependencies or event.target is State.BLOCKED,
     )
 
 
@@ -170,7 +170,7 @@ def _facts_before(event: TaskEvent, task: Task | None) -> Facts:
     source, number = event.source, event.run
     dependencies = source is State.BLOCKED if task is None else bool(task.definition.dependencies)
     if source is None or number is None:
-        return Facts(has_dependencies=dependencies, rerun=source in TERMINAL)
+        return Facts(has_dependencies=dependencies)
     # The event names the run it opens, else the newest there was. A pending run is not claimed.
     unclaimed = event.target is State.PENDING or source is State.PENDING
     newest = number - 1 if unclaimed else number
@@ -180,7 +180,7 @@ def _facts_before(event: TaskEvent, task: Task | None) -> Facts:
         claimed = any(
             run.claimed_at is not None and run.number <= newest for run in task.status.runs
         )
-        has_run = claimed or 0 <= newest < task.status.runs_dropped
+        has_run = claimed or (newest >= 0 and task.status.runs_dropped > 0)
     opened = newest if event.target is State.PENDING else number
     return Facts(
         has_run or source is State.ACTIVE,
