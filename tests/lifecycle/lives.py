@@ -99,8 +99,8 @@ class Life:
     @property
     def story(self) -> list[str]:
         """All names that the life is shown as, one per entry of its history."""
-        native = history_as(self.profile, self.events, self.task)
-        return [entry.get("status", entry.get("state", entry.get("State"))) for entry in native]
+        entries = history_as(self.profile, self.events, self.task)
+        return [e.get("status") or e.get("state") or e["State"] for e in entries]
 
     def _tick(self, now: int | None) -> None:
         self.now = self.now + 1000 if now is None else now

@@ -440,7 +440,9 @@ def test_native_record_has_the_fields_of_r1_and_never_the_token_of_a_run() -> No
 def test_every_system_shows_every_task_of_every_other(system: str) -> None:
     """`--as` may be asked of any task, whatever profile it was submitted under."""
     for other in PROFILES.values():
-        fields = {"deadline": MIDNIGHT + round(DAY * 1000)} if other.name == "taskcluster" else {}
+        fields: dict[str, Any] = {}
+        if other.name == "taskcluster":
+            fields["deadline"] = MIDNIGHT + round(DAY * 1000)
         life = Life(other, **fields).claim().do(c.Lose())
         record = as_seen(profile(system), life.task, life.events)
         assert msgspec.json.encode(record)

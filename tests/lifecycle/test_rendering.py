@@ -1,6 +1,7 @@
 """Each system's names for states and moves, row for row of the rulings' tables."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from lives import MIDNIGHT, Life
@@ -20,7 +21,7 @@ AT_ONCE = {"retry_delay": None, "backoff": "constant", "retry_on": ("ERROR",)}
 Route = Callable[[Life], Life]
 
 # How a task gets into each state; the key adds what the name may depend on.
-ROUTES: dict[str, tuple[State, dict[str, object], Route]] = {
+ROUTES: dict[str, tuple[State, dict[str, Any], Route]] = {
     "blocked": (State.BLOCKED, {"dependencies": ("p",)}, lambda t: t),
     "scheduled": (State.SCHEDULED, {"run_at": MIDNIGHT + HOUR}, lambda t: t),
     "scheduled, has run": (State.SCHEDULED, {}, lambda t: t.claim().do(c.Snooze(delay=HOUR))),
@@ -119,10 +120,7 @@ def rows() -> list[tuple[str, str, str]]:
 
 def lived(system: str, route: str) -> Life:
     state, fields, steps = ROUTES[route]
-    settings = dict(fields)
-    policy = settings.pop("policy", DELAYED)
-    assert isinstance(policy, dict)
-    life = steps(Life(profile(system), policy=policy, **settings))
+    life = steps(Life(profile(system), **{"policy": DELAYED, **fields}))
     assert life.task.state is state
     return life
 
@@ -162,7 +160,7 @@ def test_a_filter_by_an_unknown_name_is_refused_with_the_names_there_are() -> No
 
 
 # The table of moves as shown: jobbers, asynq, cbintel, choria, taskcluster.
-MOVES: list[tuple[str, Route, dict[str, object], tuple[str, str, str, str, str]]] = [
+MOVES: list[tuple[str, Route, dict[str, Any], tuple[str, str, str, str, str]]] = [
     (
         "submit to pending",
         lambda t: t,
@@ -307,10 +305,9 @@ MOVES: list[tuple[str, Route, dict[str, object], tuple[str, str, str, str, str]]
     ],
 )
 def test_a_move_is_shown_as_a_sequence_of_names(
-    route: Route, fields: dict[str, object], system: str, names: list[str]
+    route: Route, fields: dict[str, Any], system: str, names: list[str]
 ) -> None:
-    settings = {"policy": DELAYED, **fields}
-    life = route(Life(profile(system), **settings))  # type: ignore[arg-type]
+    life = route(Life(profile(system), **{"policy": DELAYED, **fields}))
     assert life.names == names
 
 
