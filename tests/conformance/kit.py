@@ -160,9 +160,7 @@ class Kit:
             write_id=write_id or self.fresh("write"),
         )
 
-    def change(
-        self, task: Task, command: Command, *, write_id: str = "", **guards: Any
-    ) -> Change:
+    def change(self, task: Task, command: Command, *, write_id: str = "", **guards: Any) -> Change:
         moved = self.decide(task, command, write_id=write_id)
         return Change(
             before=task,
@@ -243,6 +241,7 @@ class Kit:
 
     async def due(self, task_id: str, **fields: int) -> Task:
         """Wait until the task's timer is handed out."""
+
         async def taken() -> Task | None:
             return next((t for t in await self.take_due(**fields) if t.id == task_id), None)
 

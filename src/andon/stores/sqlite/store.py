@@ -149,12 +149,10 @@ class SqliteStore:
 
     async def create(self, tasks: Sequence[Task]) -> list[Created]:
         prepared = creating.prepare(tasks, self.partition_of)
-        return await self._write(lambda tx: creating.create(tx, prepared, self._configs))
+        return await self._write(lambda tx: creating.create(tx, prepared))
 
     async def claim(self, request: ClaimRequest) -> list[Task]:
-        writing = asyncio.ensure_future(
-            self._write(lambda tx: claiming.claim(tx, request, self._configs))
-        )
+        writing = asyncio.ensure_future(self._write(lambda tx: claiming.claim(tx, request)))
         try:
             claimed = await asyncio.shield(writing)
         except asyncio.CancelledError:
@@ -176,7 +174,7 @@ class SqliteStore:
 
     async def commit(self, changes: Sequence[Change]) -> list[Changed]:
         prepared = committing.prepare(changes)
-        return await self._write(lambda tx: committing.commit(tx, prepared, self._configs))
+        return await self._write(lambda tx: committing.commit(tx, prepared))
 
     async def take_due(self, partition: int, limit: int, hold_ms: int) -> Due:
         if not self._virtual and self._clock.jumped() > JUMP_MS:
@@ -248,8 +246,9 @@ class SqliteStore:
     async def put_queue(self, config: QueueConfig) -> None:
         def put(tx: Transaction) -> None:
             fleet.put_queue(tx, config)
+            self._configs = tx.configs = fleet.configured(tx.db)
+            self._data_version = -1  # read anew, in case this transaction comes to nothing
             placing.readmit(tx, config)
-            self._configs = fleet.configured(tx.db)
 
         await self._write(put)
 
@@ -278,7 +277,7 @@ class SqliteStore:
     # --- housekeeping ---
 
     async def trim(self, limit: int) -> int:
-        return await self._write(lambda tx: fleet.trim(tx, limit))
+        return await self._write(lambda tx: fleet.trim(tx, limit, self._location.max_events))
 
     async def info(self) -> StoreInfo:
         entries, min_writer, retention = await self._read(_facts)
@@ -335,7 +334,13 @@ class SqliteStore:
         if version != self._data_version:
             self._load_configs(db)
             self._data_version = version
-        return Transaction(db, now=self.now(), names=self._names, partitions=self.partitions)
+        return Transaction(
+            db,
+            now=self.now(),
+            names=self._names,
+            partitions=self.partitions,
+            configs=self._configs,
+        )
 
     def _load_configs(self, db: Any) -> None:
         self._configs = fleet.configured(db)

@@ -1,8 +1,9 @@
-"""One write transaction: positions handed out, counts gathered, hints remembered until it commits."""
+"""One write transaction: positions handed out, counts gathered, hints kept until it commits."""
 
 import sqlite3
 from collections.abc import Callable, Iterable
 
+from andon.model.fleet import QueueConfig
 from andon.model.task import TaskEvent
 from andon.stores.base import EVENTS_TOPIC, SLOW_POLL_S, TIMER_TOPIC, ready_topic, task_topic
 from andon.stores.sqlite.records import encode
@@ -24,10 +25,19 @@ class Names:
 class Transaction:
     """What operations write through. `finish` writes the counts; the writer then commits."""
 
-    def __init__(self, db: sqlite3.Connection, *, now: int, names: Names, partitions: int) -> None:
+    def __init__(
+        self,
+        db: sqlite3.Connection,
+        *,
+        now: int,
+        names: Names,
+        partitions: int,
+        configs: dict[str, QueueConfig],
+    ) -> None:
         self.db = db
         self.now = now
         self.partitions = partitions
+        self.configs = configs  #: queues that have settings of their own
         self.hints: set[str] = set()
         self._names = names
         self._counts: dict[tuple[int, str], int] = {}
