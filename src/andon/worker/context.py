@@ -8,6 +8,7 @@ any thread.
 
 import logging
 import math
+import time
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from types import MappingProxyType
@@ -87,11 +88,12 @@ class Context:
 
     __slots__ = (
         "_adapter",
-        "_heartbeat",
         "_mark",
-        "_message",
-        "_progress",
+        "_marked",
+        "beat_at",
         "dependencies",
+        "message",
+        "percent",
         "stop_reason",
         "task",
         "worker",
@@ -103,10 +105,11 @@ class Context:
         self.dependencies: Mapping[str, Dependency] = _NOTHING
         """Id to state, result, error, finished_at, for a task with `load_dependencies`."""
         self.stop_reason: StopReason = ""
+        self.percent: int | None = None  #: newest progress, None before the first
+        self.message = ""  #: newest message
+        self.beat_at: float | None = None  #: monotonic time of the newest heartbeat
         self._mark = mark
-        self._progress: int | None = None
-        self._message: str | None = None
-        self._heartbeat = False
+        self._marked = False
         self._adapter: logging.LoggerAdapter[logging.Logger] | None = None
 
     @property
@@ -156,14 +159,15 @@ class Context:
         """
         if type(percent) is not int or not 0 <= percent <= 100:
             raise ValueError(f"Progress is an integer from 0 to 100, got {percent!r}.")
-        self._progress = percent
-        self._message = message[:MOST_MESSAGE]
+        self.percent = percent
+        self.message = message[:MOST_MESSAGE]
         self.heartbeat()
 
     def heartbeat(self) -> None:
         """Say that the handler lives; matters where `max_heartbeat_interval` is set."""
-        if not self._heartbeat:
-            self._heartbeat = True
+        self.beat_at = time.monotonic()
+        if not self._marked:
+            self._marked = True
             self._mark(self)
 
     def snooze(self, seconds: float) -> NoReturn:
@@ -185,13 +189,9 @@ class Context:
             )
         return self._adapter
 
-    def take_marks(self) -> tuple[int | None, str | None]:
-        """Progress and message since the last call, for the worker, which sends them."""
-        # The flag first: a mark made after this line raises it again and is sent next time.
-        self._heartbeat = False
-        marks = self._progress, self._message
-        self._progress = self._message = None
-        return marks
+    def unmark(self) -> None:
+        """Let the next progress or heartbeat mark anew; for the worker, before it sends them."""
+        self._marked = False
 
 
 def _seconds(value: float, what: str) -> float:
