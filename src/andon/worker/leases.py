@@ -60,22 +60,18 @@ class Renews(Protocol):
 
 
 class LeaseKeeper:
-    """The thread that renews. `told` is called with each CANCEL and LOST verdict, in its thread.
-
-    `shortest` is the lease in seconds that runs are claimed with.
-    """
+    """The thread that renews. `shortest` is the lease in seconds that runs are claimed with."""
 
     def __init__(
         self,
         engine: Renews,
-        told: Callable[[Lease, Verdict], None],
         *,
         shortest: float,
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
     ) -> None:
         self._engine = engine
-        self._told = told
+        self._told: Callable[[Lease, Verdict], None] = _nobody
         self._shortest = shortest
         self._clock = clock
         self._patience = Patience(rng or random.Random())
@@ -87,9 +83,10 @@ class LeaseKeeper:
         self._marks_sent_at = -MARKS_S
         self._thread: threading.Thread | None = None
 
-    def start(self) -> None:
-        """Begin to renew."""
+    def start(self, told: Callable[[Lease, Verdict], None]) -> None:
+        """Begin to renew. `told` gets each CANCEL and LOST verdict, in the keeper's thread."""
         assert self._thread is None
+        self._told = told
         self._thread = threading.Thread(target=self._run, name="andon-leases", daemon=True)
         self._thread.start()
 
@@ -103,6 +100,8 @@ class LeaseKeeper:
     def hold(self, lease: Lease) -> None:
         """Keep this lease from now on."""
         self._held[lease.run] = lease
+        if lease.due <= self._clock():  # its claim took long to be answered
+            self._wake.set()
 
     def drop(self, run: str) -> None:
         """Stop keeping the lease of this run: it was reported, or given up."""
@@ -228,6 +227,10 @@ class LeaseKeeper:
         # Lower the flag before reading: a mark made in between raises it again and goes next.
         lease.context.unmark()
         return lease.context.beat_at
+
+
+def _nobody(lease: Lease, verdict: Verdict) -> None:
+    """Told while the keeper has not been started."""
 
 
 def _renewal(lease: Lease, *, heartbeat: bool) -> Renewal:

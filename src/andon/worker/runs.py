@@ -26,6 +26,7 @@ from andon.stores.base import Verdict
 from andon.worker import outcomes
 from andon.worker.context import Context, Dependency, Stopped, StopReason, running
 from andon.worker.executors.base import Executor, Resolved, RunInHand
+from andon.worker.executors.killing import KILL_AFTER_S
 from andon.worker.leases import Lease, LeaseKeeper
 from andon.worker.limits import Limits
 from andon.worker.patience import Patience
@@ -69,7 +70,6 @@ class Runs:
         lease: float,
         max_payload: int,
         middleware: Sequence[Middleware],
-        freed: Callable[[], None],
         keeper: LeaseKeeper,
         rng: random.Random,
     ) -> None:
@@ -81,7 +81,7 @@ class Runs:
         self._lease = lease
         self._max_payload = max_payload
         self._middleware = tuple(middleware)
-        self._freed = freed
+        self._freed: Callable[[], None] = _nothing
         self._keeper = keeper
         self._rng = rng
         self._loop = asyncio.get_running_loop()
@@ -97,6 +97,10 @@ class Runs:
     def reporting(self) -> int:
         """Runs whose handler has ended and whose report is under way."""
         return len(self.in_hand) - self.running
+
+    def when_freed(self, act: Callable[[], None]) -> None:
+        """Call `act` whenever a handler has ended or a report was taken."""
+        self._freed = act
 
     async def wait_empty(self) -> None:
         """Wait until no run is in hand."""
@@ -253,8 +257,9 @@ class Runs:
         grace = run.task.policy.cancel_grace
         if reason == "shutdown":
             grace = min(grace, STOP_GRACE_S) if executor.interrupts else 0.0
-        if not executor.kills:
-            run.timers = (*run.timers, self._loop.call_later(grace, self._overdue, run))
+        if executor.kills:
+            grace = max(grace, KILL_AFTER_S) + STOP_GRACE_S  # only if killing does not help
+        run.timers = (*run.timers, self._loop.call_later(grace, self._overdue, run))
 
     def _overdue(self, run: RunInHand) -> None:
         """The handler did not stop in time: it is abandoned, and its run resolved without it."""
@@ -338,11 +343,7 @@ class Runs:
                     raise error
                 stray = False
             else:
-                if not isinstance(error, StoreUnavailable):
-                    failures += 1
-                    logger.error(
-                        "Run %d of task %s could not be reported.", number, task_id, exc_info=error
-                    )
+                failures += self._unforeseen(run, error)
                 if failures >= _MOST_REPORTS:
                     return  # left to its lease
                 await asyncio.sleep(patience.failed())
@@ -356,6 +357,17 @@ class Runs:
                 error = again
             else:
                 return
+
+    def _unforeseen(self, run: RunInHand, error: BaseException) -> bool:
+        if isinstance(error, StoreUnavailable):
+            return False
+        logger.error(
+            "Run %d of task %s could not be reported.",
+            run.context.run,
+            run.context.task_id,
+            exc_info=error,
+        )
+        return True
 
     def _put_marks(self, run: RunInHand) -> None:
         """Let the report carry the newest heartbeat and progress, sent or not."""
@@ -371,6 +383,10 @@ class Runs:
             progress=context.percent if context.percent is not None else cell.progress,
             message=context.message if known else cell.message,
         )
+
+
+def _nothing() -> None:
+    """Called while nobody waits for room."""
 
 
 def _clear_cancels(run: RunInHand) -> bool:

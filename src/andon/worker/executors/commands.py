@@ -98,42 +98,43 @@ class CommandExecutor:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
+        output = bytearray()
         tail: deque[str] = deque(maxlen=_TAIL_LINES)
 
         def log(line: str) -> None:
             tail.append(line)
             run.context.log.info("%s", line)
 
-        talk = asyncio.gather(
-            _feed(process.stdin, run.task.definition.args),
-            self._result(process, process.stdout),
-            each_line(process.stderr, log),
-        )
+        talks = {
+            asyncio.ensure_future(_feed(process.stdin, run.task.definition.args)),
+            asyncio.ensure_future(self._collect(process, process.stdout, output)),
+            asyncio.ensure_future(each_line(process.stderr, log)),
+        }
         try:
             status = await process.wait()
-            await asyncio.wait((talk,), timeout=_PIPES_S)
+            _, left = await asyncio.wait(talks, timeout=_PIPES_S)
+            if left:
+                signal_group(process.pid, signal.SIGKILL)  # what it left behind holds the pipes
         finally:
-            if not talk.done():
+            for talk in talks:
                 talk.cancel()
-            parts = (await asyncio.gather(talk, return_exceptions=True))[0]
-            _close(process)
-        output = parts[1] if isinstance(parts, list) else None
-        return self._outcome(run, status, output, list(tail))
+            await asyncio.gather(*talks, return_exceptions=True)
+        return self._outcome(run, status, bytes(output), list(tail))
 
-    async def _result(self, process: Process, reader: asyncio.StreamReader) -> bytes | None:
-        """All of stdout; None, and the process killed, once it is more than a result may take."""
-        data = bytearray()
+    async def _collect(
+        self, process: Process, reader: asyncio.StreamReader, output: bytearray
+    ) -> None:
+        """Read stdout; kill the process once it is more than a result may take."""
         while chunk := await reader.read(65_536):
-            data += chunk
-            if len(data) > self._max_payload:
+            output += chunk
+            if len(output) > self._max_payload:
                 signal_group(process.pid, signal.SIGKILL)
-                return None
-        return bytes(data)
+                return
 
-    def _outcome(self, run: RunInHand, status: int, output: bytes | None, tail: list[str]) -> Any:
+    def _outcome(self, run: RunInHand, status: int, output: bytes, tail: list[str]) -> Any:
         if run.context.stop_reason and status < 0:
             raise Stopped(run.context.stop_reason)
-        if output is None:
+        if len(output) > self._max_payload:
             message = f"The command printed more than the {self._max_payload:,} bytes allowed."
             raise Resolved(outcomes.invalid_result(message))
         if status == 0:
@@ -142,6 +143,8 @@ class CommandExecutor:
 
     def stop(self, run: RunInHand) -> None:
         running = run.where
+        if running is None and run.handle is not None:
+            run.handle.cancel()  # the process is still being started
         if not isinstance(running, _Running):
             return
 
@@ -197,10 +200,3 @@ async def _feed(writer: asyncio.StreamWriter, payload: bytes) -> None:
     with contextlib.suppress(OSError):
         writer.close()
         await writer.wait_closed()
-
-
-def _close(process: Process) -> None:
-    """Close the pipes that a grandchild still holds open at its end."""
-    transport: Any = getattr(process, "_transport", None)
-    if transport is not None:
-        transport.close()
