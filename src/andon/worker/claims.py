@@ -9,7 +9,7 @@ import asyncio
 import logging
 import random
 import secrets
-import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 from andon.engine.base import Engine
@@ -46,7 +46,9 @@ class Claims:
         concurrency: int,
         lease: float,
         rng: random.Random,
+        clock: Callable[[], float],
     ) -> None:
+        self._clock = clock
         self._engine = engine
         self._runs = runs
         self._order = order
@@ -140,7 +142,7 @@ class Claims:
         patience = Patience(self._rng)
         attempt: _Attempt | None = None
         while not self._stopped:
-            if attempt is None or time.monotonic() > attempt.sent_at + self._lease / 2:
+            if attempt is None or self._clock() > attempt.sent_at + self._lease / 2:
                 # After so long, what a lost reply granted is nearly over; begin anew.
                 attempt = self._attempt(limit)
             try:
@@ -167,7 +169,7 @@ class Claims:
             room=self._limits.room(),
             partition=self._partition,
         )
-        return _Attempt(request, time.monotonic())
+        return _Attempt(request, self._clock())
 
     def _next_pause(self, got: int) -> float:
         """Seconds to sleep without a hint. Nobody hints when a rate limit allows more, so as long

@@ -88,6 +88,7 @@ class Context:
 
     __slots__ = (
         "_adapter",
+        "_clock",
         "_mark",
         "_marked",
         "beat_at",
@@ -99,7 +100,13 @@ class Context:
         "worker",
     )
 
-    def __init__(self, task: Task, worker: str, mark: Callable[["Context"], None]) -> None:
+    def __init__(
+        self,
+        task: Task,
+        worker: str,
+        mark: Callable[["Context"], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.task = task  #: the record as it was claimed
         self.worker = worker
         self.dependencies: Mapping[str, Dependency] = _NOTHING
@@ -108,6 +115,7 @@ class Context:
         self.percent: int | None = None  #: newest progress, None before the first
         self.message = ""  #: newest message
         self.beat_at: float | None = None  #: monotonic time of the newest heartbeat
+        self._clock = clock
         self._mark = mark
         self._marked = False
         self._adapter: logging.LoggerAdapter[logging.Logger] | None = None
@@ -165,7 +173,7 @@ class Context:
 
     def heartbeat(self) -> None:
         """Say that the handler lives; matters where `max_heartbeat_interval` is set."""
-        self.beat_at = time.monotonic()
+        self.beat_at = self._clock()
         if not self._marked:
             self._marked = True
             self._mark(self)

@@ -109,8 +109,10 @@ class LeaseKeeper:
 
     def mark(self, context: Context) -> None:
         """Send this run's progress and heartbeat soon. From any thread."""
+        first = not self._marked
         self._marked[context.task.status.run] = None
-        self._wake.set()
+        if first:  # else the keeper knows of marks that wait
+            self._wake.set()
 
     def ask(self) -> None:
         """Renew everything now, to learn what the store knows: a cancel was hinted."""
@@ -143,14 +145,14 @@ class LeaseKeeper:
             if self._stopping:
                 return
             try:
-                wait = self._run_once()
+                wait = self.run_once()
             except Exception:
                 # Whatever it was, the runs in hand depend on this thread.
                 logger.exception("The lease keeper failed; it goes on.")
                 wait = self._patience.failed()
 
-    def _run_once(self) -> float:
-        """Send what is due; seconds until the next time."""
+    def run_once(self) -> float:
+        """Give up what has passed, send what is due; seconds until the next time."""
         self._wake.clear()
         now = self._clock()
         self.expired()
@@ -160,16 +162,11 @@ class LeaseKeeper:
             wait = self._renew(leases)
             if wait is not None:
                 return wait
-        if self._marked and pause > 0:
-            # Marks set the event; what they wait for now is the throttle.
-            return self._sleep_marks(pause)
         now = self._clock()
+        if self._marked:
+            return max(self._marks_sent_at + MARKS_S - now, 0.0)
         nearest = min((lease.due for lease in list(self._held.values())), default=now + 3600)
         return max(min(nearest - now, self._shortest / _SHARE), 0.0)
-
-    def _sleep_marks(self, pause: float) -> float:
-        time.sleep(min(pause, MARKS_S))
-        return 0.0
 
     def _take_due(self, now: float, *, with_marks: bool) -> list[Lease]:
         held = list(self._held.values())

@@ -11,7 +11,6 @@ comes later changes nothing, here as in the record (the fence).
 import asyncio
 import logging
 import random
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
@@ -72,7 +71,9 @@ class Runs:
         middleware: Sequence[Middleware],
         keeper: LeaseKeeper,
         rng: random.Random,
+        clock: Callable[[], float],
     ) -> None:
+        self._clock = clock
         self._engine = engine
         self._registry = registry
         self._executors = executors
@@ -113,7 +114,7 @@ class Runs:
             return  # a claim repeated with its token
         definition = task.definition
         kind = self._registry.route(definition.name, definition.version)
-        context = Context(task, self._worker, self._keeper.mark)
+        context = Context(task, self._worker, self._keeper.mark, self._clock)
         run = RunInHand(context, task, kind)
         self.in_hand[run_id] = run
         self._empty.clear()
@@ -127,7 +128,7 @@ class Runs:
 
     def hand_back(self, task: Task, sent_at: float) -> None:
         """Release a run that came too late to be started; costs it no try."""
-        context = Context(task, self._worker, self._keeper.mark)
+        context = Context(task, self._worker, self._keeper.mark, self._clock)
         run = RunInHand(context, task, None)
         run.ended = True
         self.in_hand[task.status.run] = run
@@ -374,7 +375,7 @@ class Runs:
         context, cell = run.context, run.task.cell
         if cell is None or context.beat_at is None:
             return
-        silent = round((time.monotonic() - context.beat_at) * 1000)
+        silent = round((self._clock() - context.beat_at) * 1000)
         known = context.percent is not None
         run.task.cell = RunCell(
             run=cell.run,

@@ -11,7 +11,8 @@ import dataclasses
 import os
 import random
 import socket
-from collections.abc import Coroutine, Sequence
+import time
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -80,8 +81,11 @@ class Worker:
         *,
         middleware: Sequence[Middleware] = (),
         rng: random.Random | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`middleware`: outermost first. `rng` decides jitter and the order of queues only."""
+        """`middleware`: outermost first. `rng` decides jitter and the order of queues only.
+        `clock` gives monotonic seconds; leases are given up by it."""
+        self._clock = clock
         self.config = config or WorkerConfig()
         self._engine = engine
         self._registry = registry
@@ -113,7 +117,7 @@ class Worker:
         limits = Limits(self._registry, config.per_type)
         self._executors = self._make_executors()
         self._order = QueueOrder(config.queues, strict=config.strict, rng=rng)
-        self._keeper = LeaseKeeper(engine, shortest=config.lease)
+        self._keeper = self._make_keeper()
         self._runs = Runs(
             engine,
             self._registry,
@@ -125,6 +129,7 @@ class Worker:
             middleware=self._middleware,
             keeper=self._keeper,
             rng=rng,
+            clock=self._clock,
         )
         self._claims = Claims(
             engine,
@@ -135,6 +140,7 @@ class Worker:
             concurrency=config.concurrency,
             lease=config.lease,
             rng=rng,
+            clock=self._clock,
         )
         self._runs.when_freed(self._claims.freed)
         self._shutdown = Shutdown(self._runs, grace=config.shutdown_grace)
@@ -190,6 +196,13 @@ class Worker:
             self._set_state("quiet" if quiet else "running")
 
     # --- the parts ---
+
+    # A worker in virtual time makes these two otherwise.
+
+    def _make_keeper(self) -> LeaseKeeper:
+        return LeaseKeeper(
+            self._engine, shortest=self.config.lease, clock=self._clock, rng=self._rng
+        )
 
     def _make_executors(self) -> dict[str, Executor]:
         config = self.config
