@@ -28,29 +28,31 @@ say() { printf 'setup: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 
 # Some shims exist on PATH and fail when run, so a Python counts only after it has answered.
-is_new_enough() {
-    "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' </dev/null >/dev/null 2>&1
+# A second argument names modules that it must be able to import.
+is_usable() {
+    "$1" -c "import sys; sys.exit(sys.version_info < (3, 11))" </dev/null >/dev/null 2>&1 &&
+        { [ -z "${2:-}" ] || "$1" -c "import $2" </dev/null >/dev/null 2>&1; }
 }
 version_of() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' </dev/null 2>/dev/null; }
 
 is_whole() {
     [ "$(cat "$venv/.whole" 2>/dev/null)" = "$root" ] || return 1
-    is_new_enough "$venv/bin/python" || return 1
-    [ -z "${PYTHON:-}" ] || ! is_new_enough "$PYTHON" ||
+    is_usable "$venv/bin/python" 'pip, msgspec' || return 1
+    [ -z "${PYTHON:-}" ] || ! is_usable "$PYTHON" ||
         [ "$(version_of "$PYTHON")" = "$(version_of "$venv/bin/python")" ]
 }
 is_ready() {
     is_whole && [ "$(cat "$venv/.ready-$job" 2>/dev/null)" = "$wanted" ] &&
-        [ -x "$venv/bin/$tool" ] && "$venv/bin/python" -c 'import msgspec' >/dev/null 2>&1
+        [ -x "$venv/bin/$tool" ]
 }
 
 find_python() {
     without_pip=
     for candidate in ${PYTHON:+"$PYTHON"} python3.13 python3.12 python3.11 python3 python; do
-        if ! is_new_enough "$candidate"; then
+        if ! is_usable "$candidate"; then
             [ "$candidate" != "${PYTHON:-}" ] ||
                 say "PYTHON=$PYTHON is not a working Python 3.11 or newer; looking for another."
-        elif "$candidate" -c 'import ensurepip, venv' </dev/null >/dev/null 2>&1; then
+        elif is_usable "$candidate" 'ensurepip, venv'; then
             python=$candidate
             return
         else
@@ -67,7 +69,7 @@ find_python() {
 logged() {
     "$@" </dev/null >>"$log" 2>&1 || {
         tail -n 15 "$log" >&2
-        die "that failed; the whole log is $log."
+        die "that failed (it needs the network); the whole log is $log."
     }
 }
 pip_install() {

@@ -98,14 +98,19 @@ def admit(definition: Definition, now: int, write_id: str) -> Task:
         state, reason = State.SCHEDULED, Reason.SUBMITTED
     else:
         state, reason = State.PENDING, Reason.SUBMITTED
-    return _begin(d, now, write_id, state, reason)
+    return _begin(d, now, write_id, state=state, reason=reason)
 
 
 def admit_invalid(definition: Definition, now: int, write_id: str, error: str) -> Task:
     """The record of a submission that is refused but recorded (`on_invalid=record`, R25)."""
     failure = TaskError(message=error, code="VALIDATION_ERROR")
     return _begin(
-        definition, now, write_id, State.FAILED, Reason.VALIDATION_ERROR, error=failure
+        definition,
+        now,
+        write_id,
+        state=State.FAILED,
+        reason=Reason.VALIDATION_ERROR,
+        error=failure,
     )
 
 
@@ -113,6 +118,7 @@ def _begin(
     d: Definition,
     now: int,
     write_id: str,
+    *,
     state: State,
     reason: Reason,
     error: TaskError | None = None,

@@ -40,9 +40,7 @@ class Moved(msgspec.Struct, frozen=True):
     """The delete event to write right after, when the policy discards this end at once."""
 
 
-def apply(
-    task: Task, command: Command, *, now: int, random: Random, write_id: str = ""
-) -> Moved:
+def apply(task: Task, command: Command, *, now: int, random: Random, write_id: str = "") -> Moved:
     """The move that `command` makes on `task` at `now` (ms UTC).
 
     Raises `InvalidTransition` when the table of moves has no such move; nothing is changed then.
@@ -57,18 +55,15 @@ def apply(
     outcome = cancelled(task, command) if forced else DECIDE[event](task, command, now, random)
     if outcome.state not in targets:
         raise AssertionError(f"{event} from {source} decided {outcome.state}: not in the table")
-    number = status.runs[-1].number if status.runs else None
     if outcome.state is None:
         gone = TaskEvent(
             status.revision + 1, now, event, source, None, outcome.reason, None, "", write_id
         )
         return Moved(None, gone)
-    return _write(task, command, outcome, now, write_id, number)
+    return _write(task, command, outcome, now=now, write_id=write_id)
 
 
-def _write(
-    task: Task, command: Command, outcome: Outcome, now: int, write_id: str, number: int | None
-) -> Moved:
+def _write(task: Task, command: Command, outcome: Outcome, *, now: int, write_id: str) -> Moved:
     status = task.status
     source, target, event = status.state, outcome.state, command.event
     assert target is not None
@@ -78,32 +73,15 @@ def _write(
     new.reason = outcome.reason
     if outcome.error is not None:
         new.last_error = outcome.error
-
     if source is not target:
-        if source is State.ACTIVE:
-            _leave_active(new, task, command, outcome, now)
-        elif source is State.PENDING:
-            _resolve_run(new, event, outcome, now)
-        elif source in TERMINAL:
-            _leave_terminal(new, command)
-        if target is State.PENDING:
-            _enter_pending(new, outcome, now)
-        elif target in TERMINAL:
-            new.finished_at = now
-            if target is State.COMPLETED:
-                new.progress = 100
-        elif target is State.SCHEDULED or target is State.RETRY:
-            new.run_at = outcome.run_at
-            new.progress = 0
-    if event is Event.REQUEST_CANCEL:
-        new.cancel_requested_at = now
-    elif event is Event.RESCHEDULE:
-        new.run_at = outcome.run_at
-    elif isinstance(command, Reprioritise):
-        new.priority = command.priority
-    elif isinstance(command, RunNow):
+        _leave(new, task, command, outcome, now)
+        _enter(new, target, outcome, now)
+    else:
+        _edit(new, command, outcome, now)
+    if isinstance(command, RunNow):
         new.rerun_by_hand = True
 
+    before = status if target is not State.PENDING else new
     written = TaskEvent(
         new.revision,
         now,
@@ -111,7 +89,7 @@ def _write(
         source,
         target,
         outcome.resolution if source is State.ACTIVE and outcome.resolution else outcome.reason,
-        new.runs[-1].number if target is State.PENDING else number,
+        before.runs[-1].number if before.runs else None,
         status.worker,
         write_id,
         outcome.error,
@@ -125,6 +103,38 @@ def _write(
         event is Event.COMPLETE or event is Event.RERUN,
         _discard(task, new, result, now) if target in TERMINAL else None,
     )
+
+
+def _leave(new: Status, task: Task, command: Command, outcome: Outcome, now: int) -> None:
+    source = task.status.state
+    if source is State.ACTIVE:
+        _leave_active(new, task, command, outcome, now)
+    elif source is State.PENDING:
+        _resolve_run(new, command.event, outcome, now)
+    elif source in TERMINAL:
+        _leave_terminal(new, command)
+
+
+def _enter(new: Status, target: State, outcome: Outcome, now: int) -> None:
+    if target is State.PENDING:
+        _enter_pending(new, outcome, now)
+    elif target in TERMINAL:
+        new.finished_at = now
+        if target is State.COMPLETED:
+            new.progress = 100
+    elif target is State.SCHEDULED or target is State.RETRY:
+        new.run_at = outcome.run_at
+        new.progress = 0
+
+
+def _edit(new: Status, command: Command, outcome: Outcome, now: int) -> None:
+    """Moves that stay in their state: a cancel request, a new start time, a new priority."""
+    if command.event is Event.REQUEST_CANCEL:
+        new.cancel_requested_at = now
+    elif command.event is Event.RESCHEDULE:
+        new.run_at = outcome.run_at
+    elif isinstance(command, Reprioritise):
+        new.priority = command.priority
 
 
 def _leave_active(new: Status, task: Task, command: Command, outcome: Outcome, now: int) -> None:
@@ -153,8 +163,8 @@ def _leave_terminal(new: Status, command: Command) -> None:
     if isinstance(command, Rerun):
         if command.deadline is not None:
             new.deadline = command.deadline
-            new.expires_at = None if new.expires_at is None else max(
-                new.expires_at, command.deadline
+            new.expires_at = (
+                None if new.expires_at is None else max(new.expires_at, command.deadline)
             )
         if not command.keep_budget:
             new.tries = 0
@@ -264,8 +274,14 @@ def stamped(task: Task, stamp: Stamp, cell: RunCell | None = None) -> Task:
     new.heartbeat_at = stamp.at
     old = status.runs[-1]
     run = Run(
-        old.number, old.created_reason, old.scheduled_at, stamp.run, stamp.worker, stamp.at,
-        stamp.fence, stamp.lease_until,
+        old.number,
+        old.created_reason,
+        old.scheduled_at,
+        stamp.run,
+        stamp.worker,
+        stamp.at,
+        stamp.fence,
+        stamp.lease_until,
     )
     new.runs = (*status.runs[:-1], run)
     new.events = (*status.events, event)[-MAX_EVENTS_KEPT:]
@@ -282,7 +298,12 @@ def next_fence(last: int, now: int) -> int:
 def set_aside(status_revision: int, source: State | None, now: int, write_id: str) -> TaskEvent:
     """The event by which a record that does not decode is taken out of all queues (R28)."""
     return TaskEvent(
-        status_revision + 1, now, Event.SET_ASIDE, source, State.UNKNOWN, Reason.UNDECODABLE,
+        status_revision + 1,
+        now,
+        Event.SET_ASIDE,
+        source,
+        State.UNKNOWN,
+        Reason.UNDECODABLE,
         write_id=write_id,
     )
 

@@ -53,8 +53,14 @@ def retryable(policy: Policy, error: TaskError) -> bool:
 
 
 def _again(
-    task: Task, reason: Reason, random: Random, now: int, *, spent: State,
-    error: TaskError | None = None, delay: int | None = None,
+    task: Task,
+    reason: Reason,
+    random: Random,
+    now: int,
+    *,
+    spent: State,
+    error: TaskError | None = None,
+    delay: int | None = None,
 ) -> Outcome:
     """Retry while the budget lasts, else end in `spent`."""
     policy = task.policy
@@ -65,9 +71,7 @@ def _again(
     if delay is None:
         delay = retry_delay(policy, tries, random)
     if delay is None:
-        return Outcome(
-            State.PENDING, Reason.RETRY, reason, Reason.RETRY, counts=True, error=error
-        )
+        return Outcome(State.PENDING, Reason.RETRY, reason, Reason.RETRY, counts=True, error=error)
     return Outcome(State.RETRY, reason, reason, run_at=now + delay, counts=True, error=error)
 
 
@@ -122,9 +126,7 @@ def _fail(task: Task, command: c.Fail, now: int, random: Random) -> Outcome:
             again = retryable(policy, error)
     if not again:
         return Outcome(State.FAILED, reason, reason, counts=True, error=error)
-    return _again(
-        task, reason, random, now, spent=State.FAILED, error=error, delay=command.delay
-    )
+    return _again(task, reason, random, now, spent=State.FAILED, error=error, delay=command.delay)
 
 
 def _terminate(task: Task, command: c.Terminate, now: int, random: Random) -> Outcome:
@@ -133,9 +135,7 @@ def _terminate(task: Task, command: c.Terminate, now: int, random: Random) -> Ou
 
 
 def _reject(task: Task, command: c.Reject, now: int, random: Random) -> Outcome:
-    return Outcome(
-        State.FAILED, command.reason, command.reason, counts=True, error=command.error
-    )
+    return Outcome(State.FAILED, command.reason, command.reason, counts=True, error=command.error)
 
 
 def _unknown_task(task: Task, command: c.UnknownTask, now: int, random: Random) -> Outcome:
@@ -153,7 +153,11 @@ def _unknown_task(task: Task, command: c.UnknownTask, now: int, random: Random) 
     again = _again(task, reason, random, now, spent=State.DROPPED, error=error)
     if again.state is State.PENDING:
         return Outcome(
-            State.RETRY, reason, reason, run_at=now + UNKNOWN_TASK_DELAY_MS, counts=True,
+            State.RETRY,
+            reason,
+            reason,
+            run_at=now + UNKNOWN_TASK_DELAY_MS,
+            counts=True,
             error=error,
         )
     return again
@@ -170,9 +174,7 @@ def _release(task: Task, command: c.Release, now: int, random: Random) -> Outcom
 
 
 def _stop(task: Task, command: c.Stop, now: int, random: Random) -> Outcome:
-    return Outcome(
-        State.STALLED, Reason.WORKER_SHUTDOWN, Reason.WORKER_SHUTDOWN, counts=True
-    )
+    return Outcome(State.STALLED, Reason.WORKER_SHUTDOWN, Reason.WORKER_SHUTDOWN, counts=True)
 
 
 def _shutdown_retry(task: Task, command: c.ShutdownRetry, now: int, random: Random) -> Outcome:

@@ -166,7 +166,9 @@ FIELDS_ON_ENTRY: dict[State | None, frozenset[str]] = {
     S.BLOCKED: frozenset(),
     S.SCHEDULED: frozenset({"run_at"}),
     S.PENDING: frozenset({"submitted_at", "order", "runs", "runs_dropped", "run_at"}),
-    S.ACTIVE: frozenset({"started_at", "retried_at", "heartbeat_at", "runs", "run", "worker", "fence"}),
+    S.ACTIVE: frozenset(
+        {"started_at", "retried_at", "heartbeat_at", "runs", "run", "worker", "fence"}
+    ),
     S.RETRY: frozenset({"run_at"}),
     **{state: frozenset({"finished_at"}) for state in TERMINAL},
     S.UNKNOWN: frozenset(),
@@ -177,12 +179,30 @@ FIELDS_ON_ENTRY: dict[State | None, frozenset[str]] = {
 FIELDS_ON_LEAVING: dict[State | None, frozenset[str]] = {
     S.PENDING: frozenset({"runs"}),
     S.ACTIVE: frozenset(
-        {"runs", "run", "worker", "heartbeat_at", "progress", "progress_message", "tries", "last_error"}
+        {
+            "runs",
+            "run",
+            "worker",
+            "heartbeat_at",
+            "progress",
+            "progress_message",
+            "tries",
+            "last_error",
+        }
     ),
     **{
         state: frozenset(
-            {"finished_at", "progress", "progress_message", "tries", "rerun_by_hand", "deadline",
-             "expires_at", "cancel_requested_at", "run_at"}
+            {
+                "finished_at",
+                "progress",
+                "progress_message",
+                "tries",
+                "rerun_by_hand",
+                "deadline",
+                "expires_at",
+                "cancel_requested_at",
+                "run_at",
+            }
         )
         for state in TERMINAL
     },

@@ -36,11 +36,11 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     completed: float | None = DAY
     failed: float | None = 90 * DAY
-    cancelled: float | None | UnsetType = UNSET
-    stalled: float | None | UnsetType = UNSET
-    dropped: float | None | UnsetType = UNSET
-    expired: float | None | UnsetType = UNSET
-    unreachable: float | None | UnsetType = UNSET
+    cancelled: float | UnsetType | None = UNSET
+    stalled: float | UnsetType | None = UNSET
+    dropped: float | UnsetType | None = UNSET
+    expired: float | UnsetType | None = UNSET
+    unreachable: float | UnsetType | None = UNSET
 
     def of(self, state: str) -> float | None:
         """Seconds that this terminal state is kept."""

@@ -19,7 +19,9 @@ class State(StrEnum):
     COMPLETED = "completed"  #: succeeded; result kept for its retention
     FAILED = "failed"  #: an error that is not retried, or the budget is spent
     CANCELLED = "cancelled"  #: a person or program cancelled it
-    STALLED = "stalled"  #: its worker went away, fell silent or stopped it, and policy says no retry
+    STALLED = (
+        "stalled"  #: its worker went away, fell silent or stopped it, and policy says no retry
+    )
     DROPPED = "dropped"  #: no handler for its name and version
     EXPIRED = "expired"  #: its deadline or queue timeout passed
     UNREACHABLE = "unreachable"  #: a dependency ended so that it can never be satisfied

@@ -94,6 +94,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     result: bytes | None = None
     sets_result: bool = False
     seen_lease: int | None = None  #: also refuse if the run's lease is no longer this (R3)
+    force: bool = False  #: delete even though dependents still need the record (R9)
     discard: TaskEvent | None = None
     """Delete right after, with this event, unless edges hold the record (R9): then it stays,
     its timer due, and is deleted when they are settled."""
@@ -105,7 +106,7 @@ class Changed(msgspec.Struct, frozen=True):
     kind: ChangeKind
     current: Task | None = None
     holder: str = ""
-    has_dependents: bool = False  #: edges to settle, now that the task has ended
+    has_dependents: bool = False  #: the task has ended and has edges, settled or not
 
 
 class Renewal(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,6 +142,7 @@ class Link(msgspec.Struct, frozen=True):
     child: str
     parents: tuple[str, ...]
     loads: bool = False  #: the child loads results: parents are kept until it has ended
+    any_end: bool = False  #: `requires="all-resolved"`: any end of a parent satisfies it
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -149,22 +151,28 @@ class Ended(msgspec.Struct, frozen=True):
     child: str
     parent: str
     state: State | None
+    any_end: bool
 
 
 class Settlement(msgspec.Struct, frozen=True):
-    """The end of `parent`, told to `child`. Idempotent."""
+    """The end of `parent`, told to `child`. Idempotent.
+
+    `satisfied` counts the dependency off, once. Otherwise only the edge is marked as told, so
+    that it holds nothing up, but a rerun of the parent that completes can still satisfy it.
+    """
 
     child: str
     parent: str
-    state: State | None
+    satisfied: bool
 
 
 class Edge(msgspec.Struct, frozen=True):
-    """One edge of a parent. `settled` edges remain while the child still loads the result."""
+    """One edge of a parent. A settled one stays until it is unlinked."""
 
     parent: str
     child: str
     loads: bool
+    any_end: bool
     settled: bool
 
 
@@ -305,7 +313,9 @@ class Store(Protocol):
         ...
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[int]:
-        """Mark edges settled; per settlement, how many dependencies of the child remain."""
+        """Mark edges settled; per settlement, how many dependencies of the child remain
+        unsatisfied. The count is kept outside the child's record, and begins at
+        `entry_of(child).remaining` when the child is created."""
         ...
 
     async def dependents(self, parent: str, after: str = "", limit: int = 1000) -> list[Edge]:
@@ -316,7 +326,7 @@ class Store(Protocol):
         """Forget (parent, child) edges, settled or not."""
         ...
 
-    async def take_unsettled(self, limit: int) -> list[str]:
+    async def take_unsettled(self, limit: int) -> list[tuple[str, State]]:
         """Ended tasks that still have unsettled edges: fan-outs that a crash cut short."""
         ...
 

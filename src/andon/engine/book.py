@@ -1,0 +1,81 @@
+"""What is known of policies: profile, queues and task types, and the policies they give together.
+
+Kept in memory and followed by hint, so that a submit needs no look-up. A policy is resolved once
+per (queue, type, options) and shared by every task that has the same (R5).
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from andon.lifecycle.policies import resolve
+from andon.lifecycle.profiles import profile as profile_named
+from andon.model.fleet import QueueConfig, TypeInfo
+from andon.model.policy import Policy
+from andon.stores.base import Store
+
+RETENTION_SETTING = "retention"
+"""Store-wide default retention in seconds for every terminal state (R21), as decimal text."""
+
+_MOST_CACHED = 2_000
+
+
+class PolicyBook:
+    """Resolves policies from their layers; `refresh` reads queues, types and settings anew."""
+
+    def __init__(self, store: Store, profile: str) -> None:
+        self.profile = profile_named(profile)
+        self._store = store
+        self._store_layer: dict[str, Any] = {}
+        self._queues: dict[str, QueueConfig] = {}
+        self._published: dict[tuple[str, int], dict[str, Any]] = {}
+        self._own: dict[tuple[str, int], dict[str, Any]] = {}
+        self._cache: dict[object, tuple[Policy, bool]] = {}
+
+    async def refresh(self) -> None:
+        """Read the configuration from the store."""
+        queues = {queue.name: queue for queue in await self._store.queues()}
+        types = {(t.name, t.version): t.policy for t in await self._store.types()}
+        retention = await self._store.setting(RETENTION_SETTING)
+        layer = {} if not retention else {"retention": float(retention)}
+        if (queues, types, layer) != (self._queues, self._published, self._store_layer):
+            self._queues, self._published, self._store_layer = queues, types, layer
+            self._cache.clear()
+
+    def add_types(self, types: Sequence[TypeInfo]) -> None:
+        """Take this process's own task types; they win over what was published."""
+        self._own.update({(t.name, t.version): t.policy for t in types})
+        self._cache.clear()
+
+    def queue(self, name: str) -> QueueConfig:
+        """The queue's configuration, defaults if it has none."""
+        return self._queues.get(name) or QueueConfig(name=name)
+
+    def policy(
+        self, queue: str, name: str, version: int, options: dict[str, Any]
+    ) -> tuple[Policy, bool]:
+        """The policy these layers give, and whether the task type's layer was known."""
+        key = (queue, name, version, _frozen(options))
+        found = self._cache.get(key)
+        if found is None:
+            of_type = self._type(name, version)
+            known = of_type is not None
+            queue_layer = self.queue(queue).policy
+            policy = resolve(
+                self.profile.defaults, self._store_layer, queue_layer, of_type or {}, options
+            )
+            if len(self._cache) >= _MOST_CACHED:
+                self._cache.clear()
+            found = self._cache[key] = (policy, known)
+        return found
+
+    def _type(self, name: str, version: int) -> dict[str, Any] | None:
+        own = self._own.get((name, version))
+        return own if own is not None else self._published.get((name, version))
+
+
+def _frozen(value: Any) -> object:
+    if isinstance(value, dict):
+        return tuple((k, _frozen(v)) for k, v in value.items())  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, list | tuple):
+        return tuple(_frozen(v) for v in value)  # pyright: ignore[reportUnknownVariableType]
+    return value

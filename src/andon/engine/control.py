@@ -1,0 +1,160 @@
+"""Acts of control: read, decide, write, and decide again if the task moved in between."""
+
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+
+from andon.engine.base import Acted
+from andon.lifecycle.admission import check_priority
+from andon.lifecycle.apply import Moved, apply
+from andon.lifecycle.commands import (
+    Cancel,
+    Command,
+    Delete,
+    Reprioritise,
+    RequestCancel,
+    Rerun,
+    RunNow,
+    Schedule,
+)
+from andon.lifecycle.delays import Random
+from andon.model.errors import (
+    AndonError,
+    InvalidTransition,
+    StoreUnavailable,
+    TaskNotFound,
+    UniqueKeyHeld,
+)
+from andon.model.task import Task
+from andon.model.words import TERMINAL, State
+from andon.stores.base import MAX_BATCH, Change, Changed, ChangeKind, Store
+
+MOST_ATTEMPTS = 20
+"""How often a change is decided anew when others keep moving the task in between."""
+
+Choose = Callable[[Task], Command | None]
+"""What to do about a task as it stands; None leaves it as it is."""
+
+
+def change_of(
+    task: Task, moved: Moved, *, seen_lease: int | None = None, force: bool = False
+) -> Change:
+    """The store change that writes a move."""
+    return Change(
+        before=task,
+        after=moved.status,
+        event=moved.event,
+        result=moved.result,
+        sets_result=moved.sets_result,
+        seen_lease=seen_lease,
+        force=force,
+        discard=moved.discard,
+    )
+
+
+class Control:
+    """Acts on tasks by id. `commit` writes one change; `ended` is told of every end written."""
+
+    def __init__(
+        self,
+        store: Store,
+        random: Random,
+        commit: Callable[[Change], Awaitable[Changed]],
+        ended: Callable[[Task, State | None, Changed], None],
+    ) -> None:
+        self._store = store
+        self._random = random
+        self._commit = commit
+        self._ended = ended
+
+    async def cancel(self, ids: Sequence[str], *, force: bool) -> list[Acted]:
+        """Cancel, ask, or force."""
+
+        def choose(task: Task) -> Command | None:
+            if task.state is State.CANCELLED:
+                return None
+            if task.state is State.ACTIVE and not force:
+                return None if task.status.cancel_requested_at is not None else RequestCancel()
+            return Cancel(force=force)
+
+        return await self._each(ids, choose)
+
+    async def retry(self, ids: Sequence[str]) -> list[Acted]:
+        """Rerun what has ended, run now what waits, leave pending alone (R20)."""
+
+        def choose(task: Task) -> Command | None:
+            if task.state is State.PENDING:
+                return None
+            return Rerun() if task.state in TERMINAL or task.state is State.ACTIVE else RunNow()
+
+        return await self._each(ids, choose)
+
+    async def act(
+        self, ids: Sequence[str], command: Command, *, force: bool = False
+    ) -> list[Acted]:
+        """The same command on each task."""
+        if isinstance(command, Reprioritise):
+            check_priority(command.priority)
+        return await self._each(ids, lambda task: command, force=force)
+
+    async def _each(
+        self, ids: Sequence[str], choose: Choose, *, force: bool = False
+    ) -> list[Acted]:
+        acted: list[Acted] = []
+        for start in range(0, len(ids), MAX_BATCH):
+            batch = ids[start : start + MAX_BATCH]
+            for task_id, task in zip(batch, await self._store.get(batch), strict=True):
+                if task is None:
+                    error = TaskNotFound(task_id)
+                    acted.append(Acted(task_id, None, changed=False, error=error))
+                else:
+                    acted.append(await self._one(task, choose, force))
+        return acted
+
+    async def _one(self, task: Task, choose: Choose, force: bool) -> Acted:
+        write_id = secrets.token_hex(8)
+        for _ in range(MOST_ATTEMPTS):
+            command = choose(task)
+            if command is None:
+                return Acted(task.id, task.state, changed=False)
+            try:
+                moved = apply(
+                    task, command, now=self._store.now(), random=self._random, write_id=write_id
+                )
+            except InvalidTransition as error:
+                return Acted(task.id, task.state, changed=False, error=error)
+            changed = await self._commit(change_of(task, moved, force=force))
+            if changed.kind is ChangeKind.APPLIED:
+                return await self._applied(task, command, moved, changed)
+            if changed.kind is ChangeKind.CONFLICT and changed.current is not None:
+                held = changed.current.status.revision == task.status.revision
+                if held and isinstance(command, Delete):
+                    return Acted(task.id, task.state, changed=False, error=_needed(task))
+                task = changed.current
+                continue
+            error = self._refusal(task, changed)
+            return Acted(task.id, None, changed=False, error=error)
+        busy = StoreUnavailable(f"Task {task.id!r} keeps moving; try again.")
+        return Acted(task.id, task.state, changed=False, error=busy)
+
+    async def _applied(self, task: Task, command: Command, moved: Moved, changed: Changed) -> Acted:
+        state = moved.status.state if moved.status is not None else None
+        self._ended(task, state, changed)
+        if task.state is State.BLOCKED and isinstance(command, RunNow | Schedule):
+            edges = [(parent, task.id) for parent in task.definition.dependencies]
+            await self._store.unlink(edges)
+        gone = moved.discard is not None
+        return Acted(task.id, None if gone and state is None else state, changed=True)
+
+    def _refusal(self, task: Task, changed: Changed) -> AndonError:
+        if changed.kind is ChangeKind.KEY_HELD:
+            return UniqueKeyHeld(task.definition.unique_key or "", changed.holder)
+        return TaskNotFound(task.id)
+
+
+def _needed(task: Task) -> AndonError:
+    return InvalidTransition(
+        task.id,
+        "delete",
+        task.state,
+        "Tasks that depend on it have not ended yet; wait for them, or delete it by force.",
+    )

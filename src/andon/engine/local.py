@@ -1,0 +1,239 @@
+"""The engine in this process, over any store.
+
+Put together from its parts: `submitting`, `runs`, `control`, `dependencies`, `watching`, the
+`timekeeper` and the `book` of policies. It adds nothing of its own but following configuration.
+"""
+
+import asyncio
+import random as random_module
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import msgspec
+
+from andon.engine.base import Acted, Submission, Submitted
+from andon.engine.book import PolicyBook
+from andon.engine.control import Control
+from andon.engine.dependencies import Dependencies
+from andon.engine.runs import Runs
+from andon.engine.submitting import Submitting
+from andon.engine.timekeeper import Timekeeper
+from andon.engine.watching import Watching
+from andon.lifecycle.admission import check_name
+from andon.lifecycle.commands import Command
+from andon.lifecycle.policies import check_options
+from andon.model.errors import ConfigurationError, StoreError
+from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, WorkerInfo
+from andon.model.task import Task, TaskEvent
+from andon.model.words import State
+from andon.stores.base import (
+    CONFIG_TOPIC,
+    MAX_PAYLOAD,
+    SLOW_POLL_S,
+    Changed,
+    ClaimRequest,
+    EventPage,
+    History,
+    Listener,
+    Page,
+    Query,
+    Renewal,
+    Store,
+    Verdict,
+)
+
+
+class LocalEngine:
+    """An `Engine` over a store in this process.
+
+    `random` decides jitter only; give a seeded one to replay a run. `max_payload` bounds arguments
+    and results, in bytes.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        profile: str = "native",
+        max_payload: int = MAX_PAYLOAD,
+        dead_letter_limit: int | None = None,
+        random: random_module.Random | None = None,
+    ) -> None:
+        jitter = random or random_module.Random()
+        self.store = store
+        self.max_payload = max_payload
+        self.book = PolicyBook(store, profile)
+        self._dependencies = Dependencies(store)
+        self._runs = Runs(store, self.book, jitter.random, self._ended)
+        self._control = Control(store, jitter.random, self._runs.commits.put, self._ended)
+        self._dependencies.acting_through(self._control.act)
+        self._submitting = Submitting(
+            store, self.book, self._dependencies, self._control, max_payload=max_payload
+        )
+        self._watching = Watching(store, jitter)
+        limit = dead_letter_limit
+        if limit is None:
+            limit = self.book.profile.dead_letter_limit
+        self.timekeeper = Timekeeper(
+            store, self._dependencies, self._ended, random=jitter, dead_letter_limit=limit
+        )
+        self._opening: asyncio.Lock | None = None
+        self._following: asyncio.Task[None] | None = None
+        self._is_open = False
+
+    async def open(self) -> None:
+        """Open the store and read its configuration. Idempotent."""
+        if self._opening is None:
+            self._opening = asyncio.Lock()
+        async with self._opening:
+            if self._is_open:
+                return
+            await self.store.open()
+            await self.book.refresh()
+            self._following = asyncio.ensure_future(self._follow_configuration())
+            self._is_open = True
+
+    async def close(self) -> None:
+        """Flush what was handed over, then close the store. Idempotent."""
+        if not self._is_open:
+            return
+        self._is_open = False
+        await self.timekeeper.stop()
+        await self._submitting.batcher.drain()
+        await self._runs.commits.drain()
+        await self._dependencies.drain()
+        await self._watching.close()
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.gather(self._following, return_exceptions=True)
+        await self.store.close()
+
+    def now(self) -> int:
+        return self.store.now()
+
+    async def submit(self, submissions: Sequence[Submission]) -> list[Submitted]:
+        return await self._submitting.submit(submissions)
+
+    async def claim(self, request: ClaimRequest) -> list[Task]:
+        return await self._runs.claim(request)
+
+    async def renew(self, renewals: Sequence[Renewal]) -> list[Verdict]:
+        return await self._runs.renew(renewals)
+
+    def renew_blocking(self, renewals: Sequence[Renewal]) -> list[Verdict]:
+        return self.store.renew_blocking(renewals)
+
+    async def report(self, task: Task, command: Command) -> State | None:
+        return await self._runs.report(task, command)
+
+    async def dependency_results(self, task: Task) -> dict[str, Task | None]:
+        ids = [parent for parent in task.definition.dependencies if parent != task.id]
+        return dict(zip(ids, await self.get(ids), strict=True))
+
+    async def cancel(self, ids: Sequence[str], *, force: bool = False) -> list[Acted]:
+        return await self._control.cancel(ids, force=force)
+
+    async def retry(self, ids: Sequence[str]) -> list[Acted]:
+        return await self._control.retry(ids)
+
+    async def act(
+        self, ids: Sequence[str], command: Command, *, force: bool = False
+    ) -> list[Acted]:
+        return await self._control.act(ids, command, force=force)
+
+    async def get(self, ids: Sequence[str]) -> list[Task | None]:
+        return await self.store.get(ids)
+
+    async def history(self, task_id: str) -> History:
+        return await self.store.history(task_id)
+
+    async def find(self, query: Query) -> Page:
+        return await self.store.find(query)
+
+    async def stats(self) -> list[QueueStats]:
+        return await self.store.stats()
+
+    async def wait_end(self, task_id: str, timeout: float | None = None) -> Task:
+        return await self._watching.wait_end(task_id, timeout)
+
+    def watch(self, task_id: str) -> AsyncIterator[Task]:
+        return self._watching.watch(task_id)
+
+    async def events(self, cursor: str, limit: int = 500) -> EventPage:
+        return await self.store.events(cursor, limit)
+
+    async def events_end(self) -> str:
+        return await self.store.events_end()
+
+    def follow(self, cursor: str | None = None) -> AsyncIterator[TaskEvent]:
+        return self._watching.follow(cursor)
+
+    def listen(self, topics: Sequence[str]) -> Listener:
+        return self.store.listen(topics)
+
+    async def queues(self) -> list[QueueConfig]:
+        return await self.store.queues()
+
+    async def configure_queue(self, name: str, changes: dict[str, Any]) -> QueueConfig:
+        """Change settings of a queue. Raises `ConfigurationError` naming the setting at fault."""
+        check_name(name, field="queue")
+        known = {queue.name: queue for queue in await self.store.queues()}
+        now = msgspec.structs.asdict(known.get(name) or QueueConfig(name=name))
+        unknown = set(changes) - set(now) | {"name"} & set(changes)
+        if unknown:
+            settings = ", ".join(sorted(set(now) - {"name"}))
+            raise ConfigurationError(
+                f"A queue has no setting {min(unknown)!r}. Its settings: {settings}."
+            )
+        check_options(changes.get("policy", {}))
+        try:
+            config = msgspec.convert({**now, **changes}, QueueConfig)
+        except msgspec.ValidationError as error:
+            raise ConfigurationError(f"Queue {name!r}: {error}") from error
+        _check_queue(config)
+        await self.store.put_queue(config)
+        await self.book.refresh()
+        return config
+
+    async def publish_types(self, types: Sequence[TypeInfo]) -> None:
+        self.book.add_types(types)
+        await self.store.put_types(types)
+
+    async def workers(self) -> list[WorkerInfo]:
+        return await self.store.workers()
+
+    async def put_worker(self, info: WorkerInfo) -> None:
+        await self.store.put_worker(info)
+
+    async def remove_worker(self, worker: str) -> None:
+        await self.store.remove_worker(worker)
+
+    async def info(self) -> StoreInfo:
+        return await self.store.info()
+
+    def _ended(self, task: Task, state: State | None, changed: Changed) -> None:
+        self._dependencies.ended(task, state, has_dependents=changed.has_dependents)
+
+    async def _follow_configuration(self) -> None:
+        with self.store.listen([CONFIG_TOPIC]) as hints:
+            while True:
+                await hints.wait(SLOW_POLL_S)
+                try:
+                    await self.book.refresh()
+                except StoreError:
+                    continue  # the old configuration serves until the store is back
+
+
+def _check_queue(config: QueueConfig) -> None:
+    for name, least in (
+        ("max_concurrent", 0),
+        ("max_concurrent_per_key", 1),
+        ("max_size", 1),
+        ("weight", 1),
+        ("rate_burst", 1),
+    ):
+        value = getattr(config, name)
+        if value is not None and value < least:
+            raise ConfigurationError(f"{name} must be at least {least}, got {value}.")
+    if config.rate_limit is not None and not config.rate_limit > 0:
+        raise ConfigurationError(f"rate_limit must be more than 0, got {config.rate_limit}.")

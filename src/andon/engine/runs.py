@@ -1,0 +1,112 @@
+"""Runs: claimed, renewed, and resolved by whoever holds them; nobody else changes a thing (R3)."""
+
+import secrets
+from collections.abc import Callable, Sequence
+from copy import copy
+
+from andon.engine.batching import Batcher
+from andon.engine.book import PolicyBook
+from andon.engine.control import MOST_ATTEMPTS, change_of
+from andon.lifecycle.apply import apply
+from andon.lifecycle.commands import Command
+from andon.lifecycle.delays import Random
+from andon.model.errors import InvalidTransition, LeaseLost, StoreUnavailable
+from andon.model.task import Task
+from andon.model.words import State
+from andon.stores.base import (
+    MAX_BATCH,
+    Change,
+    Changed,
+    ChangeKind,
+    ClaimRequest,
+    Renewal,
+    Store,
+    Verdict,
+)
+
+
+class Runs:
+    """The worker's half of the engine, over one store."""
+
+    def __init__(
+        self,
+        store: Store,
+        book: PolicyBook,
+        random: Random,
+        ended: Callable[[Task, State | None, Changed], None],
+    ) -> None:
+        self._store = store
+        self._book = book
+        self._random = random
+        self._ended = ended
+        self.commits: Batcher[Change, Changed] = Batcher(
+            store.commit, size=MAX_BATCH, key=lambda change: change.before.id
+        )
+
+    async def claim(self, request: ClaimRequest) -> list[Task]:
+        """Claim, and fill in the type's layer where the submitter did not know it (R5)."""
+        tasks = await self._store.claim(request)
+        for task in tasks:
+            if not task.definition.type_known and task.status.policy is None:
+                self._fill_in(task)
+        return tasks
+
+    def _fill_in(self, task: Task) -> None:
+        d = task.definition
+        policy, known = self._book.policy(d.queue, d.name, d.version, d.policy_given)
+        if known:
+            # Stored with the next move of this run; until then every reader resolves the same.
+            task.status = copy(task.status)
+            task.status.policy = policy
+
+    async def renew(self, renewals: Sequence[Renewal]) -> list[Verdict]:
+        """Say that runs live."""
+        verdicts: list[Verdict] = []
+        for start in range(0, len(renewals), MAX_BATCH):
+            verdicts.extend(await self._store.renew(renewals[start : start + MAX_BATCH]))
+        return verdicts
+
+    async def report(self, task: Task, command: Command) -> State | None:
+        """Resolve the run in hand; decide again while the run still holds the task."""
+        run = task.status.run
+        write_id = secrets.token_hex(8)
+        for _ in range(MOST_ATTEMPTS):
+            try:
+                moved = apply(
+                    task, command, now=self._store.now(), random=self._random, write_id=write_id
+                )
+            except InvalidTransition:
+                raise LeaseLost(task.id, run) from None
+            changed = await self.commits.put(change_of(task, moved))
+            if changed.kind is ChangeKind.APPLIED:
+                state = moved.status.state if moved.status is not None else None
+                if changed.has_dependents or task.definition.dependencies:
+                    self._ended(task, state, changed)
+                return None if moved.discard is not None else state
+            current = changed.current
+            if current is None:
+                raise LeaseLost(task.id, run)
+            if current.state is not State.ACTIVE or current.status.run != run:
+                return _repeated(current, run, command)
+            task = _with_cell(current, task)
+        raise StoreUnavailable(f"Task {task.id!r} keeps moving; try again.")
+
+
+def _repeated(current: Task, run: str, command: Command) -> State:
+    """An exact repeat of the report that resolved this run is answered like the first (R3)."""
+    for old in reversed(current.status.runs):
+        if old.id == run and old.resolved_event is command.event:
+            return current.state
+    raise LeaseLost(current.id, run)
+
+
+def _with_cell(current: Task, mine: Task) -> Task:
+    """The record as it is now, with the progress that only this worker has yet."""
+    if current.cell is not None and mine.cell is not None:
+        current.cell = copy(current.cell)
+        current.cell.progress = mine.cell.progress
+        current.cell.message = mine.cell.message
+    if current.status.policy is None and mine.status.policy is not None:
+        current.status = copy(current.status)
+        current.status.policy = mine.status.policy
+    return current

@@ -1,0 +1,225 @@
+"""Submitting: definitions checked, records created in batches, dependencies linked.
+
+Each submission stands alone, except inside one call: there parents are created before their
+children, a child of a refused parent is refused, and a cycle is refused (R8).
+"""
+
+import secrets
+from collections.abc import Sequence
+from graphlib import CycleError, TopologicalSorter
+
+from andon.engine.base import Submission, Submitted
+from andon.engine.batching import Batcher
+from andon.engine.book import PolicyBook
+from andon.engine.control import Control
+from andon.engine.definitions import define
+from andon.engine.dependencies import Dependencies
+from andon.lifecycle.admission import admit, admit_invalid, check
+from andon.lifecycle.commands import Evict
+from andon.model.errors import (
+    AndonError,
+    InvalidSubmission,
+    QueueFull,
+    TaskConflict,
+    UniqueKeyHeld,
+)
+from andon.model.task import Definition, Task
+from andon.model.words import State
+from andon.stores.base import MAX_BATCH, Created, CreateKind, Store
+
+_MOST_EVICTIONS = 20
+"""How often one submission tries to make room in a full queue before it is refused."""
+
+
+class Submitting:
+    """Turns submissions into stored records."""
+
+    def __init__(
+        self,
+        store: Store,
+        book: PolicyBook,
+        dependencies: Dependencies,
+        control: Control,
+        *,
+        max_payload: int,
+    ) -> None:
+        self._store = store
+        self._book = book
+        self._dependencies = dependencies
+        self._control = control
+        self._max_payload = max_payload
+        self.batcher: Batcher[Task, Created] = Batcher(store.create, size=MAX_BATCH)
+
+    async def submit(self, submissions: Sequence[Submission]) -> list[Submitted]:
+        """Submit all; outcomes in the order given."""
+        if any(s.dependencies for s in submissions):
+            return await self._submit_graph(submissions)
+        return await self._submit_flat(submissions)
+
+    async def _submit_flat(self, submissions: Sequence[Submission]) -> list[Submitted]:
+        now = self._store.now()
+        outcomes: list[Submitted | None] = [None] * len(submissions)
+        tasks: list[tuple[int, Task]] = []
+        for i, submission in enumerate(submissions):
+            try:
+                tasks.append((i, self._record(submission, now)))
+            except AndonError as error:
+                outcomes[i] = Submitted(submission.id, None, created=False, error=error)
+        if len(tasks) == 1:
+            i, task = tasks[0]
+            outcomes[i] = await self._settled(task, await self.batcher.put(task))
+        else:
+            await self._create_bulk(tasks, outcomes)
+        return [outcome for outcome in outcomes if outcome is not None]
+
+    async def _create_bulk(
+        self, tasks: Sequence[tuple[int, Task]], outcomes: list[Submitted | None]
+    ) -> None:
+        for start in range(0, len(tasks), MAX_BATCH):
+            batch = tasks[start : start + MAX_BATCH]
+            created = await self._store.create([task for _, task in batch])
+            for (i, task), outcome in zip(batch, created, strict=True):
+                outcomes[i] = await self._settled(task, outcome)
+
+    def _record(self, submission: Submission, now: int) -> Task:
+        definition = define(submission, self._book, now, self._max_payload)
+        write_id = secrets.token_hex(8)
+        try:
+            if submission.invalid:
+                raise InvalidSubmission(submission.invalid, field="args")
+            check(definition, now)
+        except InvalidSubmission as error:
+            if definition.policy.on_invalid == "record":
+                return admit_invalid(definition, now, write_id, str(error))
+            raise
+        return admit(definition, now, write_id)
+
+    async def _settled(self, task: Task, created: Created) -> Submitted:
+        """The answer to one creation, after making room where the queue says so."""
+        definition = task.definition
+        if created.kind is CreateKind.FULL:
+            created = await self._make_room(task, created)
+        if created.kind is CreateKind.CREATED:
+            failure = task.status.last_error
+            error = InvalidSubmission(failure.message) if failure is not None else None
+            return Submitted(task.id, task.state, created=True, error=error)
+        if created.kind is CreateKind.EXISTS:
+            if created.digest != definition.digest:
+                return Submitted(task.id, created.state, created=False, error=TaskConflict(task.id))
+            return Submitted(task.id, created.state, created=False)
+        if created.kind is CreateKind.KEY_HELD:
+            held = UniqueKeyHeld(definition.unique_key or "", created.holder)
+            return Submitted(task.id, None, created=False, error=held)
+        limit = self._book.queue(definition.queue).max_size or 0
+        return Submitted(task.id, None, created=False, error=QueueFull(definition.queue, limit))
+
+    async def _make_room(self, task: Task, created: Created) -> Created:
+        for _ in range(_MOST_EVICTIONS):
+            config = self._book.queue(task.definition.queue)
+            if created.kind is not CreateKind.FULL or not created.oldest:
+                break
+            if config.on_full != "discard-old":
+                await self._book.refresh()
+                if self._book.queue(task.definition.queue).on_full != "discard-old":
+                    break
+            await self._control.act([created.oldest[0].id], Evict())
+            created = await self.batcher.put(task)
+        return created
+
+    # --- submissions that depend on one another ---
+
+    async def _submit_graph(self, submissions: Sequence[Submission]) -> list[Submitted]:
+        here = {s.id: s for s in submissions}
+        outcomes: dict[str, Submitted] = {}
+        missing = await self._missing_parents(submissions, here)
+        for level in self._levels(submissions, here, outcomes):
+            ready: list[Submission] = []
+            for s in level:
+                problem = self._problem(s, here, outcomes, missing)
+                if problem is None:
+                    ready.append(s)
+                else:
+                    outcomes[s.id] = Submitted(s.id, None, created=False, error=problem)
+            for done in await self._submit_flat(ready):
+                outcomes[done.id] = done
+            await self._link(ready, outcomes)
+        return [outcomes[s.id] for s in submissions]
+
+    async def _missing_parents(
+        self, submissions: Sequence[Submission], here: dict[str, Submission]
+    ) -> set[str]:
+        asked = {p for s in submissions for p in s.dependencies if p not in here}
+        wanted = sorted(asked)
+        missing: set[str] = set()
+        for start in range(0, len(wanted), MAX_BATCH):
+            ids = wanted[start : start + MAX_BATCH]
+            found = await self._store.get(ids)
+            missing.update(p for p, task in zip(ids, found, strict=True) if task is None)
+        return missing
+
+    def _levels(
+        self,
+        submissions: Sequence[Submission],
+        here: dict[str, Submission],
+        outcomes: dict[str, Submitted],
+    ) -> list[list[Submission]]:
+        """The submissions in layers, parents first; those in a cycle are refused."""
+        graph = {s.id: {p for p in s.dependencies if p in here and p != s.id} for s in submissions}
+        while True:
+            sorter = TopologicalSorter(graph)
+            try:
+                sorter.prepare()
+                break
+            except CycleError as error:
+                for task_id in dict.fromkeys(error.args[1]):
+                    loop = " -> ".join(error.args[1])
+                    outcomes[task_id] = Submitted(
+                        task_id,
+                        None,
+                        created=False,
+                        error=InvalidSubmission(
+                            f"These tasks depend on each other in a circle: {loop}.",
+                            field="dependencies",
+                        ),
+                    )
+                    del graph[task_id]
+        levels: list[list[Submission]] = []
+        while sorter.is_active():
+            ids = sorter.get_ready()
+            levels.append([here[i] for i in ids if i in graph])
+            sorter.done(*ids)
+        return levels
+
+    def _problem(
+        self,
+        s: Submission,
+        here: dict[str, Submission],
+        outcomes: dict[str, Submitted],
+        missing: set[str],
+    ) -> AndonError | None:
+        for parent in s.dependencies:
+            if parent in missing and parent != s.id:
+                return InvalidSubmission(
+                    f"Task {s.id!r} depends on {parent!r}, which does not exist. "
+                    "Submit the dependency first.",
+                    field="dependencies",
+                )
+            refused = parent in here and parent != s.id and outcomes[parent].error is not None
+            if refused:
+                return InvalidSubmission(
+                    f"Task {s.id!r} depends on {parent!r}, which was refused in the same call.",
+                    field="dependencies",
+                )
+        return None
+
+    async def _link(self, ready: Sequence[Submission], outcomes: dict[str, Submitted]) -> None:
+        blocked = [s for s in ready if outcomes[s.id].state is State.BLOCKED]
+        if blocked:
+            await self._dependencies.link(
+                [(s.id, s.dependencies, s.load_dependencies, s.requires) for s in blocked]
+            )
+
+
+def parents_of(definition: Definition) -> tuple[str, ...]:
+    """Dependencies other than the task itself: a self-dependency only waits for `schedule`."""
+    return tuple(parent for parent in definition.dependencies if parent != definition.id)
