@@ -5,16 +5,20 @@ own shutdown closes it, so that a script that only submits needs neither `open` 
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from andon.engine.base import Engine
 from andon.model.errors import ConfigurationError
+from andon.model.fleet import TypeInfo
+
+if TYPE_CHECKING:
+    from andon.engine.local import LocalEngine
 
 
 class _Connection(msgspec.Struct, eq=False):
-    engine: Engine
+    engine: "LocalEngine"
     opening: "asyncio.Task[None] | None" = None
     guard: AsyncGenerator[None, None] | None = None
     ready: bool = False
@@ -27,7 +31,7 @@ class Connections:
     then a second loop is refused while the first is in use.
     """
 
-    def __init__(self, make: Callable[[], Engine], *, shared: bool) -> None:
+    def __init__(self, make: "Callable[[], LocalEngine]", *, shared: bool) -> None:
         self._make = make
         self._shared = shared
         self._by_loop: dict[asyncio.AbstractEventLoop, _Connection] = {}
@@ -38,7 +42,12 @@ class Connections:
         """The one loop that may be used, where there is only one."""
         return None if self._home is None or self._home.is_closed() else self._home
 
-    async def engine(self) -> Engine:
+    def tell_types(self, types: Sequence[TypeInfo]) -> None:
+        """Let engines that are open know task types that were registered later."""
+        for connection in self._by_loop.values():
+            connection.engine.book.add_types(types)
+
+    async def engine(self) -> "LocalEngine":
         """The open engine of the running loop.
 
         Raises `ConfigurationError` when another loop holds a store that cannot be shared, and
@@ -80,7 +89,7 @@ class Connections:
         connection.ready = True
 
     @staticmethod
-    async def _until_loop_ends(engine: Engine) -> AsyncGenerator[None, None]:
+    async def _until_loop_ends(engine: "LocalEngine") -> AsyncGenerator[None, None]:
         # asyncio finishes every open async generator before it closes a loop, and lets it await.
         try:
             yield

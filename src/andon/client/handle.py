@@ -25,10 +25,10 @@ class TaskHandle(Generic[R]):
     Every method asks the store and may raise `StoreUnavailable`.
     """
 
-    __slots__ = ("_app", "_codec", "created", "id")
+    __slots__ = ("_codec", "app", "created", "id")
 
     def __init__(self, app: "Andon", task_id: str, codec: "Call", *, created: bool = True) -> None:
-        self._app = app
+        self.app = app
         self._codec = codec
         self.id = task_id
         self.created = created  #: False if this exact submission had been accepted before
@@ -50,7 +50,7 @@ class TaskHandle(Generic[R]):
         was cancelled), `TimeoutError` when it has not ended in time, `TaskNotFound` when there is
         no such task, `msgspec.ValidationError` when the result is not of the annotated type.
         """
-        engine = await self._app.engine()
+        engine = await self.app.engine()
         task = await engine.wait_end(self.id, timeout)
         if task.status.state is State.COMPLETED:
             return cast("R", self._codec.decode_result(task.result))
@@ -66,13 +66,13 @@ class TaskHandle(Generic[R]):
 
     async def watch(self) -> AsyncIterator[TaskView]:
         """The task now, and again whenever it has moved or progressed, until it has ended."""
-        engine = await self._app.engine()
+        engine = await self.app.engine()
         async for task in engine.watch(self.id):
             yield self._view(task)
 
     async def history(self) -> tuple[EventView, ...]:
         """The task's moves, oldest first; the newest 1,000 of them."""
-        engine = await self._app.engine()
+        engine = await self.app.engine()
         return tuple(EventView.of(event) for event in (await engine.history(self.id)).events)
 
     async def cancel(self, *, force: bool = False, wait: float | None = None) -> State | None:
@@ -82,7 +82,7 @@ class TaskHandle(Generic[R]):
         and its run can write no more. `wait` gives it that many seconds to end, then raises
         `TimeoutError`. Raises `InvalidTransition` for a task that has ended otherwise.
         """
-        engine = await self._app.engine()
+        engine = await self.app.engine()
         [acted] = await engine.cancel([self.id], force=force)
         state = _state_after(acted)
         if wait is None or state is not State.ACTIVE:
@@ -94,7 +94,7 @@ class TaskHandle(Generic[R]):
 
         Raises `InvalidTransition` for a running task.
         """
-        engine = await self._app.engine()
+        engine = await self.app.engine()
         [acted] = await engine.retry([self.id])
         return _state_after(acted)
 
@@ -136,12 +136,12 @@ class TaskHandle(Generic[R]):
         await self._act(Delete())
 
     async def _act(self, command: Command) -> State | None:
-        engine = await self._app.engine()
+        engine = await self.app.engine()
         [acted] = await engine.act([self.id], command)
         return _state_after(acted)
 
     async def _read(self) -> Task:
-        engine = await self._app.engine()
+        engine = await self.app.engine()
         [task] = await engine.get([self.id])
         if task is None:
             raise TaskNotFound(self.id)

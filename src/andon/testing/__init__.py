@@ -1,0 +1,1 @@
+"""Virtual time, an application in memory, and what tests ask of it."""

@@ -1,0 +1,119 @@
+"""An asyncio event loop whose time is virtual: it jumps to the next timer when nothing is ready.
+
+`asyncio.sleep(3600)` takes no time and sleepers wake in the right order. What a thread does takes
+real time: while one that the loop started is at work, virtual time stands still. While such a
+thread waits for the loop itself (the sync face), time goes on.
+
+Real sockets and child processes are seen when they are ready, but nobody waits for them: put a
+test that needs them inside `loop.outside()`.
+"""
+
+import asyncio
+import selectors
+from collections.abc import Callable, Coroutine, Generator
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, TypeVar, TypeVarTuple, Unpack
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+START = datetime(2030, 1, 1, tzinfo=UTC)
+"""When virtual time begins, for clocks that show a date."""
+
+
+class NothingLeft(RuntimeError):
+    """Everything waits, for ever: no timer, no thread and no callback is left to wake anybody."""
+
+
+class _JumpingSelector(selectors.DefaultSelector):
+    """Asks the loop what to do instead of waiting."""
+
+    def __init__(self, wait: Callable[[float | None], float | None]) -> None:
+        super().__init__()
+        self._wait = wait
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        ready = super().select(0)
+        if ready or (timeout is not None and timeout <= 0):
+            return ready
+        return super().select(self._wait(timeout))
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """The loop. `time()` starts at 0 and moves only when nothing is ready to run."""
+
+    def __init__(self) -> None:
+        self._virtual = 0.0
+        self._outside = 0
+        self._quiet: list[asyncio.Future[None]] = []
+        super().__init__(_JumpingSelector(self._nothing_ready))
+
+    def time(self) -> float:
+        """Virtual seconds since the loop was made."""
+        return self._virtual
+
+    def wall_ms(self) -> int:
+        """Virtual ms since 1970 UTC, beginning with `START`."""
+        return round((START.timestamp() + self._virtual) * 1000)
+
+    async def quiet(self) -> None:
+        """Wait until everybody waits for time to pass, and no thread works. Passes no time."""
+        future = self.create_future()
+        self._quiet.append(future)
+        await future
+
+    @contextmanager
+    def outside(self) -> Generator[None]:
+        """Time stands still inside: what is waited for happens outside of this loop."""
+        self._outside += 1
+        try:
+            yield
+        finally:
+            self._outside -= 1
+
+    @contextmanager
+    def thread_waits(self) -> Generator[None]:
+        """Time goes on inside: a thread that was started here waits for this loop."""
+        self._outside -= 1
+        try:
+            yield
+        finally:
+            self._outside += 1
+
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts
+    ) -> asyncio.Future[T]:
+        """As in asyncio; time stands still until the call has returned."""
+        future = super().run_in_executor(executor, func, *args)
+        self._outside += 1
+        future.add_done_callback(self._back)
+        return future
+
+    def _back(self, future: "asyncio.Future[Any]") -> None:
+        self._outside -= 1
+
+    def _nothing_ready(self, timeout: float | None) -> float | None:
+        """Called when nothing is ready: how long to wait for real, after what was done here."""
+        if self._outside > 0:
+            return None  # a thread at work wakes the loop when it is done
+        if self._quiet:
+            waiting, self._quiet = self._quiet, []
+            for future in waiting:
+                if not future.done():
+                    future.set_result(None)
+            return 0
+        if timeout is None:
+            raise NothingLeft(
+                "Every coroutine waits for something that cannot happen any more: there is no "
+                "timer and no thread left. A task may be blocked, or its worker not be running."
+            )
+        self._virtual += timeout
+        return 0
+
+
+def run_virtual(main: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end in virtual time, as `asyncio.run` does in real time."""
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        return runner.run(main)
