@@ -96,14 +96,27 @@ class Connections:
         finally:
             await engine.close()
 
+    def use(self, engine: "LocalEngine") -> Callable[[], None]:
+        """Use this engine, which is open, in the running loop, and refuse every other loop.
+
+        Returns what puts everything back as it was.
+        """
+        loop = asyncio.get_running_loop()
+        before, home = self._by_loop, self._home
+        self._by_loop, self._home = {loop: _Connection(engine, ready=True)}, loop
+
+        def put_back() -> None:
+            self._by_loop, self._home = before, home
+
+        return put_back
+
     async def close(self) -> None:
         """Flush and close the running loop's engine. Idempotent."""
         loop = asyncio.get_running_loop()
         connection = self._by_loop.get(loop)
-        if connection is None:
+        if connection is None or connection.opening is None:
             return
-        if connection.opening is not None:
-            await asyncio.wait([connection.opening])
+        await asyncio.wait([connection.opening])
         self._forget(loop, connection)
         if connection.guard is not None:
             await connection.guard.aclose()

@@ -9,13 +9,15 @@ test that needs them inside `loop.outside()`.
 """
 
 import asyncio
+import functools
 import selectors
 from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any, TypeVar, TypeVarTuple, Unpack
+from typing import Any, ParamSpec, TypeVar, TypeVarTuple, Unpack
 
+P = ParamSpec("P")
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
@@ -48,6 +50,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._virtual = 0.0
         self._outside = 0
         self._quiet: list[asyncio.Future[None]] = []
+        self._moved: list[asyncio.Future[None]] = []
         super().__init__(_JumpingSelector(self._nothing_ready))
 
     def time(self) -> float:
@@ -62,6 +65,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Wait until everybody waits for time to pass, and no thread works. Passes no time."""
         future = self.create_future()
         self._quiet.append(future)
+        await future
+
+    async def moved(self) -> None:
+        """Wait until time has moved to the next timer."""
+        future = self.create_future()
+        self._moved.append(future)
         await future
 
     @contextmanager
@@ -99,10 +108,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         if self._outside > 0:
             return None  # a thread at work wakes the loop when it is done
         if self._quiet:
-            waiting, self._quiet = self._quiet, []
-            for future in waiting:
-                if not future.done():
-                    future.set_result(None)
+            self._quiet = _wake(self._quiet)
             return 0
         if timeout is None:
             raise NothingLeft(
@@ -110,7 +116,27 @@ class VirtualLoop(asyncio.SelectorEventLoop):
                 "timer and no thread left. A task may be blocked, or its worker not be running."
             )
         self._virtual += timeout
+        self._moved = _wake(self._moved)
         return 0
+
+
+def _wake(waiting: list[asyncio.Future[None]]) -> list[asyncio.Future[None]]:
+    for future in waiting:
+        if not future.done():
+            future.set_result(None)
+    return []
+
+
+def virtual_time(
+    function: Callable[P, Coroutine[Any, Any, T]],
+) -> Callable[P, T]:
+    """Make an async test one that every test runner can call: it runs in virtual time."""
+
+    @functools.wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        return run_virtual(function(*args, **kwargs))
+
+    return run
 
 
 def run_virtual(main: Coroutine[Any, Any, T]) -> T:
