@@ -151,6 +151,7 @@ class Task(msgspec.Struct, kw_only=True):
     status: Status
     cell: RunCell | None = None
     result: bytes | None = None
+    ref: int = 0  #: the store's own key for the record, opaque; 0 if it has none
 
     @property
     def id(self) -> str:

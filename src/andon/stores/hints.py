@@ -1,0 +1,84 @@
+"""Hints within one process: topics, and listeners that wait for them.
+
+A hint carries nothing and may be spurious. It wakes every listener of its topic rather than one:
+whether the one woken has room for what arrived is known to it alone, and a hint given to a worker
+that cannot use it would leave the task to the slow poll. Hints that come while a listener is busy
+are one hint, so a thousand of them cost a listener one look.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Self
+
+
+class HintListener:
+    """A subscription; remembers hints that come between a check and the next wait."""
+
+    def __init__(self, hub: "Hub", topics: Iterable[str]) -> None:
+        self._hub = hub
+        self._topics = frozenset(topics)
+        self._hinted = False
+        self._waiter: asyncio.Future[None] | None = None
+        for topic in self._topics:
+            hub.listeners.setdefault(topic, {})[self] = None
+
+    def notify(self) -> None:
+        """Take a hint."""
+        self._hinted = True
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def wait(self, timeout: float | None) -> bool:
+        assert self._waiter is None, "one listener has one waiter"
+        if not self._hinted:
+            loop = asyncio.get_running_loop()
+            self._waiter = loop.create_future()
+            alarm = None if timeout is None else loop.call_later(timeout, self._wake)
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+                if alarm is not None:
+                    alarm.cancel()
+        hinted, self._hinted = self._hinted, False
+        return hinted
+
+    def close(self) -> None:
+        for topic in self._topics:
+            listeners = self._hub.listeners.get(topic)
+            if listeners is not None:
+                listeners.pop(self, None)
+                if not listeners:
+                    del self._hub.listeners[topic]
+        self._wake()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+class Hub:
+    """All topics of one store, as seen in this process. Idle topics cost nothing."""
+
+    def __init__(self) -> None:
+        self.listeners: dict[str, dict[HintListener, None]] = {}
+
+    def hint(self, topic: str) -> None:
+        """Wake who listens to the topic."""
+        for listener in self.listeners.get(topic, ()):
+            listener.notify()
+
+    def listen(self, topics: Iterable[str]) -> HintListener:
+        """Subscribe from now on."""
+        return HintListener(self, topics)
+
+    def close(self) -> None:
+        """End every subscription; whoever waits stops waiting."""
+        everyone = {one for listeners in self.listeners.values() for one in listeners}
+        for listener in everyone:
+            listener.close()

@@ -1,0 +1,45 @@
+"""The write lock: a side file that writers queue on, because SQLite's own lock is a poll.
+
+SQLite's busy handler sleeps up to 100 ms between tries and is unfair; an `flock` on a side file
+wakes the next writer at once. It only orders those who take it: SQLite's lock still guards the
+data. The kernel lets go of it when its holder dies.
+"""
+
+import os
+from pathlib import Path
+from types import TracebackType
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - not on POSIX: SQLite's busy timeout alone
+    fcntl = None
+
+
+class WriteLock:
+    """Held while writing. Use from one thread."""
+
+    def __init__(self, database: Path) -> None:
+        self._path = database.with_name(database.name + "-lock")
+        self._file: int | None = None
+
+    def __enter__(self) -> None:
+        if fcntl is None:  # pragma: no cover
+            return
+        if self._file is None:
+            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if fcntl is not None and self._file is not None:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None

@@ -1,0 +1,32 @@
+"""SQL by name: each file in `sql/` holds statements headed `-- name: x`, read once at import."""
+
+from importlib.resources import files
+
+
+class Statements:
+    """The statements of one file, as attributes."""
+
+    def __init__(self, file: str) -> None:
+        text = files(__package__).joinpath("sql", f"{file}.sql").read_text(encoding="utf-8")
+        self._by_name = {
+            block.partition("\n")[0].strip(): block.partition("\n")[2].strip()
+            for block in text.split("-- name: ")[1:]
+        }
+
+    def __getattr__(self, name: str) -> str:
+        try:
+            return self._by_name[name]
+        except KeyError:
+            raise AttributeError(f"no statement is named {name!r}") from None
+
+
+LIFE = Statements("life")
+EDGES = Statements("edges")
+READING = Statements("reading")
+CONFIG = Statements("config")
+
+
+def schema(version: int) -> str:
+    """The script that takes the schema from `version` - 1 to `version`."""
+    name = f"schema_{version:04d}.sql"
+    return files(__package__).joinpath("sql", name).read_text(encoding="utf-8")
