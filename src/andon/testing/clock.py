@@ -10,6 +10,7 @@ test that needs them inside `loop.outside()`.
 
 import asyncio
 import functools
+import math
 import selectors
 from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import Executor
@@ -23,6 +24,10 @@ Ts = TypeVarTuple("Ts")
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 """When virtual time begins, for clocks that show a date."""
+
+
+_START_MS = round(START.timestamp() * 1000)
+_ROUNDING_S = 1e-5
 
 
 class NothingLeft(RuntimeError):
@@ -44,22 +49,25 @@ class _JumpingSelector(selectors.DefaultSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """The loop. `time()` starts at 0 and moves only when nothing is ready to run."""
+    """The loop. `time()` starts at 0 and moves, by whole milliseconds, only when nothing is ready."""
 
     def __init__(self) -> None:
-        self._virtual = 0.0
+        self._ms = 0
         self._outside = 0
         self._quiet: list[asyncio.Future[None]] = []
         self._moved: list[asyncio.Future[None]] = []
         super().__init__(_JumpingSelector(self._nothing_ready))
+        # Timers fire on whole milliseconds, as the store's clock counts; asyncio must not wait for
+        # the last digits of a float.
+        self._clock_resolution = 2 * _ROUNDING_S
 
     def time(self) -> float:
         """Virtual seconds since the loop was made."""
-        return self._virtual
+        return self._ms / 1000
 
     def wall_ms(self) -> int:
         """Virtual ms since 1970 UTC, beginning with `START`."""
-        return round((START.timestamp() + self._virtual) * 1000)
+        return _START_MS + self._ms
 
     async def quiet(self) -> None:
         """Wait until everybody waits for time to pass, and no thread works. Passes no time."""
@@ -115,7 +123,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
                 "Every coroutine waits for something that cannot happen any more: there is no "
                 "timer and no thread left. A task may be blocked, or its worker not be running."
             )
-        self._virtual += timeout
+        self._ms = math.ceil((self.time() + timeout - _ROUNDING_S) * 1000)
         self._moved = _wake(self._moved)
         return 0
 
