@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import pytest
+from tests.client.conftest import claim, finish
 
 from andon import Andon, State
 from andon.lifecycle.commands import Terminate
@@ -16,7 +17,6 @@ from andon.model.errors import (
 )
 from andon.model.task import TaskError
 from andon.testing import running, virtual_time
-from tests.client.conftest import claim, finish
 
 
 @dataclass

@@ -38,6 +38,7 @@ async def test_the_types_policy_is_known_to_the_submitter_without_a_worker(app):
     def slow() -> None: ...
 
     async with running(app, worker=False):
+
         @app.task(name="late", max_retries=8)  # registered after the application was opened
         def late() -> None: ...
 

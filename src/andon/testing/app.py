@@ -18,13 +18,11 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from andon.client.app import Andon
-from andon.client.function import Draft
-from andon.client.handle import TaskHandle
 from andon.client.views import TaskView
 from andon.engine.local import LocalEngine
 from andon.model.errors import TaskNotFound
@@ -33,6 +31,10 @@ from andon.model.words import State
 from andon.stores.base import Query
 from andon.stores.memory import MemoryStore
 from andon.testing.clock import VirtualLoop
+
+if TYPE_CHECKING:
+    from andon.client.function import Draft
+    from andon.client.handle import TaskHandle
 
 MOST_DAYS = 7
 """Virtual days that `run_until` and `run_until_idle` let pass before they give up."""

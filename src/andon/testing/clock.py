@@ -49,7 +49,7 @@ class _JumpingSelector(selectors.DefaultSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """The loop. `time()` starts at 0 and moves, by whole milliseconds, only when nothing is ready."""
+    """The loop. `time()` starts at 0 and moves only when nothing is ready, by whole milliseconds."""
 
     def __init__(self) -> None:
         self._ms = 0
@@ -107,6 +107,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._outside += 1
         future.add_done_callback(self._back)
         return future
+
+    async def shutdown_default_executor(self, *args: Any, **kwargs: Any) -> None:
+        """As in asyncio; its threads are waited for in real time."""
+        with self.outside():
+            await super().shutdown_default_executor(*args, **kwargs)
 
     def _back(self, future: "asyncio.Future[Any]") -> None:
         self._outside -= 1
