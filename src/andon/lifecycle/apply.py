@@ -287,9 +287,7 @@ def stamped(task: Task, stamp: Stamp, cell: RunCell | None = None) -> Task:
     new.events = (*status.events, event)[-MAX_EVENTS_KEPT:]
     if cell is None:
         cell = RunCell(run=stamp.run, lease_until=stamp.lease_until, heartbeat_at=stamp.at)
-    return Task(
-        definition=task.definition, status=new, cell=cell, result=task.result, ref=task.ref
-    )
+    return Task(definition=task.definition, status=new, cell=cell, result=task.result, ref=task.ref)
 
 
 def next_fence(last: int, now: int) -> int:

@@ -172,5 +172,3 @@ def seconds_to_token(tx: Transaction, config: QueueConfig) -> float:
     """How long until a rate-limited queue lets a claim through."""
     assert config.rate_limit is not None
     return max(1 - _tokens(tx, config), 0.0) / config.rate_limit
-
-

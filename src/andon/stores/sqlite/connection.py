@@ -27,7 +27,10 @@ def connect(location: Location, *, write: bool) -> sqlite3.Connection:
         raise ConfigurationError(f"The folder {path.parent} does not exist; create it first.")
     try:
         db = sqlite3.connect(
-            path, isolation_level=None, check_same_thread=False, timeout=BUSY_TIMEOUT_S,
+            path,
+            isolation_level=None,
+            check_same_thread=False,
+            timeout=BUSY_TIMEOUT_S,
             cached_statements=256,
         )
         db.execute("PRAGMA foreign_keys = OFF")

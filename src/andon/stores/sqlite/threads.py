@@ -63,8 +63,9 @@ class Call:
 class OperationThread(threading.Thread):
     """Takes operations in order. Subclasses say how a group of them is run."""
 
-    def __init__(self, name: str, path: str) -> None:
+    def __init__(self, name: str, db: sqlite3.Connection, path: str) -> None:
         super().__init__(name=name, daemon=True)
+        self._db = db
         self._path = path
         self._calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
         self._closed = False
@@ -91,6 +92,10 @@ class OperationThread(threading.Thread):
             self._calls.put(None)
         if self.is_alive():
             self.join()
+
+    def close_connection(self) -> None:
+        """Close the connection, once the thread has finished."""
+        self._db.close()
 
     def run(self) -> None:
         """Take groups of operations until told to finish."""
@@ -148,8 +153,7 @@ class Writer(OperationThread):
         begin: Callable[[sqlite3.Connection], Transaction],
         committed: Callable[[Transaction], None],
     ) -> None:
-        super().__init__("andon-sqlite-writer", path)
-        self._db = db
+        super().__init__("andon-sqlite-writer", db, path)
         self._lock = lock
         self._begin = begin
         self._committed = committed
@@ -189,6 +193,7 @@ class Writer(OperationThread):
     def _transact(self, group: list[Call]) -> None:
         with self._lock:
             self._db.execute("BEGIN IMMEDIATE")
+            transaction: Transaction | None = None
             try:
                 transaction = self._begin(self._db)
                 for call in group:
@@ -196,6 +201,8 @@ class Writer(OperationThread):
                 transaction.finish()
                 self._db.execute("COMMIT")
             except BaseException:
+                if transaction is not None:
+                    transaction.forget_new_names()
                 with contextlib.suppress(sqlite3.Error):
                     if self._db.in_transaction:
                         self._db.execute("ROLLBACK")
@@ -207,8 +214,7 @@ class Reader(OperationThread):
     """Owns the reading connection. Each group sees one snapshot; none outlives its group."""
 
     def __init__(self, db: sqlite3.Connection, path: str) -> None:
-        super().__init__("andon-sqlite-reader", path)
-        self._db = db
+        super().__init__("andon-sqlite-reader", db, path)
 
     def _run_group(self, group: list[Call]) -> None:
         try:
@@ -228,5 +234,3 @@ class Reader(OperationThread):
         finally:
             with contextlib.suppress(sqlite3.Error):
                 self._db.execute("COMMIT")
-
-

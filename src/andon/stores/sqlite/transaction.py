@@ -24,9 +24,7 @@ class Names:
 class Transaction:
     """What operations write through. `finish` writes the counts; the writer then commits."""
 
-    def __init__(
-        self, db: sqlite3.Connection, *, now: int, names: Names, partitions: int
-    ) -> None:
+    def __init__(self, db: sqlite3.Connection, *, now: int, names: Names, partitions: int) -> None:
         self.db = db
         self.now = now
         self.partitions = partitions
@@ -52,13 +50,27 @@ class Transaction:
         return first
 
     def add_event(self, seq: int, task_id: str, event: TaskEvent, prev: int | None) -> int:
-        """Append an event to the log; its position. Written at `finish`."""
+        """Append an event to the log, after the task's event at `prev`; its position."""
+        pos = self._take_pos(task_id)
+        self._events.append((pos, seq, prev, event.at, encode_event(event, task_id)))
+        return pos
+
+    def chain_events(self, events: Iterable[tuple[int, str, TaskEvent]]) -> list[int]:
+        """Append (record key, task id, event) at once, each after its task's newest event. The
+        caller then writes the positions returned as the records' newest."""
+        rows = [
+            (self._take_pos(task_id), seq, event.at, encode_event(event, task_id))
+            for seq, task_id, event in events
+        ]
+        self.db.executemany(LIFE.chain_event, rows)
+        return [row[0] for row in rows]
+
+    def _take_pos(self, task_id: str) -> int:
         if not self._next_pos:
             row = self.db.execute(LIFE.next_pos).fetchone()
             self._next_pos = (row[0] if row else 0) + 1
         pos = self._next_pos
         self._next_pos += 1
-        self._events.append((pos, seq, prev, event.at, encode_event(event, task_id)))
         self.hints.add(EVENTS_TOPIC)
         self.hints.add(task_topic(task_id))
         return pos

@@ -63,3 +63,6 @@ DELETE FROM event WHERE pos = ?
 
 -- name: drop_stubs
 DELETE FROM stub WHERE id IN (SELECT id FROM stub WHERE at < ? LIMIT ?)
+
+-- name: used_queues
+SELECT DISTINCT n.name FROM counter c JOIN name n ON n.id = c.queue

@@ -62,10 +62,6 @@ AND NOT EXISTS (SELECT 1 FROM edge WHERE parent = ?1 AND settled = 0)
 SELECT u.parent, t.state FROM unsettled u JOIN definition d ON d.id = u.parent
 JOIN task t USING (seq) LIMIT ?
 
--- name: orphans
-SELECT u.parent FROM unsettled u LEFT JOIN definition d ON d.id = u.parent
-WHERE d.seq IS NULL LIMIT ?
-
 -- name: drop_unsettled
 DELETE FROM unsettled WHERE parent = ?
 

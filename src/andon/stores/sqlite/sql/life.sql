@@ -25,6 +25,10 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?)
 -- name: insert_event
 INSERT INTO event (pos, seq, prev, at, body) VALUES (?, ?, ?, ?, ?)
 
+-- name: chain_event
+INSERT INTO event (pos, seq, prev, at, body)
+VALUES (?1, ?2, (SELECT last FROM task WHERE seq = ?2), ?3, ?4)
+
 -- name: insert_ready
 INSERT INTO ready (lane, level, ord, seq, type, dead_at, first_limit) VALUES (?, ?, ?, ?, ?, ?, ?)
 
@@ -100,12 +104,12 @@ UPDATE task SET lease_until = max(lease_until, ?2), heartbeat_at = coalesce(?3, 
 WHERE seq = ?1
 
 -- name: move
-UPDATE task SET state = ?3, revision = ?4, timer = ?5, dead = ?6, last = ?7, body = ?8,
-    run = ?9, worker = ?10, token = NULL
+UPDATE task SET state = ?3, revision = ?4, timer = ?5, dead = ?6, body = ?7, run = ?8,
+    worker = ?9, last = ?10
 WHERE seq = ?1 AND revision = ?2
 
 -- name: standing
-SELECT t.revision, t.lease_until, t.state, t.last, t.fence FROM task t WHERE t.seq = ?
+SELECT revision, lease_until, state, partition, last FROM task WHERE seq = ?
 
 -- name: seq_of
 SELECT seq FROM definition WHERE id = ?
@@ -164,7 +168,14 @@ UPDATE task SET state = 'unknown', revision = revision + 1, timer = NULL, dead =
     run = NULL, worker = NULL WHERE seq = ?1
 
 -- name: queue_place
-SELECT queue, state, partition, key, last, revision FROM task WHERE seq = ?
+SELECT t.queue, t.state, t.partition, t.key, t.last, t.revision, d.id
+FROM task t JOIN definition d USING (seq) WHERE t.seq = ?
 
 -- name: delete_ready_of
 DELETE FROM ready WHERE lane = ? AND seq = ?
+
+-- name: delete_parked_of
+DELETE FROM parked WHERE queue = ? AND key = ? AND seq = ?
+
+-- name: first_timer
+SELECT min(timer) FROM task WHERE partition = ? AND timer IS NOT NULL

@@ -66,3 +66,6 @@ SELECT id, name FROM name
 
 -- name: entries
 SELECT coalesce(sum(n), 0) FROM counter WHERE state NOT LIKE '+%'
+
+-- name: counted_queues
+SELECT DISTINCT queue FROM counter
