@@ -2,11 +2,8 @@
 
 import inspect
 import os
-import re
-import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from types import TracebackType
 from typing import (
     TYPE_CHECKING,
@@ -17,6 +14,7 @@ from typing import (
     ParamSpec,
     Protocol,
     Self,
+    TypedDict,
     TypeVar,
     Unpack,
     cast,
@@ -29,9 +27,11 @@ from andon.client.connections import Connections
 from andon.client.function import Draft, TaskFunction, payload_of
 from andon.client.handle import TaskHandle
 from andon.client.ids import IdMaker, new_id
+from andon.client.naming import default_name, location_of
 from andon.client.options import (
     SubmitOptions,
     TaskOptions,
+    check_names,
     derived_key,
     split_task_options,
 )
@@ -48,6 +48,8 @@ from andon.worker.registry import Registry, TaskType
 if TYPE_CHECKING:
     from andon.client.sync import SyncApp
     from andon.engine.local import LocalEngine
+    from andon.worker.runs import Middleware as WorkerMiddleware
+    from andon.worker.worker import Worker, WorkerConfig
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -56,7 +58,6 @@ DEFAULT_URL = "sqlite:///andon.db"
 """Where tasks live when nothing else is said: a file in the current folder."""
 
 _ANY_CALL = Call(None)
-_LOCAL = re.compile(r"<locals>\.")
 
 
 class Middleware(Protocol):
@@ -65,6 +66,21 @@ class Middleware(Protocol):
     def on_submit(self, submission: Submission) -> Submission:
         """The submission to send instead; raise to refuse it."""
         ...
+
+
+class WorkerSettings(TypedDict, total=False):
+    """Settings of a worker; what they mean and their defaults stand in `WorkerConfig`."""
+
+    queues: Iterable[str]  #: queues to claim from; none named: every queue there is
+    strict: bool  #: ask queues in the order named instead of by weight
+    concurrency: int  #: runs at once
+    per_type: int | None  #: runs at once of a type that sets no limit itself
+    lease: float  #: seconds a claim holds
+    shutdown_grace: float | None  #: seconds
+    max_payload: int  #: bytes a result may take
+    app: str  #: module:attribute of this application, for handlers in child processes
+    idle_children: int  #: child processes kept while they have nothing to do
+    id: str  #: unique in the fleet
 
 
 class TaskDecorator(Protocol):
@@ -424,6 +440,54 @@ class Andon:
         engine.book.add_types([task_type.info for task_type in self.registry])
         return engine
 
+    # --- running tasks ---
+
+    async def worker(self, **settings: Unpack[WorkerSettings]) -> "Worker":
+        """A worker for this application's task types on the running loop, not yet started.
+
+        It claims and runs; timers are the timekeeper's, see `run_worker`. Raises
+        `ConfigurationError` for settings that cannot be.
+        """
+        from andon.worker.worker import Worker
+
+        check_names(settings, frozenset(WorkerSettings.__annotations__), "A worker")
+        return Worker(
+            await self.connections.engine(),
+            self.registry,
+            self.worker_config(settings),
+            middleware=self.worker_middleware,
+        )
+
+    async def run_worker(
+        self, *, signals: bool = True, **settings: Unpack[WorkerSettings]
+    ) -> None:
+        """Run tasks, and fire timers, until told to stop.
+
+        With `signals` SIGTERM and SIGINT do that: the first lets runs end as their policies say,
+        the second hurries them (R11); without, cancel the call.
+        """
+        worker = await self.worker(**settings)
+        (await self.connections.engine()).timekeeper.start()
+        await worker.run(signals=signals)
+
+    @property
+    def worker_middleware(self) -> "list[WorkerMiddleware]":
+        """Those of `middleware` that wrap runs."""
+        return [
+            cast("WorkerMiddleware", hook) for hook in self.middleware if hasattr(hook, "around")
+        ]
+
+    def worker_config(self, settings: WorkerSettings) -> "WorkerConfig":
+        """The worker's configuration; knows where children find this application."""
+        from andon.worker.worker import WorkerConfig
+
+        given: dict[str, Any] = {**settings}
+        if "queues" in given:
+            given["queues"] = tuple(given["queues"])
+        if "app" not in given and any(kind.kind == "process" for kind in self.registry):
+            given["app"] = location_of(self)
+        return WorkerConfig(**given)
+
     @cached_property
     def sync(self) -> "SyncApp":
         """The same application for code that is not async: scripts, Django."""
@@ -439,17 +503,3 @@ def _given(*, unique: bool, priority: int | str) -> SubmitOptions:
     if priority:
         given["priority"] = priority
     return given
-
-
-def default_name(function: Callable[..., Any]) -> str:
-    """`module.qualname`; a script run as `__main__` counts under the name it is imported by."""
-    module = function.__module__
-    if module == "__main__":
-        main = sys.modules["__main__"]
-        spec = getattr(main, "__spec__", None)
-        file = getattr(main, "__file__", None)
-        if spec is not None:
-            module = spec.name.removesuffix(".__main__")
-        elif file is not None:
-            module = Path(file).stem
-    return f"{module}.{_LOCAL.sub('', function.__qualname__)}"

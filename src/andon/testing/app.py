@@ -128,12 +128,12 @@ class TestApp:
 
 @asynccontextmanager
 async def running(
-    app: Andon, *, worker: bool = True, queues: Sequence[str] | None = None, concurrency: int = 10
+    app: Andon, *, worker: bool = True, queues: Sequence[str] = (), concurrency: int = 10
 ) -> AsyncGenerator[TestApp, None]:
     """Run the application in memory and in virtual time; its own store is not touched.
 
     Submits inside go to the store in memory, from handlers too. Without a `worker` they stay
-    there. `queues` are those the worker serves, by default every queue that a task type names.
+    there. `queues` are those the worker serves, by default every queue there is.
 
     Raises `RuntimeError` outside of a `VirtualLoop` (see `virtual_time` and `run_virtual`).
     """
