@@ -1,0 +1,91 @@
+"""Claims: who may have what now, by the limits of each queue and the room of each worker."""
+
+import asyncio
+import secrets
+
+from andon.lifecycle.apply import next_fence, stamped
+from andon.model.task import Stamp, Task
+from andon.stores.base import ClaimRequest, ready_topic
+from andon.stores.hints import Hub
+from andon.stores.memory.fleet import Fleet
+from andon.stores.memory.rate import Bucket
+from andon.stores.memory.records import Records
+from andon.stores.memory.row import Row
+
+
+class Claims:
+    """Hands out ready tasks, and wakes workers when a rate limit lets the next one through."""
+
+    def __init__(self, *, records: Records, fleet: Fleet, hub: Hub) -> None:
+        self._records = records
+        self._fleet = fleet
+        self._hub = hub
+        self._buckets: dict[str, Bucket] = {}
+        self._refills: dict[str, asyncio.TimerHandle] = {}
+
+    def close(self) -> None:
+        """Wake nobody any more."""
+        for alarm in self._refills.values():
+            alarm.cancel()
+        self._refills.clear()
+
+    def configured(self, queue: str) -> None:
+        """Begin a new bucket: the queue's rate may be another now."""
+        self._buckets.pop(queue, None)
+
+    def claim(self, request: ClaimRequest, now: int) -> list[Task]:
+        """Hand out what the request has room for; a repeat gets what it got, while it is active."""
+        again = self._records.claimed_with(request.token)
+        if again:
+            return again
+        room = dict(request.room)
+        claimed: list[Task] = []
+        for queue in request.queues:
+            limit = self._allowed(queue, request.limit - len(claimed), now)
+            taken, dead = self._records.ready.take(request.partition, queue, limit, room, now)
+            claimed += [self._stamp(row, request, now) for row in taken]
+            for row in dead:
+                self._records.arm(row, now, now)
+            if queue in self._buckets:
+                self._buckets[queue].draw(len(taken))
+                self._await_refill(queue)
+        return claimed
+
+    def _allowed(self, queue: str, limit: int, now: int) -> int:
+        """How many of the queue may be claimed now, by its own limits."""
+        config = self._fleet.queue(queue)
+        if config.paused:
+            return 0
+        if config.max_concurrent is not None:
+            limit = min(limit, config.max_concurrent - self._records.ready.active[queue])
+        if config.rate_limit is not None:
+            bucket = self._buckets.get(queue)
+            if bucket is None:
+                bucket = self._buckets[queue] = Bucket(config, now)
+            limit = min(limit, bucket.available(now))
+        return limit
+
+    def _await_refill(self, queue: str) -> None:
+        """Hint when the rate limit lets the next claim through: no write will."""
+        delay = self._buckets[queue].seconds_to_next()
+        if not delay or queue in self._refills or not self._records.ready.waiting(queue):
+            return
+
+        def refilled() -> None:
+            del self._refills[queue]
+            self._hub.hint(ready_topic(queue))
+
+        self._refills[queue] = asyncio.get_running_loop().call_later(delay, refilled)
+
+    def _stamp(self, row: Row, request: ClaimRequest, now: int) -> Task:
+        stamp = Stamp(
+            run=secrets.token_hex(8),
+            fence=next_fence(row.task.status.fence, now),
+            worker=request.worker,
+            token=request.token,
+            at=now,
+            lease_until=now + request.lease_ms,
+        )
+        task = stamped(row.task, stamp)
+        self._records.write(row, task, task.status.events[-1], now, token=request.token)
+        return row.copy()

@@ -1,0 +1,141 @@
+"""Who waits for whom: edges from parents to the tasks that name them as dependencies.
+
+An edge is settled once the child was told of the parent's end, and stays until it is unlinked or
+either task is deleted. How many dependencies of a child are satisfied is kept here too, beside
+its record, so that a fan-in of ten thousand writes the record once.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from itertools import islice
+
+import msgspec
+from msgspec.structs import replace
+
+from andon.stores.base import Edge, Link
+from andon.stores.memory.ordered import Ordered
+
+
+class _Children(msgspec.Struct):
+    edges: dict[str, Edge] = {}
+    names: Ordered[str] = msgspec.field(default_factory=Ordered[str])
+
+
+class Edges:
+    """All edges of a store."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, _Children] = {}
+        self._parents: dict[str, set[str]] = {}
+        self._loading: dict[str, set[str]] = {}
+        self._satisfied: dict[str, set[str]] = {}
+        self._unsettled: Counter[str] = Counter()
+        self._fanout: dict[str, None] = {}
+
+    def any_of(self, parent: str) -> bool:
+        """Whether the parent has edges."""
+        return parent in self._of
+
+    def any_unsettled(self, parent: str) -> bool:
+        """Whether some child of the parent was not told of its end."""
+        return self._unsettled[parent] > 0
+
+    def loading(self, parent: str) -> Iterable[str]:
+        """Children that load the parent's result."""
+        return self._loading.get(parent, ())
+
+    def add(self, parent: str, link: Link, *, ended: bool) -> None:
+        """Record an edge, unless it is there; `ended` if the parent has only to tell its end."""
+        children = self._of.setdefault(parent, _Children())
+        if link.child in children.edges:
+            return
+        children.edges[link.child] = Edge(parent, link.child, link.loads, link.any_end, False)
+        children.names.add(link.child)
+        self._parents.setdefault(link.child, set()).add(parent)
+        if link.loads:
+            self._loading.setdefault(parent, set()).add(link.child)
+        self._unsettled[parent] += 1
+        if ended:
+            self._fanout[parent] = None
+
+    def settle(self, parent: str, child: str) -> None:
+        """Mark an edge as told, if there is one."""
+        children = self._of.get(parent)
+        edge = None if children is None else children.edges.get(child)
+        if children is not None and edge is not None and not edge.settled:
+            children.edges[child] = replace(edge, settled=True)
+            self._told(parent)
+
+    def satisfy(self, child: str, parent: str) -> None:
+        """Count a dependency of a blocked child off, once."""
+        self._satisfied.setdefault(child, set()).add(parent)
+
+    def satisfied(self, child: str) -> set[str]:
+        """The dependencies of a blocked child that were counted off."""
+        return self._satisfied.get(child, set())
+
+    def unblocked(self, child: str) -> None:
+        """Forget the count of a child that waits no longer."""
+        self._satisfied.pop(child, None)
+
+    def remove(self, parent: str, child: str) -> None:
+        """Forget an edge, if there is one."""
+        children = self._of.get(parent)
+        edge = None if children is None else children.edges.pop(child, None)
+        if children is None or edge is None:
+            return
+        children.names.remove(child)
+        if not children.edges:
+            del self._of[parent]
+        _discard(self._parents, child, parent)
+        if edge.loads:
+            _discard(self._loading, parent, child)
+        if not edge.settled:
+            self._told(parent)
+
+    def remove_task(self, task_id: str) -> list[str]:
+        """Forget all edges of a task that is deleted, of either side; the parents it had."""
+        self.unblocked(task_id)
+        parents = sorted(self._parents.get(task_id, ()))
+        for parent in parents:
+            self.remove(parent, task_id)
+        if task_id in self._of:
+            for child in list(self._of[task_id].edges):
+                self.remove(task_id, child)
+        return parents
+
+    def ended(self, parent: str) -> None:
+        """The parent has ended: its children are to be told."""
+        if self.any_unsettled(parent):
+            self._fanout[parent] = None
+
+    def revived(self, parent: str) -> None:
+        """The parent was rerun: its children wait on."""
+        self._fanout.pop(parent, None)
+
+    def take_unsettled(self, limit: int) -> list[str]:
+        """Ended parents with children to be told; each goes to the end of the line."""
+        taken = list(islice(self._fanout, limit))
+        for parent in taken:
+            self._fanout[parent] = self._fanout.pop(parent)
+        return taken
+
+    def page(self, parent: str, after: str, limit: int) -> list[Edge]:
+        """Edges of a parent, ordered by child."""
+        children = self._of.get(parent)
+        if children is None:
+            return []
+        names = islice(children.names.after(after or None), limit)
+        return [children.edges[name] for name in names]
+
+    def _told(self, parent: str) -> None:
+        self._unsettled[parent] -= 1
+        if not self._unsettled[parent]:
+            del self._unsettled[parent]
+            self._fanout.pop(parent, None)
+
+
+def _discard(sets: dict[str, set[str]], name: str, value: str) -> None:
+    sets[name].discard(value)
+    if not sets[name]:
+        del sets[name]

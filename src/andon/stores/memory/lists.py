@@ -1,0 +1,164 @@
+"""Lists of tasks by queue and state, key, group and worker, each in order of creation."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from heapq import merge
+
+from andon.lifecycle.indexes import IndexEntry
+from andon.model.words import State
+from andon.stores.base import SCAN_BUDGET, Page, Query
+from andon.stores.memory.ordered import Ordered
+from andon.stores.memory.row import Row
+
+_Place = tuple[int, str]
+_Lists = dict[str, Ordered[_Place]]
+
+
+class Lists:
+    """The list indexes of a store; they also give its counts."""
+
+    def __init__(self, rows: Mapping[str, Row]) -> None:
+        self._rows = rows
+        self._states: dict[State, _Lists] = {}
+        self._keys: _Lists = {}
+        self._groups: _Lists = {}
+        self._workers: dict[str, set[_Place]] = {}
+        self._dead_letters: _Lists = {}
+
+    def insert(self, row: Row) -> None:
+        """Take in a new row."""
+        definition = row.task.definition
+        _add(self._states.setdefault(row.entry.state, {}), definition.queue, row.place)
+        _add(self._keys, definition.key, row.place)
+        _add(self._groups, definition.group, row.place)
+        if row.entry.dead_letter:
+            _add(self._dead_letters, definition.queue, row.place)
+
+    def remove(self, row: Row) -> None:
+        """Forget a row that goes."""
+        definition = row.task.definition
+        _remove(self._states[row.entry.state], definition.queue, row.place)
+        _remove(self._keys, definition.key, row.place)
+        _remove(self._groups, definition.group, row.place)
+        if row.entry.dead_letter:
+            _remove(self._dead_letters, definition.queue, row.place)
+
+    def move(self, row: Row, old: IndexEntry, new: IndexEntry) -> None:
+        """Follow a row from state to state."""
+        if old.state is not new.state:
+            _remove(self._states[old.state], old.queue, row.place)
+            _add(self._states.setdefault(new.state, {}), new.queue, row.place)
+        if old.dead_letter:
+            _remove(self._dead_letters, old.queue, row.place)
+        if new.dead_letter:
+            _add(self._dead_letters, new.queue, row.place)
+
+    def work(self, row: Row, worker: str, *, begun: bool) -> None:
+        """Note that a worker holds the row, or does so no longer."""
+        if begun:
+            self._workers.setdefault(worker, set()).add(row.place)
+            return
+        held = self._workers[worker]
+        held.remove(row.place)
+        if not held:
+            del self._workers[worker]
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """Queue to state to number of tasks; nothing is listed that is zero."""
+        counts: dict[str, dict[str, int]] = {}
+        for state, queues in self._states.items():
+            for queue, places in queues.items():
+                counts.setdefault(queue, {})[state.value] = len(places)
+        return counts
+
+    def dead_letters(self, queue: str) -> int:
+        """How many dead letters the queue has."""
+        return sum(len(places) for places in _one(self._dead_letters, queue))
+
+    def count(self, queue: str, state: State) -> int:
+        """How many tasks of the queue are in the state."""
+        places = self._states.get(state, {}).get(queue)
+        return 0 if places is None else len(places)
+
+    def oldest(self, queue: str, state: State) -> Iterator[Row]:
+        """Tasks of the queue in the state, by creation."""
+        places = self._states.get(state, {}).get(queue)
+        return iter(()) if places is None else (self._rows[i] for _, i in places.after(None))
+
+    def of(self, state: State) -> list[Row]:
+        """All tasks in the state."""
+        lists = self._states.get(state, {}).values()
+        return [self._rows[task_id] for places in lists for _, task_id in places.after(None)]
+
+    def find(self, query: Query) -> Page:
+        """A page of what the query asks for; short when the scan budget is used up first."""
+        found: list[Row] = []
+        cursor = ""
+        places = self._walk(query, _parse(query.cursor))
+        for looked, (created_at, task_id) in enumerate(places, start=1):
+            row = self._rows[task_id]
+            if _matches(row, query):
+                found.append(row)
+            if len(found) >= query.limit or looked >= SCAN_BUDGET:
+                cursor = f"{created_at}:{task_id}"
+                break
+        return Page(tuple(row.copy() for row in found), cursor)
+
+    def _walk(self, query: Query, place: _Place | None) -> Iterator[_Place]:
+        newest_first = query.newest_first
+        if query.worker is not None:
+            held = sorted(self._workers.get(query.worker, ()), reverse=newest_first)
+            if place is None:
+                return iter(held)
+            return (p for p in held if (p < place if newest_first else p > place))
+        lists = self._axis(query)
+        if newest_first:
+            return merge(*(places.before(place) for places in lists), reverse=True)
+        return merge(*(places.after(place) for places in lists))
+
+    def _axis(self, query: Query) -> Iterable[Ordered[_Place]]:
+        if query.key is not None:
+            return _one(self._keys, query.key)
+        if query.group is not None:
+            return _one(self._groups, query.group)
+        by_state = [self._states.get(state, {}) for state in query.states or State]
+        if query.dead_letters:
+            by_state = [self._dead_letters]
+        if query.queue is not None:
+            return [places for lists in by_state for places in _one(lists, query.queue)]
+        return [places for lists in by_state for places in lists.values()]
+
+
+def _matches(row: Row, query: Query) -> bool:
+    definition, status = row.task.definition, row.task.status
+    return (
+        (not query.states or status.state in query.states)
+        and (query.queue is None or definition.queue == query.queue)
+        and (query.name is None or definition.name == query.name)
+        and (query.key is None or definition.key == query.key)
+        and (query.group is None or definition.group == query.group)
+        and (query.worker is None or status.worker == query.worker)
+        and (query.tag is None or query.tag in definition.tags)
+        and (not query.dead_letters or row.entry.dead_letter)
+    )
+
+
+def _parse(cursor: str) -> _Place | None:
+    created, _, task_id = cursor.partition(":")
+    return (int(created), task_id) if created.isdecimal() else None
+
+
+def _one(lists: _Lists, name: str) -> list[Ordered[_Place]]:
+    places = lists.get(name)
+    return [] if places is None else [places]
+
+
+def _add(lists: _Lists, name: str | None, place: _Place) -> None:
+    if name is not None:
+        lists.setdefault(name, Ordered[_Place]()).add(place)
+
+
+def _remove(lists: _Lists, name: str | None, place: _Place) -> None:
+    if name is not None:
+        lists[name].remove(place)
+        if not lists[name]:
+            del lists[name]

@@ -1,0 +1,201 @@
+"""What may be claimed, and what is held back by its concurrency key.
+
+Ready tasks stand in one lane per partition, queue and task type, so that a type for which a
+worker has no room costs nothing to pass by. A task with a concurrency key first passes the gate
+of its key: of each key at most `max_concurrent_per_key` tasks are ready or active, the others are
+parked there in their order, and no claim ever looks at them.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from heapq import heapify, heappop, heapreplace
+
+from andon.lifecycle.indexes import IndexEntry
+from andon.model.words import State
+from andon.stores.base import SCAN_BUDGET
+from andon.stores.memory.heap import NamedHeap
+from andon.stores.memory.row import Rank, Row
+
+_Lane = NamedHeap[Rank]
+
+
+class _Gate:
+    """One concurrency key of one queue."""
+
+    def __init__(self) -> None:
+        self.active = 0
+        self.worst_ready = _Lane()  #: those let through, the last in order first
+        self.parked = _Lane()
+
+    @property
+    def admitted(self) -> int:
+        return self.active + len(self.worst_ready)
+
+    @property
+    def unused(self) -> bool:
+        return not self.admitted and not self.parked
+
+
+class Ready:
+    """The ready index of a store, with the counts that fleet-wide limits need."""
+
+    def __init__(self, rows: Mapping[str, Row]) -> None:
+        self._rows = rows
+        self._lanes: dict[tuple[int, str], dict[str, _Lane]] = {}
+        self._ages: dict[str, NamedHeap[int]] = {}
+        self._gates: dict[str, dict[str, _Gate]] = {}
+        self.active: Counter[str] = Counter()
+        self.parked: Counter[str] = Counter()
+
+    def update(
+        self, row: Row, old: IndexEntry | None, new: IndexEntry | None, key_limit: int | None
+    ) -> bool:
+        """Follow a move of the row; whether a task became ready by it."""
+        definition = row.task.definition
+        queue, key = definition.queue, definition.key
+        was_active = old is not None and old.state is State.ACTIVE
+        is_active = new is not None and new.state is State.ACTIVE
+        was_ready = old is not None and old.ready is not None
+        is_ready = new is not None and new.ready is not None
+        if not (was_active or is_active or was_ready or is_ready):
+            return False
+        self._count(self.active, queue, is_active - was_active)
+        self._withdraw(row)
+        if key is None:
+            if is_ready:
+                self._offer(row)
+            return is_ready
+        gate = self._gates.setdefault(queue, {}).setdefault(key, _Gate())
+        parked = len(gate.parked)
+        gate.active += is_active - was_active
+        gate.worst_ready.discard(row.task.id)
+        gate.parked.discard(row.task.id)
+        if is_ready:
+            gate.parked.put(row.task.id, row.rank)
+        offered = self._balance(gate, key_limit)
+        self._count(self.parked, queue, len(gate.parked) - parked)
+        if gate.unused:
+            del self._gates[queue][key]
+            if not self._gates[queue]:
+                del self._gates[queue]
+        return offered
+
+    def set_key_limit(self, queue: str, limit: int | None) -> None:
+        """Let through, or hold back, what a new limit per key says."""
+        for gate in self._gates.get(queue, {}).values():
+            parked = len(gate.parked)
+            self._balance(gate, limit)
+            self._count(self.parked, queue, len(gate.parked) - parked)
+
+    def take(
+        self, partition: int, queue: str, limit: int, room: dict[str, int], now: int
+    ) -> tuple[list[Row], list[Row]]:
+        """Take up to `limit` ready rows, lowering `room`; beside them those found dead.
+
+        Both are withdrawn: the first are claimed now, the others wait for their timer.
+        """
+        taken: list[Row] = []
+        dead: list[Row] = []
+        lanes = self._lanes.get((partition, queue), {})
+        heads = [
+            (*head, name)
+            for name, lane in lanes.items()
+            if room.get(name, 1) > 0 and (head := lane.first()) is not None
+        ]
+        heapify(heads)
+        looked = 0
+        while heads and len(taken) < limit and looked < SCAN_BUDGET:
+            looked += 1
+            _, task_id, name = heads[0]
+            row, lane = self._rows[task_id], lanes[name]
+            self._withdraw(row)
+            ready = row.entry.ready
+            assert ready is not None
+            if ready.dead_at is not None and ready.dead_at <= now:
+                dead.append(row)
+            else:
+                taken.append(row)
+                if name in room:
+                    room[name] -= 1
+            following = lane.first()
+            if following is None or room.get(name, 1) <= 0:
+                heappop(heads)
+            else:
+                heapreplace(heads, (*following, name))
+        return taken, dead
+
+    def waiting(self, queue: str) -> bool:
+        """Whether the queue has something to claim, in any partition."""
+        return queue in self._ages
+
+    def oldest(self, queue: str) -> int | None:
+        """Since when the oldest ready task of the queue waits."""
+        ages = self._ages.get(queue)
+        first = None if ages is None else ages.first()
+        return None if first is None else first[0]
+
+    def _offer(self, row: Row) -> None:
+        definition, status = row.task.definition, row.task.status
+        lanes = self._lanes.setdefault((row.partition, definition.queue), {})
+        lanes.setdefault(definition.name, _Lane()).put(row.task.id, row.rank)
+        ages = self._ages.setdefault(definition.queue, NamedHeap[int]())
+        ages.put(row.task.id, status.submitted_at or status.created_at)
+
+    def _withdraw(self, row: Row) -> None:
+        definition = row.task.definition
+        line = (row.partition, definition.queue)
+        lane = self._lanes.get(line, {}).get(definition.name)
+        if lane is None or not lane.discard(row.task.id):
+            return
+        if not lane:
+            del self._lanes[line][definition.name]
+            if not self._lanes[line]:
+                del self._lanes[line]
+        ages = self._ages[definition.queue]
+        ages.discard(row.task.id)
+        if not ages:
+            del self._ages[definition.queue]
+
+    def _balance(self, gate: _Gate, limit: int | None) -> bool:
+        """Let the first in order through, as many as the limit has room for."""
+        offered = False
+        while limit is not None and gate.admitted > limit and gate.worst_ready:
+            self._park(gate)
+        while gate.parked and (limit is None or gate.admitted < limit):
+            self._pass(gate)
+            offered = True
+        while self._overtaken(gate):
+            self._park(gate)
+            self._pass(gate)
+            offered = True
+        return offered
+
+    def _overtaken(self, gate: _Gate) -> bool:
+        """Whether one that is parked ranks before one that was let through and waits."""
+        parked, worst = gate.parked.first(), gate.worst_ready.first()
+        if parked is None or worst is None:
+            return False
+        return parked[0] < self._rows[worst[1]].rank
+
+    def _park(self, gate: _Gate) -> None:
+        worst = gate.worst_ready.first()
+        assert worst is not None
+        row = self._rows[worst[1]]
+        gate.worst_ready.discard(worst[1])
+        self._withdraw(row)
+        gate.parked.put(worst[1], row.rank)
+
+    def _pass(self, gate: _Gate) -> None:
+        first = gate.parked.first()
+        assert first is not None
+        rank, task_id = first
+        gate.parked.discard(task_id)
+        gate.worst_ready.put(task_id, (-rank[0], -rank[1], -rank[2]))
+        self._offer(self._rows[task_id])
+
+    @staticmethod
+    def _count(counter: Counter[str], queue: str, change: int) -> None:
+        if change:
+            counter[queue] += change
+            if not counter[queue]:
+                del counter[queue]

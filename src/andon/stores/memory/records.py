@@ -1,0 +1,264 @@
+"""The records and everything derived from them, kept in step.
+
+`insert`, `write` and `delete` are the only ways a record changes: each brings record, indexes and
+event from one consistent state to the next, without an await in between.
+"""
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from andon.lifecycle.indexes import IndexEntry, entry_of
+from andon.model.task import RunCell, Task, TaskEvent
+from andon.model.words import WAITING, State
+from andon.stores.base import (
+    EVENTS_TOPIC,
+    SLOW_POLL_S,
+    SUBMIT_WINDOW_MS,
+    TIMER_TOPIC,
+    Ended,
+    Link,
+    Settlement,
+    ready_topic,
+    task_topic,
+)
+from andon.stores.hints import Hub
+from andon.stores.memory.edges import Edges
+from andon.stores.memory.events import EventLog
+from andon.stores.memory.fleet import Fleet
+from andon.stores.memory.heap import NamedHeap
+from andon.stores.memory.lists import Lists
+from andon.stores.memory.ready import Ready
+from andon.stores.memory.row import Row, Stub
+
+LIVE = WAITING | {State.ACTIVE}
+"""States of a task that has not ended; one that does not decode counts as ended."""
+
+
+class Records:
+    """Rows by id, and their indexes."""
+
+    def __init__(self, *, fleet: Fleet, log: EventLog, hub: Hub, partitions: int) -> None:
+        self.rows: dict[str, Row] = {}
+        self.ready = Ready(self.rows)
+        self.lists = Lists(self.rows)
+        self.edges = Edges()
+        self.timers = [NamedHeap[int]() for _ in range(partitions)]
+        self._fleet = fleet
+        self._log = log
+        self._hub = hub
+        self._stubs: dict[str, Stub] = {}
+        self._unique: dict[str, str] = {}
+        self._tokens: dict[str, dict[str, None]] = {}
+
+    # --- the three writes ---
+
+    def insert(self, task: Task, partition: int, now: int) -> None:
+        """Store a new record with its submit event."""
+        row = self.rows[task.id] = Row(task, partition)
+        self._fleet.use(row.entry.queue)
+        self.lists.insert(row)
+        self._follow(row, None, row.entry, now)
+        self.arm(row, row.entry.timer, now)
+        self._record(row, task.status.events[-1])
+
+    def write(self, row: Row, task: Task, event: TaskEvent, now: int, *, token: str = "") -> None:
+        """Store a move; `token` is that of the claim which made it."""
+        old, new = row.entry, entry_of(task)
+        changes_hands = row.task.status.run != task.status.run
+        if changes_hands:
+            self._let_go(row)
+        row.task, row.entry = task, new
+        if changes_hands:
+            self._take_up(row, token)
+        self.lists.move(row, old, new)
+        self._follow(row, old, new, now)
+        self.arm(row, new.timer, now)
+        self._record(row, event)
+
+    def delete(self, row: Row, event: TaskEvent, now: int) -> None:
+        """Remove a record and all that was derived from it; a stub stays for the window."""
+        task, entry = row.task, row.entry
+        end = row.history[-1].write_id if row.history else ""
+        self._let_go(row)
+        self.lists.remove(row)
+        self._follow(row, entry, None, now)
+        self.timers[row.partition].discard(task.id)
+        self.free(self.edges.remove_task(task.id), now)
+        self._record(row, event)
+        del self.rows[task.id]
+        self._stubs[task.id] = Stub(
+            task.definition.digest, entry.state, now + SUBMIT_WINDOW_MS, (end, event.write_id)
+        )
+
+    # --- what is not a move ---
+
+    def put_cell(self, row: Row, cell: RunCell) -> None:
+        """Replace the run cell alone. The timer stays: it fires early, and is armed anew then."""
+        task = row.task
+        row.task = Task(
+            definition=task.definition, status=task.status, cell=cell, result=task.result
+        )
+
+    def arm(self, row: Row, at: int | None, now: int) -> None:
+        """Set the row's timer, whoever had taken it before."""
+        row.held = False
+        timers = self.timers[row.partition]
+        if at is None:
+            timers.discard(row.task.id)
+            return
+        timers.put(row.task.id, at)
+        if at <= now + SLOW_POLL_S * 1000:
+            self._hub.hint(TIMER_TOPIC)
+
+    def held(self, row: Row) -> bool:
+        """Whether edges forbid that the record is deleted (R9)."""
+        return self.edges.any_unsettled(row.task.id) or any(
+            child in self.rows and self.rows[child].entry.state in LIVE
+            for child in self.edges.loading(row.task.id)
+        )
+
+    def free(self, parents: Iterable[str], now: int) -> None:
+        """Set the timers of ended parents that nothing holds any longer: they may have been due."""
+        for parent in parents:
+            row = self.rows.get(parent)
+            if row is not None and row.entry.state not in LIVE and not self.held(row):
+                self.arm(row, row.entry.timer, now)
+
+    def claimed_with(self, token: str) -> list[Task]:
+        """What a claim with this token handed out, as far as those runs are active."""
+        return [self.rows[task_id].copy() for task_id in self._tokens.get(token, ())]
+
+    def holder(self, task_id: str, entry: IndexEntry, now: int) -> str | None:
+        """The other task that holds the unique key which this entry wants to hold."""
+        if entry.unique_key is None or _lapsed(entry, now):
+            return None
+        holder = self._unique.get(entry.unique_key)
+        if holder is None or holder == task_id or _lapsed(self.rows[holder].entry, now):
+            return None
+        return holder
+
+    def stub(self, task_id: str, now: int) -> Stub | None:
+        """What is left of a task that was deleted within the submit window."""
+        stub = self._stubs.get(task_id)
+        if stub is not None and stub.until <= now:
+            del self._stubs[task_id]
+            return None
+        return stub
+
+    def trim_stubs(self, now: int, limit: int) -> int:
+        """Drop up to `limit` stubs whose window has passed; the oldest stand first."""
+        passed: list[str] = []
+        for task_id, stub in self._stubs.items():
+            if stub.until > now or len(passed) >= limit:
+                break
+            passed.append(task_id)
+        for task_id in passed:
+            del self._stubs[task_id]
+        return len(passed)
+
+    # --- dependencies ---
+
+    def link(self, link: Link, now: int) -> list[Ended]:
+        """Record the edges of a child, and report which of its parents have ended."""
+        child = self.rows.get(link.child)
+        if child is None or child.entry.state is not State.BLOCKED:
+            return []
+        told = ((parent, self._link(parent, link, now)) for parent in link.parents)
+        return [Ended(link.child, parent, end[0], link.any_end) for parent, end in told if end]
+
+    def _link(self, parent: str, link: Link, now: int) -> tuple[State | None] | None:
+        """Record one edge, or give the end of the parent, in a tuple.
+
+        A child that names itself waits only to be scheduled. What satisfied a child once does so
+        for good, also when the parent was rerun since: the child may have missed that it was the
+        last.
+        """
+        if parent == link.child:
+            return None
+        row = self.rows.get(parent)
+        if row is None:
+            stub = self.stub(parent, now)
+            return (None if stub is None else stub.state,)
+        ended = row.entry.state not in LIVE
+        satisfied = parent in self.edges.satisfied(link.child)
+        if link.loads or not (ended or satisfied):
+            self.edges.add(parent, link, ended=ended)
+        if ended:
+            return (row.entry.state,)
+        return (State.COMPLETED,) if satisfied else None
+
+    def settle(self, settlement: Settlement, now: int) -> int:
+        """Note that the child was told; how many of its dependencies are not satisfied yet."""
+        parent = settlement.parent
+        self.edges.settle(parent, settlement.child)
+        self.free([parent], now)
+        child = self.rows.get(settlement.child)
+        if child is None or child.entry.state is not State.BLOCKED:
+            return 0
+        if settlement.satisfied and parent in child.task.definition.dependencies:
+            self.edges.satisfy(settlement.child, parent)
+        return child.entry.remaining - len(self.edges.satisfied(settlement.child))
+
+    # --- keeping the indexes what the record says ---
+
+    def _let_go(self, row: Row) -> None:
+        status = row.task.status
+        if status.worker:
+            self.lists.work(row, status.worker, begun=False)
+        if row.token:
+            held = self._tokens[row.token]
+            del held[row.task.id]
+            if not held:
+                del self._tokens[row.token]
+            row.token = ""
+
+    def _take_up(self, row: Row, token: str) -> None:
+        status = row.task.status
+        if status.worker:
+            self.lists.work(row, status.worker, begun=True)
+        if token:
+            row.token = token
+            self._tokens.setdefault(token, {})[row.task.id] = None
+
+    def _follow(self, row: Row, old: IndexEntry | None, new: IndexEntry | None, now: int) -> None:
+        """Bring readiness, unique key and edges from the old entry to the new."""
+        config = self._fleet.queue(row.task.definition.queue)
+        offered = self.ready.update(row, old, new, config.max_concurrent_per_key)
+        left_active = old is not None and old.state is State.ACTIVE
+        made_room = left_active and config.max_concurrent is not None
+        if offered or (made_room and self.ready.waiting(config.name)):
+            self._hub.hint(ready_topic(config.name))
+        self._reserve(row.task.id, old, new, now)
+        if old is not None and new is not None:
+            self._follow_edges(row.task.id, old.state, new.state)
+
+    def _reserve(
+        self, task_id: str, old: IndexEntry | None, new: IndexEntry | None, now: int
+    ) -> None:
+        had = None if old is None else old.unique_key
+        has = None if new is None else new.unique_key
+        if has is not None and had is None and new is not None and not _lapsed(new, now):
+            self._unique[has] = task_id
+        elif had is not None and has is None and self._unique.get(had) == task_id:
+            del self._unique[had]
+
+    def _follow_edges(self, task_id: str, old: State, new: State) -> None:
+        if old is State.BLOCKED and new is not State.BLOCKED:
+            self.edges.unblocked(task_id)
+        if old in LIVE and new not in LIVE:
+            self.edges.ended(task_id)
+        elif new in LIVE and old not in LIVE:
+            self.edges.revived(task_id)
+
+    def _record(self, row: Row, event: TaskEvent) -> None:
+        event = replace(event, task=row.task.id)
+        row.history.append(event)
+        self._log.append(row.partition, event)
+        self._hub.hint(EVENTS_TOPIC)
+        self._hub.hint(task_topic(row.task.id))
+
+
+def _lapsed(entry: IndexEntry, now: int) -> bool:
+    """Whether the period for which the entry's unique key holds has passed."""
+    return entry.unique_until is not None and entry.unique_until <= now

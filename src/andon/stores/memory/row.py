@@ -1,0 +1,66 @@
+"""What the memory store keeps of one task, and what stays when the task is gone."""
+
+from collections import deque
+from copy import copy
+from itertools import count
+
+import msgspec
+
+from andon.lifecycle.indexes import entry_of
+from andon.model.task import Task, TaskEvent
+from andon.model.words import State
+
+MAX_HISTORY = 1_000
+"""Most moves that a record keeps (R12)."""
+
+Rank = tuple[int, int, int]
+"""Place in a queue: the least is claimed first."""
+
+_numbers = count()
+
+
+class Row:
+    """One record with what is known beside it. `entry` is always `entry_of(task)`."""
+
+    __slots__ = ("entry", "held", "history", "number", "partition", "place", "task", "token")
+
+    def __init__(self, task: Task, partition: int) -> None:
+        self.task = task
+        self.entry = entry_of(task)
+        self.partition = partition
+        self.number = next(_numbers)  #: decides between equals, so that a release keeps its place
+        self.place = (task.status.created_at, task.id)
+        self.history: deque[TaskEvent] = deque(maxlen=MAX_HISTORY)
+        self.held = False  #: its timer was taken, and no move was made since
+        self.token = ""  #: of the claim that handed out the run in hand
+
+    @property
+    def rank(self) -> Rank:
+        """Its place among the pending tasks of its queue."""
+        ready = self.entry.ready
+        assert ready is not None
+        return (-ready.priority, ready.order, self.number)
+
+    def copy(self) -> Task:
+        """The record, to be handed out: whoever changes it changes nothing here."""
+        return copy(self.task)
+
+    def wrote(self, event: TaskEvent) -> bool:
+        """Whether this very write was made before (R31)."""
+        if not event.write_id or not self.history:
+            return False
+        index = event.revision - self.history[0].revision
+        return 0 <= index < len(self.history) and self.history[index].write_id == event.write_id
+
+
+class Stub(msgspec.Struct, frozen=True):
+    """What a deleted task leaves for the submit window (R31)."""
+
+    digest: str
+    state: State
+    until: int
+    writes: tuple[str, ...]  #: write ids of its end and its deletion, whose replies may be lost
+
+    def wrote(self, event: TaskEvent) -> bool:
+        """Whether this very write ended or deleted the task."""
+        return bool(event.write_id) and event.write_id in self.writes

@@ -1,0 +1,420 @@
+"""The store in memory: all that the contract asks for, without I/O.
+
+Everything happens between two awaits of one event loop, so each method is atomic as it stands and
+a cancelled caller never leaves half a write behind. It promises nothing beyond the life of its
+process, and says so in `info`.
+"""
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from urllib.parse import parse_qsl, urlsplit
+from zlib import crc32
+
+from msgspec.structs import replace
+
+from andon.lifecycle.indexes import entry_of
+from andon.lifecycle.timers import next_timer
+from andon.model.errors import ConfigurationError
+from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, WorkerInfo
+from andon.model.task import RECORD_VERSION, RunCell, Status, Task
+from andon.model.words import Event, State
+from andon.stores.base import (
+    CONFIG_TOPIC,
+    MAX_BATCH,
+    SCAN_BUDGET,
+    Change,
+    Changed,
+    ChangeKind,
+    ClaimRequest,
+    Created,
+    CreateKind,
+    Due,
+    Edge,
+    Ended,
+    EventPage,
+    History,
+    Link,
+    Listener,
+    Page,
+    Query,
+    Renewal,
+    Settlement,
+    Verdict,
+    control_topic,
+    ready_topic,
+    task_topic,
+)
+from andon.stores.clock import JUMP_MS, MonotoneClock
+from andon.stores.hints import Hub
+from andon.stores.memory.claims import Claims
+from andon.stores.memory.events import MAX_EVENTS, EventLog
+from andon.stores.memory.fleet import Fleet
+from andon.stores.memory.records import LIVE, Records
+from andon.stores.memory.row import Row
+
+_DONE_TO_A_RUN = frozenset({Event.REQUEST_CANCEL, Event.CANCEL, Event.EXPIRE})
+"""Moves of an active task that its worker does not make itself, so that it must be told."""
+
+_DEFAULTS = {"partitions": 1, "max_events": MAX_EVENTS}
+
+
+class MemoryStore:
+    """`memory://`, with options `?partitions=4` and `?max_events=1000`.
+
+    `clock` gives ms UTC, for tests that run virtual time; `steady` the elapsed time to hold it
+    against, where a test sets the clock.
+    """
+
+    slack_ms = 0
+
+    def __init__(
+        self,
+        url: str = "memory://",
+        *,
+        clock: Callable[[], int] | None = None,
+        steady: Callable[[], int] | None = None,
+    ) -> None:
+        options = _options(url)
+        self.url = url
+        self.partitions = options["partitions"]
+        self._clock = MonotoneClock(clock, steady=steady)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._cells = threading.Lock()  # held from reading a run cell to writing the record
+        self._hub = Hub()
+        self._fleet = Fleet()
+        self._log = EventLog(self.partitions, options["max_events"])
+        self._records = Records(
+            fleet=self._fleet, log=self._log, hub=self._hub, partitions=self.partitions
+        )
+        self._claims = Claims(records=self._records, fleet=self._fleet, hub=self._hub)
+
+    async def open(self) -> None:
+        self._loop = asyncio.get_running_loop()
+
+    async def close(self) -> None:
+        self._claims.close()
+        self._hub.close()
+
+    def now(self) -> int:
+        return self._clock.now()
+
+    def partition_of(self, task_id: str) -> int:
+        return crc32(task_id.encode()) % self.partitions
+
+    # --- the life of a task ---
+
+    async def create(self, tasks: Sequence[Task]) -> list[Created]:
+        now = self.now()
+        named: Counter[str] = Counter()
+        return [self._create(task, now, named) for task in tasks]
+
+    def _create(self, task: Task, now: int, named: Counter[str]) -> Created:
+        refused = self._taken(task, now) or self._full(task, named)
+        if refused is not None:
+            return refused
+        self._records.insert(task, self.partition_of(task.id), now)
+        return Created(CreateKind.CREATED)
+
+    def _taken(self, task: Task, now: int) -> Created | None:
+        """The outcome when the id or the unique key is taken."""
+        row = self._records.rows.get(task.id)
+        if row is not None:
+            return Created(CreateKind.EXISTS, row.task.definition.digest, row.task.state)
+        stub = self._records.stub(task.id, now)
+        if stub is not None:
+            return Created(CreateKind.EXISTS, stub.digest, stub.state)
+        holder = self._records.holder(task.id, entry_of(task), now)
+        return None if holder is None else Created(CreateKind.KEY_HELD, holder=holder)
+
+    def _full(self, task: Task, named: Counter[str]) -> Created | None:
+        """The outcome when the queue has no place for one more pending task.
+
+        The first refusal of a batch names as many to evict as are too many, each later one the
+        next, so that one round of evictions makes room for the whole batch.
+        """
+        queue = task.definition.queue
+        config = self._fleet.queue(queue)
+        if task.state is not State.PENDING or config.max_size is None:
+            return None
+        surplus = self._records.lists.count(queue, State.PENDING) + 1 - config.max_size
+        if surplus <= 0:
+            return None
+        if config.on_full != "discard-old":
+            return Created(CreateKind.FULL)
+        start = named[queue]
+        named[queue] = start + 1 if start else min(surplus, MAX_BATCH)
+        oldest = islice(self._records.lists.oldest(queue, State.PENDING), start, named[queue])
+        return Created(CreateKind.FULL, oldest=tuple(row.copy() for row in oldest))
+
+    async def claim(self, request: ClaimRequest) -> list[Task]:
+        return self._claims.claim(request, self.now())
+
+    async def renew(self, renewals: Sequence[Renewal]) -> list[Verdict]:
+        verdicts = self._renew_all(renewals)
+        self._hint_progress(renewals)
+        return verdicts
+
+    def renew_blocking(self, renewals: Sequence[Renewal]) -> list[Verdict]:
+        verdicts = self._renew_all(renewals)
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._hint_progress, renewals)
+        return verdicts
+
+    def _renew_all(self, renewals: Sequence[Renewal]) -> list[Verdict]:
+        now = self.now()
+        with self._cells:
+            return [self._renew(renewal, now) for renewal in renewals]
+
+    def _hint_progress(self, renewals: Sequence[Renewal]) -> None:
+        for renewal in renewals:
+            if renewal.progress is not None or renewal.message is not None:
+                self._hub.hint(task_topic(renewal.task))
+
+    def _renew(self, renewal: Renewal, now: int) -> Verdict:
+        row = self._records.rows.get(renewal.task)
+        if row is None or row.task.cell is None or row.task.cell.run != renewal.run:
+            return Verdict.LOST
+        cell = row.task.cell
+        renewed = RunCell(
+            run=cell.run,
+            lease_until=now + renewal.lease_ms,
+            heartbeat_at=now if renewal.heartbeat else cell.heartbeat_at,
+            progress=cell.progress if renewal.progress is None else renewal.progress,
+            message=cell.message if renewal.message is None else renewal.message,
+        )
+        self._records.put_cell(row, renewed)
+        return Verdict.OK if row.task.status.cancel_requested_at is None else Verdict.CANCEL
+
+    async def commit(self, changes: Sequence[Change]) -> list[Changed]:
+        now = self.now()
+        with self._cells:
+            return [self._commit(change, now) for change in changes]
+
+    def _commit(self, change: Change, now: int) -> Changed:
+        row = self._records.rows.get(change.before.id)
+        if row is None:
+            stub = self._records.stub(change.before.id, now)
+            repeated = stub is not None and stub.wrote(change.event)
+            return Changed(ChangeKind.APPLIED if repeated else ChangeKind.GONE)
+        if row.wrote(change.event):
+            return self._applied(row)
+        moved = change.before.status.revision != row.task.status.revision
+        cell = row.task.cell
+        lease = None if cell is None else cell.lease_until
+        renewed = change.seen_lease is not None and lease != change.seen_lease
+        if moved or renewed:
+            return Changed(ChangeKind.CONFLICT, current=row.copy())
+        if change.after is not None:
+            return self._change(row, change, change.after, now)
+        if not change.force and self._records.held(row):
+            return Changed(ChangeKind.CONFLICT, current=row.copy())
+        self._records.delete(row, change.event, now)
+        return Changed(ChangeKind.APPLIED)
+
+    def _change(self, row: Row, change: Change, after: Status, now: int) -> Changed:
+        task, worker = row.task, row.task.status.worker
+        new = Task(
+            definition=task.definition,
+            status=after,
+            cell=task.cell if after.state is State.ACTIVE else None,
+            result=change.result if change.sets_result else task.result,
+        )
+        if row.entry.unique_key is None:
+            holder = self._records.holder(task.id, entry_of(new), now)
+            if holder is not None:
+                return Changed(ChangeKind.KEY_HELD, holder=holder)
+        self._records.write(row, new, change.event, now)
+        outcome = self._applied(row)
+        if change.discard is not None and not self._records.held(row):
+            self._records.delete(row, change.discard, now)
+        if worker and (change.seen_lease is not None or change.event.event in _DONE_TO_A_RUN):
+            self._hub.hint(control_topic(worker))
+        return outcome
+
+    def _applied(self, row: Row) -> Changed:
+        has_dependents = row.entry.state not in LIVE and self._records.edges.any_of(row.task.id)
+        return Changed(ChangeKind.APPLIED, has_dependents=has_dependents)
+
+    # --- timers ---
+
+    async def take_due(self, partition: int, limit: int, hold_ms: int) -> Due:
+        now = self.now()
+        if self._clock.jumped() > JUMP_MS:
+            with self._cells:
+                self._grant_leases(now)
+        timers = self._records.timers[partition]
+        taken: list[Row] = []
+        looked = 0
+        while len(taken) < limit and looked < SCAN_BUDGET:
+            first = timers.first()
+            if first is None or first[0] > now:
+                break
+            looked += 1
+            timers.discard(first[1])
+            row = self._records.rows[first[1]]
+            renewed = next_timer(row.task) if row.entry.state is State.ACTIVE else None
+            if renewed is not None and renewed > now:
+                timers.put(first[1], renewed)
+            else:
+                taken.append(row)
+        for row in taken:
+            timers.put(row.task.id, now + hold_ms)
+            row.held = True
+        first = timers.first()
+        return Due(tuple(row.copy() for row in taken), now, None if first is None else first[0])
+
+    def _grant_leases(self, now: int) -> None:
+        """After a jump of the clock every run gets one full lease to be heard of (R19)."""
+        for row in self._records.lists.of(State.ACTIVE):
+            cell = row.task.cell
+            assert cell is not None
+            lease_until = max(cell.lease_until, now + round(row.task.policy.lease * 1000))
+            self._records.put_cell(row, replace(cell, lease_until=lease_until, heartbeat_at=now))
+
+    async def rearm(self, timers: Sequence[tuple[str, int | None]]) -> None:
+        now = self.now()
+        for task_id, at in timers:
+            row = self._records.rows.get(task_id)
+            if row is not None and row.held:
+                self._records.arm(row, at, now)
+
+    # --- dependencies ---
+
+    async def link(self, links: Sequence[Link]) -> list[Ended]:
+        now = self.now()
+        return [ended for link in links for ended in self._records.link(link, now)]
+
+    async def settle(self, settlements: Sequence[Settlement]) -> list[int]:
+        now = self.now()
+        return [self._records.settle(settlement, now) for settlement in settlements]
+
+    async def dependents(self, parent: str, after: str = "", limit: int = 1000) -> list[Edge]:
+        return self._records.edges.page(parent, after, limit)
+
+    async def unlink(self, edges: Sequence[tuple[str, str]]) -> None:
+        for parent, child in edges:
+            self._records.edges.remove(parent, child)
+        self._records.free(dict.fromkeys(parent for parent, _ in edges), self.now())
+
+    async def take_unsettled(self, limit: int) -> list[tuple[str, State]]:
+        taken = self._records.edges.take_unsettled(limit)
+        return [(parent, self._records.rows[parent].entry.state) for parent in taken]
+
+    # --- reading ---
+
+    async def get(self, ids: Sequence[str]) -> list[Task | None]:
+        rows = self._records.rows
+        return [rows[task_id].copy() if task_id in rows else None for task_id in ids]
+
+    async def history(self, task_id: str) -> History:
+        row = self._records.rows.get(task_id)
+        if row is None:
+            return History(())
+        return History(tuple(row.history), row.task.status.revision - len(row.history))
+
+    async def find(self, query: Query) -> Page:
+        return self._records.lists.find(query)
+
+    async def stats(self) -> list[QueueStats]:
+        lists, ready = self._records.lists, self._records.ready
+        counts = lists.counts()
+        return [
+            QueueStats(
+                queue=queue,
+                counts=counts.get(queue, {}),
+                oldest_pending_at=ready.oldest(queue),
+                parked=ready.parked[queue],
+                dead_letters=lists.dead_letters(queue),
+            )
+            for queue in sorted(self._fleet.queues)
+        ]
+
+    async def events(self, cursor: str, limit: int = 500) -> EventPage:
+        return self._log.read(cursor, limit)
+
+    async def events_end(self) -> str:
+        return self._log.end()
+
+    def listen(self, topics: Iterable[str]) -> Listener:
+        return self._hub.listen(topics)
+
+    # --- the fleet and its configuration ---
+
+    async def queues(self) -> list[QueueConfig]:
+        return [self._fleet.queues[name] for name in sorted(self._fleet.queues)]
+
+    async def put_queue(self, config: QueueConfig) -> None:
+        self._fleet.queues[config.name] = config
+        self._claims.configured(config.name)
+        self._records.ready.set_key_limit(config.name, config.max_concurrent_per_key)
+        self._hub.hint(CONFIG_TOPIC)
+        self._hub.hint(ready_topic(config.name))
+
+    async def types(self) -> list[TypeInfo]:
+        return self._fleet.types()
+
+    async def put_types(self, types: Sequence[TypeInfo]) -> None:
+        self._fleet.put_types(types)
+        self._hub.hint(CONFIG_TOPIC)
+
+    async def workers(self) -> list[WorkerInfo]:
+        return self._fleet.workers(self.now())
+
+    async def put_worker(self, info: WorkerInfo) -> None:
+        self._fleet.put_worker(info, self.now())
+
+    async def remove_worker(self, worker: str) -> None:
+        self._fleet.remove_worker(worker)
+
+    async def setting(self, name: str) -> bytes | None:
+        return self._fleet.settings.get(name)
+
+    async def put_setting(self, name: str, value: bytes, *, expect: bytes | None) -> bool:
+        if self._fleet.settings.get(name) != expect:
+            return False
+        self._fleet.settings[name] = value
+        return True
+
+    # --- housekeeping ---
+
+    async def trim(self, limit: int) -> int:
+        now = self.now()
+        events = self._log.trim(now, limit)
+        return events + self._records.trim_stubs(now, limit - events)
+
+    async def info(self) -> StoreInfo:
+        rows = self._records.rows.values()
+        payload = sum(len(r.task.definition.args) + len(r.task.result or b"") for r in rows)
+        return StoreInfo(
+            kind="memory",
+            location="this process",
+            schema_version=RECORD_VERSION,
+            min_writer=RECORD_VERSION,
+            partitions=self.partitions,
+            entries=len(rows),
+            bytes=payload,
+            in_memory=True,
+            replicas=1,
+            retention=None,
+            durability=dict.fromkeys(("process_crash", "os_crash", "power_cut"), "nothing"),
+        )
+
+
+def _options(url: str) -> dict[str, int]:
+    """The options in a `memory://` URL, each a number from 1."""
+    parts = urlsplit(url)
+    if parts.scheme != "memory":
+        raise ConfigurationError(f"{url!r} does not name a memory store; use memory://.")
+    options = dict(_DEFAULTS)
+    for name, value in parse_qsl(parts.query, keep_blank_values=True):
+        if name not in options or not value.isdecimal() or int(value) < 1:
+            known = ", ".join(_DEFAULTS)
+            raise ConfigurationError(
+                f"{url!r}: {name}={value} is not an option of the memory store. "
+                f"It has {known}, each a number from 1."
+            )
+        options[name] = int(value)
+    return options

@@ -1,0 +1,88 @@
+"""Creating: idempotent by id, also for a while after the task has gone."""
+
+from andon.lifecycle.commands import Cancel, Complete, Delete
+from andon.model.words import Event, State
+from andon.stores.base import CreateKind
+
+from .kit import Kit
+
+
+async def test_a_created_task_is_read_as_it_was_submitted(kit: Kit) -> None:
+    task = await kit.submit(
+        args=b'{"a":1}', tags=("x", "y"), headers={"h": "v"}, priority=3, key="k", version=2
+    )
+    read = await kit.there(task.id)
+    assert read.definition == task.definition
+    assert read.status == task.status
+    assert read.cell is None
+    assert read.result is None
+
+
+async def test_the_submit_event_is_written_with_the_record(kit: Kit) -> None:
+    task = await kit.submit()
+    (event,) = (await kit.store.history(task.id)).events
+    assert (event.event, event.target, event.revision) == (Event.SUBMIT, State.PENDING, 1)
+
+
+async def test_a_repeated_submit_stores_nothing_and_tells_what_is_there(kit: Kit) -> None:
+    task = await kit.submit(digest="d1")
+    end = await kit.store.events_end()
+    (again,) = await kit.create(kit.record(task.id, digest="d2"))
+    assert (again.kind, again.digest, again.state) == (CreateKind.EXISTS, "d1", State.PENDING)
+    assert (await kit.read_events(end)).events == ()
+    assert (await kit.stats()).counts == {"pending": 1}
+
+
+async def test_an_id_repeated_within_a_batch_is_stored_once(kit: Kit) -> None:
+    outcomes = await kit.create(kit.record("same"), kit.record("same"))
+    assert [o.kind for o in outcomes] == [CreateKind.CREATED, CreateKind.EXISTS]
+
+
+async def test_each_creation_of_a_batch_stands_alone(kit: Kit) -> None:
+    await kit.submit("taken")
+    outcomes = await kit.create(kit.record("a"), kit.record("taken"), kit.record("b"))
+    assert [o.kind for o in outcomes] == [
+        CreateKind.CREATED,
+        CreateKind.EXISTS,
+        CreateKind.CREATED,
+    ]
+
+
+async def test_a_repeated_submit_tells_the_state_the_task_has_reached(kit: Kit) -> None:
+    task = await kit.active()
+    (again,) = await kit.create(kit.record(task.id))
+    assert again.state is State.ACTIVE
+
+
+async def test_a_deleted_task_is_not_created_again_by_a_repeated_submit(kit: Kit) -> None:
+    task = await kit.submit(digest="d1")
+    ended = await kit.moved(task, Cancel())
+    await kit.move(ended, Delete())
+    (again,) = await kit.create(kit.record(task.id))
+    assert (again.kind, again.digest, again.state) == (CreateKind.EXISTS, "d1", State.CANCELLED)
+    assert await kit.get(task.id) is None
+    assert await kit.claim() == []
+
+
+async def test_a_discarded_task_is_not_run_twice_by_a_repeated_submit(kit: Kit) -> None:
+    task = await kit.active(policy={"discard_states": ("completed",)})
+    assert await kit.move(task, Complete()) is None
+    (again,) = await kit.create(kit.record(task.id))
+    assert (again.kind, again.state) == (CreateKind.EXISTS, State.COMPLETED)
+
+
+async def test_an_invalid_submission_may_be_recorded_as_failed(kit: Kit) -> None:
+    from andon.lifecycle.admission import admit_invalid
+
+    definition = kit.record().definition
+    task = admit_invalid(definition, kit.store.now(), kit.fresh(), "no such thing")
+    await kit.create(task)
+    assert await kit.claim() == []
+    assert await kit.state(task.id) is State.FAILED
+
+
+async def test_blocked_and_scheduled_tasks_are_not_claimable(kit: Kit) -> None:
+    await kit.submit("parent-less", dependencies=("absent",))
+    await kit.submit("later", run_at=kit.store.now() + 60_000)
+    assert await kit.claim(limit=10) == []
+    assert (await kit.stats()).counts == {"blocked": 1, "scheduled": 1}

@@ -1,0 +1,107 @@
+"""Finding: one axis, the rest filters; pages in order of creation, each task once."""
+
+import pytest
+
+from andon.lifecycle.commands import Cancel, Complete, Fail
+from andon.model.task import TaskError
+from andon.model.words import State
+from andon.stores.base import Query
+
+from .kit import Kit, ids
+
+
+async def test_tasks_are_listed_in_order_of_creation(kit: Kit) -> None:
+    names: list[str] = []
+    for _ in range(5):
+        names.append((await kit.submit()).id)
+        await kit.pass_time(2)
+    assert await kit.find_all() == names
+    assert await kit.find_all(newest_first=True) == names[::-1]
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+async def test_pages_have_every_task_once(kit: Kit, *, newest_first: bool) -> None:
+    tasks = await kit.submit_many(25)
+    found = await kit.find_all(limit=4, newest_first=newest_first)
+    assert sorted(found) == sorted(ids(tasks))
+    by_place = sorted((t.status.created_at, t.id) for t in tasks)
+    assert found == [i for _, i in (by_place[::-1] if newest_first else by_place)]
+
+
+async def test_a_page_is_no_longer_than_its_limit(kit: Kit) -> None:
+    await kit.submit_many(5)
+    page = await kit.store.find(Query(limit=3))
+    assert len(page.tasks) == 3
+    assert page.cursor
+
+
+async def test_there_is_no_cursor_after_the_last(kit: Kit) -> None:
+    await kit.submit_many(3)
+    page = await kit.store.find(Query(limit=10))
+    assert (len(page.tasks), page.cursor) == (3, "")
+
+
+async def test_tasks_that_come_and_go_between_pages_do_no_harm(kit: Kit) -> None:
+    tasks = await kit.submit_many(10)
+    page = await kit.store.find(Query(states=(State.PENDING,), limit=4))
+    await kit.move(page.tasks[-1], Cancel())
+    rest = await kit.find_all(states=(State.PENDING,), limit=4)
+    later = await kit.store.find(Query(states=(State.PENDING,), limit=20, cursor=page.cursor))
+    assert len(rest) == 9
+    assert sorted(ids(page.tasks) + ids(later.tasks)) == sorted(ids(tasks))
+
+
+async def test_each_axis_finds_what_it_names(kit: Kit) -> None:
+    a = await kit.submit("a", queue="q1", name="n1", key="k1", group="g1", tags=("t1", "x"))
+    await kit.submit("b", queue="q2", name="n2", key="k2", group="g2", tags=("t2", "x"))
+    assert await kit.find_all(queue="q1") == ["a"]
+    assert await kit.find_all(name="n1") == ["a"]
+    assert await kit.find_all(key="k1") == ["a"]
+    assert await kit.find_all(group="g1") == ["a"]
+    assert await kit.find_all(tag="t1") == ["a"]
+    assert await kit.find_all(tag="x") == ["a", "b"]
+    assert await kit.find_all(queue="q1", tag="t2") == []
+    assert await kit.find_all(states=(State.PENDING,), queue="q2") == ["b"]
+    assert await kit.find_all(states=(State.ACTIVE,)) == []
+    page = await kit.store.find(Query(queue="q1"))
+    assert page.tasks == (a,)
+
+
+async def test_states_are_found_together(kit: Kit) -> None:
+    done = await kit.active("done")
+    await kit.move(done, Complete())
+    await kit.active("active")
+    await kit.submit("pending")
+    found = await kit.find_all(states=(State.ACTIVE, State.COMPLETED))
+    assert sorted(found) == ["active", "done"]
+
+
+async def test_a_worker_has_the_tasks_it_runs(kit: Kit) -> None:
+    mine = await kit.active("mine", worker="w1")
+    await kit.active("other", worker="w2")
+    assert await kit.find_all(worker="w1") == ["mine"]
+    await kit.move(mine, Complete())
+    assert await kit.find_all(worker="w1") == []
+
+
+async def test_dead_letters_are_found_among_the_failed(kit: Kit) -> None:
+    for name, policy in (("saved", {}), ("not", {"dead_letter": "none"})):
+        task = await kit.active(name, policy=policy)
+        await kit.move(task, Fail(error=TaskError(message="no"), retryable=False))
+    assert await kit.find_all(dead_letters=True) == ["saved"]
+    assert sorted(await kit.find_all(states=(State.FAILED,))) == ["not", "saved"]
+
+
+async def test_results_and_cells_come_with_what_is_found(kit: Kit) -> None:
+    active = await kit.active("active")
+    await kit.renew(active, progress=5)
+    done = await kit.active("done")
+    await kit.move(done, Complete(result=b"1"))
+    page = await kit.store.find(Query())
+    assert page.tasks == (await kit.there("active"), await kit.there("done"))
+
+
+async def test_get_answers_in_the_order_asked(kit: Kit) -> None:
+    tasks = await kit.submit_many(3)
+    found = await kit.store.get([tasks[2].id, "absent", tasks[0].id])
+    assert found == [tasks[2], None, tasks[0]]

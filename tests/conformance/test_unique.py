@@ -1,0 +1,102 @@
+"""Unique keys: held exactly while the holder is in the states in which they hold."""
+
+import pytest
+
+from andon.lifecycle.commands import Cancel, Complete, Delete, Fail, Rerun, Snooze
+from andon.model.task import TaskError
+from andon.stores.base import ChangeKind, Created, CreateKind
+
+from .kit import Kit
+
+
+async def another(kit: Kit, **fields: object) -> Created:
+    (created,) = await kit.create(kit.record(unique_key="k", **fields))
+    return created
+
+
+async def test_a_key_is_held_by_one_task(kit: Kit) -> None:
+    holder = await kit.submit(unique_key="k")
+    refused = await another(kit)
+    assert (refused.kind, refused.holder) == (CreateKind.KEY_HELD, holder.id)
+
+
+async def test_a_key_is_held_by_the_first_of_a_batch(kit: Kit) -> None:
+    outcomes = await kit.create(kit.record("a", unique_key="k"), kit.record("b", unique_key="k"))
+    assert [(o.kind, o.holder) for o in outcomes] == [
+        (CreateKind.CREATED, ""),
+        (CreateKind.KEY_HELD, "a"),
+    ]
+
+
+async def test_a_repeated_submit_of_the_holder_is_the_same_task(kit: Kit) -> None:
+    holder = await kit.submit(unique_key="k")
+    assert (await another(kit, task_id=holder.id)).kind is CreateKind.EXISTS
+
+
+async def test_other_keys_are_free(kit: Kit) -> None:
+    await kit.submit(unique_key="other")
+    assert (await another(kit)).kind is CreateKind.CREATED
+
+
+async def test_a_key_holds_while_its_task_runs_and_waits(kit: Kit) -> None:
+    task = await kit.active(unique_key="k", policy={"retry_delay": 60.0})
+    assert (await another(kit)).kind is CreateKind.KEY_HELD
+    await kit.move(task, Fail(error=TaskError(message="no")))
+    assert (await another(kit)).kind is CreateKind.KEY_HELD
+
+
+@pytest.mark.parametrize("policy", [{}, {"discard_states": ("completed",)}])
+async def test_a_key_is_free_as_soon_as_its_task_has_ended(
+    kit: Kit, policy: dict[str, object]
+) -> None:
+    task = await kit.active(unique_key="k", policy=policy)
+    await kit.move(task, Complete())
+    assert (await another(kit)).kind is CreateKind.CREATED
+
+
+async def test_a_key_that_holds_in_an_end_is_freed_by_deletion(kit: Kit) -> None:
+    task = await kit.submit(unique_key="k", policy={"unique_states": ("pending", "cancelled")})
+    ended = await kit.moved(task, Cancel())
+    assert (await another(kit)).kind is CreateKind.KEY_HELD
+    await kit.move(ended, Delete())
+    assert (await another(kit)).kind is CreateKind.CREATED
+
+
+async def test_a_key_is_free_while_its_task_is_in_other_states(kit: Kit) -> None:
+    task = await kit.active(unique_key="k", policy={"unique_states": ("pending", "scheduled")})
+    other = await another(kit)
+    assert other.kind is CreateKind.CREATED
+    refused = await kit.try_move(task, Snooze(delay=0))
+    assert refused.kind is ChangeKind.KEY_HELD
+
+
+async def test_a_key_is_free_after_its_period(kit: Kit) -> None:
+    await kit.submit(unique_key="k", policy={"unique_period": 0.02})
+    assert (await another(kit)).kind is CreateKind.KEY_HELD
+    await kit.pass_time(25)
+    assert (await another(kit)).kind is CreateKind.CREATED
+    assert (await another(kit)).kind is CreateKind.KEY_HELD
+
+
+async def test_the_end_of_an_overtaken_holder_does_not_free_the_key(kit: Kit) -> None:
+    old = await kit.active(unique_key="k", policy={"unique_period": 0.01})
+    await kit.pass_time(15)
+    holder = await kit.submit(unique_key="k")
+    await kit.move(old, Complete())
+    assert (await another(kit)).holder == holder.id
+
+
+async def test_a_rerun_takes_its_key_again(kit: Kit) -> None:
+    task = await kit.moved(await kit.submit(unique_key="k"), Cancel())
+    await kit.move(task, Rerun())
+    assert (await another(kit)).holder == task.id
+
+
+async def test_a_rerun_is_refused_while_another_holds_the_key(kit: Kit) -> None:
+    task = await kit.moved(await kit.submit(unique_key="k"), Cancel())
+    holder = await kit.submit(unique_key="k")
+    refused = await kit.try_move(task, Rerun())
+    assert (refused.kind, refused.holder) == (ChangeKind.KEY_HELD, holder.id)
+    assert await kit.there(task.id) == task
+    await kit.move(holder, Cancel())
+    assert (await kit.try_move(task, Rerun())).kind is ChangeKind.APPLIED

@@ -1,0 +1,1 @@
+"""The pure core: the table of moves, delays, timers, policies."""
