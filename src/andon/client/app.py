@@ -46,6 +46,8 @@ from andon.worker.context import Context
 from andon.worker.registry import Registry, TaskType
 
 if TYPE_CHECKING:
+    from random import Random
+
     from andon.client.sync import SyncApp
     from andon.engine.local import LocalEngine
     from andon.worker.runs import Middleware as WorkerMiddleware
@@ -432,11 +434,14 @@ class Andon:
 
         return self.engine_on(open_store(self.url))
 
-    def engine_on(self, store: Store) -> "LocalEngine":
-        """An engine over a store, not yet open, that knows this application's task types."""
+    def engine_on(self, store: Store, *, random: "Random | None" = None) -> "LocalEngine":
+        """An engine over a store, not yet open, that knows this application's task types.
+
+        `random` decides jitter only.
+        """
         from andon.engine.local import LocalEngine
 
-        engine = LocalEngine(store, profile=self.profile)
+        engine = LocalEngine(store, profile=self.profile, random=random)
         engine.book.add_types([task_type.info for task_type in self.registry])
         return engine
 

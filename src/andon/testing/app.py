@@ -18,6 +18,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -128,12 +129,18 @@ class TestApp:
 
 @asynccontextmanager
 async def running(
-    app: Andon, *, worker: bool = True, queues: Sequence[str] = (), concurrency: int = 10
+    app: Andon,
+    *,
+    worker: bool = True,
+    queues: Sequence[str] = (),
+    concurrency: int = 10,
+    seed: int = 0,
 ) -> AsyncGenerator[TestApp, None]:
     """Run the application in memory and in virtual time; its own store is not touched.
 
     Submits inside go to the store in memory, from handlers too. Without a `worker` they stay
     there. `queues` are those the worker serves, by default every queue there is.
+    `seed` decides jitter: a test with the same seed takes the same course.
 
     Raises `RuntimeError` outside of a `VirtualLoop` (see `virtual_time` and `run_virtual`).
     """
@@ -143,7 +150,7 @@ async def running(
             "running() needs virtual time. Decorate the test with @andon.testing.virtual_time, "
             "or start it with andon.testing.run_virtual(...)."
         )
-    engine = app.engine_on(MemoryStore(clock=loop.wall_ms))
+    engine = app.engine_on(MemoryStore(clock=loop.wall_ms), random=Random(seed))
     await engine.open()
     put_back = app.connections.use(engine)
     try:
@@ -151,7 +158,9 @@ async def running(
         if worker:
             from andon.testing.worker import virtual_worker
 
-            async with virtual_worker(app, engine, queues=queues, concurrency=concurrency):
+            async with virtual_worker(
+                app, engine, queues=queues, concurrency=concurrency, seed=seed
+            ):
                 yield TestApp(app, engine, loop)
         else:
             yield TestApp(app, engine, loop)

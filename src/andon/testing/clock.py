@@ -27,7 +27,7 @@ START = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 _START_MS = round(START.timestamp() * 1000)
-_ROUNDING_S = 1e-5
+_NOISE_MS = 1e-6
 
 
 class NothingLeft(RuntimeError):
@@ -49,25 +49,27 @@ class _JumpingSelector(selectors.DefaultSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """The loop. `time()` starts at 0 and moves only when nothing is ready, by whole milliseconds."""
+    """The loop. `time()` starts at 0 and moves only when nothing is ready."""
 
     def __init__(self) -> None:
-        self._ms = 0
+        self._virtual = 0.0
         self._outside = 0
         self._quiet: list[asyncio.Future[None]] = []
         self._moved: list[asyncio.Future[None]] = []
         super().__init__(_JumpingSelector(self._nothing_ready))
-        # Timers fire on whole milliseconds, as the store's clock counts; asyncio must not wait for
-        # the last digits of a float.
-        self._clock_resolution = 2 * _ROUNDING_S
+        # What asyncio takes for "now": more than the last digit of a float after thirty years.
+        self._clock_resolution = 1e-6
 
     def time(self) -> float:
         """Virtual seconds since the loop was made."""
-        return self._ms / 1000
+        return self._virtual
 
     def wall_ms(self) -> int:
-        """Virtual ms since 1970 UTC, beginning with `START`."""
-        return _START_MS + self._ms
+        """Virtual ms since 1970 UTC, beginning with `START`.
+
+        Rounded up, so that a sleep until some ms, begun between two of them, is never too short.
+        """
+        return _START_MS + math.ceil(self._virtual * 1000 - _NOISE_MS)
 
     async def quiet(self) -> None:
         """Wait until everybody waits for time to pass, and no thread works. Passes no time."""
@@ -128,7 +130,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
                 "Every coroutine waits for something that cannot happen any more: there is no "
                 "timer and no thread left. A task may be blocked, or its worker not be running."
             )
-        self._ms = math.ceil((self.time() + timeout - _ROUNDING_S) * 1000)
+        self._virtual += timeout
         self._moved = _wake(self._moved)
         return 0
 

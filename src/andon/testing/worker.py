@@ -42,10 +42,6 @@ class LoopKeeper(LeaseKeeper):
         if self._alarm is not None:
             self._alarm.cancel()
 
-    def hold(self, lease: Lease) -> None:
-        lease.sent_at = self._loop.time()  # the worker's claim loop counts real seconds
-        super().hold(lease)
-
     def mark(self, context: Context) -> None:
         super().mark(context)
         self._loop.call_soon_threadsafe(self._arm, 0)
@@ -62,10 +58,7 @@ class LoopKeeper(LeaseKeeper):
         self._alarm = self._loop.call_later(seconds, self._tick)
 
     def _tick(self) -> None:
-        self._arm(self._run_once())
-
-    def _sleep_marks(self, pause: float) -> float:
-        return pause
+        self._arm(self.run_once())
 
 
 class _Outside:
@@ -124,9 +117,16 @@ async def virtual_worker(
     seed: int = 0,
 ) -> AsyncGenerator[Worker, None]:
     """A worker of the application that runs inside the block."""
+    for name in {"default", *(kind.queue for kind in app.registry)}:
+        await engine.configure_queue(name, {})  # else the worker learns of it within seconds
     config = app.worker_config({"queues": queues, "concurrency": concurrency, "app": "a:b"})
     worker = VirtualWorker(
-        engine, app.registry, config, middleware=app.worker_middleware, rng=Random(seed)
+        engine,
+        app.registry,
+        config,
+        middleware=app.worker_middleware,
+        rng=Random(seed),
+        clock=asyncio.get_running_loop().time,
     )
     await worker.start()
     try:
