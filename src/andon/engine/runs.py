@@ -4,8 +4,6 @@ import secrets
 from collections.abc import Callable, Sequence
 from copy import copy
 
-from msgspec.structs import replace
-
 from andon.engine.batching import Batcher
 from andon.engine.book import PolicyBook
 from andon.engine.control import MOST_ATTEMPTS, change_of
@@ -41,44 +39,16 @@ class Runs:
         self._book = book
         self._random = random
         self._ended = ended
-        self._partition = 0
         self.commits: Batcher[Change, Changed] = Batcher(
             store.commit, size=MAX_BATCH, key=lambda change: change.before.id
         )
 
     async def claim(self, request: ClaimRequest) -> list[Task]:
         """Claim, and fill in the type's layer where the submitter did not know it (R5)."""
-        if self._store.partitions == 1:
-            tasks = await self._store.claim(request)
-        else:
-            tasks = await self._claim_in_turn(request)
+        tasks = await self._store.claim(request)
         for task in tasks:
             if not task.definition.type_known and task.status.policy is None:
                 self._fill_in(task)
-        return tasks
-
-    async def _claim_in_turn(self, request: ClaimRequest) -> list[Task]:
-        """From one partition after the other, beginning where there was work the last time."""
-        partitions = self._store.partitions
-        room = dict(request.room)
-        tasks: list[Task] = []
-        for step in range(partitions):
-            partition = (self._partition + step) % partitions
-            part = replace(
-                request,
-                partition=partition,
-                token=f"{request.token}.{partition}",
-                limit=request.limit - len(tasks),
-                room=room,
-            )
-            found = await self._store.claim(part)
-            tasks.extend(found)
-            for task in found:
-                if task.definition.name in room:
-                    room[task.definition.name] -= 1
-            if len(tasks) >= request.limit:
-                self._partition = partition
-                break
         return tasks
 
     def _fill_in(self, task: Task) -> None:
