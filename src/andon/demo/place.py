@@ -9,7 +9,7 @@ import contextlib
 import fcntl
 import os
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Generator
 from hashlib import blake2b
 from pathlib import Path
 from urllib.parse import quote, urlsplit
@@ -142,7 +142,7 @@ def next_round(place: Place, cursor: str) -> Place:
 
 
 @contextlib.contextmanager
-def held(home: Path) -> Iterator[None]:
+def held(home: Path) -> Generator[None]:
     """Be the only demo in this folder. The lock goes with the process, however it ends.
 
     Raises `ConfigurationError` when another demo has it.

@@ -10,7 +10,7 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import TextIO
 
 import msgspec
@@ -61,7 +61,7 @@ def run_demo(
     """
     options = _Options(
         workers=workers,
-        concurrency=concurrency or max(1, -(-(os.cpu_count() or 1) // max(1, workers))),
+        concurrency=_at_once(workers) if concurrency is None else concurrency,
         fresh=fresh,
         json=json,
     )
@@ -203,7 +203,7 @@ async def live_tasks(engine: Engine, queue: str) -> int:
 
 
 @contextlib.contextmanager
-def _interruptions(crew: Crew) -> Iterator[asyncio.Event]:
+def _interruptions(crew: Crew) -> Generator[asyncio.Event]:
     """Set the event at the first SIGINT or SIGTERM; at the second, kill the workers and exit."""
     loop = asyncio.get_running_loop()
     asked = asyncio.Event()
@@ -222,6 +222,11 @@ def _interruptions(crew: Crew) -> Iterator[asyncio.Event]:
     finally:
         for number in numbers:
             loop.remove_signal_handler(number)
+
+
+def _at_once(workers: int) -> int:
+    """Runs per worker that keep all processors busy, and one more to fill the gaps between."""
+    return -(-(os.cpu_count() or 1) // max(1, workers)) + 1
 
 
 def _command(

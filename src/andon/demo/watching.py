@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Generator
 from typing import Any, Protocol, TextIO
 
 from andon.demo import scanning
@@ -38,7 +38,7 @@ class Screen(Protocol):
 
 
 @contextlib.contextmanager
-def screen_on(out: TextIO) -> Iterator[Screen]:
+def screen_on(out: TextIO) -> Generator[Screen]:
     """The board if `out` is a terminal that can show it, else plain lines."""
     if out.isatty() and os.environ.get("TERM") != "dumb":
         try:
