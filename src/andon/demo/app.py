@@ -84,7 +84,7 @@ def analyze(ctx: Context, folder: str, path: str) -> Facts:
     budget = FIRST_BUDGET * BUDGET_GROWTH ** (ctx.attempt - 1)
     size = source.stat().st_size
     if size > budget:
-        raise OverBudget(f"{size:,} bytes are more than try {ctx.attempt} may read ({budget:,})")
+        raise OverBudget(f"{size:,} bytes; try {ctx.attempt} may read {budget:,}")
     return analyse(source.read_bytes(), path, tries=ctx.attempt)
 
 

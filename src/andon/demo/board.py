@@ -35,7 +35,9 @@ _ALWAYS = (
     State.FAILED,
 )
 _SPARKS = " ▁▂▃▄▅▆▇█"
-_ROWS = 5
+_ROWS = 6
+_MOST_ENDED = 3
+"""Rows of the failures that tasks ended with; the others are for runs that are tried again."""
 _WIDEST = 120
 
 
@@ -120,7 +122,12 @@ def _progress(view: View, width: int) -> RenderableType:
     grid.add_column(ratio=1)
     grid.add_column(justify="right", no_wrap=True)
     bar = ProgressBar(
-        total=max(total, 1), completed=ended, width=None if width > 40 else 20, style="grey30"
+        total=max(total, 1),
+        completed=ended,
+        width=None if width > 40 else 20,
+        style="grey30",
+        complete_style="green",
+        finished_style="green",
     )
     known = bool(view.paths)
     share = f"{100 * ended / total:3.0f} %  {ended:,} of {total:,}" if known else "…"
@@ -173,7 +180,8 @@ def _slowest(view: View) -> RenderableType:
 
 def _failures(view: View) -> RenderableType:
     rows: list[tuple[Text, Text]] = []
-    for failure in reversed(view.tally.failures):
+    ended = list(reversed(view.tally.failures))[:_MOST_ENDED]
+    for failure in [*ended, *reversed(view.tally.setbacks)]:
         style = _STYLES.get(failure.state, "bold red")
         message = Text.assemble(named(failure.task, view.paths), (f"  {failure.message}", "dim"))
         rows.append((Text(f"{failure.state.value:<6}", style), message))

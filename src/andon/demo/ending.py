@@ -58,7 +58,7 @@ def _report(place: Place, report: Task | None) -> list[str]:
 def _next(ledger: Ledger, place: Place, again: str) -> list[str]:
     andon = _program()
     url = shlex.quote(_near_url(place))
-    steps = [("dlq list", "the files that do not parse")] if ledger.dead_letters else []
+    steps = [("dlq list", "what could not be analysed")] if ledger.dead_letters else []
     if ledger.most_runs:
         steps.append((f"tasks show {ledger.most_runs}", "a life with retries"))
     steps += [
@@ -67,9 +67,9 @@ def _next(ledger: Ledger, place: Place, again: str) -> list[str]:
         ("doctor", "what this store promises"),
     ]
     lines = ["Try next"]
-    lines += [f"  {andon} {step} --url {url}    # {what}" for step, what in steps]
-    lines.append(f"  {again} --fresh    # all of it once more")
-    return lines
+    for step, what in steps:
+        lines += [f"  {what}:", f"    {andon} {step} --url {url}"]
+    return [*lines, "  all of it once more:", f"    {again} --fresh"]
 
 
 def _program() -> str:

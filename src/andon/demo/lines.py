@@ -48,9 +48,8 @@ class Lines:
             recent = recent[recent.index(self._failed) + 1 :]
         for failure in recent:
             self._failed = failure
-            if failure.state in TERMINAL:
-                name = named(failure.task, view.paths)
-                print(f"{'':10}{failure.state.value} {name}: {failure.message}", file=self._out)
+            name = named(failure.task, view.paths)
+            print(f"{'':10}{failure.state.value} {name}: {failure.message}", file=self._out)
 
 
 def _line(view: View) -> str:

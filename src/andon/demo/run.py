@@ -21,7 +21,7 @@ from andon.demo import place as places
 from andon.demo.crew import Crew
 from andon.demo.ledger import Ledger, as_json, read_ledger
 from andon.demo.place import Place
-from andon.demo.watching import Screen, Watch, screen_on
+from andon.demo.watching import Watch, screen_on
 from andon.engine.base import Engine
 from andon.model.errors import AndonError, ConfigurationError
 from andon.model.words import TERMINAL, State
@@ -145,7 +145,7 @@ class _Demo:
         await watch.catch_up()
         with screen_on(self._out) as screen:
             if resumed:
-                self._say(screen, f"Going on: {watch.view.resumed:,} tasks had ended already.")
+                screen.say(f"Going on: {watch.view.resumed:,} tasks had ended already.")
             with _interruptions(crew) as interrupted:
                 crew.start()
                 try:
@@ -161,9 +161,6 @@ class _Demo:
             )
         return ended
 
-    def _say(self, screen: Screen, text: str) -> None:
-        screen.say(text)
-
     async def _settle(self, engine: Engine, *, idle: bool) -> int:
         """Add up and print the ledger."""
         place = self._place
@@ -174,10 +171,13 @@ class _Demo:
         if self._options.json:
             print(as_json(ledger, **more, folder=str(place.folder), round=place.round.number))
         if idle:
-            text = "There is nothing to do: this round had ended already. Begin another: --fresh"
-            print(text, file=self._out)
+            print(
+                "There is nothing to do: all of it was done before. "
+                f"To do it once more: {self._again} --fresh\n",
+                file=self._out,
+            )
         text = ending.told(ledger, place, report, again=self._again)
-        print(text, file=self._out)
+        print(f"{'' if idle else chr(10)}{text}", file=self._out)
         return BALANCED if ledger.balances and written else NOT_BALANCED
 
     async def _ledger(self, engine: Engine) -> Ledger:

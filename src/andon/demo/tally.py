@@ -14,8 +14,8 @@ from andon.model.words import TERMINAL, Event, State
 
 _WINDOW_S = 40
 _MOST_DURATIONS = 4_000
-_MOST_FAILURES = 6
-_SLOWEST = 5
+_MOST_FAILURES = 20
+_SLOWEST = 6
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -36,7 +36,8 @@ class Tally:
         self.counts: Counter[State] = Counter()
         self.retried = 0  #: runs that failed and are tried again
         self.lost = 0  #: runs whose worker was lost
-        self.failures: deque[Failure] = deque(maxlen=_MOST_FAILURES)
+        self.failures: deque[Failure] = deque(maxlen=_MOST_FAILURES)  #: that tasks ended with
+        self.setbacks: deque[Failure] = deque(maxlen=_MOST_FAILURES)  #: that are tried again
         self.slowest: list[tuple[int, str]] = []  #: (ms, task), the slowest first
         self.by_worker: Counter[str] = Counter()  #: runs ended
         self.durations: deque[int] = deque(maxlen=_MOST_DURATIONS)  #: ms, of runs that ended
@@ -91,7 +92,8 @@ class Tally:
             self.retried += 1
         if event.error is not None and event.target is not None:
             failure = Failure(event.task, event.target, event.run or 0, event.error.message)
-            self.failures.append(failure)
+            kept = self.failures if event.target in TERMINAL else self.setbacks
+            kept.append(failure)
 
     # --- figures ---
 
