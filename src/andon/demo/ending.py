@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from andon.demo.ledger import Ledger
-from andon.demo.place import Place
+from andon.demo.place import Place, store_in
 from andon.model.task import Task
 from andon.model.words import State
 
@@ -33,8 +33,8 @@ def _ledger(ledger: Ledger) -> list[str]:
         f"  dead letters  {ledger.dead_letters:,}",
         f"  runs          {ledger.runs:,}, each resolved once; "
         f"{ledger.retried:,} tasks took more than one",
-        f"  of the runs   {ledger.retries:,} failed and were retried, "
-        f"{ledger.lost:,} lost their worker, {ledger.released:,} were handed back",
+        f"  of the runs   {ledger.retries:,} failed and retried, "
+        f"{ledger.lost:,} lost with their worker, {ledger.released:,} handed back",
         f"  event log     {ledger.moves:,} moves, each of them in the table of moves",
         f"  took          {ledger.seconds:,.1f} s from the first submit to the last end",
     ]
@@ -88,7 +88,4 @@ def _near(path: Path) -> Path:
 
 
 def _near_url(place: Place) -> str:
-    own = place.home / "andon.db"
-    if place.url.startswith("sqlite:////") and place.url.endswith("/andon.db"):
-        return f"sqlite:///{_near(own)}" if " " not in str(own) else place.url
-    return place.url
+    return store_in(_near(place.home)) if place.url == store_in(place.home) else place.url

@@ -87,7 +87,8 @@ class _Log:
                 self._problem(event, f"claims run {run} a second time")
             life.claimed.add(run)
         elif source is State.ACTIVE and event.target is not State.ACTIVE:
-            life.resolved[run] += 1
+            # A move into pending names the run that it opens, not the one that it resolves.
+            life.resolved[run - (event.target is State.PENDING)] += 1
             self.retries += event.event is Event.FAIL and event.target not in TERMINAL
         life.state, life.revision = event.target, event.revision
 

@@ -108,6 +108,11 @@ def home_of(folder: Path, out: str | os.PathLike[str] | None) -> Path:
     return home
 
 
+def store_in(home: Path) -> str:
+    """The URL of the demo's own store."""
+    return f"sqlite:///{quote(str(home / 'andon.db'))}"
+
+
 def find(folder: Path, home: Path, url: str | None) -> Place:
     """The demo of this folder as it was left, or a new one; nothing is written.
 
@@ -119,7 +124,7 @@ def find(folder: Path, home: Path, url: str | None) -> Place:
         raise ConfigurationError(
             f"{str(home)!r} holds the demo of {kept.folder}. Name another folder with --out."
         )
-    chosen = url or f"sqlite:///{quote(str(home / 'andon.db'))}"
+    chosen = url or store_in(home)
     if urlsplit(chosen).scheme == "memory":
         raise ConfigurationError(
             "The demo's workers are processes, and memory:// lives in one. Use sqlite:///file.db."

@@ -23,7 +23,6 @@ class Failure(msgspec.Struct, frozen=True):
 
     task: str
     state: State  #: where it took the task
-    run: int
     message: str
 
 
@@ -91,7 +90,7 @@ class Tally:
         if event.target in (State.RETRY, State.PENDING) and event.event is Event.FAIL:
             self.retried += 1
         if event.error is not None and event.target is not None:
-            failure = Failure(event.task, event.target, event.run or 0, event.error.message)
+            failure = Failure(event.task, event.target, event.error.message)
             kept = self.failures if event.target in TERMINAL else self.setbacks
             kept.append(failure)
 
