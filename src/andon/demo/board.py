@@ -75,7 +75,7 @@ def draw(view: View, *, width: int, ended: bool = False) -> RenderableType:
         _lamps(view),
         Text(),
         _progress(view, width),
-        _speed(view, elapsed),
+        _speed(view, width),
         Text(),
         _lists(view),
         Text(),
@@ -135,9 +135,9 @@ def _progress(view: View, width: int) -> RenderableType:
     return grid
 
 
-def _speed(view: View, elapsed: float) -> RenderableType:
+def _speed(view: View, width: int) -> RenderableType:
     tally = view.tally
-    rates = tally.rates(view.now)
+    rates = tally.rates(view.now, seconds=max(5, min(40, width - 76)))
     middle, most = tally.percentiles(0.5, 0.95)
     grid = Table.grid(expand=True, padding=(0, 2))
     grid.add_column(no_wrap=True, ratio=1)

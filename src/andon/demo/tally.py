@@ -12,7 +12,6 @@ import msgspec
 from andon.model.task import TaskEvent
 from andon.model.words import TERMINAL, Event, State
 
-_WINDOW_S = 40
 _MOST_DURATIONS = 4_000
 _MOST_FAILURES = 20
 _SLOWEST = 6
@@ -101,7 +100,7 @@ class Tally:
         last = now // 1000
         return sum(self._ended[last - back] for back in range(1, seconds + 1)) / seconds
 
-    def rates(self, now: int, seconds: int = _WINDOW_S) -> list[int]:
+    def rates(self, now: int, seconds: int) -> list[int]:
         """Tasks ended in each of the last whole seconds before `now` (ms), the oldest first."""
         last = now // 1000
         return [self._ended[last - back] for back in range(seconds, 0, -1)]
