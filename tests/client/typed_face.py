@@ -87,3 +87,19 @@ def the_sync_face_has_the_same_types() -> None:
     assert_type(app.sync.submit("name"), SyncHandle[Any])
     for view in handle.watch():
         assert_type(view.state, State)
+
+
+@app.task
+def whatever(payload: Any, *, dry: bool = False) -> int:
+    return 1
+
+
+@app.task
+async def nothing() -> None: ...
+
+
+async def a_first_parameter_of_any_type_is_not_taken_for_the_context() -> None:
+    assert_type(await whatever.submit(payload=1), TaskHandle[int])
+    await whatever.submit({"x": 1}, dry=True)
+    assert_type(await nothing.submit(), TaskHandle[None])
+    await nothing.submit(1)  # pyright: ignore[reportCallIssue]

@@ -85,9 +85,21 @@ class WorkerSettings(TypedDict, total=False):
     id: str  #: unique in the fleet
 
 
-class TaskDecorator(Protocol):
-    """What `app.task(...)` with options returns."""
+class _Anything:
+    """No handler names this type: a parameter that takes it takes whatever there is."""
 
+
+class TaskDecorator(Protocol):
+    """What `app.task(...)` with options returns.
+
+    A handler whose first parameter may be anything cannot be told from one that takes a `Context`
+    there; a type checker lets every call of it pass.
+    """
+
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[_Anything, ...], Coroutine[Any, Any, R]], /
+    ) -> TaskFunction[..., R, Coroutine[Any, Any, R]]: ...
     @overload
     def __call__(
         self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
@@ -96,6 +108,10 @@ class TaskDecorator(Protocol):
     def __call__(
         self, function: Callable[P, Coroutine[Any, Any, R]], /
     ) -> TaskFunction[P, R, Coroutine[Any, Any, R]]: ...
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[_Anything, ...], R], /
+    ) -> TaskFunction[..., R, R]: ...
     @overload
     def __call__(
         self, function: Callable[Concatenate[Context, P], R], /
@@ -149,12 +165,20 @@ class Andon:
 
     @overload
     def task(
+        self, function: Callable[Concatenate[_Anything, ...], Coroutine[Any, Any, R]], /
+    ) -> TaskFunction[..., R, Coroutine[Any, Any, R]]: ...
+    @overload
+    def task(
         self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
     ) -> TaskFunction[P, R, Coroutine[Any, Any, R]]: ...
     @overload
     def task(
         self, function: Callable[P, Coroutine[Any, Any, R]], /
     ) -> TaskFunction[P, R, Coroutine[Any, Any, R]]: ...
+    @overload
+    def task(
+        self, function: Callable[Concatenate[_Anything, ...], R], /
+    ) -> TaskFunction[..., R, R]: ...
     @overload
     def task(self, function: Callable[Concatenate[Context, P], R], /) -> TaskFunction[P, R, R]: ...
     @overload
@@ -463,9 +487,7 @@ class Andon:
             middleware=self.worker_middleware,
         )
 
-    async def run_worker(
-        self, *, signals: bool = True, **settings: Unpack[WorkerSettings]
-    ) -> None:
+    async def run_worker(self, *, signals: bool = True, **settings: Unpack[WorkerSettings]) -> None:
         """Run tasks, and fire timers, until told to stop.
 
         With `signals` SIGTERM and SIGINT do that: the first lets runs end as their policies say,
