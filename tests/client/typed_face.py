@@ -67,6 +67,8 @@ async def many_are_drafts() -> None:
     assert_type(handles, list[TaskHandle[bytes]])
     fetch.draft(3)  # pyright: ignore[reportArgumentType]
     await fetch.submit_many([tidy.draft()])  # pyright: ignore[reportArgumentType]
+    mixed = await app.submit_many([fetch.draft("a"), tidy.draft()])
+    assert_type(await mixed[0].result(), bytes | int)
     assert_type(await app.submit("by-name", {"x": 1}), TaskHandle[Any])
     assert_type(app.handle("id", resize), TaskHandle[list[int]])
 
