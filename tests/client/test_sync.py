@@ -1,6 +1,8 @@
 """The sync face: the same methods for threads without an event loop."""
 
 import asyncio
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -63,6 +65,19 @@ def test_closing_ends_the_thread_and_a_later_call_starts_anew(tmp_path):
     assert not [t for t in threading.enumerate() if t.name == "andon-sync"]
     assert app.sync.submit("x").status() is State.PENDING
     app.sync.close()
+
+
+def test_a_script_that_never_closes_ends_cleanly(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        f"from andon import Andon\n"
+        f"app = Andon('sqlite:///{tmp_path}/tasks.db')\n"
+        f"print(app.sync.submit('x').status())\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", str(script)], capture_output=True, text=True, check=True
+    )
+    assert (ran.stdout, ran.stderr) == ("pending\n", "")
 
 
 def test_it_refuses_to_stop_a_running_loop(app: Andon, add):
