@@ -9,6 +9,7 @@ import atexit
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 from andon.model.errors import AndonError
@@ -91,6 +92,8 @@ class Bridge:
                 self._thread.start()
                 if not self._closes_at_exit:
                     self._closes_at_exit = True
+                    # Last registered is first called: futures' own end must be registered before.
+                    import_module("concurrent.futures.thread")
                     _at_exit(self.close)
             return self._loop
 
