@@ -124,7 +124,6 @@ def _enter(new: Status, target: State, outcome: Outcome, now: int) -> None:
             new.progress = 100
     elif target is State.SCHEDULED or target is State.RETRY:
         new.run_at = outcome.run_at
-        new.progress = 0
 
 
 def _edit(new: Status, command: Command, outcome: Outcome, now: int) -> None:
@@ -147,7 +146,7 @@ def _leave_active(new: Status, task: Task, command: Command, outcome: Outcome, n
     new.worker = ""
     if outcome.counts:
         new.tries += 1
-    if outcome.state is State.RETRY or outcome.state is State.PENDING:
+    if outcome.state not in TERMINAL:
         new.progress = 0
         new.progress_message = ""
     _resolve_run(new, command.event, outcome, now, cell.lease_until if cell else None)
