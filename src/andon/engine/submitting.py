@@ -23,9 +23,9 @@ from andon.model.errors import (
     TaskConflict,
     UniqueKeyHeld,
 )
-from andon.model.task import Definition, Task
+from andon.model.task import Task
 from andon.model.words import State
-from andon.stores.base import MAX_BATCH, Created, CreateKind, Store
+from andon.stores.base import MAX_BATCH, Created, CreateKind, Link, Store
 
 _MOST_EVICTIONS = 20
 """How often one submission tries to make room in a full queue before it is refused."""
@@ -155,6 +155,11 @@ class Submitting:
             ids = wanted[start : start + MAX_BATCH]
             found = await self._store.get(ids)
             missing.update(p for p, task in zip(ids, found, strict=True) if task is None)
+        if missing:
+            # one that ended and was discarded a moment ago is not missing: its end is known
+            asked_for = Link(submissions[0].id, tuple(sorted(missing)))
+            ended = await self._store.link([asked_for])
+            missing -= {end.parent for end in ended if end.state is not None}
         return missing
 
     def _levels(
@@ -218,8 +223,3 @@ class Submitting:
             await self._dependencies.link(
                 [(s.id, s.dependencies, s.load_dependencies, s.requires) for s in blocked]
             )
-
-
-def parents_of(definition: Definition) -> tuple[str, ...]:
-    """Dependencies other than the task itself: a self-dependency only waits for `schedule`."""
-    return tuple(parent for parent in definition.dependencies if parent != definition.id)

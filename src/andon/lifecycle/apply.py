@@ -16,6 +16,7 @@ from andon.lifecycle.decide import DECIDE, Outcome, cancelled
 from andon.lifecycle.delays import Random
 from andon.lifecycle.moves import ONLY_CANCELLED, TARGETS
 from andon.model.errors import InvalidTransition
+from andon.model.policy import Policy
 from andon.model.task import (
     MAX_EVENTS_KEPT,
     MAX_RUNS_KEPT,
@@ -112,7 +113,7 @@ def _leave(new: Status, task: Task, command: Command, outcome: Outcome, now: int
     elif source is State.PENDING:
         _resolve_run(new, command.event, outcome, now)
     elif source in TERMINAL:
-        _leave_terminal(new, command)
+        _leave_terminal(new, task.policy, command)
 
 
 def _enter(new: Status, target: State, outcome: Outcome, now: int) -> None:
@@ -124,6 +125,8 @@ def _enter(new: Status, target: State, outcome: Outcome, now: int) -> None:
             new.progress = 100
     elif target is State.SCHEDULED or target is State.RETRY:
         new.run_at = outcome.run_at
+        new.progress = 0
+        new.progress_message = ""
 
 
 def _edit(new: Status, command: Command, outcome: Outcome, now: int) -> None:
@@ -146,13 +149,13 @@ def _leave_active(new: Status, task: Task, command: Command, outcome: Outcome, n
     new.worker = ""
     if outcome.counts:
         new.tries += 1
-    if outcome.state not in TERMINAL:
+    if outcome.state is State.RETRY or outcome.state is State.PENDING:
         new.progress = 0
         new.progress_message = ""
     _resolve_run(new, command.event, outcome, now, cell.lease_until if cell else None)
 
 
-def _leave_terminal(new: Status, command: Command) -> None:
+def _leave_terminal(new: Status, policy: Policy, command: Command) -> None:
     new.finished_at = None
     new.cancel_requested_at = None
     new.progress = 0
@@ -162,9 +165,9 @@ def _leave_terminal(new: Status, command: Command) -> None:
     if isinstance(command, Rerun):
         if command.deadline is not None:
             new.deadline = command.deadline
-            new.expires_at = (
-                None if new.expires_at is None else max(new.expires_at, command.deadline)
-            )
+            kept = policy.expires_after_deadline
+            if kept is not None:
+                new.expires_at = command.deadline + round(kept * 1000)
         if not command.keep_budget:
             new.tries = 0
 
@@ -280,13 +283,12 @@ def stamped(task: Task, stamp: Stamp, cell: RunCell | None = None) -> Task:
         stamp.worker,
         stamp.at,
         stamp.fence,
-        stamp.lease_until,
     )
     new.runs = (*status.runs[:-1], run)
     new.events = (*status.events, event)[-MAX_EVENTS_KEPT:]
     if cell is None:
         cell = RunCell(run=stamp.run, lease_until=stamp.lease_until, heartbeat_at=stamp.at)
-    return Task(definition=task.definition, status=new, cell=cell, result=task.result)
+    return Task(definition=task.definition, status=new, cell=cell, result=task.result, ref=task.ref)
 
 
 def next_fence(last: int, now: int) -> int:

@@ -210,7 +210,9 @@ FIELDS_ON_LEAVING: dict[State | None, frozenset[str]] = {
 """Set when a move leaves the state. Leaving a terminal state is a rerun."""
 
 FIELDS_ON_EVENT: dict[Event, frozenset[str]] = {
-    E.SUBMIT: frozenset({"created_at", "priority", "deadline", "expires_at", "last_error"}),
+    E.SUBMIT: frozenset(
+        {"created_at", "priority", "order", "run_at", "deadline", "expires_at", "last_error"}
+    ),
     E.REQUEST_CANCEL: frozenset({"cancel_requested_at"}),
     E.RESCHEDULE: frozenset({"run_at"}),
     E.REPRIORITISE: frozenset({"priority"}),
@@ -223,6 +225,8 @@ FIELDS_ON_EVENT: dict[Event, frozenset[str]] = {
 
 def fields_set(move: Move) -> frozenset[str]:
     """The fields of `Status` that a move may set, beyond revision, reason and events."""
+    if move.target is None or move.target is S.UNKNOWN:
+        return frozenset()
     entered = FIELDS_ON_ENTRY[move.target] if move.source is not move.target else frozenset[str]()
     left = (
         FIELDS_ON_LEAVING.get(move.source, frozenset())

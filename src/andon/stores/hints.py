@@ -7,16 +7,19 @@ are one hint, so a thousand of them cost a listener one look.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Self
 
 
 class HintListener:
     """A subscription; remembers hints that come between a check and the next wait."""
 
-    def __init__(self, hub: "Hub", topics: Iterable[str]) -> None:
+    def __init__(
+        self, hub: "Hub", topics: Iterable[str], on_close: Callable[[], None] | None
+    ) -> None:
         self._hub = hub
         self._topics = frozenset(topics)
+        self._on_close = on_close
         self._hinted = False
         self._waiter: asyncio.Future[None] | None = None
         for topic in self._topics:
@@ -54,6 +57,9 @@ class HintListener:
                 if not listeners:
                     del self._hub.listeners[topic]
         self._wake()
+        on_close, self._on_close = self._on_close, None
+        if on_close is not None:
+            on_close()
 
     def __enter__(self) -> Self:
         return self
@@ -70,12 +76,19 @@ class Hub:
 
     def hint(self, topic: str) -> None:
         """Wake who listens to the topic."""
-        for listener in self.listeners.get(topic, ()):
+        for listener in tuple(self.listeners.get(topic, ())):
             listener.notify()
 
-    def listen(self, topics: Iterable[str]) -> HintListener:
-        """Subscribe from now on."""
-        return HintListener(self, topics)
+    def hint_all(self, topics: Iterable[str]) -> None:
+        """Wake who listens to any of the topics."""
+        for topic in topics:
+            self.hint(topic)
+
+    def listen(
+        self, topics: Iterable[str], *, on_close: Callable[[], None] | None = None
+    ) -> HintListener:
+        """Subscribe from now on; `on_close` is called once, when the subscription ends."""
+        return HintListener(self, topics, on_close)
 
     def close(self) -> None:
         """End every subscription; whoever waits stops waiting."""

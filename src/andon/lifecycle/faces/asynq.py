@@ -1,0 +1,50 @@
+"""A task as asynq's inspector lists it: `retried`, `last_err`, `next_process_at`."""
+
+from andon.lifecycle.faces.fields import (
+    Fields,
+    Shown,
+    decoded,
+    given,
+    iso,
+    last_error,
+    maybe_iso,
+    retries_used,
+)
+from andon.model.task import Task
+from andon.model.words import State
+
+
+def record(task: Task, state: str, history: list[Fields]) -> Fields:
+    """The record as asynq's inspector gives it."""
+    d, s, policy = task.definition, task.status, task.policy
+    failures = [run.resolved_at for run in s.runs if run.error is not None]
+    waits = task.state in (State.BLOCKED, State.SCHEDULED, State.RETRY)
+    next_at = s.run_at if waits else None
+    timeout = policy.timeout
+    if timeout is None and s.deadline is None:
+        timeout = policy.default_timeout
+    return {
+        "id": d.id,
+        "queue": d.queue,
+        "type": d.name,
+        "payload": decoded(d.args),
+        "headers": dict(d.headers),
+        "state": state,
+        "max_retry": policy.max_retries,
+        "retried": retries_used(task),
+        "last_err": last_error(task),
+        "last_failed_at": maybe_iso(failures[-1]) if failures else None,
+        "timeout": timeout,
+        "deadline": maybe_iso(s.deadline),
+        "group": d.group or "",
+        "next_process_at": maybe_iso(s.submitted_at if task.state is State.PENDING else next_at),
+        "retention": policy.retention.completed,
+        "completed_at": maybe_iso(s.finished_at) if task.state is State.COMPLETED else None,
+        "result": decoded(task.result),
+    }
+
+
+def entry_of(entry: Shown) -> Fields:
+    """One entry of the history."""
+    error = None if entry.error is None else entry.error.message
+    return given(state=entry.name, at=iso(entry.at), last_err=error)

@@ -1,0 +1,98 @@
+"""What the faces share: times, errors, counts and the entry of a history. Pure.
+
+Times are ISO 8601 in UTC ending in Z. A field that has no value yet is left out where the system
+leaves it out (`given`), else None.
+"""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from andon.model.task import Task, TaskError
+from andon.model.words import Reason, State
+
+Fields = dict[str, Any]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_ENDS_OF_A_COUNTED_RUN = frozenset({State.COMPLETED, State.FAILED, State.STALLED, State.DROPPED})
+
+
+class Shown(msgspec.Struct, frozen=True, kw_only=True):
+    """One name that a move is shown as, with what the systems put beside it."""
+
+    name: str
+    at: int
+    reason: Reason | None = None
+    run: int | None = None  #: number of the run concerned, from 0
+    worker: str = ""  #: who claimed, on the entry of a claim
+    error: TaskError | None = None
+    attempt: int | None = None
+    """Ordinal from 1 of the run that is opened, when it is not the first (R22)."""
+
+
+def iso(ms: int, *, digits: bool = False) -> str:
+    """ISO 8601 in UTC; milliseconds where there are any, or always, with `digits`."""
+    text = (_EPOCH + timedelta(milliseconds=ms)).isoformat(
+        timespec="milliseconds" if digits or ms % 1000 else "seconds"
+    )
+    return text.replace("+00:00", "Z")
+
+
+def cause_of(task: Task) -> Reason | None:
+    """Why the task is where it is; for a spent budget, what the last run ended by."""
+    status = task.status
+    if status.reason is Reason.RETRIES_EXHAUSTED and status.runs:
+        return status.runs[-1].resolved_reason
+    return status.reason
+
+
+def retries_used(task: Task) -> int:
+    """Retries that were decided on so far: 0 in the first run, `max_retries` in the last."""
+    tries = task.status.tries
+    if task.state in _ENDS_OF_A_COUNTED_RUN:
+        tries -= 1
+    return max(0, min(tries, task.policy.max_retries))
+
+
+def maybe_iso(ms: int | None, *, digits: bool = False) -> str | None:
+    """As `iso`, for a time that may not have come."""
+    return None if ms is None else iso(ms, digits=digits)
+
+
+def given(**fields: Any) -> Fields:
+    """The fields that have a value."""
+    return {name: value for name, value in fields.items() if value is not None and value != ""}
+
+
+def decoded(body: bytes | None) -> Any:
+    """A body of JSON, decoded."""
+    return None if body is None else msgspec.json.decode(body)
+
+
+def newest_claim(task: Task) -> int | None:
+    """When the newest run was claimed."""
+    return task.status.retried_at or task.status.started_at
+
+
+def progress_of(task: Task) -> tuple[int, str]:
+    """Percent and message, of the run in hand or as kept at its end."""
+    if task.cell is not None:
+        return task.cell.progress, task.cell.message
+    return task.status.progress, task.status.progress_message
+
+
+def last_error(task: Task) -> str:
+    """The text of the newest error; empty if there was none."""
+    error = task.status.last_error
+    return "" if error is None else error.message
+
+
+def words(reason: Reason | None) -> str:
+    """A reason in words."""
+    return "" if reason is None else reason.value.replace("-", " ")
+
+
+def heartbeat_of(task: Task) -> int | None:
+    """When the run in hand, or the last one, gave its newest heartbeat."""
+    return task.status.heartbeat_at if task.cell is None else task.cell.heartbeat_at

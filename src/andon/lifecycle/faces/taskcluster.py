@@ -1,0 +1,151 @@
+"""A task as Taskcluster's queue answers its status: `runs`, `retriesLeft`, reasons."""
+
+from andon.lifecycle.admission import PRIORITY_NAMES
+from andon.lifecycle.faces.fields import Fields, Shown, given, iso, maybe_iso, retries_used
+from andon.model.task import Run, Task
+from andon.model.words import TERMINAL, Reason, State
+
+_WITHOUT_RUN = frozenset({State.BLOCKED, State.SCHEDULED, State.RETRY})
+
+RESOLVED: dict[Reason, str] = {
+    Reason.SUCCESS: "completed",
+    Reason.LEASE_EXPIRED: "claim-expired",
+    Reason.HEARTBEAT_TIMEOUT: "claim-expired",
+    Reason.WORKER_SHUTDOWN: "worker-shutdown",
+    Reason.RELEASED: "worker-shutdown",
+    Reason.INTERMITTENT_TASK: "intermittent-task",
+    Reason.SNOOZED: "intermittent-task",
+    Reason.MALFORMED_PAYLOAD: "malformed-payload",
+    Reason.RESOURCE_UNAVAILABLE: "resource-unavailable",
+    Reason.UNKNOWN_TASK: "resource-unavailable",
+    Reason.INTERNAL_ERROR: "internal-error",
+    Reason.UNDECODABLE: "internal-error",
+    Reason.DEADLINE_EXCEEDED: "deadline-exceeded",
+    Reason.QUEUE_TIMEOUT: "deadline-exceeded",
+    Reason.CANCEL_REQUESTED: "canceled",
+    Reason.CANCEL_FORCED: "canceled",
+    Reason.HANDLER_ABANDONED: "canceled",
+    Reason.HANDLER_KILLED: "canceled",
+    Reason.QUEUE_FULL: "canceled",
+    Reason.RESCHEDULED: "superseded",
+}
+"""Taskcluster's `reasonResolved`; a reason that is missing is an ordinary `failed`."""
+
+_PRIORITIES = {number: name for name, number in PRIORITY_NAMES.items()}
+
+
+def record(task: Task, state: str, history: list[Fields]) -> Fields:
+    """The record as the queue's status answer gives it."""
+    d, s = task.definition, task.status
+    provisioner, slash, worker_type = d.queue.partition("/")
+    highest, lowest = max(_PRIORITIES), min(_PRIORITIES)
+    return {
+        "taskId": d.id,
+        **({"provisionerId": provisioner, "workerType": worker_type} if slash else {}),
+        "taskQueueId": d.queue,
+        "taskGroupId": d.group or d.id,
+        "priority": _PRIORITIES[max(lowest, min(s.priority, highest))],
+        **given(
+            deadline=maybe_iso(s.deadline, digits=True),
+            expires=maybe_iso(s.expires_at, digits=True),
+        ),
+        "retriesLeft": task.policy.max_retries - retries_used(task),
+        "state": state,
+        "runs": _runs(task),
+    }
+
+
+def _runs(task: Task) -> list[Fields]:
+    """The runs, and the one that Taskcluster has where Andon has none.
+
+    A delay before a retry is a pending run there, and a task that ends without a run in hand gets
+    one to end with. Such a run is only shown: if the task is rerun, its number is taken anew.
+    """
+    s = task.status
+    runs: list[Fields] = []
+    before: Run | None = None
+    for run in s.runs:
+        runs.append(_run(run, before, task))
+        before = run
+    number = 0 if before is None else before.number + 1
+    if before is not None and task.state in (State.RETRY, State.SCHEDULED):
+        runs.append(
+            {
+                "runId": number,
+                "state": "pending",
+                "reasonCreated": _created(Reason.RETRY, number, before),
+                "scheduled": iso(before.resolved_at or s.created_at, digits=True),
+            }
+        )
+    elif (
+        task.state in TERMINAL and task.state is not State.UNREACHABLE and _ended_without_run(task)
+    ):
+        ended = s.finished_at or s.created_at
+        resolution = _resolution(s.reason)
+        runs.append(
+            {
+                "runId": number,
+                "state": _run_state(resolution),
+                "reasonCreated": "exception",
+                "reasonResolved": resolution,
+                "scheduled": iso(ended, digits=True),
+                "resolved": iso(ended, digits=True),
+            }
+        )
+    return runs
+
+
+def _ended_without_run(task: Task) -> bool:
+    s = task.status
+    return not s.runs or (bool(s.events) and s.events[-1].source in _WITHOUT_RUN)
+
+
+def _run(run: Run, before: Run | None, task: Task) -> Fields:
+    resolution = None
+    state = "pending" if run.claimed_at is None else "running"
+    lease = run.lease_until
+    if run.resolved_at is not None:
+        resolution = _resolution(run.resolved_reason)
+        state = _run_state(resolution)
+    elif task.cell is not None and run.claimed_at is not None:
+        lease = task.cell.lease_until
+    return given(
+        runId=run.number,
+        state=state,
+        reasonCreated=_created(run.created_reason, run.number, before),
+        reasonResolved=resolution,
+        workerId=run.worker,
+        takenUntil=maybe_iso(lease, digits=True),
+        scheduled=iso(run.scheduled_at, digits=True),
+        started=maybe_iso(run.claimed_at, digits=True),
+        resolved=maybe_iso(run.resolved_at, digits=True),
+    )
+
+
+def _created(reason: Reason, number: int, before: Run | None) -> str:
+    if reason is Reason.RERUN:
+        return "rerun"
+    if number == 0:
+        return "scheduled"
+    resolution = None if before is None else before.resolved_reason
+    return "task-retry" if _resolution(resolution) == "intermittent-task" else "retry"
+
+
+def _resolution(reason: Reason | None) -> str:
+    return "failed" if reason is None else RESOLVED.get(reason, "failed")
+
+
+def _run_state(resolution: str) -> str:
+    return resolution if resolution in ("completed", "failed") else "exception"
+
+
+def entry_of(entry: Shown) -> Fields:
+    """One entry of the history."""
+    ended = entry.name in ("completed", "failed", "exception")
+    return given(
+        state=entry.name,
+        time=iso(entry.at, digits=True),
+        runId=entry.run,
+        workerId=entry.worker,
+        reasonResolved=_resolution(entry.reason) if ended else None,
+    )

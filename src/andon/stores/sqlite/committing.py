@@ -1,0 +1,326 @@
+"""Committing: decided moves written if the record is still what they were decided on.
+
+A batch is first written with guarded statements; only if one of them did not match is each change
+looked at alone, so the common case costs no reads.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from andon.lifecycle.apply import set_aside as set_aside_event
+from andon.lifecycle.indexes import IndexEntry, entry_of
+from andon.model.task import Task
+from andon.model.words import TERMINAL, State
+from andon.stores.base import Change, Changed, ChangeKind, control_topic
+from andon.stores.sqlite.creating import hold_key
+from andon.stores.sqlite.placing import leave_key, place, unplace
+from andon.stores.sqlite.reading import read_task_by_seq
+from andon.stores.sqlite.records import encode
+from andon.stores.sqlite.statements import CONFIG, EDGES, LIFE, READING
+from andon.stores.sqlite.transaction import DEAD, Transaction
+
+_APPLIED = Changed(ChangeKind.APPLIED)
+_HAS_DEPENDENTS = Changed(ChangeKind.APPLIED, has_dependents=True)
+_GONE = Changed(ChangeKind.GONE)
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """A change with its index entries before and after, encoded before the transaction."""
+
+    change: Change
+    before: IndexEntry
+    after: IndexEntry | None
+    status: bytes
+
+
+def prepare(changes: Sequence[Change]) -> list[Prepared]:
+    """Derive entries and encode outside the transaction."""
+    prepared: list[Prepared] = []
+    for change in changes:
+        after, status = None, b""
+        if change.after is not None:
+            record = Task(
+                definition=change.before.definition, status=change.after, cell=change.before.cell
+            )
+            after, status = entry_of(record), encode(change.after)
+        prepared.append(Prepared(change, entry_of(change.before), after, status))
+    return prepared
+
+
+def commit(tx: Transaction, prepared: Sequence[Prepared]) -> list[Changed]:
+    """Write the changes; outcomes in order."""
+    if not all(_is_plain(p) for p in prepared):
+        return [_commit_alone(tx, p) for p in prepared]
+    tx.db.execute("SAVEPOINT batch")
+    hints = set(tx.hints)
+    outcomes = _commit_plain(tx, prepared)
+    if outcomes is not None:
+        tx.db.execute("RELEASE batch")
+        return outcomes
+    tx.db.execute("ROLLBACK TO batch")
+    tx.db.execute("RELEASE batch")
+    tx.hints = hints
+    return [_commit_alone(tx, p) for p in prepared]
+
+
+def _is_plain(p: Prepared) -> bool:
+    """A worker's report on a run in hand: the hot path."""
+    c = p.change
+    return (
+        c.before.ref > 0
+        and c.after is not None
+        and c.seen_lease is None
+        and c.discard is None
+        and p.before.state is State.ACTIVE
+        and p.after is not None
+        and p.after.ready is None
+        and p.before.key is None
+        and p.before.unique_key is None
+        and p.after.unique_key is None
+        and c.after.state is not State.ACTIVE
+    )
+
+
+def _commit_plain(tx: Transaction, prepared: Sequence[Prepared]) -> list[Changed] | None:
+    """All at once; None, to be rolled back, if any guard did not hold."""
+    db = tx.db
+    positions = tx.chain_events(
+        (p.change.before.ref, p.change.before.definition.id, p.change.event) for p in prepared
+    )
+    moves: list[tuple[object, ...]] = []
+    results: list[tuple[int, bytes]] = []
+    for p, pos in zip(prepared, positions, strict=True):
+        seq = p.change.before.ref
+        moves.append(_move_row(p, seq, pos))
+        if p.change.sets_result and p.change.result is not None:
+            results.append((seq, p.change.result))
+    if db.executemany(LIFE.move, moves).rowcount != len(moves):
+        return None
+    if results:
+        db.executemany(LIFE.put_result, results)
+    ended = False
+    for p in prepared:
+        assert p.after is not None
+        queue = tx.name_id(p.before.queue)
+        tx.count(queue, State.ACTIVE, -1)
+        tx.count(queue, p.after.state, 1)
+        if p.after.dead_letter:
+            tx.count(queue, DEAD, 1)
+        ended = ended or p.after.state in TERMINAL
+        tx.hint_timer(p.after.timer)
+        _hint_room(tx, p)
+    if ended and tx.db.execute(EDGES.any_edges).fetchone()[0]:
+        return [_told(tx, p) for p in prepared]
+    return [_APPLIED] * len(prepared)
+
+
+def _move_row(p: Prepared, seq: int, pos: int) -> tuple[object, ...]:
+    """Parameters of `LIFE.move`."""
+    after, status = p.after, p.change.after
+    assert after is not None
+    assert status is not None
+    return (
+        seq,
+        p.change.before.status.revision,
+        after.state.value,
+        status.revision,
+        after.timer,
+        1 if after.dead_letter else None,
+        p.status,
+        status.run or None,
+        status.worker or None,
+        pos,
+    )
+
+
+def _commit_alone(tx: Transaction, p: Prepared) -> Changed:
+    """One change, every guard looked at."""
+    change = p.change
+    task_id = change.before.definition.id
+    seq = _seq(tx, change)
+    row = None if seq is None else tx.db.execute(LIFE.standing, (seq,)).fetchone()
+    if seq is None or row is None:
+        stub = tx.db.execute(LIFE.stub_write_id, (task_id,)).fetchone()
+        repeated = stub is not None and stub[0] == change.event.write_id
+        return _APPLIED if repeated else _GONE
+    revision, lease_until, state, partition, last = row
+    lease_moved = change.seen_lease is not None and lease_until != change.seen_lease
+    if revision != change.before.status.revision or lease_moved:
+        return _conflict(tx, seq, change)
+    if change.after is None and not change.force and _is_needed(tx, task_id):
+        tx.db.execute(EDGES.put_off, (task_id,))
+        return _conflict(tx, seq, change)
+    if p.after is not None and p.after.unique_key is not None and p.before.unique_key is None:
+        holder = hold_key(tx, p.after, task_id)
+        if holder is not None:
+            return Changed(ChangeKind.KEY_HELD, holder=holder)
+    _leave(tx, p, seq, State(state), partition)
+    if change.after is None:
+        delete(tx, change.before, seq, change.event.write_id, State(state))
+        tx.add_event(seq, task_id, change.event, last)
+        return _APPLIED
+    pos = tx.add_event(seq, task_id, change.event, last)
+    _enter(tx, p, seq, partition, pos)
+    outcome = _told(tx, p)
+    if change.discard is not None:
+        if _is_needed(tx, task_id):
+            tx.db.execute(EDGES.put_off, (task_id,))
+        else:
+            _discard(tx, p, seq, pos)
+    return outcome
+
+
+def _seq(tx: Transaction, change: Change) -> int | None:
+    if change.before.ref:
+        return change.before.ref
+    row = tx.db.execute(LIFE.seq_of, (change.before.definition.id,)).fetchone()
+    return row[0] if row else None
+
+
+def _conflict(tx: Transaction, seq: int, change: Change) -> Changed:
+    """What is there now; or applied, if what is there is this very write (R31)."""
+    tx.flush_events()
+    current = read_task_by_seq(tx.db, seq)
+    if current is None:
+        return _GONE
+    if any(e.write_id == change.event.write_id for e in current.status.events if e.write_id):
+        row = tx.db.execute(EDGES.has_edges, (current.definition.id,)).fetchone()
+        return _HAS_DEPENDENTS if row[0] is not None else _APPLIED
+    return Changed(ChangeKind.CONFLICT, current=current)
+
+
+def _is_needed(tx: Transaction, task_id: str) -> bool:
+    """Whether an unsettled edge, or a live dependent that loads the result, holds the record."""
+    return tx.db.execute(EDGES.holding, (task_id,)).fetchone() is not None
+
+
+def _leave(
+    tx: Transaction,
+    p: Prepared,
+    seq: int,
+    state: State,
+    partition: int,
+) -> None:
+    before = p.before
+    queue = tx.name_id(before.queue)
+    tx.count(queue, state, -1)
+    if before.dead_letter:
+        tx.count(queue, DEAD, -1)
+    if state is State.PENDING:
+        unplace(tx, before, seq, partition)
+    elif state is State.ACTIVE and (p.after is None or p.after.state is not State.ACTIVE):
+        if before.key is not None:
+            leave_key(tx, before.queue, before.key)
+        _hint_room(tx, p)
+        tx.hints.add(control_topic(p.change.before.status.worker))
+    elif state is State.BLOCKED and (p.after is None or p.after.state is not State.BLOCKED):
+        child = p.change.before.definition.id
+        tx.db.execute(EDGES.drop_fan_in, (child,))
+        tx.db.execute(EDGES.drop_satisfied, (child,))
+    if before.unique_key is not None and (p.after is None or p.after.unique_key is None):
+        tx.db.execute(LIFE.free_key, (before.unique_key, p.change.before.definition.id))
+
+
+def _enter(tx: Transaction, p: Prepared, seq: int, partition: int, pos: int) -> None:
+    change, after = p.change, p.after
+    assert after is not None
+    assert change.after is not None
+    queue = tx.name_id(after.queue)
+    tx.db.execute(LIFE.move, _move_row(p, seq, pos))
+    if change.sets_result:
+        if change.result is None:
+            tx.db.execute(LIFE.drop_result, (seq,))
+        else:
+            tx.db.execute(LIFE.put_result, (seq, change.result))
+    tx.count(queue, after.state, 1)
+    if after.dead_letter:
+        tx.count(queue, DEAD, 1)
+    if after.ready is not None:
+        place(tx, after, seq, partition)
+    if after.state is State.ACTIVE:
+        tx.hints.add(control_topic(change.after.worker))
+    tx.hint_timer(after.timer)
+
+
+def _told(tx: Transaction, p: Prepared) -> Changed:
+    """Whether the end that was written has dependents to be told."""
+    assert p.after is not None
+    if p.after.state not in TERMINAL:
+        return _APPLIED
+    task_id = p.change.before.definition.id
+    unsettled = tx.db.execute(EDGES.has_edges, (task_id,)).fetchone()[0]
+    if unsettled is None:
+        return _APPLIED
+    if unsettled:
+        tx.db.execute(EDGES.mark_unsettled, (task_id,))
+    return _HAS_DEPENDENTS
+
+
+def _hint_room(tx: Transaction, p: Prepared) -> None:
+    """A run ended: a queue that is limited fleet-wide may have room again."""
+    config = tx.configs.get(p.before.queue)
+    if config is not None and config.max_concurrent is not None:
+        tx.hint_ready(p.before.queue)
+
+
+def _discard(tx: Transaction, p: Prepared, seq: int, pos: int) -> None:
+    """Delete right after the end was written, so that watchers saw it first."""
+    change = p.change
+    assert change.discard is not None
+    assert p.after is not None
+    queue = tx.name_id(p.after.queue)
+    tx.count(queue, p.after.state, -1)
+    if p.after.dead_letter:
+        tx.count(queue, DEAD, -1)
+    delete(tx, change.before, seq, change.event.write_id, p.after.state)
+    tx.add_event(seq, change.before.definition.id, change.discard, pos)
+
+
+def delete(tx: Transaction, task: Task, seq: int, write_id: str, state: State) -> None:
+    """Remove a record with everything that is its own, leaving a stub for the submit window."""
+    task_id = task.definition.id
+    tx.flush_events()
+    _drop_trimmed_events(tx, seq)
+    for statement in (LIFE.drop_task, LIFE.drop_definition, LIFE.drop_result):
+        tx.db.execute(statement, (seq,))
+    tx.db.execute(EDGES.drop_edges, (task_id,))
+    tx.db.execute(EDGES.drop_unsettled, (task_id,))
+    tx.db.execute(EDGES.drop_put_off, (task_id,))
+    digest = task.definition.digest
+    tx.db.execute(LIFE.put_stub, (task_id, digest, state.value, write_id, tx.now))
+
+
+def _drop_trimmed_events(tx: Transaction, seq: int) -> None:
+    """Events that the log has trimmed lived on for the record's history; they go with it."""
+    row = tx.db.execute(CONFIG.meta, ("log_start",)).fetchone()
+    log_start = row[0] if row else 0
+    if not log_start:
+        return
+    last = tx.db.execute("SELECT last FROM task WHERE seq = ?", (seq,)).fetchone()
+    pos = last[0] if last else None
+    trimmed: list[tuple[int]] = []
+    while pos is not None:
+        found = tx.db.execute(READING.event, (pos,)).fetchone()
+        if found is None:
+            break
+        if pos <= log_start:
+            trimmed.append((pos,))
+        pos = found[0]
+    tx.db.executemany(CONFIG.drop_event, trimmed)
+
+
+def set_aside(tx: Transaction, seq: int) -> None:
+    """Take a record that does not decode out of every index, in one step (R28)."""
+    row = tx.db.execute(LIFE.queue_place, (seq,)).fetchone()
+    if row is None:
+        return
+    queue, state, partition, key, last, revision, task_id = row
+    tx.count(queue, state, -1)
+    tx.count(queue, State.UNKNOWN, 1)
+    tx.db.execute(LIFE.delete_ready_of, (tx.lane(queue, partition), seq))
+    if key is not None:
+        tx.db.execute(LIFE.delete_parked_of, (queue, key, seq))
+    event = set_aside_event(revision, State(state), tx.now, "")
+    pos = tx.add_event(seq, task_id, event, last)
+    tx.db.execute(LIFE.set_aside, (seq, pos))

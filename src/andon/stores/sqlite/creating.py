@@ -1,0 +1,163 @@
+"""Creating records: idempotent by id, unique by key, bounded by queue."""
+
+import json
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from andon.lifecycle.indexes import IndexEntry, entry_of
+from andon.model.task import Task
+from andon.model.words import State
+from andon.stores.base import SUBMIT_WINDOW_MS, Created, CreateKind
+from andon.stores.sqlite.placing import place
+from andon.stores.sqlite.reading import read_task
+from andon.stores.sqlite.records import decode_definition, encode
+from andon.stores.sqlite.statements import EDGES, LIFE
+from andon.stores.sqlite.transaction import DEAD, Transaction
+
+_CREATED = Created(CreateKind.CREATED)
+_MOST_OFFERED = 8
+"""How many of the oldest tasks a full queue names, for `discard-old` to evict."""
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """A record ready to be written, encoded before the transaction begins."""
+
+    task: Task
+    entry: IndexEntry
+    partition: int
+    definition: bytes
+    status: bytes
+
+
+def prepare(tasks: Sequence[Task], partition_of: Callable[[str], int]) -> list[Prepared]:
+    """Encode records outside the transaction."""
+    return [
+        Prepared(
+            task,
+            entry_of(task),
+            partition_of(task.definition.id),
+            encode(task.definition),
+            encode(task.status),
+        )
+        for task in tasks
+    ]
+
+
+def create(tx: Transaction, prepared: Sequence[Prepared]) -> list[Created]:
+    """Write new records with their events and index entries; outcomes in order."""
+    taken = _taken(tx, prepared)
+    outcomes: list[Created] = []
+    fresh: list[Prepared] = []
+    keys: dict[str, str] = {}
+    for p in prepared:
+        task_id = p.task.definition.id
+        outcome = taken.get(task_id) or _refused(tx, p, keys)
+        if outcome is None:
+            outcome = _CREATED
+            fresh.append(p)
+            taken[task_id] = Created(
+                CreateKind.EXISTS, p.task.definition.digest, p.task.status.state
+            )
+            _count(tx, p)
+        outcomes.append(outcome)
+    if fresh:
+        _write(tx, fresh)
+    return outcomes
+
+
+def _taken(tx: Transaction, prepared: Sequence[Prepared]) -> dict[str, Created]:
+    """Ids that are there already, or were until a moment ago (R31)."""
+    ids = json.dumps([p.task.definition.id for p in prepared])
+    taken: dict[str, Created] = {}
+    for task_id, digest, state in tx.db.execute(LIFE.stubs, (ids, tx.now - SUBMIT_WINDOW_MS)):
+        taken[task_id] = Created(CreateKind.EXISTS, digest, State(state))
+    for task_id, _seq, body, state in tx.db.execute(LIFE.existing, (ids,)):
+        try:
+            digest = decode_definition(body).digest
+        except msgspec.DecodeError:
+            digest = ""
+        taken[task_id] = Created(CreateKind.EXISTS, digest, State(state))
+    return taken
+
+
+def _refused(tx: Transaction, p: Prepared, keys: dict[str, str]) -> Created | None:
+    """Why a record cannot be created, if so. `keys` are those taken earlier in this batch."""
+    entry = p.entry
+    config = tx.configs.get(entry.queue)
+    if config is not None and config.max_size is not None and entry.ready is not None:
+        queue = tx.name_id(entry.queue)
+        if tx.counted(queue, State.PENDING) >= config.max_size:
+            return Created(CreateKind.FULL, oldest=_oldest(tx, queue))
+    if entry.unique_key is not None:
+        holder = keys.get(entry.unique_key) or hold_key(tx, entry, p.task.definition.id)
+        if holder is not None:
+            return Created(CreateKind.KEY_HELD, holder=holder)
+        keys[entry.unique_key] = p.task.definition.id
+    return None
+
+
+def hold_key(tx: Transaction, entry: IndexEntry, task_id: str) -> str | None:
+    """Reserve the record's unique key; the holder's id if another task has it.
+
+    A reservation is a hint, its holder's record the truth: one that is past its period, or whose
+    holder is gone, is taken over.
+    """
+    key = entry.unique_key
+    if key is None:
+        return None
+    row = tx.db.execute(LIFE.key_holder, (key,)).fetchone()
+    if row is not None:
+        holder, until, state = row
+        held = state is not None and (until is None or until > tx.now)
+        if held and holder != task_id:
+            return str(holder)
+    tx.db.execute(LIFE.hold_key, (key, task_id, entry.unique_until))
+    return None
+
+
+def _oldest(tx: Transaction, queue: int) -> tuple[Task, ...]:
+    rows = tx.db.execute(LIFE.oldest_pending, (*tx.lanes(queue), _MOST_OFFERED)).fetchall()
+    return tuple(task for (task_id,) in rows if (task := read_task(tx.db, task_id)) is not None)
+
+
+def _count(tx: Transaction, p: Prepared) -> None:
+    queue = tx.name_id(p.entry.queue)
+    tx.count(queue, p.entry.state, 1)
+    if p.entry.dead_letter:
+        tx.count(queue, DEAD, 1)
+
+
+def _write(tx: Transaction, fresh: Sequence[Prepared]) -> None:
+    db = tx.db
+    first = tx.take_seqs(len(fresh))
+    definitions: list[tuple[object, ...]] = []
+    tasks: list[tuple[object, ...]] = []
+    ready: list[tuple[object, ...]] = []
+    for seq, p in enumerate(fresh, first):
+        entry, definition = p.entry, p.task.definition
+        queue = tx.name_id(entry.queue)
+        pos = tx.add_event(seq, definition.id, p.task.status.events[-1], None)
+        definitions.append((seq, definition.id, p.definition))
+        tasks.append(
+            (seq, p.partition, queue, entry.state.value, p.task.status.revision, entry.timer,
+             entry.key, entry.group, 1 if entry.dead_letter else None, pos, p.status)
+        )  # fmt: skip
+        if entry.timer is not None:
+            tx.hint_timer(entry.timer)
+        if entry.ready is not None:
+            if entry.key is not None:
+                place(tx, entry, seq, p.partition)
+                continue
+            r = entry.ready
+            ready.append(
+                (tx.lane(queue, p.partition), -r.priority, r.order, seq, tx.name_id(entry.name),
+                 r.dead_at, r.first_limit)
+            )  # fmt: skip
+            tx.hint_ready(entry.queue)
+        elif entry.remaining:
+            db.execute(EDGES.start_fan_in, (definition.id, entry.remaining))
+    db.executemany(LIFE.insert_definition, definitions)
+    db.executemany(LIFE.insert_task, tasks)
+    if ready:
+        db.executemany(LIFE.insert_ready, ready)

@@ -1,0 +1,76 @@
+"""Dependencies: edges in the parent's partition, the count in the child's. All idempotent."""
+
+import sqlite3
+from collections.abc import Sequence
+
+from andon.model.words import TERMINAL, State
+from andon.stores.base import Edge, Ended, Link, Settlement
+from andon.stores.sqlite.statements import EDGES
+from andon.stores.sqlite.transaction import Transaction
+
+
+def link(tx: Transaction, links: Sequence[Link]) -> list[Ended]:
+    """Record edges to parents that live; report those that have ended or do not exist."""
+    ended: list[Ended] = []
+    for wish in links:
+        for parent in wish.parents:
+            if tx.db.execute(EDGES.is_satisfied, (wish.child, parent)).fetchone():
+                # counted off already, but perhaps the child was not told that it is free
+                ended.append(Ended(wish.child, parent, State.COMPLETED, wish.any_end))
+                continue
+            (found,) = tx.db.execute(EDGES.parent_state, (parent,)).fetchone()
+            state = State(found) if found else None
+            if state is None or state in TERMINAL or state is State.UNKNOWN:
+                ended.append(Ended(wish.child, parent, state, wish.any_end))
+                if wish.loads and state in TERMINAL:
+                    tx.db.execute(EDGES.keep_loaded, (parent, wish.child, wish.any_end))
+            else:
+                tx.db.execute(EDGES.link, (parent, wish.child, wish.loads, wish.any_end))
+    return ended
+
+
+def settle(tx: Transaction, settlements: Sequence[Settlement]) -> list[int]:
+    """Mark edges as told and count satisfied ones off, once; what remains of each child."""
+    remaining: list[int] = []
+    for s in settlements:
+        tx.db.execute(EDGES.tell, (s.parent, s.child))
+        if s.satisfied and tx.db.execute(EDGES.satisfy, (s.child, s.parent)).rowcount:
+            tx.db.execute(EDGES.count_off, (s.child,))
+        row = tx.db.execute(EDGES.remaining, (s.child,)).fetchone()
+        # a child that has left `blocked` has no count any more: nothing remains
+        remaining.append(row[0] if row else 0)
+        if row is None:
+            tx.db.execute(EDGES.drop_satisfied, (s.child,))
+    _let_go(tx, {s.parent for s in settlements})
+    return remaining
+
+
+def unlink(tx: Transaction, edges: Sequence[tuple[str, str]]) -> None:
+    """Forget edges, and parents that wait only for them."""
+    tx.db.executemany(EDGES.unlink, edges)
+    _let_go(tx, {parent for parent, _ in edges})
+
+
+def _let_go(tx: Transaction, parents: set[str]) -> None:
+    """Edges have changed: a fan-out may be finished, a deletion put off may be due again."""
+    for parent in parents:
+        tx.db.execute(EDGES.clear_unsettled, (parent,))
+        if not tx.db.execute(EDGES.is_put_off, (parent,)).fetchone():
+            continue
+        if tx.db.execute(EDGES.holding, (parent,)).fetchone() is None:
+            tx.db.execute(EDGES.due_again, (parent, tx.now))
+            tx.db.execute(EDGES.drop_put_off, (parent,))
+            tx.hint_timer(tx.now)
+
+
+def dependents(db: sqlite3.Connection, parent: str, after: str, limit: int) -> list[Edge]:
+    """Edges of one parent by child."""
+    return [
+        Edge(parent, child, bool(loads), bool(any_end), bool(settled))
+        for child, loads, any_end, settled in db.execute(EDGES.edges, (parent, after, limit))
+    ]
+
+
+def unsettled(db: sqlite3.Connection, limit: int) -> list[tuple[str, State]]:
+    """Ended tasks whose fan-out is not finished."""
+    return [(parent, State(state)) for parent, state in db.execute(EDGES.unsettled, (limit,))]

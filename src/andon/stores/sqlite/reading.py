@@ -1,0 +1,172 @@
+"""Reading records, pages, histories, counts and the event log."""
+
+import heapq
+import sqlite3
+from collections.abc import Iterator, Sequence
+
+from andon.model.errors import ConfigurationError
+from andon.model.fleet import QueueStats
+from andon.model.task import Task, TaskEvent
+from andon.model.words import State
+from andon.stores.base import SCAN_BUDGET, EventPage, History, Page, Query
+from andon.stores.sqlite.records import decode_event, task_of
+from andon.stores.sqlite.statements import CONFIG, READING
+from andon.stores.sqlite.transaction import DEAD, PARKED
+
+MOST_HISTORY = 1_000
+"""Moves that `history` gives; older ones are counted (R12)."""
+
+_LAST = 2**62
+
+
+def read_task(db: sqlite3.Connection, task_id: str) -> Task | None:
+    """One record by id."""
+    row = db.execute(READING.record, (task_id,)).fetchone()
+    return None if row is None else task_of(row)
+
+
+def read_task_by_seq(db: sqlite3.Connection, seq: int) -> Task | None:
+    """One record by the store's own key."""
+    row = db.execute(READING.record_by_seq, (seq,)).fetchone()
+    return None if row is None else task_of(row)
+
+
+def read_tasks(db: sqlite3.Connection, ids: Sequence[str]) -> list[Task | None]:
+    """Records in the order asked for."""
+    return [read_task(db, task_id) for task_id in ids]
+
+
+def history(db: sqlite3.Connection, task_id: str) -> History:
+    """The task's moves, walked back along their chain."""
+    row = db.execute(READING.last_event, (task_id,)).fetchone()
+    pos = row[0] if row else None
+    events: list[TaskEvent] = []
+    dropped = 0
+    while pos is not None:
+        found = db.execute(READING.event, (pos,)).fetchone()
+        if found is None:
+            break
+        pos, body = found
+        if len(events) < MOST_HISTORY:
+            events.append(decode_event(body))
+        else:
+            dropped += 1
+    events.reverse()
+    return History(tuple(events), dropped)
+
+
+def events(db: sqlite3.Connection, cursor: str, limit: int) -> EventPage:
+    """Events after a position. What was trimmed is a gap."""
+    row = db.execute(CONFIG.meta, ("log_start",)).fetchone()
+    start: int = row[0] if row else 0
+    after = int(cursor) if cursor.isdigit() else 0
+    # "" is a new reader, who begins at the oldest kept; what is no position is of another log
+    gap = bool(cursor) and (not cursor.isdigit() or after < start)
+    rows = db.execute(READING.events_after, (max(after, start), limit)).fetchall()
+    last = rows[-1][0] if rows else max(after, start)
+    return EventPage(tuple(decode_event(body) for _, body in rows), str(last), gap)
+
+
+def events_end(db: sqlite3.Connection) -> str:
+    """The cursor after the newest event."""
+    row = db.execute(READING.end).fetchone()
+    return str(row[0] if row else 0)
+
+
+def _position(cursor: str) -> int:
+    if not cursor.isdigit():
+        raise ConfigurationError(f"{cursor!r} is not a cursor that this store gave.")
+    return int(cursor)
+
+
+def stats(db: sqlite3.Connection, partitions: int) -> list[QueueStats]:
+    """Counts per queue, from the counters; the age from the first entry of each level."""
+    counts: dict[str, dict[str, int]] = {}
+    names: dict[int, str] = {}
+    for name, state, n, queue in db.execute(READING.counters):
+        names[queue] = name
+        if n:
+            counts.setdefault(name, {})[state] = n
+        else:
+            counts.setdefault(name, {})
+    oldest: dict[str, int] = {}
+    for lane, level in db.execute(READING.levels).fetchall():
+        name = names.get(lane // partitions, "")
+        (order,) = db.execute(READING.oldest_ready, (lane, level)).fetchone()
+        oldest[name] = min(order, oldest.get(name, order))
+    return [
+        QueueStats(
+            queue=name,
+            counts={state: n for state, n in of.items() if not state.startswith("+")},
+            oldest_pending_at=oldest.get(name),
+            dead_letters=of.get(DEAD, 0),
+            parked=of.get(PARKED, 0),
+        )
+        for name, of in sorted(counts.items())
+    ]
+
+
+def find(db: sqlite3.Connection, query: Query) -> Page:
+    """A page of records by creation, along the axis that fits the query best."""
+    start = _LAST if query.newest_first else 0
+    if query.cursor:
+        start = _position(query.cursor)
+    found: list[Task] = []
+    looked, last = 0, start
+    for seq in _axis(db, query, start):
+        if len(found) >= query.limit or looked >= max(SCAN_BUDGET, query.limit):
+            return Page(tuple(found), str(last))
+        looked, last = looked + 1, seq
+        task = read_task_by_seq(db, seq)
+        if task is not None and _matches(query, task):
+            found.append(task)
+    return Page(tuple(found))
+
+
+def _axis(db: sqlite3.Connection, query: Query, start: int) -> Iterator[int]:
+    """Record keys in order, from an index; `_matches` filters the rest."""
+    suffix = "_newest" if query.newest_first else ""
+    # enough for the budget and one more, so that the end is told from the budget
+    most = max(SCAN_BUDGET, query.limit) + 1
+
+    def walk(name: str, *arguments: object) -> Iterator[int]:
+        statement: str = getattr(READING, name + suffix)
+        for row in db.execute(statement, (*arguments, start, most)):
+            yield row[0]
+
+    if query.key is not None:
+        return walk("by_key", query.key)
+    if query.group is not None:
+        return walk("by_group", query.group)
+    if query.dead_letters:
+        return walk("by_dead")
+    states = (State.ACTIVE,) if query.worker is not None else query.states
+    if not states and query.queue is None:
+        return walk("by_seq")
+    queues = _queue_ids(db, query.queue)
+    lines = [
+        walk("by_state", queue, state.value)
+        for queue in queues
+        for state in (states or tuple(State))
+    ]
+    return heapq.merge(*lines, reverse=query.newest_first)
+
+
+def _queue_ids(db: sqlite3.Connection, name: str | None) -> list[int]:
+    if name is None:
+        return [row[0] for row in db.execute(READING.counted_queues)]
+    row = db.execute(CONFIG.name_id, (name,)).fetchone()
+    return [] if row is None else [row[0]]
+
+
+def _matches(query: Query, task: Task) -> bool:
+    definition, status = task.definition, task.status
+    return (
+        (not query.states or status.state in query.states)
+        and (query.queue is None or definition.queue == query.queue)
+        and (query.name is None or definition.name == query.name)
+        and (query.worker is None or status.worker == query.worker)
+        and (query.tag is None or query.tag in definition.tags)
+        and (query.key is None or definition.key == query.key)
+        and (query.group is None or definition.group == query.group)
+    )

@@ -1,0 +1,87 @@
+-- Dependencies. Everything here is idempotent.
+
+-- name: parent_state
+SELECT coalesce(
+    (SELECT t.state FROM definition d JOIN task t USING (seq) WHERE d.id = ?1),
+    (SELECT state FROM stub WHERE id = ?1)
+)
+
+-- name: link
+INSERT INTO edge (parent, child, loads, any_end, settled) VALUES (?1, ?2, ?3, ?4, 0)
+ON CONFLICT (parent, child) DO UPDATE SET settled = 0
+
+-- name: is_satisfied
+SELECT 1 FROM satisfied WHERE child = ? AND parent = ?
+
+-- name: keep_loaded
+INSERT INTO edge (parent, child, loads, any_end, settled) VALUES (?1, ?2, 1, ?3, 1)
+ON CONFLICT (parent, child) DO NOTHING
+
+-- name: tell
+UPDATE edge SET settled = 1 WHERE parent = ? AND child = ?
+
+-- name: satisfy
+INSERT INTO satisfied (child, parent) VALUES (?, ?) ON CONFLICT DO NOTHING
+
+-- name: count_off
+UPDATE fan_in SET remaining = remaining - 1 WHERE child = ?
+
+-- name: remaining
+SELECT remaining FROM fan_in WHERE child = ?
+
+-- name: start_fan_in
+INSERT INTO fan_in (child, remaining) VALUES (?, ?) ON CONFLICT DO NOTHING
+
+-- name: drop_fan_in
+DELETE FROM fan_in WHERE child = ?
+
+-- name: drop_satisfied
+DELETE FROM satisfied WHERE child = ?
+
+-- name: has_edges
+SELECT max(settled = 0) FROM edge WHERE parent = ?
+
+-- name: any_edges
+SELECT EXISTS (SELECT 1 FROM edge)
+
+-- name: edges
+SELECT child, loads, any_end, settled FROM edge
+WHERE parent = ? AND child > ? ORDER BY child LIMIT ?
+
+-- name: unlink
+DELETE FROM edge WHERE parent = ? AND child = ?
+
+-- name: drop_edges
+DELETE FROM edge WHERE parent = ?
+
+-- name: mark_unsettled
+INSERT INTO unsettled (parent) VALUES (?) ON CONFLICT DO NOTHING
+
+-- name: clear_unsettled
+DELETE FROM unsettled WHERE parent = ?1
+AND NOT EXISTS (SELECT 1 FROM edge WHERE parent = ?1 AND settled = 0)
+
+-- name: unsettled
+SELECT u.parent, t.state FROM unsettled u JOIN definition d ON d.id = u.parent
+JOIN task t USING (seq)
+WHERE t.state NOT IN ('blocked', 'scheduled', 'pending', 'active', 'retry') LIMIT ?
+
+-- name: drop_unsettled
+DELETE FROM unsettled WHERE parent = ?
+
+-- name: put_off
+INSERT INTO put_off (parent) VALUES (?) ON CONFLICT DO NOTHING
+
+-- name: is_put_off
+SELECT 1 FROM put_off WHERE parent = ?
+
+-- name: due_again
+UPDATE task SET timer = ?2 WHERE seq = (SELECT seq FROM definition WHERE id = ?1)
+
+-- name: drop_put_off
+DELETE FROM put_off WHERE parent = ?
+
+-- name: holding
+SELECT e.child FROM edge e LEFT JOIN definition d ON d.id = e.child LEFT JOIN task t USING (seq)
+WHERE e.parent = ?1 AND (e.settled = 0 OR e.loads)
+AND t.state IN ('blocked', 'scheduled', 'pending', 'active', 'retry') LIMIT 1

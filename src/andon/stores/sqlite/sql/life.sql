@@ -1,0 +1,182 @@
+-- The life of a task: create, claim, renew, commit. Every statement is run inside the writer's
+-- one transaction; batches go through executemany, at about 3 us a row and table.
+
+-- name: next_seq
+SELECT seq FROM sqlite_sequence WHERE name = 'definition'
+
+-- name: next_pos
+SELECT seq FROM sqlite_sequence WHERE name = 'event'
+
+-- name: existing
+SELECT d.id, d.seq, d.body, t.state FROM definition d JOIN task t USING (seq)
+WHERE d.id IN (SELECT value FROM json_each(?1))
+
+-- name: stubs
+SELECT id, digest, state FROM stub WHERE id IN (SELECT value FROM json_each(?1)) AND at > ?2
+
+-- name: insert_definition
+INSERT INTO definition (seq, id, body) VALUES (?, ?, ?)
+
+-- name: insert_task
+INSERT INTO task (seq, partition, queue, state, revision, timer, key, "group", dead, last, fence,
+    body)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?)
+
+-- name: insert_event
+INSERT INTO event (pos, seq, prev, at, body) VALUES (?, ?, ?, ?, ?)
+
+-- name: chain_event
+INSERT INTO event (pos, seq, prev, at, body)
+VALUES (?1, ?2, (SELECT last FROM task WHERE seq = ?2), ?3, ?4)
+
+-- name: insert_ready
+INSERT INTO ready (lane, level, ord, seq, type, dead_at, first_limit) VALUES (?, ?, ?, ?, ?, ?, ?)
+
+-- name: delete_ready
+DELETE FROM ready WHERE lane = ? AND level = ? AND ord = ? AND seq = ?
+
+-- name: insert_parked
+INSERT INTO parked (queue, key, level, ord, seq, type, partition, dead_at, first_limit)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: delete_parked
+DELETE FROM parked WHERE queue = ? AND key = ? AND level = ? AND ord = ? AND seq = ?
+
+-- name: first_parked
+SELECT level, ord, seq, type, partition, dead_at, first_limit FROM parked
+WHERE queue = ? AND key = ? ORDER BY level, ord, seq LIMIT ?
+
+-- name: parked_keys
+SELECT DISTINCT key FROM parked WHERE queue = ?
+
+-- name: ready_keyed
+SELECT r.lane, r.level, r.ord, r.seq, r.type, r.dead_at, r.first_limit, t.key, t.partition
+FROM ready r JOIN task t USING (seq)
+WHERE r.lane BETWEEN ? AND ? AND t.key IS NOT NULL ORDER BY r.level DESC, r.ord DESC, r.seq DESC
+
+-- name: admitted
+SELECT n FROM admitted WHERE queue = ? AND key = ?
+
+-- name: admit
+INSERT INTO admitted (queue, key, n) VALUES (?1, ?2, ?3)
+ON CONFLICT (queue, key) DO UPDATE SET n = n + ?3
+
+-- name: admitted_none
+DELETE FROM admitted WHERE queue = ? AND key = ? AND n <= 0
+
+-- name: count
+INSERT INTO counter (queue, state, n) VALUES (?1, ?2, ?3)
+ON CONFLICT (queue, state) DO UPDATE SET n = n + ?3
+
+-- name: counted
+SELECT n FROM counter WHERE queue = ? AND state = ?
+
+-- name: candidates
+SELECT r.level, r.ord, r.seq, r.type, r.dead_at, r.first_limit, t.revision, t.fence, t.last,
+    t.body, d.body
+FROM ready r JOIN task t USING (seq) JOIN definition d USING (seq)
+WHERE r.lane = ? ORDER BY r.level, r.ord, r.seq LIMIT ?
+
+-- name: stamp
+UPDATE task SET state = 'active', revision = revision + 1, timer = ?2, run = ?3, fence = ?4,
+    worker = ?5, token = ?6, claimed_at = ?7, lease_until = ?8, heartbeat_at = ?7, progress = 0,
+    message = '', last = ?9
+WHERE seq = ?1
+
+-- name: claimed
+SELECT seqs FROM claim WHERE token = ?
+
+-- name: insert_claim
+INSERT INTO claim (token, at, seqs) VALUES (?1, ?2, ?3)
+ON CONFLICT (token) DO UPDATE SET at = ?2, seqs = ?3
+
+-- name: drop_claims
+DELETE FROM claim WHERE at < ?
+
+-- name: timer_now
+UPDATE task SET timer = ?2 WHERE seq = ?1 AND (timer IS NULL OR timer > ?2)
+
+-- name: run_of
+SELECT t.seq, t.run, t.state, t.body FROM definition d JOIN task t USING (seq) WHERE d.id = ?
+
+-- name: renew
+UPDATE task SET lease_until = max(lease_until, ?2), heartbeat_at = coalesce(?3, heartbeat_at),
+    progress = coalesce(?4, progress), message = coalesce(?5, message)
+WHERE seq = ?1
+
+-- name: move
+UPDATE task SET state = ?3, revision = ?4, timer = ?5, dead = ?6, body = ?7, run = ?8,
+    worker = ?9, last = ?10
+WHERE seq = ?1 AND revision = ?2
+
+-- name: standing
+SELECT revision, lease_until, state, partition, last FROM task WHERE seq = ?
+
+-- name: seq_of
+SELECT seq FROM definition WHERE id = ?
+
+-- name: put_result
+INSERT INTO result (seq, body) VALUES (?1, ?2) ON CONFLICT (seq) DO UPDATE SET body = ?2
+
+-- name: drop_result
+DELETE FROM result WHERE seq = ?
+
+-- name: drop_task
+DELETE FROM task WHERE seq = ?
+
+-- name: drop_definition
+DELETE FROM definition WHERE seq = ?
+
+-- name: put_stub
+INSERT INTO stub (id, digest, state, write_id, at) VALUES (?1, ?2, ?3, ?4, ?5)
+ON CONFLICT (id) DO UPDATE SET digest = ?2, state = ?3, write_id = ?4, at = ?5
+
+-- name: stub_write_id
+SELECT write_id FROM stub WHERE id = ?
+
+-- name: drop_stub
+DELETE FROM stub WHERE id = ?
+
+-- name: key_holder
+SELECT u.id, u.until, t.state FROM unique_key u LEFT JOIN definition d ON d.id = u.id
+LEFT JOIN task t ON t.seq = d.seq WHERE u.key = ?
+
+-- name: hold_key
+INSERT INTO unique_key (key, id, until) VALUES (?1, ?2, ?3)
+ON CONFLICT (key) DO UPDATE SET id = ?2, until = ?3
+
+-- name: free_key
+DELETE FROM unique_key WHERE key = ? AND id = ?
+
+-- name: oldest_pending
+SELECT d.id FROM ready r JOIN definition d USING (seq)
+WHERE r.lane BETWEEN ? AND ? ORDER BY r.ord, r.seq LIMIT ?
+
+-- name: due
+SELECT seq, state, lease_until FROM task WHERE partition = ? AND timer <= ? ORDER BY timer LIMIT ?
+
+-- name: set_timer
+UPDATE task SET timer = ?2 WHERE seq = ?1
+
+-- name: next_timer
+SELECT min(timer) FROM task WHERE partition = ? AND timer > ?
+
+-- name: rearm
+UPDATE task SET timer = ?2 WHERE seq = (SELECT seq FROM definition WHERE id = ?1) AND timer = ?3
+
+-- name: set_aside
+UPDATE task SET state = 'unknown', revision = revision + 1, timer = NULL, dead = NULL, last = ?2,
+    run = NULL, worker = NULL WHERE seq = ?1
+
+-- name: queue_place
+SELECT t.queue, t.state, t.partition, t.key, t.last, t.revision, d.id
+FROM task t JOIN definition d USING (seq) WHERE t.seq = ?
+
+-- name: delete_ready_of
+DELETE FROM ready WHERE lane = ? AND seq = ?
+
+-- name: delete_parked_of
+DELETE FROM parked WHERE queue = ? AND key = ? AND seq = ?
+
+-- name: first_timer
+SELECT min(timer) FROM task WHERE partition = ? AND timer IS NOT NULL

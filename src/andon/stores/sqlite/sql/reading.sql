@@ -1,0 +1,71 @@
+-- Reading. Run on the reader's connection, each call in one short read transaction.
+
+-- name: record
+SELECT d.seq, d.body, t.state, t.revision, t.run, t.fence, t.worker, t.token, t.claimed_at,
+    t.lease_until, t.heartbeat_at, t.progress, t.message, t.body, r.body, d.id
+FROM definition d JOIN task t USING (seq) LEFT JOIN result r USING (seq) WHERE d.id = ?
+
+-- name: record_by_seq
+SELECT d.seq, d.body, t.state, t.revision, t.run, t.fence, t.worker, t.token, t.claimed_at,
+    t.lease_until, t.heartbeat_at, t.progress, t.message, t.body, r.body, d.id
+FROM definition d JOIN task t USING (seq) LEFT JOIN result r USING (seq) WHERE d.seq = ?
+
+-- name: by_seq
+SELECT seq FROM task WHERE seq > ? ORDER BY seq LIMIT ?
+
+-- name: by_seq_newest
+SELECT seq FROM task WHERE seq < ? ORDER BY seq DESC LIMIT ?
+
+-- name: by_state
+SELECT seq FROM task WHERE queue = ? AND state = ? AND seq > ? ORDER BY seq LIMIT ?
+
+-- name: by_state_newest
+SELECT seq FROM task WHERE queue = ? AND state = ? AND seq < ? ORDER BY seq DESC LIMIT ?
+
+-- name: by_key
+SELECT seq FROM task WHERE key = ? AND seq > ? ORDER BY seq LIMIT ?
+
+-- name: by_key_newest
+SELECT seq FROM task WHERE key = ? AND seq < ? ORDER BY seq DESC LIMIT ?
+
+-- name: by_group
+SELECT seq FROM task WHERE "group" = ? AND seq > ? ORDER BY seq LIMIT ?
+
+-- name: by_group_newest
+SELECT seq FROM task WHERE "group" = ? AND seq < ? ORDER BY seq DESC LIMIT ?
+
+-- name: by_dead
+SELECT seq FROM task WHERE dead IS NOT NULL AND seq > ? ORDER BY seq LIMIT ?
+
+-- name: by_dead_newest
+SELECT seq FROM task WHERE dead IS NOT NULL AND seq < ? ORDER BY seq DESC LIMIT ?
+
+-- name: counters
+SELECT n.name, c.state, c.n, n.id FROM counter c JOIN name n ON n.id = c.queue
+
+-- name: oldest_ready
+SELECT min(ord) FROM (SELECT ord FROM ready WHERE lane = ? AND level = ? ORDER BY ord LIMIT 1)
+
+-- name: levels
+SELECT DISTINCT lane, level FROM ready
+
+-- name: event
+SELECT prev, body FROM event WHERE pos = ?
+
+-- name: last_event
+SELECT t.last FROM definition d JOIN task t USING (seq) WHERE d.id = ?
+
+-- name: events_after
+SELECT pos, body FROM event WHERE pos > ? ORDER BY pos LIMIT ?
+
+-- name: end
+SELECT seq FROM sqlite_sequence WHERE name = 'event'
+
+-- name: queue_ids
+SELECT id, name FROM name
+
+-- name: entries
+SELECT coalesce(sum(n), 0) FROM counter WHERE state NOT LIKE '+%'
+
+-- name: counted_queues
+SELECT DISTINCT queue FROM counter

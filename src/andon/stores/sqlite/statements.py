@@ -1,0 +1,37 @@
+"""SQL by name: each file in `sql/` holds statements headed `-- name: x`, read once at import."""
+
+from importlib.resources import files
+
+
+def _read(name: str) -> str:
+    return files("andon.stores.sqlite").joinpath("sql", name).read_text(encoding="utf-8")
+
+
+class Statements:
+    """The statements of one file, as attributes."""
+
+    def __init__(self, file: str) -> None:
+        text = (
+            files("andon.stores.sqlite").joinpath("sql", f"{file}.sql").read_text(encoding="utf-8")
+        )
+        self._by_name = {
+            block.partition("\n")[0].strip(): block.partition("\n")[2].strip()
+            for block in text.split("-- name: ")[1:]
+        }
+
+    def __getattr__(self, name: str) -> str:
+        try:
+            return self._by_name[name]
+        except KeyError:
+            raise AttributeError(f"no statement is named {name!r}") from None
+
+
+LIFE = Statements("life")
+EDGES = Statements("edges")
+READING = Statements("reading")
+CONFIG = Statements("config")
+
+
+def schema(version: int) -> str:
+    """The script that takes the schema from `version` - 1 to `version`."""
+    return _read(f"schema_{version:04d}.sql")

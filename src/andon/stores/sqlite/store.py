@@ -1,0 +1,401 @@
+"""The embedded store: one file, any number of processes on one machine.
+
+Writes go through one thread with group commit, reads through another; the loop never touches the
+disk. What a caller was told is on disk: `synchronous=full` flushes the log before an outcome is
+given (so it survives a power cut), `normal` does not wait for the flush (it survives a crash of
+the process, not of the machine).
+"""
+
+import asyncio
+import contextlib
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from andon.model.errors import StoreError, StoreUnavailable
+from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, WorkerInfo
+from andon.model.task import RECORD_VERSION, Task
+from andon.stores.base import (
+    SLOW_POLL_S,
+    Change,
+    Changed,
+    ClaimRequest,
+    Created,
+    Due,
+    Edge,
+    Ended,
+    EventPage,
+    History,
+    Link,
+    Listener,
+    Page,
+    Query,
+    Renewal,
+    Settlement,
+    Verdict,
+    ready_topic,
+)
+from andon.stores.clock import JUMP_MS, MonotoneClock
+from andon.stores.hints import Hub
+from andon.stores.sqlite import (
+    claiming,
+    committing,
+    creating,
+    edges,
+    fleet,
+    placing,
+    reading,
+    timing,
+)
+from andon.stores.sqlite.checkpoint import Checkpointer
+from andon.stores.sqlite.connection import SCHEMA_VERSION, connect, prepare
+from andon.stores.sqlite.location import parse
+from andon.stores.sqlite.lock import WriteLock
+from andon.stores.sqlite.renewing import renew
+from andon.stores.sqlite.statements import CONFIG, READING
+from andon.stores.sqlite.threads import Reader, Writer
+from andon.stores.sqlite.transaction import Names, Transaction
+from andon.stores.sqlite.wake import WakeSocket, kind_of
+
+Result = TypeVar("Result")
+
+LEASE_PATIENCE_MS = 30_000
+"""How long lease expiry waits after the store was away (R19): one default lease."""
+
+
+class SqliteStore:
+    """A `Store` in a SQLite file. `url` as in `andon.stores.sqlite.location`."""
+
+    slack_ms = 50
+
+    def __init__(self, url: str, *, clock: Callable[[], int] | None = None) -> None:
+        self.url = url
+        self.partitions = 1
+        self._location = parse(url)
+        self._clock = MonotoneClock(clock)
+        self._virtual = clock is not None
+        self._hub = Hub()
+        self._names = Names()
+        self._configs: fleet.QueueConfigs = {}
+        self._data_version = -1
+        self._held: dict[str, int] = {}
+        self._leases_wait_until = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._writer: Writer | None = None
+        self._reader: Reader | None = None
+        self._checkpointer: Checkpointer | None = None
+        self._wake: WakeSocket | None = None
+        self._kinds: dict[str, int] = {}
+
+    # --- opening and closing ---
+
+    async def open(self) -> None:
+        if self._writer is not None:
+            return
+        loop = self._loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, self._connect)
+        with contextlib.suppress(OSError, AttributeError):  # no unix sockets: the slow poll serves
+            self._wake = WakeSocket(self._location.path)
+            self._wake.listen(self._kinds)
+            loop.add_reader(self._wake.receiver, self._hinted_from_outside)
+
+    def _connect(self) -> None:
+        path = str(self._location.path)
+        lock = WriteLock(self._location.path)
+        db = connect(self._location, write=True)
+        try:
+            self.partitions = prepare(db, self._location, lock)
+            self._load_configs(db)
+        except BaseException:
+            db.close()
+            lock.close()
+            raise
+        self._writer = Writer(db, lock, path, begin=self._begin, committed=self._committed)
+        self._reader = Reader(connect(self._location, write=False), path)
+        self._checkpointer = Checkpointer(self._location)
+        for thread in (self._writer, self._reader, self._checkpointer):
+            thread.start()
+
+    async def close(self) -> None:
+        writer, reader, checkpointer = self._writer, self._reader, self._checkpointer
+        self._writer = self._reader = self._checkpointer = None
+        if writer is None or reader is None or checkpointer is None:
+            return
+        self._hub.close()
+        if self._wake is not None:
+            assert self._loop is not None
+            self._loop.remove_reader(self._wake.receiver)
+            self._wake.close()
+            self._wake = None
+
+        def finish() -> None:
+            writer.finish()
+            reader.finish()
+            checkpointer.finish()
+            reader.close_connection()
+            writer.close_connection()
+
+        await asyncio.get_running_loop().run_in_executor(None, finish)
+
+    def now(self) -> int:
+        return self._clock.now()
+
+    def partition_of(self, task_id: str) -> int:
+        if self.partitions == 1:
+            return 0
+        return zlib.crc32(task_id.encode()) % self.partitions
+
+    # --- the life of a task ---
+
+    async def create(self, tasks: Sequence[Task]) -> list[Created]:
+        prepared = creating.prepare(tasks, self.partition_of)
+        return await self._write(lambda tx: creating.create(tx, prepared))
+
+    async def claim(self, request: ClaimRequest) -> list[Task]:
+        writing = asyncio.ensure_future(self._write(lambda tx: claiming.claim(tx, request)))
+        try:
+            claimed = await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            # The caller is gone. What it was given is found again under its token, or its lease
+            # runs out; nothing is lost (store contract, rule 4).
+            writing.add_done_callback(lambda done: done.cancelled() or done.exception())
+            raise
+        if len(claimed) < request.limit:
+            self._hint_when_rate_allows(request)
+        return claimed
+
+    async def renew(self, renewals: Sequence[Renewal]) -> list[Verdict]:
+        return await self._write(lambda tx: renew(tx, renewals))
+
+    def renew_blocking(self, renewals: Sequence[Renewal]) -> list[Verdict]:
+        if self._writer is None:
+            raise StoreUnavailable(f"The store {self.url} is closed.")
+        return self._writer.do_blocking(lambda tx: renew(tx, renewals))
+
+    async def commit(self, changes: Sequence[Change]) -> list[Changed]:
+        prepared = committing.prepare(changes)
+        return await self._write(lambda tx: committing.commit(tx, prepared))
+
+    async def take_due(self, partition: int, limit: int, hold_ms: int) -> Due:
+        if not self._virtual and self._clock.jumped() > JUMP_MS:
+            self._leases_wait_until = self.now() + LEASE_PATIENCE_MS
+        wait_until = self._leases_wait_until
+        # A look first: most of the time nothing is due, and looking costs no write lock.
+        now = self.now()
+        first = await self._read(lambda db: timing.first_timer(db, partition))
+        if first is None or first > now:
+            return Due((), now, first)
+        due, held = await self._write(
+            lambda tx: timing.take_due(tx, partition, limit, hold_ms, wait_until)
+        )
+        self._held.update(held)
+        return due
+
+    async def rearm(self, timers: Sequence[tuple[str, int | None]]) -> None:
+        held = {task_id: self._held.pop(task_id, 0) for task_id, _ in timers}
+        await self._write(lambda tx: timing.rearm(tx, timers, held))
+
+    # --- dependencies ---
+
+    async def link(self, links: Sequence[Link]) -> list[Ended]:
+        return await self._write(lambda tx: edges.link(tx, links))
+
+    async def settle(self, settlements: Sequence[Settlement]) -> list[int]:
+        return await self._write(lambda tx: edges.settle(tx, settlements))
+
+    async def dependents(self, parent: str, after: str = "", limit: int = 1000) -> list[Edge]:
+        return await self._read(lambda db: edges.dependents(db, parent, after, limit))
+
+    async def unlink(self, pairs: Sequence[tuple[str, str]]) -> None:
+        await self._write(lambda tx: edges.unlink(tx, pairs))
+
+    async def take_unsettled(self, limit: int) -> list[tuple[str, Any]]:
+        return await self._read(lambda db: edges.unsettled(db, limit))
+
+    # --- reading ---
+
+    async def get(self, ids: Sequence[str]) -> list[Task | None]:
+        return await self._read(lambda db: reading.read_tasks(db, ids))
+
+    async def history(self, task_id: str) -> History:
+        return await self._read(lambda db: reading.history(db, task_id))
+
+    async def find(self, query: Query) -> Page:
+        return await self._read(lambda db: reading.find(db, query))
+
+    async def stats(self) -> list[QueueStats]:
+        return await self._read(lambda db: reading.stats(db, self.partitions))
+
+    async def events(self, cursor: str, limit: int = 500) -> EventPage:
+        return await self._read(lambda db: reading.events(db, cursor, limit))
+
+    async def events_end(self) -> str:
+        return await self._read(reading.events_end)
+
+    def listen(self, topics: Iterable[str]) -> Listener:
+        wanted = list(topics)
+        kinds = {kind_of(topic) for topic in wanted}
+        self._listening(kinds, 1)
+        return self._hub.listen(wanted, on_close=lambda: self._listening(kinds, -1))
+
+    # --- the fleet and its configuration ---
+
+    async def queues(self) -> list[QueueConfig]:
+        return await self._read(fleet.queues)
+
+    async def put_queue(self, config: QueueConfig) -> None:
+        def put(tx: Transaction) -> None:
+            fleet.put_queue(tx, config)
+            self._configs = tx.configs = fleet.configured(tx.db)
+            self._data_version = -1  # read anew, in case this transaction comes to nothing
+            placing.readmit(tx, config)
+
+        await self._write(put)
+
+    async def types(self) -> list[TypeInfo]:
+        return await self._read(fleet.types)
+
+    async def put_types(self, types: Sequence[TypeInfo]) -> None:
+        await self._write(lambda tx: fleet.put_types(tx, types))
+
+    async def workers(self) -> list[WorkerInfo]:
+        now = self.now()
+        return await self._read(lambda db: fleet.workers(db, now))
+
+    async def put_worker(self, info: WorkerInfo) -> None:
+        await self._write(lambda tx: fleet.put_worker(tx, info))
+
+    async def remove_worker(self, worker: str) -> None:
+        await self._write(lambda tx: tx.db.execute(CONFIG.drop_worker, (worker,)).rowcount)
+
+    async def setting(self, name: str) -> bytes | None:
+        return await self._read(lambda db: fleet.setting(db, name))
+
+    async def put_setting(self, name: str, value: bytes, *, expect: bytes | None) -> bool:
+        return await self._write(lambda tx: fleet.put_setting(tx, name, value, expect))
+
+    # --- housekeeping ---
+
+    async def trim(self, limit: int) -> int:
+        return await self._write(lambda tx: fleet.trim(tx, limit, self._location.max_events))
+
+    async def info(self) -> StoreInfo:
+        entries, min_writer, retention = await self._read(_facts)
+        full = self._location.synchronous == "full"
+        path = self._location.path
+        size = sum(
+            file.stat().st_size
+            for file in (path, path.with_name(path.name + "-wal"))
+            if file.exists()
+        )
+        return StoreInfo(
+            kind="sqlite",
+            location=str(path),
+            schema_version=SCHEMA_VERSION,
+            min_writer=min_writer,
+            partitions=self.partitions,
+            entries=entries,
+            bytes=size,
+            in_memory=False,
+            replicas=1,
+            retention=retention,
+            durability={
+                "process_crash": "everything acknowledged survives",
+                "os_crash": "everything acknowledged survives"
+                if full
+                else "the last moments may be lost (synchronous=normal)",
+                "power_cut": "everything acknowledged survives, if the disk honours flushes"
+                if full
+                else "the last moments may be lost (synchronous=normal)",
+            },
+            settings={
+                "synchronous": self._location.synchronous,
+                "journal_mode": "wal",
+                "record_version": str(RECORD_VERSION),
+            },
+        )
+
+    # --- how operations reach their threads ---
+
+    async def _write(self, operation: Callable[[Transaction], Result]) -> Result:
+        if self._writer is None:
+            raise StoreUnavailable(f"The store {self.url} is not open.")
+        return await self._writer.do(operation)
+
+    async def _read(self, operation: Callable[[Any], Result]) -> Result:
+        if self._reader is None:
+            raise StoreUnavailable(f"The store {self.url} is not open.")
+        return await self._reader.do(operation)
+
+    def _begin(self, db: Any) -> Transaction:
+        """In the writer's thread, inside the transaction."""
+        # Another process may have changed a queue's limits; SQLite knows whether anything was.
+        (version,) = db.execute("PRAGMA data_version").fetchone()
+        if version != self._data_version:
+            self._load_configs(db)
+            self._data_version = version
+        return Transaction(
+            db,
+            now=self.now(),
+            names=self._names,
+            partitions=self.partitions,
+            configs=self._configs,
+        )
+
+    def _load_configs(self, db: Any) -> None:
+        self._configs = fleet.configured(db)
+        (min_writer,) = db.execute(CONFIG.meta, ("min_writer",)).fetchone()
+        if min_writer > RECORD_VERSION:
+            raise StoreError(
+                f"{self._location.path} now holds records of version {min_writer}; this process "
+                f"writes {RECORD_VERSION}. Upgrade and restart it."
+            )
+
+    def _committed(self, transaction: Transaction) -> None:
+        """In the writer's thread, after the commit."""
+        hints = transaction.hints
+        if hints and self._loop is not None:
+            if self._hub.listeners:
+                with contextlib.suppress(RuntimeError):  # the loop is closing: nobody listens
+                    self._loop.call_soon_threadsafe(self._hub.hint_all, hints)
+            if self._wake is not None:
+                self._wake.send(hints)
+        if self._checkpointer is not None:
+            self._checkpointer.look()
+
+    # --- hints ---
+
+    def _hinted_from_outside(self) -> None:
+        if self._wake is None:
+            return
+        hints = self._wake.receive()
+        whole = {topic for topic in hints if ":" not in topic}
+        if whole:
+            hints |= {topic for topic in self._hub.listeners if kind_of(topic) in whole}
+        self._hub.hint_all(hints)
+
+    def _listening(self, kinds: Iterable[str], change: int) -> None:
+        before = set(self._kinds)
+        for kind in kinds:
+            count = self._kinds.get(kind, 0) + change
+            if count > 0:
+                self._kinds[kind] = count
+            else:
+                self._kinds.pop(kind, None)
+        if self._wake is not None and set(self._kinds) != before:
+            self._wake.listen(self._kinds)
+
+    def _hint_when_rate_allows(self, request: ClaimRequest) -> None:
+        """Wake the claimers of a rate-limited queue when its next token is there."""
+        for name in request.queues:
+            config = self._configs.get(name)
+            if config is not None and config.rate_limit is not None and self._loop is not None:
+                wait = min(1 / config.rate_limit, SLOW_POLL_S)
+                self._loop.call_later(wait, self._hub.hint, ready_topic(name))
+
+
+def _facts(db: Any) -> tuple[int, int, float | None]:
+    (entries,) = db.execute(READING.entries).fetchone()
+    (min_writer,) = db.execute(CONFIG.meta, ("min_writer",)).fetchone()
+    retention = fleet.setting(db, "retention")
+    return entries, min_writer, float(retention) if retention else None

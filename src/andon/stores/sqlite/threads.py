@@ -1,0 +1,236 @@
+"""The two threads of the store: one writes, one reads. Each takes operations from a queue.
+
+An operation is a function of a connection (or transaction). The writer runs all that wait in one
+transaction with one commit (group commit), so under load many callers share one flush to disk, and
+at rest a single operation waits for nobody. If one of them fails, the transaction is rolled back
+and they are run again one by one, so that each stands or falls alone.
+"""
+
+import asyncio
+import contextlib
+import logging
+import queue
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from andon.model.errors import StoreUnavailable
+from andon.stores.sqlite.errors import is_passing, translated
+from andon.stores.sqlite.lock import WriteLock
+from andon.stores.sqlite.transaction import Transaction
+
+log = logging.getLogger("andon.sqlite")
+
+Result = TypeVar("Result")
+
+MOST_PER_COMMIT = 64
+"""Operations in one transaction at the most; others should not wait for longer ones."""
+
+PATIENCE_S = 15.0
+"""How long a passing trouble (locked, full, I/O) is retried before the caller is told."""
+
+
+class Call:
+    """One operation waiting for its thread; resolved in the loop it came from, or as a future."""
+
+    __slots__ = ("error", "future", "loop", "result", "run")
+
+    def __init__(
+        self,
+        run: Callable[[Any], Any],
+        future: "asyncio.Future[Any] | Future[Any]",
+        loop: asyncio.AbstractEventLoop | None,
+    ) -> None:
+        self.run = run
+        self.future = future
+        self.loop = loop
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+    def settle(self) -> None:
+        """Tell the caller. In the caller's loop, if it has one."""
+        if self.future.done():
+            return
+        if self.error is not None:
+            self.future.set_exception(self.error)
+        else:
+            self.future.set_result(self.result)
+
+
+class OperationThread(threading.Thread):
+    """Takes operations in order. Subclasses say how a group of them is run."""
+
+    def __init__(self, name: str, db: sqlite3.Connection, path: str) -> None:
+        super().__init__(name=name, daemon=True)
+        self._db = db
+        self._path = path
+        self._calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
+        self._closed = False
+
+    async def do(self, operation: Callable[[Any], Result]) -> Result:
+        """Run an operation; wait for its result in this loop."""
+        self._refuse_closed()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Result] = loop.create_future()
+        self._calls.put(Call(operation, future, loop))
+        return await future
+
+    def do_blocking(self, operation: Callable[[Any], Result]) -> Result:
+        """Run an operation from any other thread; blocks."""
+        self._refuse_closed()
+        future: Future[Result] = Future()
+        self._calls.put(Call(operation, future, None))
+        return future.result()
+
+    def finish(self) -> None:
+        """Do what was handed over, then end the thread."""
+        if not self._closed:
+            self._closed = True
+            self._calls.put(None)
+        if self.is_alive():
+            self.join()
+
+    def close_connection(self) -> None:
+        """Close the connection, once the thread has finished."""
+        self._db.close()
+
+    def run(self) -> None:
+        """Take groups of operations until told to finish."""
+        while True:
+            call = self._calls.get()
+            group: list[Call] = []
+            while call is not None:
+                group.append(call)
+                if len(group) >= MOST_PER_COMMIT:
+                    break
+                try:
+                    call = self._calls.get_nowait()
+                except queue.Empty:
+                    break
+            if group:
+                self._run_group(group)
+                self._settle(group)
+            if call is None:
+                return
+
+    def _run_group(self, group: list[Call]) -> None:
+        raise NotImplementedError
+
+    def _settle(self, group: list[Call]) -> None:
+        by_loop: dict[asyncio.AbstractEventLoop | None, list[Call]] = {}
+        for call in group:
+            by_loop.setdefault(call.loop, []).append(call)
+        for loop, calls in by_loop.items():
+            if loop is None:
+                _settle_all(calls)
+            else:
+                # a closed loop has nobody waiting any more
+                with contextlib.suppress(RuntimeError):
+                    loop.call_soon_threadsafe(_settle_all, calls)
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise StoreUnavailable(f"The store {self._path} is closed.")
+
+
+def _settle_all(calls: list[Call]) -> None:
+    for call in calls:
+        call.settle()
+
+
+class Writer(OperationThread):
+    """Owns the writing connection. `committed` is told the hints of each commit, in this thread."""
+
+    def __init__(
+        self,
+        db: sqlite3.Connection,
+        lock: WriteLock,
+        path: str,
+        *,
+        begin: Callable[[sqlite3.Connection], Transaction],
+        committed: Callable[[Transaction], None],
+    ) -> None:
+        super().__init__("andon-sqlite-writer", db, path)
+        self._lock = lock
+        self._begin = begin
+        self._committed = committed
+
+    def _run_group(self, group: list[Call]) -> None:
+        if self._try(group):
+            return
+        for call in group:
+            self._alone(call)
+
+    def _try(self, group: list[Call]) -> bool:
+        """All in one transaction; False if any failed, with nothing written."""
+        try:
+            self._transact(group)
+        except Exception as error:
+            if len(group) > 1:
+                log.debug("a group of %d is run one by one: %s", len(group), error)
+            return False
+        return True
+
+    def _alone(self, call: Call) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        pause = 0.02
+        while True:
+            try:
+                self._transact([call])
+            except sqlite3.Error as error:
+                if is_passing(error) and time.monotonic() < deadline:
+                    time.sleep(pause)
+                    pause = min(pause * 2, 1.0)
+                    continue
+                call.error = translated(error, self._path)
+            except Exception as error:
+                call.error = error
+            return
+
+    def _transact(self, group: list[Call]) -> None:
+        with self._lock:
+            self._db.execute("BEGIN IMMEDIATE")
+            transaction: Transaction | None = None
+            try:
+                transaction = self._begin(self._db)
+                for call in group:
+                    call.result = call.run(transaction)
+                transaction.finish()
+                self._db.execute("COMMIT")
+            except BaseException:
+                if transaction is not None:
+                    transaction.forget_new_names()
+                with contextlib.suppress(sqlite3.Error):
+                    if self._db.in_transaction:
+                        self._db.execute("ROLLBACK")
+                raise
+        self._committed(transaction)
+
+
+class Reader(OperationThread):
+    """Owns the reading connection. Each group sees one snapshot; none outlives its group."""
+
+    def __init__(self, db: sqlite3.Connection, path: str) -> None:
+        super().__init__("andon-sqlite-reader", db, path)
+
+    def _run_group(self, group: list[Call]) -> None:
+        try:
+            self._db.execute("BEGIN")
+        except sqlite3.Error as error:
+            for call in group:
+                call.error = translated(error, self._path)
+            return
+        try:
+            for call in group:
+                try:
+                    call.result = call.run(self._db)
+                except sqlite3.Error as error:
+                    call.error = translated(error, self._path)
+                except Exception as error:
+                    call.error = error
+        finally:
+            with contextlib.suppress(sqlite3.Error):
+                self._db.execute("COMMIT")

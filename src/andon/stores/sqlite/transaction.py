@@ -1,0 +1,178 @@
+"""One write transaction: positions handed out, counts gathered, hints kept until it commits."""
+
+import sqlite3
+from collections.abc import Callable, Iterable
+
+from andon.model.fleet import QueueConfig
+from andon.model.task import TaskEvent
+from andon.stores.base import (
+    CONFIG_TOPIC,
+    EVENTS_TOPIC,
+    SLOW_POLL_S,
+    TIMER_TOPIC,
+    ready_topic,
+    task_topic,
+)
+from andon.stores.sqlite.records import encode
+from andon.stores.sqlite.statements import CONFIG, LIFE
+
+DEAD = "+dead"
+PARKED = "+parked"
+"""Counted like states, but not states: dead letters, and pending tasks held back by their key."""
+
+
+class Names:
+    """Queue and type names by id, remembered across transactions (ids never change)."""
+
+    def __init__(self) -> None:
+        self.ids: dict[str, int] = {}
+        self.names: dict[int, str] = {}
+
+
+class Transaction:
+    """What operations write through. `finish` writes the counts; the writer then commits."""
+
+    def __init__(
+        self,
+        db: sqlite3.Connection,
+        *,
+        now: int,
+        names: Names,
+        partitions: int,
+        configs: dict[str, QueueConfig],
+    ) -> None:
+        self.db = db
+        self.now = now
+        self.partitions = partitions
+        self.configs = configs  #: queues that have settings of their own
+        self.hints: set[str] = set()
+        self._names = names
+        self._counts: dict[tuple[int, str], int] = {}
+        self._next_seq = 0
+        self._next_pos = 0
+        self._new_names: list[str] = []
+        self._events: list[tuple[int, int, int | None, int, bytes]] = []
+
+    def one(self, sql: str, parameters: Iterable[object] = ()) -> tuple[object, ...] | None:
+        """The first row of a query."""
+        return self.db.execute(sql, tuple(parameters)).fetchone()
+
+    def take_seqs(self, count: int) -> int:
+        """The first of `count` new record keys."""
+        if not self._next_seq:
+            row = self.db.execute(LIFE.next_seq).fetchone()
+            self._next_seq = (row[0] if row else 0) + 1
+        first = self._next_seq
+        self._next_seq += count
+        return first
+
+    def add_event(self, seq: int, task_id: str, event: TaskEvent, prev: int | None) -> int:
+        """Append an event to the log, after the task's event at `prev`; its position."""
+        pos = self._take_pos(task_id)
+        self._events.append((pos, seq, prev, event.at, encode_event(event, task_id)))
+        return pos
+
+    def chain_events(self, events: Iterable[tuple[int, str, TaskEvent]]) -> list[int]:
+        """Append (record key, task id, event) at once, each after its task's newest event. The
+        caller then writes the positions returned as the records' newest."""
+        rows = [
+            (self._take_pos(task_id), seq, event.at, encode_event(event, task_id))
+            for seq, task_id, event in events
+        ]
+        self.db.executemany(LIFE.chain_event, rows)
+        return [row[0] for row in rows]
+
+    def _take_pos(self, task_id: str) -> int:
+        if not self._next_pos:
+            row = self.db.execute(LIFE.next_pos).fetchone()
+            self._next_pos = (row[0] if row else 0) + 1
+        pos = self._next_pos
+        self._next_pos += 1
+        self.hints.add(EVENTS_TOPIC)
+        self.hints.add(task_topic(task_id))
+        return pos
+
+    def flush_events(self) -> None:
+        """Write the events added so far; before anything reads them back."""
+        if self._events:
+            self.db.executemany(LIFE.insert_event, self._events)
+            self._events.clear()
+
+    def name_id(self, name: str) -> int:
+        """The id of a queue or type name."""
+        found = self._names.ids.get(name)
+        if found is None:
+            row = self.db.execute(CONFIG.name_id, (name,)).fetchone()
+            if row is None:
+                found = self.db.execute(CONFIG.new_name, (name,)).lastrowid
+                assert found is not None
+                self.hints.add(CONFIG_TOPIC)  # a worker that serves every queue has one more
+                self._new_names.append(name)  # forgotten again if this transaction fails
+            else:
+                found = int(row[0])
+            self._names.ids[name] = found
+            self._names.names[found] = name
+        return found
+
+    def forget_new_names(self) -> None:
+        """The transaction failed: what it named was not written."""
+        for name in self._new_names:
+            self._names.names.pop(self._names.ids.pop(name), None)
+
+    def lane(self, queue: int, partition: int) -> int:
+        """Where the ready entries of a queue's partition stand."""
+        return queue * self.partitions + partition
+
+    def lanes(self, queue: int) -> tuple[int, int]:
+        """First and last lane of a queue."""
+        first = queue * self.partitions
+        return first, first + self.partitions - 1
+
+    def count(self, queue: int, state: str, change: int) -> None:
+        """Change a count; written at `finish`."""
+        key = (queue, state)
+        self._counts[key] = self._counts.get(key, 0) + change
+
+    def counted(self, queue: int, state: str) -> int:
+        """A count as it stands within this transaction."""
+        row = self.db.execute(LIFE.counted, (queue, state)).fetchone()
+        return (row[0] if row else 0) + self._counts.get((queue, state), 0)
+
+    def hint_ready(self, queue: str) -> None:
+        """Something to claim."""
+        self.hints.add(ready_topic(queue))
+
+    def hint_timer(self, timer: int | None) -> None:
+        """A timer was set; worth a hint if no timekeeper wakes up by itself in time."""
+        if timer is not None and timer - self.now < SLOW_POLL_S * 1000:
+            self.hints.add(TIMER_TOPIC)
+
+    def finish(self) -> None:
+        """Write what was gathered."""
+        self.flush_events()
+        changes = [(q, s, n) for (q, s), n in self._counts.items() if n]
+        if changes:
+            self.db.executemany(LIFE.count, changes)
+
+
+Operation = Callable[[Transaction], object]
+
+
+def encode_event(event: TaskEvent, task_id: str) -> bytes:
+    """The event as the log keeps it: with its task's id, and no result unless it was discarded."""
+    return encode(
+        TaskEvent(
+            event.revision,
+            event.at,
+            event.event,
+            event.source,
+            event.target,
+            event.reason,
+            event.run,
+            event.worker,
+            event.write_id,
+            event.error,
+            task_id,
+            event.result,
+        )
+    )

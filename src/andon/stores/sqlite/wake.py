@@ -1,0 +1,119 @@
+"""Wake-ups between processes on one file: a datagram socket each, in a folder beside the file.
+
+A socket's name says what its process listens for (`<pid>.<random>.<letters>`, one letter per kind
+of topic), so that nobody is woken for nothing. A hint that does not fit, or finds a full buffer, is
+dropped: the receiver has others waiting, and a slow poll backs every hint. A socket that refuses
+belongs to a dead process and is removed by whoever notices.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+import socket
+import tempfile
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+_KINDS = {"ready": "r", "control": "c", "task": "t", "timer": "m", "events": "e", "config": "g"}
+_LONGEST_PATH = 100
+"""Bytes a socket's path may have on every system we run on (sun_path is 104 to 108)."""
+
+_MOST_TOPICS = 40
+"""A hint that names more topics says the kind alone, which wakes all listeners of that kind."""
+
+
+def kind_of(topic: str) -> str:
+    """The kind of a topic: what stands before the colon."""
+    return topic.partition(":")[0]
+
+
+class WakeSocket:
+    """This process's socket, and the way to everybody else's."""
+
+    def __init__(self, database: Path) -> None:
+        self._folder = _folder(database)
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        self._sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._sender.setblocking(False)
+        self._stem = f"{os.getpid()}.{secrets.token_hex(3)}"
+        self._mine: Path | None = None
+        self._peers: list[str] = []
+        self._seen: tuple[int, int] | None = None
+        self.receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.receiver.setblocking(False)
+
+    def listen(self, kinds: Iterable[str]) -> None:
+        """Say which kinds of topics this process wants to hear of."""
+        letters = "".join(sorted({_KINDS[kind] for kind in kinds}))
+        path = self._folder / f"{self._stem}.{letters or '-'}"
+        if self._mine is None:
+            self.receiver.bind(str(path))
+        elif path != self._mine:
+            self._mine.rename(path)
+        self._mine = path
+
+    def send(self, topics: Iterable[str]) -> None:
+        """Hint every other process that listens for one of the topics."""
+        by_kind: dict[str, list[str]] = {}
+        for topic in topics:
+            by_kind.setdefault(_KINDS[kind_of(topic)], []).append(topic)
+        for peer in self._others():
+            wanted = [t for letter in peer.rpartition(".")[2] for t in by_kind.get(letter, ())]
+            if wanted:
+                self._send(peer, wanted)
+
+    def _send(self, peer: str, topics: list[str]) -> None:
+        if len(topics) > _MOST_TOPICS:
+            topics = sorted({kind_of(topic) for topic in topics})
+        try:
+            self._sender.sendto(json.dumps(topics).encode(), str(self._folder / peer))
+        except ConnectionRefusedError:
+            with contextlib.suppress(OSError):
+                (self._folder / peer).unlink()
+        except FileNotFoundError:
+            self._seen = None  # renamed or gone since the folder was read
+        except OSError:
+            return  # its buffer is full: it has hints waiting
+
+    def receive(self) -> set[str]:
+        """All topics hinted since the last call. A bare kind stands for all its topics."""
+        topics: set[str] = set()
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                topics.update(json.loads(self.receiver.recv(65_536)))
+        return topics
+
+    def _others(self) -> list[str]:
+        try:
+            # The folder's time has the kernel's tick for its grain: what came in the tick in which
+            # it was read would stay unseen, so it is read again every second at the least.
+            changed = (self._folder.stat().st_mtime_ns, int(time.monotonic()))
+            if changed != self._seen:
+                mine = self._mine.name if self._mine else ""
+                names = (entry.name for entry in self._folder.iterdir())
+                self._peers = [name for name in names if name != mine]
+                self._seen = changed
+        except FileNotFoundError:
+            return []
+        return self._peers
+
+    def close(self) -> None:
+        """Leave. Removes the socket, and the folder if it was the last."""
+        self._sender.close()
+        self.receiver.close()
+        with contextlib.suppress(OSError):
+            if self._mine is not None:
+                self._mine.unlink()
+            self._folder.rmdir()
+
+
+def _folder(database: Path) -> Path:
+    """Beside the file; for a long path, a folder of this user's in the temporary directory."""
+    beside = database.with_name(database.name + "-wake")
+    if len(os.fsencode(beside)) + 40 <= _LONGEST_PATH:
+        return beside
+    name = hashlib.blake2b(os.fsencode(database), digest_size=8).hexdigest()
+    return Path(tempfile.gettempdir()) / f"andon-{os.getuid()}-{name}"

@@ -1,0 +1,34 @@
+"""Loops that must not die: whatever one round raises is logged, and the next comes after a wait."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+
+from andon.model.errors import StoreUnavailable
+from andon.worker.patience import Patience
+
+logger = logging.getLogger("andon.worker")
+
+
+async def keep_on(what: str, once: Callable[[], Awaitable[None]], rng: random.Random) -> None:
+    """Run `once` again and again until cancelled. `what` names it in the log."""
+    patience = Patience(rng)
+    while True:
+        if await attempt(what, once):
+            patience.succeeded()
+        else:
+            await asyncio.sleep(patience.failed())
+
+
+async def attempt(what: str, once: Callable[[], Awaitable[None]]) -> bool:
+    """Run `once`; False, and a line in the log, if it failed."""
+    try:
+        await once()
+    except StoreUnavailable as error:
+        logger.warning("%s: the store did not answer, trying again: %s", what, error)
+        return False
+    except Exception:
+        logger.exception("%s failed; it goes on.", what)
+        return False
+    return True

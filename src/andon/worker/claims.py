@@ -1,0 +1,214 @@
+"""The claim loop: asks for as many tasks as can start at once, and sleeps while there are none.
+
+One claim is under way at a time; what is freed meanwhile goes into the next one, so claims grow
+with the load by themselves. When a claim brought less than there was room for, the loop sleeps
+until a hint, until a limited type has room again, or until the slow poll (R30).
+"""
+
+import asyncio
+import logging
+import random
+import secrets
+from collections.abc import Callable
+from typing import NamedTuple
+
+from andon.engine.base import Engine
+from andon.model.errors import StoreUnavailable
+from andon.model.task import Task
+from andon.stores.base import SLOW_POLL_S, ClaimRequest, Listener, ready_topic
+from andon.worker.limits import Limits
+from andon.worker.patience import Patience
+from andon.worker.queues import QueueOrder
+from andon.worker.runs import Runs
+
+logger = logging.getLogger("andon.worker")
+
+_SHORTEST_POLL_S = 0.05
+"""How often a rate-limited queue is asked at most."""
+
+
+class _Attempt(NamedTuple):
+    request: ClaimRequest
+    sent_at: float  # monotonic seconds
+
+
+class Claims:
+    """Keeps the worker's slots filled."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        runs: Runs,
+        order: QueueOrder,
+        limits: Limits,
+        *,
+        worker: str,
+        concurrency: int,
+        lease: float,
+        rng: random.Random,
+        clock: Callable[[], float],
+    ) -> None:
+        self._clock = clock
+        self._engine = engine
+        self._runs = runs
+        self._order = order
+        self._limits = limits
+        self._worker = worker
+        self._concurrency = concurrency
+        self._lease = lease
+        self._rng = rng
+        self._wake = asyncio.Event()
+        self._full = False
+        self._stopped = False
+        self._quiet = False
+        self._listener: Listener | None = None
+        self._partitions = 1
+        self._partition = 0
+        self._pause = SLOW_POLL_S
+
+    # --- what changes from outside ---
+
+    def freed(self) -> None:
+        """A run ended, or its report was taken."""
+        if self._full:
+            self._wake.set()
+        elif self._runs.type_freed:
+            self._runs.type_freed = False
+            self._wake.set()
+
+    def queues_changed(self) -> None:
+        """Listen to other queues from now on."""
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+        self._wake.set()
+
+    def set_quiet(self, quiet: bool) -> None:
+        """Claim nothing while quiet."""
+        self._quiet = quiet
+        self._wake.set()
+
+    def stop(self) -> None:
+        """Claim no more; `run` returns once the claim under way was answered."""
+        self._stopped = True
+        self._wake.set()
+
+    # --- the loop ---
+
+    async def run(self, partitions: int) -> None:
+        """Claim until stopped."""
+        self._partitions = partitions
+        patience = Patience(self._rng)
+        try:
+            while not self._stopped:
+                try:
+                    await self._run_once()
+                    patience.succeeded()
+                except Exception as error:
+                    _log(error)
+                    await self._sleep_for(patience.failed())
+        finally:
+            if self._listener is not None:
+                self._listener.close()
+
+    async def _run_once(self) -> None:
+        self._wake.clear()
+        room = self._room()
+        if room <= 0:
+            self._full = True
+            await self._wake.wait()
+            self._full = False
+            return
+        if self._listener is None:  # subscribe, then check, then sleep
+            self._listener = self._engine.listen([ready_topic(q) for q in self._order.names])
+        got = 0
+        for _ in range(self._partitions):
+            tasks = await self._claim(room - got)
+            got += len(tasks)
+            if got >= room or self._stopped:
+                return  # there may be more: sticky to this partition
+            self._partition = (self._partition + 1) % self._partitions
+        await self._sleep(self._listener, self._next_pause(got))
+
+    def _room(self) -> int:
+        if self._quiet or self._stopped or not self._order.names:
+            return 0
+        if self._runs.reporting >= self._concurrency:
+            return 0  # the store is slower than we are
+        return self._concurrency - self._runs.running
+
+    async def _claim(self, limit: int) -> list[Task]:
+        """One intended claim, repeated with its token while its reply may have been lost (R31)."""
+        patience = Patience(self._rng)
+        attempt: _Attempt | None = None
+        while not self._stopped:
+            if attempt is None or self._clock() > attempt.sent_at + self._lease / 2:
+                # After so long, what a lost reply granted is nearly over; begin anew.
+                attempt = self._attempt(limit)
+            try:
+                tasks = await self._engine.claim(attempt.request)
+            except Exception as error:
+                _log(error)
+                await self._sleep_for(patience.failed())
+                continue
+            for task in tasks:
+                if self._stopped:
+                    self._runs.hand_back(task, attempt.sent_at)
+                else:
+                    self._runs.start(task, attempt.sent_at)
+            return tasks
+        return []
+
+    def _attempt(self, limit: int) -> _Attempt:
+        request = ClaimRequest(
+            worker=self._worker,
+            token=secrets.token_hex(8),
+            queues=self._order.next(),
+            limit=limit,
+            lease_ms=round(self._lease * 1000),
+            room=self._limits.room(),
+            partition=self._partition,
+        )
+        return _Attempt(request, self._clock())
+
+    def _next_pause(self, got: int) -> float:
+        """Seconds to sleep without a hint. Nobody hints when a rate limit allows more, so as long
+        as such a queue yields, it is asked again at its own rate."""
+        interval = self._order.shortest_interval
+        if interval is None:
+            self._pause = SLOW_POLL_S
+        elif got:
+            self._pause = max(interval, _SHORTEST_POLL_S)
+        else:
+            self._pause *= 2
+        self._pause = min(self._pause, SLOW_POLL_S)
+        return self._pause * (0.75 + 0.5 * self._rng.random())
+
+    async def _sleep(self, listener: Listener, seconds: float) -> None:
+        if self._wake.is_set():
+            return
+        hint = asyncio.ensure_future(listener.wait(seconds))
+        hint.add_done_callback(lambda _: self._wake.set())
+        await self._wake.wait()
+        hint.cancel()
+        try:
+            await hint
+        except asyncio.CancelledError:
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                raise
+
+    async def _sleep_for(self, seconds: float) -> None:
+        """Sleep, but not past a stop."""
+        if self._stopped:
+            return
+        timer = asyncio.get_running_loop().call_later(seconds, self._wake.set)
+        self._wake.clear()
+        await self._wake.wait()
+        timer.cancel()
+
+
+def _log(error: Exception) -> None:
+    if isinstance(error, StoreUnavailable):
+        logger.warning("The store did not answer a claim, trying again: %s", error)
+    else:
+        logger.error("A claim failed, trying again.", exc_info=error)

@@ -1,0 +1,220 @@
+"""What a handler can know of its run, and say while it runs.
+
+`Context` is injected into a parameter annotated with it, and `current()` finds it from anywhere
+below the handler, in threads started by the worker too. `progress` and `heartbeat` only leave a
+mark: the worker sends marks in batches, so calling them often costs nothing. They are safe from
+any thread.
+"""
+
+import logging
+import math
+import time
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from types import MappingProxyType
+from typing import Any, Literal, NoReturn
+
+import msgspec
+
+from andon.model.task import Task, TaskError
+from andon.model.words import State
+
+StopReason = Literal["", "cancel", "lease-lost", "timeout", "deadline", "shutdown"]
+"""Why a handler was told to stop; empty while it was not."""
+
+MOST_MESSAGE = 1_024
+"""Characters of a progress message that are kept."""
+
+_logger = logging.getLogger("andon.task")
+_NOTHING: Mapping[str, "Dependency"] = MappingProxyType({})
+
+
+class Snooze(Exception):
+    """Raised by a handler: start this task again in `seconds`; costs no try."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"again in {seconds} s")
+        self.seconds = _seconds(seconds, "snooze")
+
+
+class Retry(Exception):
+    """Raised by a handler: this run failed, try again while the budget lasts.
+
+    `delay` in seconds replaces the policy's delay; None keeps it.
+    """
+
+    def __init__(self, delay: float | None = None, message: str = "") -> None:
+        super().__init__(message or "The handler asked for a retry.")
+        self.delay = None if delay is None else _seconds(delay, "delay")
+
+
+class Terminate(Exception):
+    """Raised by a handler: give this task up, whatever its budget."""
+
+    def __init__(self, message: str = "The handler gave the task up.") -> None:
+        super().__init__(message)
+
+
+class Stopped(BaseException):
+    """Raised by `raise_if_cancelled` in a handler that was told to stop.
+
+    Not an `Exception`, so that a handler's own `except Exception` does not swallow it.
+    """
+
+
+class Dependency(msgspec.Struct, frozen=True, kw_only=True):
+    """How a dependency ended. `state` None: its record was deleted by force (R9)."""
+
+    state: State | None
+    result: Any = None  #: decoded JSON
+    error: TaskError | None = None
+    finished_at: int | None = None  #: ms UTC
+
+    @classmethod
+    def of(cls, task: Task | None) -> "Dependency":
+        """What a dependent sees of a record."""
+        if task is None:
+            return cls(state=None)
+        return cls(
+            state=task.status.state,
+            result=None if task.result is None else msgspec.json.decode(task.result),
+            error=task.status.last_error,
+            finished_at=task.status.finished_at,
+        )
+
+
+class Context:
+    """One run, as its handler sees it."""
+
+    __slots__ = (
+        "_adapter",
+        "_clock",
+        "_mark",
+        "_marked",
+        "beat_at",
+        "dependencies",
+        "message",
+        "percent",
+        "stop_reason",
+        "task",
+        "worker",
+    )
+
+    def __init__(
+        self,
+        task: Task,
+        worker: str,
+        mark: Callable[["Context"], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.task = task  #: the record as it was claimed
+        self.worker = worker
+        self.dependencies: Mapping[str, Dependency] = _NOTHING
+        """Id to state, result, error, finished_at, for a task with `load_dependencies`."""
+        self.stop_reason: StopReason = ""
+        self.percent: int | None = None  #: newest progress, None before the first
+        self.message = ""  #: newest message
+        self.beat_at: float | None = None  #: monotonic time of the newest heartbeat
+        self._clock = clock
+        self._mark = mark
+        self._marked = False
+        self._adapter: logging.LoggerAdapter[logging.Logger] | None = None
+
+    @property
+    def task_id(self) -> str:
+        """The task's id, the same in every run."""
+        return self.task.definition.id
+
+    @property
+    def name(self) -> str:
+        """The task's name, as submitted."""
+        return self.task.definition.name
+
+    @property
+    def args(self) -> Any:
+        """The payload as plain JSON values."""
+        return msgspec.json.decode(self.task.definition.args)
+
+    @property
+    def run(self) -> int:
+        """The number of this run, from 0; never used twice."""
+        return self.task.status.runs[-1].number
+
+    @property
+    def fence(self) -> int:
+        """Grows with every run of the task: a guard for the handler's own side effects."""
+        return self.task.status.fence
+
+    @property
+    def attempt(self) -> int:
+        """Which try this is, from 1, of those that count against the budget."""
+        return self.task.status.tries + 1
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the handler was told to stop; `stop_reason` says why."""
+        return self.stop_reason != ""
+
+    def raise_if_cancelled(self) -> None:
+        """Raise `Stopped` if the handler was told to stop: the way out of a sync handler."""
+        if self.stop_reason:
+            raise Stopped(self.stop_reason)
+
+    def progress(self, percent: int, message: str = "") -> None:
+        """Say how far the run is, 0 to 100, and what it does; counts as a heartbeat.
+
+        Raises `ValueError` for anything but an integer from 0 to 100 (R15).
+        """
+        if type(percent) is not int or not 0 <= percent <= 100:
+            raise ValueError(f"Progress is an integer from 0 to 100, got {percent!r}.")
+        self.percent = percent
+        self.message = message[:MOST_MESSAGE]
+        self.heartbeat()
+
+    def heartbeat(self) -> None:
+        """Say that the handler lives; matters where `max_heartbeat_interval` is set."""
+        self.beat_at = self._clock()
+        if not self._marked:
+            self._marked = True
+            self._mark(self)
+
+    def snooze(self, seconds: float) -> NoReturn:
+        """End this run now and start the task again in `seconds`; costs no try."""
+        raise Snooze(seconds)
+
+    @property
+    def log(self) -> "logging.LoggerAdapter[logging.Logger]":
+        """The logger `andon.task`; its records carry `task_id`, `task_name`, `run`, `worker`."""
+        if self._adapter is None:
+            self._adapter = logging.LoggerAdapter(
+                _logger,
+                {
+                    "task_id": self.task_id,
+                    "task_name": self.name,
+                    "run": self.run,
+                    "worker": self.worker,
+                },
+            )
+        return self._adapter
+
+    def unmark(self) -> None:
+        """Let the next progress or heartbeat mark anew; for the worker, before it sends them."""
+        self._marked = False
+
+
+def _seconds(value: float, what: str) -> float:
+    if not (math.isfinite(value) and value >= 0):
+        raise ValueError(f"{what} takes seconds, 0 or more, got {value!r}.")
+    return value
+
+
+running: ContextVar[Context] = ContextVar("andon_context")
+"""Set by the worker around each handler."""
+
+
+def current() -> Context:
+    """The context of the run that the caller is part of. Raises `LookupError` outside of one."""
+    try:
+        return running.get()
+    except LookupError:
+        raise LookupError("No task runs here: current() works inside a handler only.") from None

@@ -1,0 +1,209 @@
+"""A child process: imports the application once, then runs one handler after the other.
+
+Frames come on stdin and go to stdout, both moved out of the handlers' reach first: what a handler
+prints goes to stderr, which the worker logs. SIGTERM stops the handler in hand, not the child. A
+child whose worker is gone ends at once, because nobody is left to take what it does.
+"""
+
+import asyncio
+import importlib
+import logging
+import os
+import queue
+import runpy
+import signal
+import sys
+import threading
+from types import FrameType, ModuleType
+from typing import Any, BinaryIO, cast
+
+from andon.lifecycle.commands import Command, Interrupted, UnknownTask
+from andon.worker import outcomes
+from andon.worker.context import Context, Stopped, running
+from andon.worker.executors import frames
+from andon.worker.executors.base import Resolved, RunInHand
+from andon.worker.registry import Registry
+
+MAIN = "__andon_main__"
+"""Name under which the application's main file is run again: not `__main__`, so that its
+`if __name__ == "__main__"` does not start another worker."""
+
+
+class _Forward(logging.Handler):
+    """Sends log records to the worker."""
+
+    def __init__(self, outbox: "queue.SimpleQueue[bytes | None]") -> None:
+        super().__init__()
+        self._outbox = outbox
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            message = self.format(record)[:65_536]
+            self._outbox.put(frames.pack(frames.Log(record.name, record.levelno, message)))
+        except Exception:
+            self.handleError(record)
+
+
+class Child:
+    """The main thread runs handlers; one thread reads frames, one writes them.
+
+    Frames are written by a thread of their own, so that the exception with which SIGTERM stops a
+    handler can never cut one in half.
+    """
+
+    def __init__(self, source: BinaryIO, sink: BinaryIO) -> None:
+        self._source = source
+        self._sink = sink
+        self._inbox: queue.SimpleQueue[frames.ToChild | None] = queue.SimpleQueue()
+        self._outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._context: Context | None = None
+        self._interrupt = False  # whether SIGTERM may raise in the main thread now
+
+    def run(self) -> None:
+        """Serve until the worker closes the pipe."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the worker decides about shutdown
+        signal.signal(signal.SIGTERM, self._on_term)
+        threading.Thread(target=self._read, daemon=True).start()
+        writer = threading.Thread(target=self._write, daemon=True)
+        writer.start()
+        hello = self._inbox.get()
+        if isinstance(hello, frames.Hello):
+            self._serve(hello)
+        self._outbox.put(None)
+        writer.join()
+
+    def _serve(self, hello: frames.Hello) -> None:
+        logging.root.addHandler(_Forward(self._outbox))
+        logging.root.setLevel(hello.log_level)
+        try:
+            registry = load(hello)
+        except BaseException as error:  # an application may call sys.exit while imported
+            failure = outcomes.error_of(error)
+            self._send(frames.Broken(f"{failure.type}: {failure.message}\n{failure.traceback}"))
+            return
+        self._send(frames.Ready())
+        while isinstance(work := self._inbox.get(), frames.Work):
+            command = self._perform(registry, work)
+            self._context = None
+            sys.stdout.flush()
+            sys.stderr.flush()
+            self._send(frames.Ended.of(command))
+
+    def _perform(self, registry: Registry, work: frames.Work) -> Command:
+        task = work.task
+        kind = registry.route(task.definition.name, task.definition.version)
+        if kind is None or kind.handler is None:
+            return UnknownTask()
+        context = Context(task, work.worker, self._mark)
+        context.dependencies = work.dependencies
+        run = RunInHand(context, task, kind)
+        token = running.set(context)
+        self._context = context
+        try:
+            args, kwargs = run.arguments()
+            value = self._call(kind.handler, args, kwargs)
+            return outcomes.completed(kind, value, work.max_payload)
+        except Resolved as resolved:
+            return resolved.command
+        except BaseException as error:
+            if context.stop_reason and isinstance(error, Stopped | asyncio.CancelledError):
+                return Interrupted()
+            return outcomes.raised(kind, task, error)
+        finally:
+            running.reset(token)
+
+    def _call(self, handler: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        try:
+            self._interrupt = True
+            value = handler(*args, **kwargs)
+        finally:
+            self._interrupt = False
+        return asyncio.run(self._await(value)) if asyncio.iscoroutine(value) else value
+
+    async def _await(self, value: Any) -> Any:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+        loop.add_signal_handler(signal.SIGTERM, self._cancel, task)
+        try:
+            return await value
+        finally:
+            loop.remove_signal_handler(signal.SIGTERM)
+            signal.signal(signal.SIGTERM, self._on_term)
+
+    def _cancel(self, task: "asyncio.Task[Any]") -> None:
+        if self._context is not None:
+            self._context.stop_reason = "cancel"
+        task.cancel()
+
+    def _on_term(self, number: int, frame: FrameType | None) -> None:
+        context = self._context
+        if context is None:
+            return  # between runs: what it was meant for has ended
+        context.stop_reason = "cancel"
+        if self._interrupt:
+            self._interrupt = False  # once: the handler's own clean-up is not interrupted
+            raise Stopped("cancel")
+
+    def _mark(self, context: Context) -> None:
+        context.unmark()
+        self._send(frames.Mark(context.percent, context.message))
+
+    def _send(self, frame: Any) -> None:
+        self._outbox.put(frames.pack(frame))
+
+    def _write(self) -> None:
+        try:
+            while (data := self._outbox.get()) is not None:
+                self._sink.write(data)
+                self._sink.flush()
+        except OSError:
+            os._exit(1)  # the worker is gone
+
+    def _read(self) -> None:
+        header = frames.HEADER
+        while len(size := self._source.read(header.size)) == header.size:
+            self._inbox.put(frames.to_child.decode(self._source.read(header.unpack(size)[0])))
+        if self._context is not None:
+            os._exit(1)  # nobody is left to take the result
+        self._inbox.put(None)
+
+
+def load(hello: frames.Hello) -> Registry:
+    """The application's registry, found by import.
+
+    Raises what the import raises, and `TypeError` when there is no registry at the place named.
+    """
+    sys.path[:] = hello.path
+    module_name, _, attribute = hello.app.partition(":")
+    if hello.main:
+        module = ModuleType(MAIN)
+        sys.modules[MAIN] = sys.modules["__main__"] = module
+        module.__dict__.update(runpy.run_path(hello.main, run_name=MAIN))
+    else:
+        module = importlib.import_module(module_name)
+    found: Any = module
+    for part in attribute.split("."):
+        found = getattr(found, part)
+    return registry_of(found, hello.app)
+
+
+def registry_of(found: Any, app: str) -> Registry:
+    """The registry that `found` is or has."""
+    registry = found if isinstance(found, Registry) else getattr(found, "registry", None)
+    if not isinstance(registry, Registry):
+        raise TypeError(f"{app!r} is a {type(found).__name__} without a registry of tasks.")
+    return registry
+
+
+def main() -> None:
+    """Entry point of the child process."""
+    source = os.fdopen(os.dup(0), "rb")
+    sink = os.fdopen(os.dup(1), "wb")
+    with open(os.devnull, "rb") as nothing:  # noqa: PTH123
+        os.dup2(nothing.fileno(), 0)
+    os.dup2(2, 1)
+    Child(cast("BinaryIO", source), cast("BinaryIO", sink)).run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,202 @@
+"""Commands: a program per run, spoken to by stdin, stdout, stderr and its exit status.
+
+| | |
+|---|---|
+| stdin | the payload, JSON |
+| stdout | the result: JSON if it parses, else a string; nothing is null |
+| stderr | log lines |
+| environment | `ANDON_TASK_ID`, `ANDON_RUN`, `ANDON_FENCE` |
+| exit 0 | completed |
+| exit 64 | terminate: given up, whatever the budget |
+| exit 65 | malformed payload |
+| exit 75 | failed, retried while the budget lasts |
+| exit 85 | snoozed for the seconds that stdout says, else a minute |
+| any other | failed |
+
+It runs in a process group of its own, and is stopped by SIGTERM to the group, then SIGKILL.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+from asyncio.subprocess import PIPE, Process
+from collections import deque
+from typing import Any
+
+import msgspec
+
+from andon.lifecycle.commands import Command, Fail, Reject, Snooze, Terminate
+from andon.model.task import TaskError
+from andon.model.words import Reason
+from andon.worker import outcomes
+from andon.worker.context import Stopped
+from andon.worker.executors.base import Resolved, RunInHand
+from andon.worker.executors.killing import KILL_AFTER_S, signal_group, stop_group
+from andon.worker.executors.lines import each_line
+
+SNOOZE_S = 60.0
+_PIPES_S = 1.0
+"""How long pipes may stay open after the exit: a daemon left behind must not hold the run."""
+
+_TAIL_LINES = 50
+
+
+class _Running:
+    __slots__ = ("process", "timer")
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self.timer: asyncio.TimerHandle | None = None
+
+
+class CommandExecutor:
+    """Starts one process per run."""
+
+    interrupts = True
+    kills = True
+
+    def __init__(self, *, max_payload: int) -> None:
+        self._max_payload = max_payload
+        self._running: set[_Running] = set()
+
+    async def execute(self, run: RunInHand) -> Any:
+        kind, context = run.kind, run.context
+        assert kind is not None
+        environment = {
+            **os.environ,
+            "ANDON_TASK_ID": context.task_id,
+            "ANDON_RUN": str(context.run),
+            "ANDON_FENCE": str(context.fence),
+        }
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *kind.argv,
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=PIPE,
+                env=environment,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            message = f"Cannot start {kind.argv[0]!r}: {error}"
+            raise Resolved(outcomes.internal(message)) from None
+        running = run.where = _Running(process)
+        self._running.add(running)
+        try:
+            if context.stop_reason:  # told while the process was being started
+                self.stop(run)
+            return await self._converse(run, process)
+        finally:
+            self._running.discard(running)
+            if running.timer is not None:
+                running.timer.cancel()
+            if process.returncode is None or context.stop_reason:
+                signal_group(process.pid, signal.SIGKILL)  # and whatever it left behind
+
+    async def _converse(self, run: RunInHand, process: Process) -> Any:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        output = bytearray()
+        tail: deque[str] = deque(maxlen=_TAIL_LINES)
+
+        def log(line: str) -> None:
+            tail.append(line)
+            run.context.log.info("%s", line)
+
+        talks = {
+            asyncio.ensure_future(_feed(process.stdin, run.task.definition.args)),
+            asyncio.ensure_future(self._collect(process, process.stdout, output)),
+            asyncio.ensure_future(each_line(process.stderr, log)),
+        }
+        try:
+            status = await process.wait()
+            _, left = await asyncio.wait(talks, timeout=_PIPES_S)
+            if left:
+                signal_group(process.pid, signal.SIGKILL)  # what it left behind holds the pipes
+        finally:
+            for talk in talks:
+                talk.cancel()
+            await asyncio.gather(*talks, return_exceptions=True)
+        return self._outcome(run, status, bytes(output), list(tail))
+
+    async def _collect(
+        self, process: Process, reader: asyncio.StreamReader, output: bytearray
+    ) -> None:
+        """Read stdout; kill the process once it is more than a result may take."""
+        while chunk := await reader.read(65_536):
+            output += chunk
+            if len(output) > self._max_payload:
+                signal_group(process.pid, signal.SIGKILL)
+                return
+
+    def _outcome(self, run: RunInHand, status: int, output: bytes, tail: list[str]) -> Any:
+        if run.context.stop_reason and status < 0:
+            raise Stopped(run.context.stop_reason)
+        if len(output) > self._max_payload:
+            message = f"The command printed more than the {self._max_payload:,} bytes allowed."
+            raise Resolved(outcomes.invalid_result(message))
+        if status == 0:
+            return _parsed(output)
+        raise Resolved(_failure(status, output, tail))
+
+    def stop(self, run: RunInHand) -> None:
+        running = run.where
+        if running is None and run.handle is not None:
+            run.handle.cancel()  # the process is still being started
+        if not isinstance(running, _Running):
+            return
+
+        def killed() -> None:
+            run.killed = True
+
+        within = min(KILL_AFTER_S, run.task.policy.cancel_grace)
+        running.timer = stop_group(running.process.pid, within=within, killed=killed)
+
+    async def close(self) -> None:
+        for running in list(self._running):
+            signal_group(running.process.pid, signal.SIGKILL)
+
+
+def _failure(status: int, output: bytes, tail: list[str]) -> Command:
+    how = f"status {status}"
+    code = f"EXIT_{status}"
+    if status < 0:
+        with contextlib.suppress(ValueError):
+            how, code = signal.Signals(-status).name, signal.Signals(-status).name
+    last = next((line for line in reversed(tail) if line.strip()), "")
+    error = TaskError(
+        message=f"The command ended with {how}{': ' + last if last else '.'}"[:4_096],
+        code=code,
+        traceback="\n".join(tail)[-outcomes.MOST_TRACEBACK :],
+    )
+    if status == os.EX_USAGE:
+        return Terminate(error=error)
+    if status == os.EX_DATAERR:
+        return Reject(error=error, reason=Reason.MALFORMED_PAYLOAD)
+    if status == os.EX_TEMPFAIL:
+        return Fail(error=error, reason=Reason.INTERMITTENT_TASK, retryable=True)
+    if status == 85:
+        value = _parsed(output)
+        seconds = value if isinstance(value, int | float) and value >= 0 else SNOOZE_S
+        return Snooze(delay=round(min(seconds, 10 * 365 * 86_400) * 1000))
+    return Fail(error=error)
+
+
+def _parsed(output: bytes) -> Any:
+    if not output.strip():
+        return None
+    try:
+        return msgspec.json.decode(output)
+    except (msgspec.DecodeError, RecursionError):
+        return output.decode("utf-8", "replace")
+
+
+async def _feed(writer: asyncio.StreamWriter, payload: bytes) -> None:
+    with contextlib.suppress(OSError):  # a program need not read its input
+        writer.write(payload)
+        await writer.drain()
+    with contextlib.suppress(OSError):
+        writer.close()
+        await writer.wait_closed()

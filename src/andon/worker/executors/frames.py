@@ -1,0 +1,104 @@
+"""What a worker and its child processes say to each other: JSON, each with its length before it.
+
+JSON rather than pickle: whatever a child sends is data, and a child that was taken over can do no
+more than end its own run.
+"""
+
+import struct
+from typing import Any
+
+import msgspec
+
+from andon.lifecycle.commands import (
+    Command,
+    Complete,
+    Fail,
+    Interrupted,
+    Reject,
+    Snooze,
+    Terminate,
+    UnknownTask,
+)
+from andon.model.task import Task
+from andon.worker.context import Dependency
+
+HEADER = struct.Struct(">I")
+"""The length of a frame in bytes."""
+
+COMMANDS: dict[str, type[Command]] = {
+    kind.__name__: kind
+    for kind in (Complete, Fail, Interrupted, Reject, Snooze, Terminate, UnknownTask)
+}
+"""The ends a child may report."""
+
+
+class Hello(msgspec.Struct, frozen=True, tag=True):
+    """First frame to a child: where its handlers are."""
+
+    app: str  #: module:attribute of a registry, or of what has one
+    path: list[str]  #: the worker's `sys.path`
+    main: str = ""  #: file to run for handlers that live in `__main__`
+    log_level: int = 0
+
+
+class Work(msgspec.Struct, frozen=True, tag=True):
+    """A run to carry out."""
+
+    task: Task
+    worker: str
+    max_payload: int
+    dependencies: dict[str, Dependency] = {}
+
+
+class Ready(msgspec.Struct, frozen=True, tag=True):
+    """The child has imported the application."""
+
+
+class Broken(msgspec.Struct, frozen=True, tag=True):
+    """The child could not import the application."""
+
+    message: str
+
+
+class Mark(msgspec.Struct, frozen=True, tag=True):
+    """The handler lives; percent is its newest progress, None before the first."""
+
+    percent: int | None
+    message: str
+
+
+class Log(msgspec.Struct, frozen=True, tag=True):
+    """A record that was logged in the child."""
+
+    logger: str
+    level: int
+    message: str
+
+
+class Ended(msgspec.Struct, frozen=True, tag=True):
+    """The handler has ended; the child is free for the next run."""
+
+    command: str
+    fields: msgspec.Raw
+
+    @classmethod
+    def of(cls, command: Command) -> "Ended":
+        """The frame that carries a command."""
+        return cls(type(command).__name__, msgspec.Raw(msgspec.json.encode(command)))
+
+    def decode(self) -> Command:
+        """The command carried."""
+        return msgspec.json.decode(self.fields, type=COMMANDS[self.command])
+
+
+ToChild = Hello | Work
+ToParent = Ready | Broken | Mark | Log | Ended
+
+to_child = msgspec.json.Decoder(ToChild)
+to_parent = msgspec.json.Decoder(ToParent)
+
+
+def pack(frame: Any) -> bytes:
+    """A frame with its length before it."""
+    data = msgspec.json.encode(frame)
+    return HEADER.pack(len(data)) + data

@@ -1,0 +1,243 @@
+"""Keeps the leases of the runs in hand, from a thread of its own.
+
+A handler that blocks the loop blocks no renewal: the keeper speaks to the engine by
+`renew_blocking`. All runs whose renewal is near go in one call, with the newest progress and
+heartbeats. Every run is renewed each third of its lease, so two renewals may fail before it is in
+danger.
+
+The keeper is also who gives up (R19): one lease after the last good renewal was *sent*, by this
+process's monotonic clock, a run may belong to somebody else, and its handler is told. The loop
+asks `expired` as well, because a store that hangs holds the keeper's thread.
+"""
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from andon.model.errors import AndonError, StoreUnavailable
+from andon.stores.base import Renewal, Verdict, in_batches
+from andon.worker.context import Context
+from andon.worker.patience import Patience
+
+logger = logging.getLogger("andon.worker")
+
+MARKS_S = 0.25
+"""Progress and heartbeats are sent at most this often."""
+
+_SHARE = 3
+"""Renewals per lease."""
+
+
+class Lease:
+    """One run's hold on its task. `sent_at` is monotonic: when the last good renewal was sent."""
+
+    __slots__ = ("beat_sent", "context", "gone", "length", "renew_length", "run", "sent_at")
+
+    def __init__(self, context: Context, *, length: float, sent_at: float) -> None:
+        self.context = context
+        self.run = context.task.status.run
+        self.length = length  #: seconds from `sent_at` for which the run is surely ours
+        self.renew_length = context.task.policy.lease
+        self.sent_at = sent_at
+        self.beat_sent: float | None = None
+        self.gone = False
+
+    @property
+    def due(self) -> float:
+        """When the next renewal is to be sent."""
+        return self.sent_at + self.length / _SHARE
+
+
+class Renews(Protocol):
+    """The part of the engine that the keeper speaks to."""
+
+    def renew_blocking(self, renewals: Sequence[Renewal]) -> list[Verdict]:
+        """Say that runs live."""
+        ...
+
+
+class LeaseKeeper:
+    """The thread that renews. `shortest` is the lease in seconds that runs are claimed with."""
+
+    def __init__(
+        self,
+        engine: Renews,
+        *,
+        shortest: float,
+        clock: Callable[[], float] = time.monotonic,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._engine = engine
+        self._told: Callable[[Lease, Verdict], None] = _nobody
+        self._shortest = shortest
+        self._clock = clock
+        self._patience = Patience(rng or random.Random())
+        self._held: dict[str, Lease] = {}
+        self._marked: dict[str, None] = {}  # run ids in order; single dict operations are atomic
+        self._wake = threading.Event()
+        self._stopping = False
+        self._ask_all = False
+        self._marks_sent_at = -MARKS_S
+        self._thread: threading.Thread | None = None
+
+    def start(self, told: Callable[[Lease, Verdict], None]) -> None:
+        """Begin to renew. `told` gets each CANCEL and LOST verdict, in the keeper's thread."""
+        assert self._thread is None
+        self._told = told
+        self._thread = threading.Thread(target=self._run, name="andon-leases", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread; does not wait for a store that hangs."""
+        self._stopping = True
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join(timeout=1.0)
+
+    def hold(self, lease: Lease) -> None:
+        """Keep this lease from now on."""
+        self._held[lease.run] = lease
+        if lease.due <= self._clock():  # its claim took long to be answered
+            self._wake.set()
+
+    def drop(self, run: str) -> None:
+        """Stop keeping the lease of this run: it was reported, or given up."""
+        self._held.pop(run, None)
+
+    def mark(self, context: Context) -> None:
+        """Send this run's progress and heartbeat soon. From any thread."""
+        first = not self._marked
+        self._marked[context.task.status.run] = None
+        if first:  # else the keeper knows of marks that wait
+            self._wake.set()
+
+    def ask(self) -> None:
+        """Renew everything now, to learn what the store knows: a cancel was hinted."""
+        self._ask_all = True
+        self._wake.set()
+
+    def expired(self) -> None:
+        """Give up the runs whose lease may have passed. From any thread."""
+        now = self._clock()
+        for lease in list(self._held.values()):
+            if now >= lease.sent_at + lease.length and not lease.gone:
+                logger.warning(
+                    "Lease of task %s run %d passed without a renewal; giving it up.",
+                    lease.context.task_id,
+                    lease.context.run,
+                )
+                self._give_up(lease)
+
+    def _give_up(self, lease: Lease) -> None:
+        lease.gone = True
+        self.drop(lease.run)
+        self._told(lease, Verdict.LOST)
+
+    # --- the thread ---
+
+    def _run(self) -> None:
+        wait = self._shortest / _SHARE
+        while not self._stopping:
+            self._wake.wait(wait)
+            if self._stopping:
+                return
+            try:
+                wait = self.run_once()
+            except Exception:
+                # Whatever it was, the runs in hand depend on this thread.
+                logger.exception("The lease keeper failed; it goes on.")
+                wait = self._patience.failed()
+
+    def run_once(self) -> float:
+        """Give up what has passed, send what is due; seconds until the next time."""
+        self._wake.clear()
+        now = self._clock()
+        self.expired()
+        pause = self._marks_sent_at + MARKS_S - now
+        leases = self._take_due(now, with_marks=pause <= 0)
+        if leases:
+            wait = self._renew(leases)
+            if wait is not None:
+                return wait
+        now = self._clock()
+        if self._marked:
+            return max(self._marks_sent_at + MARKS_S - now, 0.0)
+        nearest = min((lease.due for lease in list(self._held.values())), default=now + 3600)
+        return max(min(nearest - now, self._shortest / _SHARE), 0.0)
+
+    def _take_due(self, now: float, *, with_marks: bool) -> list[Lease]:
+        held = list(self._held.values())
+        if self._ask_all:
+            self._ask_all = False
+            return held
+        # Whoever is due within half an interval goes along: fewer, larger calls.
+        soon = now + self._shortest / _SHARE / 2
+        leases = [lease for lease in held if lease.due <= soon]
+        if all(lease.due > now for lease in leases):
+            leases = []
+        if with_marks and self._marked:
+            self._marks_sent_at = now
+            known = {lease.run for lease in leases}
+            for run in list(self._marked):
+                self._marked.pop(run, None)
+                lease = self._held.get(run)
+                if lease is not None and run not in known:
+                    leases.append(lease)
+        return leases
+
+    def _renew(self, leases: list[Lease]) -> float | None:
+        """Renew; None when done, else seconds to wait before trying again."""
+        beats = [self._beat(lease) for lease in leases]
+        sent_at = self._clock()
+        renewals = [
+            _renewal(lease, heartbeat=beat != lease.beat_sent)
+            for lease, beat in zip(leases, beats, strict=True)
+        ]
+        verdicts: list[Verdict] = []
+        try:
+            for batch in in_batches(renewals):
+                verdicts.extend(self._engine.renew_blocking(batch))
+        except (AndonError, OSError) as error:
+            level = logging.WARNING if isinstance(error, StoreUnavailable) else logging.ERROR
+            logger.log(level, "Leases could not be renewed, trying again: %s", error)
+            for lease in leases:
+                if lease.context.beat_at != lease.beat_sent:
+                    self._marked[lease.run] = None
+            return min(self._patience.failed(), self._shortest / _SHARE / 2)
+        self._patience.succeeded()
+        for lease, beat, verdict in zip(leases, beats, verdicts, strict=True):
+            lease.beat_sent = beat
+            if verdict is Verdict.LOST:
+                if self._held.get(lease.run) is lease:
+                    self._give_up(lease)
+                continue
+            lease.sent_at = sent_at
+            lease.length = lease.renew_length
+            if verdict is Verdict.CANCEL:
+                self._told(lease, verdict)
+        return None
+
+    def _beat(self, lease: Lease) -> float | None:
+        # Lower the flag before reading: a mark made in between raises it again and goes next.
+        lease.context.unmark()
+        return lease.context.beat_at
+
+
+def _nobody(lease: Lease, verdict: Verdict) -> None:
+    """Told while the keeper has not been started."""
+
+
+def _renewal(lease: Lease, *, heartbeat: bool) -> Renewal:
+    context = lease.context
+    percent = context.percent
+    return Renewal(
+        task=context.task_id,
+        run=lease.run,
+        lease_ms=round(lease.renew_length * 1000),
+        heartbeat=heartbeat,
+        progress=percent,
+        message=None if percent is None else context.message,
+    )

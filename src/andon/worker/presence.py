@@ -1,0 +1,50 @@
+"""Tells the fleet that this worker lives, what it has in hand, and when it leaves."""
+
+import asyncio
+import contextlib
+import os
+import random
+import secrets
+import socket
+from collections.abc import Callable
+
+from andon.engine.base import Engine
+from andon.model.errors import AndonError
+from andon.model.fleet import WorkerInfo
+
+EVERY_S = 10.0
+
+
+def new_worker_id() -> str:
+    """An id that says where the worker is and is used by no other: host, pid and chance."""
+    host = "".join(c if c.isascii() and c.isalnum() else "-" for c in socket.gethostname())
+    return f"{host[:40]}:{os.getpid()}:{secrets.token_hex(3)}"
+
+
+class Presence:
+    """Describes the worker about every ten seconds, and at once when `changed` is called."""
+
+    def __init__(
+        self, engine: Engine, describe: Callable[[], WorkerInfo], rng: random.Random
+    ) -> None:
+        self._engine = engine
+        self._describe = describe
+        self._rng = rng
+        self._changed = asyncio.Event()
+
+    def changed(self) -> None:
+        """Say so soon."""
+        self._changed.set()
+
+    async def run_once(self) -> None:
+        """Describe the worker, then wait for the next time."""
+        self._changed.clear()
+        await self._engine.put_worker(self._describe())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(EVERY_S * (0.75 + 0.5 * self._rng.random())):
+                await self._changed.wait()
+
+    async def leave(self) -> None:
+        """Say that the worker has left; a store that does not answer notices by itself."""
+        with contextlib.suppress(AndonError, OSError):
+            await self._engine.remove_worker(self._describe().id)

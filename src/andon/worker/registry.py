@@ -1,0 +1,154 @@
+"""Which handler runs a task: by name and version, else by the longest prefix of the name.
+
+Several versions of one name stand side by side, so that tasks submitted before a deploy are still
+run by the code they were meant for.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from andon.lifecycle.admission import check_name
+from andon.lifecycle.policies import check_options
+from andon.model.errors import ConfigurationError, InvalidSubmission
+from andon.model.fleet import TypeInfo
+from andon.model.policy import PolicyOptions
+from andon.worker.calls import Call
+
+Kind = Literal["async", "thread", "process", "command"]
+"""Where a handler runs: on the worker's loop, in a thread, in a child process, as a program."""
+
+SEPARATORS = ".:/"
+_MOST_REMEMBERED = 4_096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TaskType:
+    """A kind of task and how it is run. `name` may end in `*`, the pattern of a prefix."""
+
+    name: str
+    codec: Call  #: arguments and result to JSON and back
+    version: int = 0
+    kind: Kind = "async"
+    handler: Callable[..., Any] | None = None  #: None for commands only
+    argv: tuple[str, ...] = ()  #: program and arguments, for commands only
+    queue: str = "default"
+    options: PolicyOptions = field(default_factory=PolicyOptions)  #: the type's layer (R5)
+    retry_on_types: tuple[type[BaseException], ...] = ()  #: when not empty, only these
+    no_retry_on_types: tuple[type[BaseException], ...] = ()  #: never retried; wins
+    backoff: Callable[[int, BaseException | None], float] | None = None
+    """Seconds before retry n (from 1) after the exception; replaces the policy's formula."""
+    wants_context: bool = False
+    max_concurrent: int | None = None  #: runs at once in one worker
+
+    def __post_init__(self) -> None:
+        try:
+            check_name(self.name.removesuffix("*") or "x", field="task")
+            check_options(self.options)
+        except InvalidSubmission as error:
+            raise ConfigurationError(f"Task type {self.name!r}: {error}") from error
+        if self.kind == "command":
+            if not self.argv or self.handler is not None:
+                raise ConfigurationError(f"Command {self.name!r} needs argv and takes no handler.")
+        elif self.handler is None or self.argv:
+            raise ConfigurationError(f"Task type {self.name!r} needs a handler and no argv.")
+        if self.max_concurrent is not None and self.max_concurrent < 1:
+            raise ConfigurationError(f"Task type {self.name!r}: max_concurrent is at least 1.")
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether the name stands for every name that begins like it."""
+        return self.name.endswith("*")
+
+    @property
+    def info(self) -> TypeInfo:
+        """What is published of the type (R5)."""
+        return TypeInfo(name=self.name, version=self.version, policy=dict(self.options))
+
+
+def _same(one: TaskType, other: TaskType) -> bool:
+    # The codec is made anew by each decoration and says nothing that the handler does not.
+    return all(
+        getattr(one, f.name) == getattr(other, f.name)
+        for f in dataclasses.fields(TaskType)
+        if f.name != "codec"
+    )
+
+
+class Registry:
+    """The task types of one application."""
+
+    def __init__(self) -> None:
+        self._types: dict[tuple[str, int], TaskType] = {}
+        self._routes: dict[tuple[str, int], TaskType | None] = {}
+
+    def __iter__(self) -> Iterator[TaskType]:
+        return iter(list(self._types.values()))
+
+    def __len__(self) -> int:
+        return len(self._types)
+
+    def get(self, name: str, version: int = 0) -> TaskType | None:
+        """The type registered under exactly this name and version."""
+        return self._types.get((name, version))
+
+    def add(self, task_type: TaskType) -> TaskType:
+        """Register a type; the same one again is fine.
+
+        Raises `ConfigurationError` when another function or other settings are there already.
+        """
+        key = (task_type.name, task_type.version)
+        there = self._types.get(key)
+        if there is not None and not _same(there, task_type):
+            raise ConfigurationError(
+                f"Task {task_type.name!r} version {task_type.version} is registered already, for "
+                f"{_origin(there)}; now {_origin(task_type)} claims it. Give one of them another "
+                "name or version."
+            )
+        self._types[key] = there or task_type
+        self._routes.clear()
+        return self._types[key]
+
+    def route(self, name: str, version: int) -> TaskType | None:
+        """The type that runs a task of this name and version; None if there is none.
+
+        The exact name and version win. Else the longest registered prefix: a name that ends where
+        a part of the task's name ends (`email` for `email:send`, not for `emailer`), in the same
+        version; or a pattern (`email:*`, `*` for everything), preferably in the same version,
+        else in its newest.
+        """
+        found = self._types.get((name, version))
+        if found is not None:
+            return found
+        key = (name, version)
+        if key not in self._routes:
+            if len(self._routes) >= _MOST_REMEMBERED:  # names come from outside
+                self._routes.clear()
+            self._routes[key] = self._search(name, version)
+        return self._routes[key]
+
+    def _search(self, name: str, version: int) -> TaskType | None:
+        best: TaskType | None = None
+        rank = (-1, False, -1)
+        for candidate in self._types.values():
+            prefix = candidate.name.removesuffix("*")
+            exact = candidate.version == version
+            if not name.startswith(prefix):
+                continue
+            if not candidate.is_pattern and not (
+                exact and (prefix[-1] in SEPARATORS or name[len(prefix)] in SEPARATORS)
+            ):
+                continue
+            this = (len(prefix), exact, candidate.version)
+            if this > rank:
+                best, rank = candidate, this
+        return best
+
+
+def _origin(task_type: TaskType) -> str:
+    handler = task_type.handler
+    if handler is None:
+        return f"the command {' '.join(task_type.argv)!r}"
+    where = getattr(handler, "__module__", "?")
+    return f"{where}.{getattr(handler, '__qualname__', repr(handler))}"

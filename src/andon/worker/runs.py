@@ -1,0 +1,400 @@
+"""Carries claimed runs through: start the handler, stop it when it must, report how it ended.
+
+One asyncio task per run, which for an async handler is the handler's own. A run is *running*
+until its handler has ended, then *reporting* until the engine has taken its report; only the
+first takes a slot, so that a commit and the next claim travel together.
+
+Whoever ends a run first decides it: the handler, or the grace after it was told to stop. What
+comes later changes nothing, here as in the record (the fence).
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+from andon.engine.base import Engine
+from andon.lifecycle.commands import Command, Expire, Interrupted, Release, UnknownTask
+from andon.lifecycle.timers import run_timeout
+from andon.model.errors import InvalidTransition, LeaseLost, PayloadTooLarge, StoreUnavailable
+from andon.model.task import RunCell, Task
+from andon.model.words import Reason
+from andon.stores.base import Verdict
+from andon.worker import outcomes
+from andon.worker.context import Context, Dependency, Stopped, StopReason, running
+from andon.worker.executors.base import Executor, Resolved, RunInHand
+from andon.worker.executors.killing import KILL_AFTER_S
+from andon.worker.leases import Lease, LeaseKeeper
+from andon.worker.limits import Limits
+from andon.worker.patience import Patience
+from andon.worker.registry import Registry
+
+logger = logging.getLogger("andon.worker")
+
+STOP_GRACE_S = 5.0
+"""How long a handler that was told to stop for a shutdown may take to clean up."""
+
+_MAY_COMPLETE = frozenset(("", "cancel", "shutdown"))
+"""A handler that was told to stop for these and completes all the same, completes (R7)."""
+
+_MOST_REPORTS = 5
+"""Tries of a report that fails in an unforeseen way; then the run is left to its lease."""
+
+
+class Middleware(Protocol):
+    """Wraps every run of a worker."""
+
+    async def around(self, context: Context, call_next: Callable[[], Any]) -> Any:
+        """Await `call_next()` for the handler's result, and return what is to be reported.
+
+        A sync handler is wrapped from the loop's side. The result of a child process or command
+        is a `msgspec.Raw`; one that ended otherwise raises through here.
+        """
+        ...
+
+
+class Runs:
+    """All runs in hand of one worker. Not thread-safe but for `told`."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        registry: Registry,
+        executors: Mapping[str, Executor],
+        *,
+        worker: str,
+        limits: Limits,
+        lease: float,
+        max_payload: int,
+        middleware: Sequence[Middleware],
+        keeper: LeaseKeeper,
+        rng: random.Random,
+        clock: Callable[[], float],
+    ) -> None:
+        self._clock = clock
+        self._engine = engine
+        self._registry = registry
+        self._executors = executors
+        self._worker = worker
+        self._limits = limits
+        self._lease = lease
+        self._max_payload = max_payload
+        self._middleware = tuple(middleware)
+        self._freed: Callable[[], None] = _nothing
+        self._keeper = keeper
+        self._rng = rng
+        self._loop = asyncio.get_running_loop()
+        self._empty = asyncio.Event()
+        self._empty.set()
+        self._abandoned: set[asyncio.Task[None]] = set()
+        self.in_hand: dict[str, RunInHand] = {}
+        self.running = 0
+        self.type_freed = False
+        """A limited type had no room and has some again: worth a claim even without a hint."""
+
+    @property
+    def reporting(self) -> int:
+        """Runs whose handler has ended and whose report is under way."""
+        return len(self.in_hand) - self.running
+
+    def when_freed(self, act: Callable[[], None]) -> None:
+        """Call `act` whenever a handler has ended or a report was taken."""
+        self._freed = act
+
+    async def wait_empty(self) -> None:
+        """Wait until no run is in hand."""
+        await self._empty.wait()
+
+    def start(self, task: Task, sent_at: float) -> None:
+        """Start a run claimed by a request sent at `sent_at` (monotonic seconds)."""
+        run_id = task.status.run
+        if run_id in self.in_hand:
+            return  # a claim repeated with its token
+        definition = task.definition
+        kind = self._registry.route(definition.name, definition.version)
+        context = Context(task, self._worker, self._keeper.mark, self._clock)
+        run = RunInHand(context, task, kind)
+        self.in_hand[run_id] = run
+        self._empty.clear()
+        self._keeper.hold(Lease(context, length=self._lease, sent_at=sent_at))
+        if kind is not None and not self._limits.take(kind, definition.name):
+            run.ended = True
+            run.handle = self._loop.create_task(self._report(run, Release()))
+            return
+        self.running += 1
+        run.handle = self._loop.create_task(self._conduct(run))
+
+    def hand_back(self, task: Task, sent_at: float) -> None:
+        """Release a run that came too late to be started; costs it no try."""
+        context = Context(task, self._worker, self._keeper.mark, self._clock)
+        run = RunInHand(context, task, None)
+        run.ended = True
+        self.in_hand[task.status.run] = run
+        self._empty.clear()
+        self._keeper.hold(Lease(context, length=self._lease, sent_at=sent_at))
+        run.handle = self._loop.create_task(self._report(run, Release()))
+
+    # --- the life of one run ---
+
+    async def _conduct(self, run: RunInHand) -> None:
+        run.begun = True
+        try:
+            command = await self._perform(run)
+        except BaseException as error:  # R24: nothing a handler raises gets past here
+            if isinstance(error, GeneratorExit) and not self._loop.is_running():
+                raise  # closed with the loop; nothing can be awaited any more
+            command = self._raised(run, error)
+        if run.ended:
+            return  # abandoned; decided without the handler
+        self._end(run)
+        if command is None:
+            self._forget(run)
+        else:
+            await self._report(run, command)
+
+    async def _perform(self, run: RunInHand) -> Command | None:
+        kind, context, task = run.kind, run.context, run.task
+        if kind is None:
+            return UnknownTask()
+        running.set(context)
+        if task.status.deadline is not None and self._past_deadline(run):
+            return Expire()
+        timeout = run_timeout(task)
+        if timeout is not None:
+            claimed = task.status.runs[-1].claimed_at or self._engine.now()
+            self._arm(run, (claimed + timeout - self._engine.now()) / 1000, "timeout")
+        if task.definition.load_dependencies:
+            await self._load_dependencies(run)
+        if context.stop_reason:
+            raise Stopped(context.stop_reason)
+        executor = self._executors[kind.kind]
+        run.executor = executor
+        if self._middleware:
+            value = await self._wrapped(run, executor)
+        else:
+            value = await executor.execute(run)
+        reason = context.stop_reason
+        if reason in _MAY_COMPLETE:
+            return outcomes.completed(kind, value, self._max_payload)
+        return outcomes.told(kind, task, reason, run.on_shutdown, None)
+
+    async def _wrapped(self, run: RunInHand, executor: Executor) -> Any:
+        call: Callable[[], Any] = partial(executor.execute, run)
+        for middleware in reversed(self._middleware):
+            call = partial(middleware.around, run.context, call)
+        return await call()
+
+    def _raised(self, run: RunInHand, error: BaseException) -> Command | None:
+        kind, reason = run.kind, run.context.stop_reason
+        assert kind is not None
+        own: Command | None
+        if isinstance(error, Resolved):
+            own = error.command
+        elif reason and isinstance(error, asyncio.CancelledError | Stopped):
+            own = None
+        else:
+            own = outcomes.raised(kind, run.task, error)
+        if not reason:
+            return own
+        cancelled = Reason.HANDLER_KILLED if run.killed else Reason.CANCEL_REQUESTED
+        return outcomes.told(kind, run.task, reason, run.on_shutdown, own, cancelled=cancelled)
+
+    def _past_deadline(self, run: RunInHand) -> bool:
+        """Arm the deadline where it covers the run; True if it has passed already (R6)."""
+        if run.task.policy.deadline_covers != "task":
+            return False
+        left = (run.task.status.deadline or 0) - self._engine.now()
+        if left <= 0:
+            return True
+        self._arm(run, left / 1000, "deadline")
+        return False
+
+    def _arm(self, run: RunInHand, seconds: float, reason: StopReason) -> None:
+        timer = self._loop.call_later(max(seconds, 0.0), self.tell, run, reason)
+        run.timers = (*run.timers, timer)
+
+    async def _load_dependencies(self, run: RunInHand) -> None:
+        patience = Patience(self._rng)
+        while True:
+            try:
+                found = await self._engine.dependency_results(run.task)
+            except StoreUnavailable:
+                await asyncio.sleep(patience.failed())
+                continue
+            run.context.dependencies = {id: Dependency.of(task) for id, task in found.items()}
+            return
+
+    # --- stopping ---
+
+    def told(self, lease: Lease, verdict: Verdict) -> None:
+        """A renewal was answered CANCEL or LOST. Called from the lease keeper's thread."""
+        reason: StopReason = "cancel" if verdict is Verdict.CANCEL else "lease-lost"
+        if not lease.context.stop_reason:
+            lease.context.stop_reason = reason  # at once, for handlers in threads
+        run = self.in_hand.get(lease.run)
+        if run is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.tell, run, reason)
+
+    def tell(self, run: RunInHand, reason: StopReason) -> None:
+        """Tell a handler to stop, and see to it that the run ends after its grace."""
+        if run.ended:
+            if reason == "lease-lost":
+                run.lost = True
+            return
+        context = run.context
+        if reason == "lease-lost" or not run.told:
+            context.stop_reason = reason
+        if run.told:
+            return
+        run.told = True
+        executor = run.executor
+        if executor is None:
+            if run.begun and run.handle is not None:
+                run.handle.cancel()  # it waits for its dependencies
+            return
+        executor.stop(run)
+        grace = run.task.policy.cancel_grace
+        if reason == "shutdown":
+            grace = min(grace, STOP_GRACE_S) if executor.interrupts else 0.0
+        if executor.kills:
+            grace = max(grace, KILL_AFTER_S) + STOP_GRACE_S  # only if killing does not help
+        run.timers = (*run.timers, self._loop.call_later(grace, self._overdue, run))
+
+    def _overdue(self, run: RunInHand) -> None:
+        """The handler did not stop in time: it is abandoned, and its run resolved without it."""
+        if run.ended:
+            return
+        kind, context = run.kind, run.context
+        assert kind is not None
+        logger.warning(
+            "Handler of task %s run %d goes on after it was told to stop (%s); abandoned.",
+            context.task_id,
+            context.run,
+            context.stop_reason,
+        )
+        command = outcomes.told(
+            kind,
+            run.task,
+            context.stop_reason,
+            run.on_shutdown,
+            None,
+            cancelled=Reason.HANDLER_ABANDONED,
+        )
+        handler = run.handle
+        assert handler is not None
+        self._abandoned.add(handler)
+        handler.add_done_callback(self._abandoned.discard)
+        self._end(run)
+        if command is None:
+            self._forget(run)
+        else:
+            run.handle = self._loop.create_task(self._report(run, command))
+
+    # --- ending ---
+
+    def _end(self, run: RunInHand) -> None:
+        """The handler has ended: its slot is free."""
+        run.ended = True
+        self.running -= 1
+        for timer in run.timers:
+            timer.cancel()
+        if run.kind is not None and self._limits.give(run.kind):
+            self.type_freed = True
+        self._freed()
+
+    def _forget(self, run: RunInHand) -> None:
+        run_id = run.task.status.run
+        self._keeper.drop(run_id)
+        self.in_hand.pop(run_id, None)
+        if not self.in_hand:
+            self._empty.set()
+        self._freed()
+
+    async def _report(self, run: RunInHand, command: Command) -> None:
+        try:
+            if run.context.beat_at is not None:
+                self._put_marks(run)
+            await self._engine.report(run.task, command)
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            await self._report_again(run, command, error)
+        finally:
+            self._forget(run)
+
+    async def _report_again(self, run: RunInHand, command: Command, error: BaseException) -> None:
+        """The report failed: find out whether it can be made another way, or later."""
+        task_id, number = run.context.task_id, run.context.run
+        patience = Patience(self._rng)
+        failures = 0
+        stray = _clear_cancels(run)
+        while True:
+            if isinstance(error, LeaseLost | InvalidTransition):
+                if not isinstance(command, Expire):
+                    logger.warning("Run %d of task %s was not taken: %s", number, task_id, error)
+                    return
+                # After a cancel request there is no way to expire; the record is cancelled (R7).
+                command = Interrupted()
+            elif isinstance(error, PayloadTooLarge):
+                command = outcomes.invalid_result(str(error))
+            elif isinstance(error, asyncio.CancelledError):
+                if not stray:
+                    raise error
+                stray = False
+            else:
+                failures += self._unforeseen(run, error)
+                if failures >= _MOST_REPORTS:
+                    return  # left to its lease
+                await asyncio.sleep(patience.failed())
+            if run.lost:
+                return
+            try:
+                await self._engine.report(run.task, command)
+            except GeneratorExit:
+                raise
+            except BaseException as again:
+                error = again
+            else:
+                return
+
+    def _unforeseen(self, run: RunInHand, error: BaseException) -> bool:
+        if isinstance(error, StoreUnavailable):
+            return False
+        logger.error(
+            "Run %d of task %s could not be reported.",
+            run.context.run,
+            run.context.task_id,
+            exc_info=error,
+        )
+        return True
+
+    def _put_marks(self, run: RunInHand) -> None:
+        """Let the report carry the newest heartbeat and progress, sent or not."""
+        context, cell = run.context, run.task.cell
+        if cell is None or context.beat_at is None:
+            return
+        silent = round((self._clock() - context.beat_at) * 1000)
+        known = context.percent is not None
+        run.task.cell = RunCell(
+            run=cell.run,
+            lease_until=cell.lease_until,
+            heartbeat_at=max(cell.heartbeat_at, self._engine.now() - silent),
+            progress=context.percent if context.percent is not None else cell.progress,
+            message=context.message if known else cell.message,
+        )
+
+
+def _nothing() -> None:
+    """Called while nobody waits for room."""
+
+
+def _clear_cancels(run: RunInHand) -> bool:
+    """Forget cancels that were meant for the handler; True if there were any."""
+    handle = run.handle
+    stray = False
+    while handle is not None and handle.cancelling():
+        handle.uncancel()
+        stray = True
+    return stray

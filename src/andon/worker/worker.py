@@ -1,0 +1,294 @@
+"""The worker: claims tasks with room for them, runs their handlers, and leaves in good order.
+
+Put together from its parts: `claims` (the loop), `runs` (each run in hand), `executors` (where
+handlers run), `leases` (renewals, from a thread), `shutdown`, `presence`. It promises that it
+never dies of a store that is away or of anything a handler does, and that no run is reported by
+it after its lease may have passed on.
+"""
+
+import asyncio
+import dataclasses
+import os
+import random
+import socket
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from andon.engine.base import Engine
+from andon.model.errors import ConfigurationError
+from andon.model.fleet import WorkerInfo
+from andon.stores.base import CONFIG_TOPIC, MAX_PAYLOAD, SLOW_POLL_S, Listener, control_topic
+from andon.worker.background import attempt, keep_on
+from andon.worker.claims import Claims
+from andon.worker.executors.async_ import AsyncExecutor
+from andon.worker.executors.base import Executor
+from andon.worker.executors.commands import CommandExecutor
+from andon.worker.executors.processes import ProcessExecutor
+from andon.worker.executors.threads import ThreadExecutor
+from andon.worker.leases import LeaseKeeper
+from andon.worker.limits import Limits
+from andon.worker.patience import Patience
+from andon.worker.presence import Presence, new_worker_id
+from andon.worker.queues import QueueOrder
+from andon.worker.registry import Registry
+from andon.worker.runs import Middleware, Runs
+from andon.worker.shutdown import Shutdown, Signals
+
+_LAST_CLAIM_S = 10.0
+"""How long a stop waits for the answer to a claim that is under way."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerConfig:
+    """Settings of one worker. Raises `ConfigurationError` for values that cannot be."""
+
+    queues: tuple[str, ...] = ()  #: queues to claim from; none named: every queue there is
+    strict: bool = False  #: ask queues in the order named instead of by weight
+    concurrency: int = 100  #: runs at once
+    per_type: int | None = None  #: runs at once of a type that sets no limit itself
+    lease: float = 30.0  #: seconds a claim holds; renewals hold for the task's own `lease`
+    shutdown_grace: float | None = None  #: seconds; None: as each task's policy says
+    max_payload: int = MAX_PAYLOAD  #: bytes a result may take
+    app: str = ""  #: module:attribute of the application, for handlers in child processes
+    idle_children: int = dataclasses.field(default_factory=lambda: os.cpu_count() or 1)
+    """Child processes kept while they have nothing to do."""
+    id: str = dataclasses.field(default_factory=new_worker_id)  #: unique in the fleet
+
+    def __post_init__(self) -> None:
+        at_least = {"concurrency": 1, "per_type": 1, "max_payload": 1, "idle_children": 0}
+        for name, least in at_least.items():
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ConfigurationError(f"Worker: {name} must be {least} or more, got {value}.")
+        if not 0 < self.lease < float("inf"):
+            raise ConfigurationError(f"Worker: lease must be more than 0 s, got {self.lease}.")
+        if self.shutdown_grace is not None and not self.shutdown_grace >= 0:
+            raise ConfigurationError("Worker: shutdown_grace must not be negative.")
+        if len(set(self.queues)) != len(self.queues):
+            raise ConfigurationError("Worker: a queue is named twice.")
+
+
+class Worker:
+    """One worker on the running event loop. The engine is the caller's to open and close."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        registry: Registry,
+        config: WorkerConfig | None = None,
+        *,
+        middleware: Sequence[Middleware] = (),
+        rng: random.Random | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`middleware`: outermost first. `rng` decides jitter and the order of queues only.
+        `clock` gives monotonic seconds; leases are given up by it."""
+        self._clock = clock
+        self.config = config or WorkerConfig()
+        self._engine = engine
+        self._registry = registry
+        self._middleware = middleware
+        self._rng = rng or random.Random()
+        self._state: Literal["running", "quiet", "stopping"] = "running"
+        self._started_at = 0
+        self._hurried = False
+        self._loops: list[asyncio.Task[None]] = []
+        self._asked_to_stop = asyncio.Event()
+        self._closing: asyncio.Task[None] | None = None
+
+    @property
+    def id(self) -> str:
+        """The worker's id."""
+        return self.config.id
+
+    @property
+    def active(self) -> int:
+        """Runs whose handler is running."""
+        return self._runs.running
+
+    async def start(self) -> None:
+        """Begin to claim. Returns at once; a store that is away is waited for in the background.
+
+        Raises `ConfigurationError` when a handler cannot be run as it wishes.
+        """
+        config, engine, rng = self.config, self._engine, self._rng
+        limits = Limits(self._registry, config.per_type)
+        self._executors = self._make_executors()
+        self._order = QueueOrder(config.queues, strict=config.strict, rng=rng)
+        self._keeper = self._make_keeper()
+        self._runs = Runs(
+            engine,
+            self._registry,
+            self._executors,
+            worker=config.id,
+            limits=limits,
+            lease=config.lease,
+            max_payload=config.max_payload,
+            middleware=self._middleware,
+            keeper=self._keeper,
+            rng=rng,
+            clock=self._clock,
+        )
+        self._claims = Claims(
+            engine,
+            self._runs,
+            self._order,
+            limits,
+            worker=config.id,
+            concurrency=config.concurrency,
+            lease=config.lease,
+            rng=rng,
+            clock=self._clock,
+        )
+        self._runs.when_freed(self._claims.freed)
+        self._shutdown = Shutdown(self._runs, grace=config.shutdown_grace)
+        self._presence = Presence(engine, self._describe, rng)
+        self._started_at = engine.now()
+        self._keeper.start(self._runs.told)
+        self._claiming = asyncio.create_task(self._claim())
+        self._spawn(keep_on("Presence", self._presence.run_once, rng))
+        self._spawn(keep_on("The watch over leases", self._watch_leases, rng))
+        self._spawn(self._follow("Control", control_topic(config.id), self._on_control))
+
+    async def run(self, *, signals: bool = True) -> None:
+        """Work until told to stop, by `begin_stop` or a signal; returns when all is in order.
+
+        With `signals` the worker takes SIGTERM, SIGINT, SIGTSTP and SIGCONT (main thread only).
+        """
+        await self.start()
+        try:
+            if signals:
+                with Signals(self):
+                    await self._asked_to_stop.wait()
+                    await self._finished()
+            else:
+                await self._asked_to_stop.wait()
+                await self._finished()
+        finally:
+            await self._close()
+
+    async def stop(self) -> None:
+        """Claim no more, let runs end as their policies say, and leave. Idempotent."""
+        if not self._asked_to_stop.is_set():
+            self.begin_stop()
+        await self._finished()
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    def begin_stop(self) -> None:
+        """The first step of leaving, without waiting; called again, the second (see `shutdown`)."""
+        if not self._asked_to_stop.is_set():
+            self._asked_to_stop.set()
+            self._set_state("stopping")
+            self._claims.stop()
+            self._shutdown.begin()
+        elif not self._hurried:
+            self._hurried = True
+            self._shutdown.hurry()
+
+    def set_quiet(self, quiet: bool) -> None:
+        """Claim nothing while quiet; what runs goes on."""
+        if self._state != "stopping":
+            self._claims.set_quiet(quiet)
+            self._set_state("quiet" if quiet else "running")
+
+    # --- the parts ---
+
+    # A worker in virtual time makes these two otherwise.
+
+    def _make_keeper(self) -> LeaseKeeper:
+        return LeaseKeeper(
+            self._engine, shortest=self.config.lease, clock=self._clock, rng=self._rng
+        )
+
+    def _make_executors(self) -> dict[str, Executor]:
+        config = self.config
+        executors: dict[str, Executor] = {
+            "async": AsyncExecutor(),
+            "thread": ThreadExecutor(),
+            "command": CommandExecutor(max_payload=config.max_payload),
+        }
+        if any(kind.kind == "process" for kind in self._registry):
+            executors["process"] = ProcessExecutor(
+                app=config.app, max_payload=config.max_payload, keep=config.idle_children
+            )
+        return executors
+
+    def _spawn(self, loop: Coroutine[Any, Any, None]) -> None:
+        self._loops.append(asyncio.create_task(loop))
+
+    def _set_state(self, state: Literal["running", "quiet", "stopping"]) -> None:
+        self._state = state
+        self._presence.changed()
+
+    def _describe(self) -> WorkerInfo:
+        return WorkerInfo(
+            id=self.config.id,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            queues=self._order.names,
+            concurrency=self.config.concurrency,
+            active=self._runs.running,
+            started_at=self._started_at,
+            state=self._state,
+        )
+
+    async def _claim(self) -> None:
+        """Publish the types, learn of the queues, then claim until stopped."""
+        patience = Patience(self._rng)
+        while not await attempt("Starting", self._prepare):
+            if self._asked_to_stop.is_set():
+                return
+            await asyncio.sleep(patience.failed())
+        self._spawn(self._follow("Queues", CONFIG_TOPIC, self._on_configuration, poll=SLOW_POLL_S))
+        await self._claims.run(self._partitions)
+
+    async def _prepare(self) -> None:
+        # Types first: a claim fills in the policy of a task whose submitter had no code (R5).
+        await self._engine.publish_types([kind.info for kind in self._registry])
+        self._partitions = (await self._engine.info()).partitions
+        self._order.refresh(await self._engine.queues())
+
+    async def _follow(self, what: str, topic: str, act: Any, *, poll: float | None = None) -> None:
+        """Call `act` after each hint on a topic, and every `poll` seconds or so besides."""
+
+        async def listen() -> None:
+            with self._engine.listen([topic]) as listener:
+                while True:
+                    await self._hinted(listener, poll)
+                    await act()
+
+        await keep_on(what, listen, self._rng)
+
+    async def _hinted(self, listener: Listener, poll: float | None) -> None:
+        timeout = None if poll is None else poll * (0.75 + 0.5 * self._rng.random())
+        await listener.wait(timeout)
+
+    async def _on_control(self) -> None:
+        self._keeper.ask()
+
+    async def _on_configuration(self) -> None:
+        if self._order.refresh(await self._engine.queues()):
+            self._claims.queues_changed()
+
+    async def _watch_leases(self) -> None:
+        await asyncio.sleep(self.config.lease / 6)
+        self._keeper.expired()
+
+    # --- the end ---
+
+    async def _finished(self) -> None:
+        """Wait until the last claim was answered and every run was reported."""
+        await asyncio.wait((self._claiming,), timeout=_LAST_CLAIM_S)
+        await self._runs.wait_empty()
+
+    async def _close(self) -> None:
+        for loop in (self._claiming, *self._loops):
+            loop.cancel()
+        await asyncio.gather(self._claiming, *self._loops, return_exceptions=True)
+        self._keeper.stop()
+        await asyncio.gather(*(executor.close() for executor in self._executors.values()))
+        await self._presence.leave()

@@ -1,0 +1,36 @@
+"""A worker over the real engine and the store in memory, and coroutine tests on one loop."""
+
+import asyncio
+import inspect
+
+import pytest
+
+from .kit import Kit
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a coroutine test on the loop of its kit, and close the kit on it."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = inspect.signature(pyfuncitem.obj).parameters
+    arguments = {name: pyfuncitem.funcargs[name] for name in names}
+    kit: Kit | None = arguments.get("kit")
+
+    async def test() -> None:
+        if kit is not None:
+            await kit.open()
+        try:
+            async with asyncio.timeout(30):
+                await pyfuncitem.obj(**arguments)
+        finally:
+            if kit is not None:
+                await kit.close()
+
+    asyncio.run(test())
+    return True
+
+
+@pytest.fixture
+def kit() -> Kit:
+    return Kit()

@@ -1,0 +1,153 @@
+"""What the worker's tests share: handlers become types, tasks are submitted, ends are awaited."""
+
+import asyncio
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from andon.engine.base import Engine, Submission
+from andon.engine.local import LocalEngine
+from andon.model.errors import StoreUnavailable
+from andon.model.task import Task
+from andon.model.words import Reason, State
+from andon.stores.memory import MemoryStore
+from andon.worker.calls import Call
+from andon.worker.registry import Registry, TaskType
+from andon.worker.worker import Worker, WorkerConfig
+
+WAIT = 10.0
+
+
+class Faults:
+    """An engine in front of another: fails, loses replies and holds calls when told to."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.failing: dict[str, int] = {}  #: method to how many calls fail before they are made
+        self.losing: dict[str, int] = {}  #: method to how many replies are lost
+        self.held: dict[str, asyncio.Event] = {}  #: method to what its calls wait for
+        self.calls: list[tuple[str, tuple[Any, ...]]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        real = getattr(self._engine, name)
+        if name not in {"claim", "report", "dependency_results", "publish_types", "put_worker"}:
+            if name == "renew_blocking":
+                return self._renew
+            return real
+
+        async def call(*args: Any) -> Any:
+            self.calls.append((name, args))
+            if name in self.held:
+                await self.held[name].wait()
+            if self._counts(self.failing, name):
+                raise StoreUnavailable("told to fail")
+            answer = await real(*args)
+            if self._counts(self.losing, name):
+                raise StoreUnavailable("reply lost")
+            return answer
+
+        return call
+
+    def called(self, name: str) -> list[tuple[Any, ...]]:
+        return [args for called, args in self.calls if called == name]
+
+    def _renew(self, renewals: Any) -> Any:
+        self.calls.append(("renew_blocking", (renewals,)))
+        if self._counts(self.failing, "renew_blocking"):
+            raise StoreUnavailable("told to fail")
+        return self._engine.renew_blocking(renewals)
+
+    @staticmethod
+    def _counts(counts: dict[str, int], name: str) -> bool:
+        left = counts.get(name, 0)
+        counts[name] = left - 1
+        return left > 0
+
+
+class Kit:
+    """One store, one engine, some workers."""
+
+    def __init__(self) -> None:
+        self.registry = Registry()
+        self.workers: list[Worker] = []
+        self._numbers = itertools.count()
+
+    async def open(self) -> None:
+        self.local = LocalEngine(MemoryStore("memory://"))
+        await self.local.open()
+        self.engine = Faults(self.local)
+
+    async def close(self) -> None:
+        for worker in self.workers:
+            worker.begin_stop()
+            worker.begin_stop()
+            await worker.stop()
+        await self.local.close()
+
+    def add(self, handler: Callable[..., Any] | None = None, **settings: Any) -> TaskType:
+        """Register a handler under its own name; a function that is not async runs in a thread."""
+        if handler is not None:
+            settings.setdefault("name", handler.__name__)
+            is_async = asyncio.iscoroutinefunction(handler)
+            settings.setdefault("kind", "async" if is_async else "thread")
+        return self.registry.add(TaskType(codec=Call(handler), handler=handler, **settings))
+
+    async def start(self, **settings: Any) -> Worker:
+        """Start a worker on every queue of the test."""
+        settings.setdefault("queues", ("default",))
+        middleware: Sequence[Any] = settings.pop("middleware", ())
+        worker = Worker(self.engine, self.registry, WorkerConfig(**settings), middleware=middleware)
+        await worker.start()
+        self.workers.append(worker)
+        return worker
+
+    async def submit(self, name: str, *positions: Any, **settings: Any) -> str:
+        """Submit a task; its id. Keywords are fields of the submission, or its options."""
+        fields = {k: settings.pop(k) for k in list(settings) if k in Submission.__struct_fields__}
+        fields.setdefault("id", f"t{next(self._numbers)}")
+        fields.setdefault("args", msgspec.json.encode(list(positions)))
+        fields.setdefault("options", {"max_retries": 0, **settings})
+        [submitted] = await self.local.submit([Submission(name=name, **fields)])
+        assert submitted.error is None, submitted.error
+        return submitted.id
+
+    async def end(self, task_id: str) -> Task:
+        """The record once the task has ended."""
+        return await self.local.wait_end(task_id, WAIT)
+
+    async def run(self, name: str, *positions: Any, **settings: Any) -> Task:
+        """Submit, and wait for the end."""
+        return await self.end(await self.submit(name, *positions, **settings))
+
+    async def get(self, task_id: str) -> Task:
+        [task] = await self.local.get([task_id])
+        assert task is not None
+        return task
+
+    async def until(self, task_id: str, holds: Callable[[Task], bool]) -> Task:
+        """The record once the condition holds for it."""
+        async with asyncio.timeout(WAIT):
+            async for task in self.local.watch(task_id):
+                if holds(task):
+                    return task
+        raise AssertionError(f"{task_id} ended before that")
+
+
+def error_of(task: Task) -> tuple[State, Reason | None, str]:
+    """State, reason and error code."""
+    assert task.status.last_error is not None
+    return task.state, task.status.reason, task.status.last_error.code
+
+
+def result_of(task: Task) -> Any:
+    assert task.state is State.COMPLETED, task.status
+    assert task.result is not None
+    return msgspec.json.decode(task.result)
+
+
+def last_run(task: Task) -> Any:
+    """How the newest resolved run ended."""
+    run = next(run for run in reversed(task.status.runs) if run.resolved_at is not None)
+    return run.resolved_event, run.resolved_reason
