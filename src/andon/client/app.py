@@ -1,7 +1,8 @@
 """The application: its task types, and the way to the store that they are submitted to."""
 
 import os
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import cached_property
 from types import TracebackType
 from typing import (
@@ -323,6 +324,21 @@ class Andon(Declaring):
         worker = await self.worker(**settings)
         (await self.connections.engine()).timekeeper.start()
         await worker.run(signals=signals)
+
+    @asynccontextmanager
+    async def working(self, **settings: Unpack[WorkerSettings]) -> "AsyncGenerator[Worker, None]":
+        """A worker and a timekeeper on the running loop for as long as the block lasts.
+
+        For scripts and small services that run their own tasks: `async with app.working(): …`.
+        Leaving the block stops the worker as a first SIGTERM would.
+        """
+        worker = await self.worker(**settings)
+        (await self.connections.engine()).timekeeper.start()
+        await worker.start()
+        try:
+            yield worker
+        finally:
+            await worker.stop()
 
     @property
     def worker_middleware(self) -> "list[WorkerMiddleware]":
