@@ -3,9 +3,11 @@
 import asyncio
 import itertools
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
+import psutil
 
 from andon.engine.base import Engine, Submission
 from andon.engine.local import LocalEngine
@@ -151,3 +153,18 @@ def last_run(task: Task) -> Any:
     """How the newest resolved run ended."""
     run = next(run for run in reversed(task.status.runs) if run.resolved_at is not None)
     return run.resolved_event, run.resolved_reason
+
+
+async def written(path: Path) -> str:
+    """What another process writes to a file, as soon as it is there."""
+    async with asyncio.timeout(WAIT):
+        while not (path.exists() and path.read_text()):  # noqa: ASYNC110, ASYNC240
+            await asyncio.sleep(0.005)
+    return path.read_text()  # noqa: ASYNC240
+
+
+async def gone(pid: int) -> None:
+    """Wait until a process has ended."""
+    async with asyncio.timeout(WAIT):
+        while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
