@@ -5,12 +5,15 @@ import random
 from collections import Counter
 from typing import Any
 
+import pytest
+
+from andon.model.errors import PayloadTooLarge
 from andon.model.fleet import QueueConfig
-from andon.model.words import State
+from andon.model.words import Reason, State
 from andon.worker.context import Context
 from andon.worker.queues import QueueOrder
 
-from .kit import WAIT, Kit, result_of
+from .kit import WAIT, Kit, result_of, until
 
 
 class Busy:
@@ -128,6 +131,31 @@ async def test_a_report_whose_reply_was_lost_is_repeated(kit: Kit):
     assert len(kit.engine.called("report")) == 2
 
 
+async def test_a_result_that_the_engine_finds_too_large_is_invalid(kit: Kit):
+    async def large() -> str:
+        return "x" * 100
+
+    kit.add(large)
+    kit.engine.raising["report"] = [PayloadTooLarge("result", 102, 50)]
+    await kit.start()
+    assert (await kit.run("large")).status.reason is Reason.RESULT_INVALID
+
+
+async def test_a_report_that_keeps_failing_is_left_to_its_lease(
+    kit: Kit, caplog: pytest.LogCaptureFixture
+):
+    async def fine() -> None: ...
+
+    kit.add(fine)
+    kit.engine.raising["report"] = [RuntimeError("a bug")] * 5
+    worker = await kit.start()
+    task_id = await kit.submit("fine")
+    await until(lambda: len(kit.engine.called("report")) == 5)
+    await worker.stop()
+    assert (await kit.get(task_id)).state is State.ACTIVE
+    assert "could not be reported" in caplog.text
+
+
 async def test_a_store_that_is_away_is_waited_for(kit: Kit):
     async def fine() -> int:
         return 1
@@ -217,3 +245,13 @@ def test_strict_order_is_the_order_named():
     order = QueueOrder(("b", "a"), strict=True, rng=random.Random(1))
     order.refresh([QueueConfig(name="a", weight=9)])
     assert order.next() == ("b", "a")
+
+
+async def test_the_queue_of_a_type_is_served_before_anything_was_submitted_to_it(kit: Kit):
+    async def fine() -> int:
+        return 1
+
+    kit.add(fine, queue="own")
+    await kit.start(queues=())
+    async with asyncio.timeout(1):
+        assert result_of(await kit.run("fine", queue="own")) == 1

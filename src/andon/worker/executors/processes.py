@@ -138,12 +138,13 @@ class ProcessExecutor:
         self._keep = keep
         self._idle: list[_Child] = []
         self._children: set[_Child] = set()
+        self._dead: set[asyncio.Future[None]] = set()
         self._closed = False
 
     async def execute(self, run: RunInHand) -> Any:
         context = run.context
         try:
-            child = self._idle.pop() if self._idle else await self._spawn()
+            child = self._take_idle() or await self._spawn()
         except (_Died, OSError) as error:
             raise Resolved(outcomes.internal(f"No child process: {error}.")) from None
         run.where = child
@@ -189,8 +190,21 @@ class ProcessExecutor:
     async def close(self) -> None:
         self._closed = True
         self._idle.clear()
-        await asyncio.gather(*(child.close(kill=child.run is not None) for child in self._children))
+        closing = [child.close(kill=child.run is not None) for child in self._children]
+        await asyncio.gather(*closing, *self._dead)
         self._children.clear()
+
+    def _take_idle(self) -> _Child | None:
+        """A child that waits and lives: one killed while idle must not cost a run a try."""
+        while self._idle:
+            child = self._idle.pop()
+            if child.process.returncode is None:
+                return child
+            self._children.discard(child)
+            closing = asyncio.ensure_future(child.close(kill=False))
+            self._dead.add(closing)
+            closing.add_done_callback(self._dead.discard)
+        return None
 
     async def _spawn(self) -> _Child:
         process = await asyncio.create_subprocess_exec(
