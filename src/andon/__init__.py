@@ -1,1 +1,73 @@
-"""Andon, a durable task queue whose subject is the life of a task."""
+"""Andon, a durable task queue whose subject is the life of a task.
+
+    from andon import Andon
+
+    app = Andon("sqlite:///tasks.db")
+
+    @app.task
+    async def greet(name: str) -> str:
+        return f"Hello, {name}"
+
+Names are imported when they are first used, so that `import andon` costs next to nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from andon.client.app import Andon
+    from andon.client.function import Draft, TaskFunction
+    from andon.client.handle import TaskHandle
+    from andon.client.views import TaskView
+    from andon.model import errors
+    from andon.model.policy import Backoff
+    from andon.model.words import Reason, State
+    from andon.worker.context import Context, Retry, Snooze, Terminate, current
+
+__all__ = [
+    "Andon",
+    "Backoff",
+    "Context",
+    "Draft",
+    "Reason",
+    "Retry",
+    "Snooze",
+    "State",
+    "TaskFunction",
+    "TaskHandle",
+    "TaskView",
+    "Terminate",
+    "current",
+    "errors",
+]
+
+_HOMES = {
+    "Andon": "andon.client.app",
+    "Backoff": "andon.model.policy",
+    "Context": "andon.worker.context",
+    "Draft": "andon.client.function",
+    "Reason": "andon.model.words",
+    "Retry": "andon.worker.context",
+    "Snooze": "andon.worker.context",
+    "State": "andon.model.words",
+    "TaskFunction": "andon.client.function",
+    "TaskHandle": "andon.client.handle",
+    "TaskView": "andon.client.views",
+    "Terminate": "andon.worker.context",
+    "current": "andon.worker.context",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "errors":
+        return import_module("andon.model.errors")
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'andon' has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

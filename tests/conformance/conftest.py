@@ -25,11 +25,11 @@ GIVEN_URL = "ANDON_TEST_STORE_URL"
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "store_kind" not in metafunc.fixturenames:
         return
-    kinds = selected_stores(metafunc.config)
-    if GIVEN_URL in os.environ:
-        kinds = ("given",)
-    elif find_spec("andon.stores.sqlite") is None:
-        kinds = tuple(kind for kind in kinds if kind != "sqlite")
+    kinds = ["given"] if GIVEN_URL in os.environ else list(selected_stores(metafunc.config))
+    if find_spec("andon.stores.sqlite") is None and "sqlite" in kinds:
+        kinds.remove("sqlite")
+    if "memory" in kinds:
+        kinds.append("memory-4")
     metafunc.parametrize("store_kind", kinds)
 
 
@@ -39,7 +39,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     names = inspect.signature(pyfuncitem.obj).parameters
-    runner: asyncio.Runner = pyfuncitem.funcargs["runner"]
+    runner = pyfuncitem.funcargs["runner"]
+    assert isinstance(runner, asyncio.Runner)
     runner.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
     return True
 
@@ -54,6 +55,8 @@ def runner() -> Iterator[asyncio.Runner]:
 def store_factory(store_kind: str, tmp_path: Path) -> StoreFactory:
     if store_kind == "memory":
         return StoreFactory("memory://", shared=False, durable=False)
+    if store_kind == "memory-4":
+        return StoreFactory("memory://?partitions=4", shared=False, durable=False)
     if store_kind == "sqlite":
         return StoreFactory(f"sqlite:///{tmp_path / 'andon.db'}", shared=True, durable=True)
     return StoreFactory(os.environ[GIVEN_URL], shared=True, durable=True)

@@ -50,7 +50,8 @@ class StoreFactory:
     def make(self, **options: int) -> Store:
         """A store that is not open yet; options go into the query of its URL."""
         query = "&".join(f"{name}={value}" for name, value in options.items())
-        return open_store(f"{self.url}?{query}" if query else self.url)
+        joint = "&" if "?" in self.url else "?"
+        return open_store(f"{self.url}{joint}{query}" if query else self.url)
 
 
 class Kit:
@@ -132,7 +133,23 @@ class Kit:
         return ClaimRequest(limit=limit, **fields)
 
     async def claim(self, limit: int = 1, **fields: Any) -> list[Task]:
-        return await self.store.claim(self.request(limit, **fields))
+        """Claim from each partition in turn, as a worker does."""
+        return await self.claim_from(self.store, limit, **fields)
+
+    async def claim_from(self, store: Store, limit: int = 1, **fields: Any) -> list[Task]:
+        token = fields.pop("token", "") or self.fresh("token")
+        room = dict(fields.pop("room", {}))
+        claimed: list[Task] = []
+        for p in range(store.partitions):
+            request = self.request(
+                limit - len(claimed), token=f"{token}.{p}", partition=p, room=room, **fields
+            )
+            tasks = await store.claim(request)
+            for name in [task.definition.name for task in tasks]:
+                if name in room:
+                    room[name] -= 1
+            claimed += tasks
+        return claimed
 
     async def active(self, task_id: str = "", **fields: Any) -> Task:
         """A task that was submitted and claimed."""
@@ -160,9 +177,7 @@ class Kit:
             write_id=write_id or self.fresh("write"),
         )
 
-    def change(
-        self, task: Task, command: Command, *, write_id: str = "", **guards: Any
-    ) -> Change:
+    def change(self, task: Task, command: Command, *, write_id: str = "", **guards: Any) -> Change:
         moved = self.decide(task, command, write_id=write_id)
         return Change(
             before=task,
@@ -243,6 +258,7 @@ class Kit:
 
     async def due(self, task_id: str, **fields: int) -> Task:
         """Wait until the task's timer is handed out."""
+
         async def taken() -> Task | None:
             return next((t for t in await self.take_due(**fields) if t.id == task_id), None)
 
@@ -251,8 +267,11 @@ class Kit:
     async def pass_time(self, ms: int) -> None:
         """Wait until the store's clock has moved on by `ms`."""
         end = self.store.now() + ms
-        while self.store.now() < end:
-            await asyncio.sleep(max(end - self.store.now(), 1) / 1000)
+
+        async def passed() -> bool:
+            return self.store.now() >= end
+
+        await self.until(passed)
 
     async def until(self, look: Callable[[], Awaitable[Any]]) -> Any:
         """What `look` gives once it gives something."""
@@ -268,6 +287,11 @@ class Kit:
 
 def ids(tasks: Sequence[Task]) -> list[str]:
     return [task.id for task in tasks]
+
+
+def needs_one_line(kit: Kit) -> None:
+    """Order holds within a partition only."""
+    needs(condition=kit.store.partitions == 1, why="order holds within a partition")
 
 
 def needs(*, condition: bool, why: str) -> None:

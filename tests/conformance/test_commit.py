@@ -119,7 +119,9 @@ async def test_the_result_stays_until_a_rerun_clears_it(kit: Kit) -> None:
 
 async def test_a_large_result_is_kept_whole(kit: Kit) -> None:
     result = b'"' + b"x" * 200_000 + b'"'
-    done = await kit.moved(await kit.active(args=b'"' + b"y" * 200_000 + b'"'), Complete(result=result))
+    done = await kit.moved(
+        await kit.active(args=b'"' + b"y" * 200_000 + b'"'), Complete(result=result)
+    )
     assert done.result == result
     assert len(done.definition.args) == 200_002
 

@@ -23,7 +23,7 @@ async def test_each_task_is_claimed_exactly_once(kit: Kit) -> None:
     claimed: Counter[str] = Counter()
 
     async def work(store: Store) -> None:
-        while tasks := await store.claim(kit.request(7)):
+        while tasks := await kit.claim_from(store, 7):
             claimed.update(task.id for task in tasks)
             await asyncio.sleep(0)
 
@@ -43,7 +43,7 @@ async def test_claims_during_submits_lose_nothing(kit: Kit) -> None:
 
     async def work(store: Store) -> None:
         while sum(claimed.values()) < TASKS:
-            claimed.update(task.id for task in await store.claim(kit.request(5)))
+            claimed.update(task.id for task in await kit.claim_from(store, 5))
             await asyncio.sleep(0)
 
     async with asyncio.timeout(30):
@@ -131,7 +131,7 @@ async def test_limits_hold_when_many_claim_at_once(kit: Kit) -> None:
     stores = await instances(kit)
     await kit.configure(max_concurrent=4, max_concurrent_per_key=2)
     await kit.create(*[kit.record(key=f"k{i % 3}") for i in range(30)])
-    outcomes = await asyncio.gather(*(store.claim(kit.request(3)) for store in stores * 3))
+    outcomes = await asyncio.gather(*(kit.claim_from(store, 3) for store in stores * 3))
     claimed = [task for tasks in outcomes for task in tasks]
     assert len(claimed) == 4
     assert max(Counter(task.definition.key for task in claimed).values()) <= 2

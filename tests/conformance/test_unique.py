@@ -1,5 +1,7 @@
 """Unique keys: held exactly while the holder is in the states in which they hold."""
 
+from typing import Any
+
 import pytest
 
 from andon.lifecycle.commands import Cancel, Complete, Delete, Fail, Rerun, Snooze
@@ -9,7 +11,7 @@ from andon.stores.base import ChangeKind, Created, CreateKind
 from .kit import Kit
 
 
-async def another(kit: Kit, **fields: object) -> Created:
+async def another(kit: Kit, **fields: Any) -> Created:
     (created,) = await kit.create(kit.record(unique_key="k", **fields))
     return created
 

@@ -4,7 +4,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from lives import MIDNIGHT, Life, at
 
 from andon.lifecycle import commands as c
 from andon.lifecycle.profiles import PROFILES, profile
@@ -12,6 +11,8 @@ from andon.lifecycle.rendering import as_seen, history_as
 from andon.model.policy import DAY
 from andon.model.task import TaskError
 from andon.model.words import Reason
+
+from .lives import MIDNIGHT, Life, at
 
 HOUR = 3_600_000
 ERROR = TaskError(message="no luck")

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from lives import MIDNIGHT, Life
 
 from andon.lifecycle import commands as c
 from andon.lifecycle.profiles import PROFILES, profile
@@ -12,6 +11,8 @@ from andon.lifecycle.rendering import history_as, move_names, native_states
 from andon.model.errors import ConfigurationError
 from andon.model.task import TaskError
 from andon.model.words import Event, Reason, State
+
+from .lives import MIDNIGHT, Life
 
 HOUR = 3_600_000
 ERROR = TaskError(message="no luck")

@@ -5,7 +5,7 @@ per (queue, type, options) and shared by every task that has the same (R5).
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from andon.lifecycle.policies import resolve
 from andon.lifecycle.profiles import profile as profile_named
@@ -74,8 +74,10 @@ class PolicyBook:
 
 
 def _frozen(value: Any) -> object:
+    """The value as something that can be a key."""
     if isinstance(value, dict):
-        return tuple((k, _frozen(v)) for k, v in value.items())  # pyright: ignore[reportUnknownVariableType]
+        items = cast("dict[str, Any]", value).items()
+        return tuple((name, _frozen(item)) for name, item in items)
     if isinstance(value, list | tuple):
-        return tuple(_frozen(v) for v in value)  # pyright: ignore[reportUnknownVariableType]
+        return tuple(_frozen(item) for item in cast("list[Any]", value))
     return value

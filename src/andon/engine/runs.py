@@ -76,24 +76,18 @@ class Runs:
                     task, command, now=self._store.now(), random=self._random, write_id=write_id
                 )
             except InvalidTransition:
-                # The worker's copy may be older than what it was told: only the record knows of a
-                # cancel request, without which a run cannot end as interrupted.
-                [current] = await self._store.get([task.id])
-                if current is None:
+                # not as the worker knows the task; perhaps as it is (a cancel was requested since)
+                (current,) = await self._store.get([task.id])
+                if current is not None and current.status.revision == task.status.revision:
                     raise LeaseLost(task.id, run) from None
-                if current.state is not State.ACTIVE or current.status.run != run:
-                    return _repeated(current, run, command)
-                if current.status.revision == task.status.revision:
-                    raise
-                task = _with_cell(current, task)
-                continue
-            changed = await self.commits.put(change_of(task, moved))
-            if changed.kind is ChangeKind.APPLIED:
-                state = moved.status.state if moved.status is not None else None
-                if changed.has_dependents or task.definition.dependencies:
-                    self._ended(task, state, changed)
-                return None if moved.discard is not None else state
-            current = changed.current
+            else:
+                changed = await self.commits.put(change_of(task, moved))
+                if changed.kind is ChangeKind.APPLIED:
+                    state = moved.status.state if moved.status is not None else None
+                    if changed.has_dependents or task.definition.dependencies:
+                        self._ended(task, state, changed)
+                    return None if moved.discard is not None else state
+                current = changed.current
             if current is None:
                 raise LeaseLost(task.id, run)
             if current.state is not State.ACTIVE or current.status.run != run:
@@ -116,7 +110,6 @@ def _with_cell(current: Task, mine: Task) -> Task:
         current.cell = copy(current.cell)
         current.cell.progress = mine.cell.progress
         current.cell.message = mine.cell.message
-        current.cell.heartbeat_at = max(current.cell.heartbeat_at, mine.cell.heartbeat_at)
     if current.status.policy is None and mine.status.policy is not None:
         current.status = copy(current.status)
         current.status.policy = mine.status.policy

@@ -16,6 +16,7 @@ from andon.lifecycle.decide import DECIDE, Outcome, cancelled
 from andon.lifecycle.delays import Random
 from andon.lifecycle.moves import ONLY_CANCELLED, TARGETS
 from andon.model.errors import InvalidTransition
+from andon.model.policy import Policy
 from andon.model.task import (
     MAX_EVENTS_KEPT,
     MAX_RUNS_KEPT,
@@ -112,7 +113,7 @@ def _leave(new: Status, task: Task, command: Command, outcome: Outcome, now: int
     elif source is State.PENDING:
         _resolve_run(new, command.event, outcome, now)
     elif source in TERMINAL:
-        _leave_terminal(new, command)
+        _leave_terminal(new, task.policy, command)
 
 
 def _enter(new: Status, target: State, outcome: Outcome, now: int) -> None:
@@ -125,6 +126,7 @@ def _enter(new: Status, target: State, outcome: Outcome, now: int) -> None:
     elif target is State.SCHEDULED or target is State.RETRY:
         new.run_at = outcome.run_at
         new.progress = 0
+        new.progress_message = ""
 
 
 def _edit(new: Status, command: Command, outcome: Outcome, now: int) -> None:
@@ -153,7 +155,7 @@ def _leave_active(new: Status, task: Task, command: Command, outcome: Outcome, n
     _resolve_run(new, command.event, outcome, now, cell.lease_until if cell else None)
 
 
-def _leave_terminal(new: Status, command: Command) -> None:
+def _leave_terminal(new: Status, policy: Policy, command: Command) -> None:
     new.finished_at = None
     new.cancel_requested_at = None
     new.progress = 0
@@ -163,9 +165,9 @@ def _leave_terminal(new: Status, command: Command) -> None:
     if isinstance(command, Rerun):
         if command.deadline is not None:
             new.deadline = command.deadline
-            new.expires_at = (
-                None if new.expires_at is None else max(new.expires_at, command.deadline)
-            )
+            kept = policy.expires_after_deadline
+            if kept is not None:
+                new.expires_at = command.deadline + round(kept * 1000)
         if not command.keep_budget:
             new.tries = 0
 
@@ -281,7 +283,6 @@ def stamped(task: Task, stamp: Stamp, cell: RunCell | None = None) -> Task:
         stamp.worker,
         stamp.at,
         stamp.fence,
-        stamp.lease_until,
     )
     new.runs = (*status.runs[:-1], run)
     new.events = (*status.events, event)[-MAX_EVENTS_KEPT:]

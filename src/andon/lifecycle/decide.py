@@ -120,13 +120,21 @@ def _fail(task: Task, command: c.Fail, now: int, random: Random) -> Outcome:
             again = policy.retry_internal_errors
         elif reason is Reason.INTERMITTENT_TASK:
             again = True
-        elif reason is Reason.TIMEOUT:  # a timeout counts as expected (design 3.3)
-            again = error.code not in policy.no_retry_on
+        elif reason is Reason.TIMEOUT:
+            again = _timeout_retryable(policy, error)
         else:
             again = retryable(policy, error)
     if not again:
         return Outcome(State.FAILED, reason, reason, counts=True, error=error)
     return _again(task, reason, random, now, spent=State.FAILED, error=error, delay=command.delay)
+
+
+def _timeout_retryable(policy: Policy, error: TaskError) -> bool:
+    """A timeout counts as expected (design 3.3), unless the lists say otherwise (R23)."""
+    names = {error.code, "TIMEOUT", "TimeoutError"}
+    if names.intersection(policy.no_retry_on):
+        return False
+    return not policy.retry_on or bool(names.intersection(policy.retry_on))
 
 
 def _terminate(task: Task, command: c.Terminate, now: int, random: Random) -> Outcome:

@@ -73,7 +73,14 @@ _JOBBERS = PolicyOptions(
     on_unknown="drop",
     max_concurrent=1,
     dead_letter="none",
-    retention={"completed": 7 * DAY, "failed": 0.0},
+    retention={
+        "completed": 7 * DAY,
+        "failed": 0.0,
+        # its page discards failed tasks only; these would otherwise go the way of `failed` (R21)
+        "cancelled": 7 * DAY,
+        "stalled": 7 * DAY,
+        "dropped": 7 * DAY,
+    },
 )
 
 _ASYNQ = PolicyOptions(

@@ -104,6 +104,26 @@ class TaskFailed(AndonError):
         self.error = error
 
 
+class TaskCancelled(TaskFailed):
+    """`handle.result()`: the task ended `cancelled`."""
+
+
+class SubmissionsRefused(AndonError):
+    """Some of many submissions were refused; the others were accepted and live on.
+
+    `errors` has the refusals by task id, `accepted` the ids of the rest.
+    """
+
+    def __init__(self, errors: dict[str, AndonError], accepted: tuple[str, ...]) -> None:
+        first, error = next(iter(errors.items()))
+        super().__init__(
+            f"{len(errors)} of {len(errors) + len(accepted)} submissions were refused, "
+            f"first task {first!r}: {error}"
+        )
+        self.errors = errors
+        self.accepted = accepted
+
+
 class StoreError(AndonError):
     """The store cannot do what was asked; the message says what to do."""
 

@@ -93,16 +93,13 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_concurrent: int | None = None  #: runs of this type at once in one worker
 
 
-class PolicyOptions(TypedDict, total=False):
-    """One layer of a policy: the same names as `Policy`, each of them optional."""
+class PlainOptions(TypedDict, total=False):
+    """Options that mean the same wherever they are given, in the code or in the store."""
 
     max_retries: int
     retry_delay: float | None
-    backoff: Backoff | str
     max_retry_delay: float
     steps: tuple[float, ...]
-    retry_on: tuple[str, ...]
-    no_retry_on: tuple[str, ...]
     retry_unlisted: bool
     retry_internal_errors: bool
     timeout: float | None
@@ -130,3 +127,11 @@ class PolicyOptions(TypedDict, total=False):
     unique_states: tuple[str, ...]
     unique_period: float | None
     max_concurrent: int | None
+
+
+class PolicyOptions(PlainOptions, total=False):
+    """One layer of a policy: the same names as `Policy`, each of them optional."""
+
+    backoff: Backoff | str
+    retry_on: tuple[str, ...]
+    no_retry_on: tuple[str, ...]

@@ -144,7 +144,7 @@ class RunCell(msgspec.Struct, kw_only=True):
     message: str = ""
 
 
-class Task(msgspec.Struct, kw_only=True):
+class Task(msgspec.Struct, kw_only=True, eq=False):
     """One task, its four parts together. `cell` is there only while a run is in hand."""
 
     definition: Definition
@@ -152,6 +152,19 @@ class Task(msgspec.Struct, kw_only=True):
     cell: RunCell | None = None
     result: bytes | None = None
     ref: int = 0  #: the store's own key for the record, opaque; 0 if it has none
+
+    def __eq__(self, other: object) -> bool:
+        """Equal if the four parts are; where a store keeps them makes no difference."""
+        if not isinstance(other, Task):
+            return NotImplemented
+        return (self.definition, self.status, self.cell, self.result) == (
+            other.definition,
+            other.status,
+            other.cell,
+            other.result,
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # a record changes with every move
 
     @property
     def id(self) -> str:

@@ -10,25 +10,26 @@ from andon.model.task import Stamp, Task
 from andon.model.words import State
 from andon.stores.base import SCAN_BUDGET, TIMER_TOPIC, ClaimRequest
 from andon.stores.sqlite.committing import set_aside
-from andon.stores.sqlite.fleet import QueueConfigs
 from andon.stores.sqlite.reading import read_task_by_seq
 from andon.stores.sqlite.records import Row, Undecodable, decode_definition, decode_status
 from andon.stores.sqlite.statements import CONFIG, LIFE
 from andon.stores.sqlite.transaction import Transaction
 
 
-def claim(tx: Transaction, request: ClaimRequest, configs: QueueConfigs) -> list[Task]:
+def claim(tx: Transaction, request: ClaimRequest) -> list[Task]:
     """Hand out what there is room for, in the order of the queues asked."""
     again = tx.db.execute(LIFE.claimed, (request.token,)).fetchone()
     if again is not None:
-        return _same_again(tx, request, json.loads(again[0]))
+        same = _same_again(tx, request, json.loads(again[0]))
+        if same:
+            return same
     room = {tx.name_id(name): left for name, left in request.room.items()}
     claimed: list[Task] = []
     for name in request.queues:
         wanted = request.limit - len(claimed)
         if wanted <= 0:
             break
-        config = configs.get(name)
+        config = tx.configs.get(name)
         allowed = wanted if config is None else _allowed(tx, config, wanted)
         if allowed > 0:
             took = _claim_queue(tx, request, name, allowed, room, first=len(claimed))
@@ -64,55 +65,69 @@ def _claim_queue(
 ) -> list[Task]:
     queue = tx.name_id(queue_name)
     lane = tx.lane(queue, request.partition)
-    # With every type unlimited the first `limit` entries are the ones, but for dead ones; where
-    # types are limited, look past those without room, as far as the budget goes (R14).
-    look = SCAN_BUDGET if room else limit
-    taken: list[Task] = []
-    stamps: list[tuple[object, ...]] = []
-    gone: list[tuple[int, int, int, int]] = []
-    dead: list[int] = []
-    broken: list[int] = []
-    for row in tx.db.execute(LIFE.candidates, (lane, look)):
-        level, order, seq, kind, dead_at, first_limit = row[:6]
+    batch = _Batch()
+    for row in tx.db.execute(LIFE.candidates, (lane, SCAN_BUDGET)):
+        kind, dead_at = row[3], row[4]
         if dead_at is not None and dead_at <= tx.now:
-            dead.append(seq)
-            continue
-        left = room.get(kind)
-        if left is not None:
-            if left <= 0:
-                continue
-            room[kind] = left - 1
-        task = _stamp(tx, request, row, first + len(taken))
-        gone.append((lane, level, order, seq))
-        if task is None:
-            broken.append(seq)
-            continue
-        timer = task.cell.lease_until if task.cell else tx.now
-        if first_limit is not None:
-            timer = min(timer, tx.now + first_limit)
-        if dead_at is not None:
-            timer = min(timer, dead_at)
-        tx.hint_timer(timer)
-        status = task.status
-        pos = tx.add_event(seq, task.definition.id, status.events[-1], row[8])
-        stamps.append(
-            (seq, timer, status.run, status.fence, request.worker, request.token, tx.now,
-             tx.now + request.lease_ms, pos)
-        )  # fmt: skip
-        taken.append(task)
-        if len(taken) >= limit:
-            break
-    for seq in dead:
+            batch.dead.append(row[2])
+        elif room.get(kind, 1) > 0:
+            _take(tx, request, row, batch, lane, index=first + len(batch.taken))
+            if kind in room:
+                room[kind] -= 1
+            if len(batch.taken) >= limit:
+                break
+    _write(tx, queue, batch)
+    return batch.taken
+
+
+class _Batch:
+    """What one look at a queue found. Written only when the look is over."""
+
+    def __init__(self) -> None:
+        self.taken: list[Task] = []
+        self.stamps: list[tuple[object, ...]] = []
+        self.gone: list[tuple[int, int, int, int]] = []  # ready entries used up
+        self.dead: list[int] = []  # not to be handed out any more
+        self.broken: list[int] = []  # records that do not decode
+
+
+def _take(
+    tx: Transaction, request: ClaimRequest, row: Row, batch: _Batch, lane: int, *, index: int
+) -> None:
+    level, order, seq, _kind, dead_at, first_limit = row[:6]
+    batch.gone.append((lane, level, order, seq))
+    task = _stamp(tx, request, row, index)
+    if task is None:
+        batch.broken.append(seq)
+        return
+    timer = lease_until = tx.now + request.lease_ms
+    if first_limit is not None:
+        timer = min(timer, tx.now + first_limit)
+    if dead_at is not None:
+        timer = min(timer, dead_at)
+    tx.hint_timer(timer)
+    status = task.status
+    pos = tx.add_event(seq, task.definition.id, status.events[-1], row[8])
+    batch.stamps.append(
+        (seq, timer, status.run, status.fence, request.worker, request.token, tx.now,
+         lease_until, pos)
+    )  # fmt: skip
+    batch.taken.append(task)
+
+
+def _write(tx: Transaction, queue: int, batch: _Batch) -> None:
+    for seq in batch.dead:
         _let_expire(tx, seq)
-    for seq in broken:
+    for seq in batch.broken:
         set_aside(tx, seq)
-    if gone:
-        tx.db.executemany(LIFE.delete_ready, gone)
-    if stamps:
-        tx.db.executemany(LIFE.stamp, stamps)
-        tx.count(queue, State.PENDING, -len(stamps))
-        tx.count(queue, State.ACTIVE, len(stamps))
-    return taken
+    if batch.gone:
+        tx.db.executemany(LIFE.delete_ready, batch.gone)
+    if batch.stamps:
+        tx.db.executemany(LIFE.stamp, batch.stamps)
+        tx.count(queue, State.PENDING, -len(batch.stamps))
+        tx.count(queue, State.ACTIVE, len(batch.stamps))
+    for task in batch.taken:
+        _free_key(tx, task)
 
 
 def _stamp(tx: Transaction, request: ClaimRequest, row: Row, index: int) -> Task | None:
@@ -132,6 +147,13 @@ def _stamp(tx: Transaction, request: ClaimRequest, row: Row, index: int) -> Task
         tx.now + request.lease_ms,
     )
     return stamped(Task(definition=definition, status=status, ref=seq), stamp)
+
+
+def _free_key(tx: Transaction, task: Task) -> None:
+    """A unique key that does not hold while the task is active is freed by the claim (R13)."""
+    key = task.definition.unique_key
+    if key is not None and State.ACTIVE.value not in task.policy.unique_states:
+        tx.db.execute(LIFE.free_key, (key, task.definition.id))
 
 
 def _let_expire(tx: Transaction, seq: int) -> None:

@@ -14,7 +14,6 @@ from andon.model.task import Task
 from andon.model.words import TERMINAL, State
 from andon.stores.base import Change, Changed, ChangeKind, control_topic
 from andon.stores.sqlite.creating import hold_key
-from andon.stores.sqlite.fleet import QueueConfigs
 from andon.stores.sqlite.placing import leave_key, place, unplace
 from andon.stores.sqlite.reading import read_task_by_seq
 from andon.stores.sqlite.records import encode
@@ -49,20 +48,20 @@ def prepare(changes: Sequence[Change]) -> list[Prepared]:
     return prepared
 
 
-def commit(tx: Transaction, prepared: Sequence[Prepared], configs: QueueConfigs) -> list[Changed]:
+def commit(tx: Transaction, prepared: Sequence[Prepared]) -> list[Changed]:
     """Write the changes; outcomes in order."""
     if not all(_is_plain(p) for p in prepared):
-        return [_commit_alone(tx, p, configs) for p in prepared]
+        return [_commit_alone(tx, p) for p in prepared]
     tx.db.execute("SAVEPOINT batch")
     hints = set(tx.hints)
-    outcomes = _commit_plain(tx, prepared, configs)
+    outcomes = _commit_plain(tx, prepared)
     if outcomes is not None:
         tx.db.execute("RELEASE batch")
         return outcomes
     tx.db.execute("ROLLBACK TO batch")
     tx.db.execute("RELEASE batch")
     tx.hints = hints
-    return [_commit_alone(tx, p, configs) for p in prepared]
+    return [_commit_alone(tx, p) for p in prepared]
 
 
 def _is_plain(p: Prepared) -> bool:
@@ -83,9 +82,7 @@ def _is_plain(p: Prepared) -> bool:
     )
 
 
-def _commit_plain(
-    tx: Transaction, prepared: Sequence[Prepared], configs: QueueConfigs
-) -> list[Changed] | None:
+def _commit_plain(tx: Transaction, prepared: Sequence[Prepared]) -> list[Changed] | None:
     """All at once; None, to be rolled back, if any guard did not hold."""
     db = tx.db
     positions = tx.chain_events(
@@ -112,7 +109,7 @@ def _commit_plain(
             tx.count(queue, DEAD, 1)
         ended = ended or p.after.state in TERMINAL
         tx.hint_timer(p.after.timer)
-        _hint_room(tx, p, configs)
+        _hint_room(tx, p)
     if ended and tx.db.execute(EDGES.any_edges).fetchone()[0]:
         return [_told(tx, p) for p in prepared]
     return [_APPLIED] * len(prepared)
@@ -137,7 +134,7 @@ def _move_row(p: Prepared, seq: int, pos: int) -> tuple[object, ...]:
     )
 
 
-def _commit_alone(tx: Transaction, p: Prepared, configs: QueueConfigs) -> Changed:
+def _commit_alone(tx: Transaction, p: Prepared) -> Changed:
     """One change, every guard looked at."""
     change = p.change
     task_id = change.before.definition.id
@@ -152,21 +149,25 @@ def _commit_alone(tx: Transaction, p: Prepared, configs: QueueConfigs) -> Change
     if revision != change.before.status.revision or lease_moved:
         return _conflict(tx, seq, change)
     if change.after is None and not change.force and _is_needed(tx, task_id):
+        tx.db.execute(EDGES.put_off, (task_id,))
         return _conflict(tx, seq, change)
     if p.after is not None and p.after.unique_key is not None and p.before.unique_key is None:
         holder = hold_key(tx, p.after, task_id)
         if holder is not None:
             return Changed(ChangeKind.KEY_HELD, holder=holder)
-    _leave(tx, p, seq, State(state), partition, configs)
+    _leave(tx, p, seq, State(state), partition)
     if change.after is None:
         delete(tx, change.before, seq, change.event.write_id, State(state))
         tx.add_event(seq, task_id, change.event, last)
         return _APPLIED
     pos = tx.add_event(seq, task_id, change.event, last)
-    _enter(tx, p, seq, partition, pos, configs)
+    _enter(tx, p, seq, partition, pos)
     outcome = _told(tx, p)
-    if change.discard is not None and not _is_needed(tx, task_id):
-        _discard(tx, p, seq, pos)
+    if change.discard is not None:
+        if _is_needed(tx, task_id):
+            tx.db.execute(EDGES.put_off, (task_id,))
+        else:
+            _discard(tx, p, seq, pos)
     return outcome
 
 
@@ -200,20 +201,18 @@ def _leave(
     seq: int,
     state: State,
     partition: int,
-    configs: QueueConfigs,
 ) -> None:
     before = p.before
-    config = configs.get(before.queue)
     queue = tx.name_id(before.queue)
     tx.count(queue, state, -1)
     if before.dead_letter:
         tx.count(queue, DEAD, -1)
     if state is State.PENDING:
-        unplace(tx, before, seq, partition, config)
+        unplace(tx, before, seq, partition)
     elif state is State.ACTIVE and (p.after is None or p.after.state is not State.ACTIVE):
         if before.key is not None:
-            leave_key(tx, before.queue, before.key, config)
-        _hint_room(tx, p, configs)
+            leave_key(tx, before.queue, before.key)
+        _hint_room(tx, p)
         tx.hints.add(control_topic(p.change.before.status.worker))
     elif state is State.BLOCKED and (p.after is None or p.after.state is not State.BLOCKED):
         child = p.change.before.definition.id
@@ -223,9 +222,7 @@ def _leave(
         tx.db.execute(LIFE.free_key, (before.unique_key, p.change.before.definition.id))
 
 
-def _enter(
-    tx: Transaction, p: Prepared, seq: int, partition: int, pos: int, configs: QueueConfigs
-) -> None:
+def _enter(tx: Transaction, p: Prepared, seq: int, partition: int, pos: int) -> None:
     change, after = p.change, p.after
     assert after is not None
     assert change.after is not None
@@ -240,7 +237,7 @@ def _enter(
     if after.dead_letter:
         tx.count(queue, DEAD, 1)
     if after.ready is not None:
-        place(tx, after, seq, partition, configs.get(after.queue))
+        place(tx, after, seq, partition)
     if after.state is State.ACTIVE:
         tx.hints.add(control_topic(change.after.worker))
     tx.hint_timer(after.timer)
@@ -260,9 +257,9 @@ def _told(tx: Transaction, p: Prepared) -> Changed:
     return _HAS_DEPENDENTS
 
 
-def _hint_room(tx: Transaction, p: Prepared, configs: QueueConfigs) -> None:
+def _hint_room(tx: Transaction, p: Prepared) -> None:
     """A run ended: a queue that is limited fleet-wide may have room again."""
-    config = configs.get(p.before.queue)
+    config = tx.configs.get(p.before.queue)
     if config is not None and config.max_concurrent is not None:
         tx.hint_ready(p.before.queue)
 
@@ -289,6 +286,7 @@ def delete(tx: Transaction, task: Task, seq: int, write_id: str, state: State) -
         tx.db.execute(statement, (seq,))
     tx.db.execute(EDGES.drop_edges, (task_id,))
     tx.db.execute(EDGES.drop_unsettled, (task_id,))
+    tx.db.execute(EDGES.drop_put_off, (task_id,))
     digest = task.definition.digest
     tx.db.execute(LIFE.put_stub, (task_id, digest, state.value, write_id, tx.now))
 

@@ -35,8 +35,9 @@ def connect(location: Location, *, write: bool) -> sqlite3.Connection:
         )
         db.execute("PRAGMA foreign_keys = OFF")
         db.execute(f"PRAGMA synchronous = {location.synchronous}")
-        # Checkpoints run in a thread of their own, not in whichever commit comes along.
-        db.execute("PRAGMA wal_autocheckpoint = 0")
+        # A thread of its own checkpoints; this is the bound on the log if that one falls behind.
+        db.execute("PRAGMA wal_autocheckpoint = 8000")
+        db.execute("PRAGMA secure_delete = OFF")
         db.execute("PRAGMA temp_store = memory")
         if not write:
             db.execute("PRAGMA query_only = ON")

@@ -1,7 +1,6 @@
 """Creating records: idempotent by id, unique by key, bounded by queue."""
 
 import json
-import sqlite3
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -10,7 +9,6 @@ from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.base import SUBMIT_WINDOW_MS, Created, CreateKind
-from andon.stores.sqlite.fleet import QueueConfigs
 from andon.stores.sqlite.placing import place
 from andon.stores.sqlite.reading import read_task
 from andon.stores.sqlite.records import decode_definition, encode
@@ -46,14 +44,15 @@ def prepare(tasks: Sequence[Task], partition_of: Callable[[str], int]) -> list[P
     ]
 
 
-def create(tx: Transaction, prepared: Sequence[Prepared], configs: QueueConfigs) -> list[Created]:
+def create(tx: Transaction, prepared: Sequence[Prepared]) -> list[Created]:
     """Write new records with their events and index entries; outcomes in order."""
     taken = _taken(tx, prepared)
     outcomes: list[Created] = []
     fresh: list[Prepared] = []
+    keys: dict[str, str] = {}
     for p in prepared:
         task_id = p.task.definition.id
-        outcome = taken.get(task_id) or _refused(tx, p, configs)
+        outcome = taken.get(task_id) or _refused(tx, p, keys)
         if outcome is None:
             outcome = _CREATED
             fresh.append(p)
@@ -63,7 +62,7 @@ def create(tx: Transaction, prepared: Sequence[Prepared], configs: QueueConfigs)
             _count(tx, p)
         outcomes.append(outcome)
     if fresh:
-        _write(tx, fresh, configs)
+        _write(tx, fresh)
     return outcomes
 
 
@@ -82,17 +81,19 @@ def _taken(tx: Transaction, prepared: Sequence[Prepared]) -> dict[str, Created]:
     return taken
 
 
-def _refused(tx: Transaction, p: Prepared, configs: QueueConfigs) -> Created | None:
+def _refused(tx: Transaction, p: Prepared, keys: dict[str, str]) -> Created | None:
+    """Why a record cannot be created, if so. `keys` are those taken earlier in this batch."""
     entry = p.entry
-    config = configs.get(entry.queue)
+    config = tx.configs.get(entry.queue)
     if config is not None and config.max_size is not None and entry.ready is not None:
         queue = tx.name_id(entry.queue)
         if tx.counted(queue, State.PENDING) >= config.max_size:
             return Created(CreateKind.FULL, oldest=_oldest(tx, queue))
     if entry.unique_key is not None:
-        holder = hold_key(tx, entry, p.task.definition.id)
+        holder = keys.get(entry.unique_key) or hold_key(tx, entry, p.task.definition.id)
         if holder is not None:
             return Created(CreateKind.KEY_HELD, holder=holder)
+        keys[entry.unique_key] = p.task.definition.id
     return None
 
 
@@ -127,8 +128,8 @@ def _count(tx: Transaction, p: Prepared) -> None:
         tx.count(queue, DEAD, 1)
 
 
-def _write(tx: Transaction, fresh: Sequence[Prepared], configs: QueueConfigs) -> None:
-    db: sqlite3.Connection = tx.db
+def _write(tx: Transaction, fresh: Sequence[Prepared]) -> None:
+    db = tx.db
     first = tx.take_seqs(len(fresh))
     definitions: list[tuple[object, ...]] = []
     tasks: list[tuple[object, ...]] = []
@@ -146,7 +147,7 @@ def _write(tx: Transaction, fresh: Sequence[Prepared], configs: QueueConfigs) ->
             tx.hint_timer(entry.timer)
         if entry.ready is not None:
             if entry.key is not None:
-                place(tx, entry, seq, p.partition, configs.get(entry.queue))
+                place(tx, entry, seq, p.partition)
                 continue
             r = entry.ready
             ready.append(

@@ -13,11 +13,15 @@ def link(tx: Transaction, links: Sequence[Link]) -> list[Ended]:
     """Record edges to parents that live; report those that have ended or do not exist."""
     ended: list[Ended] = []
     for wish in links:
-        for parent in wish.parents:
+        (child,) = states(tx.db, [wish.child])
+        for parent in wish.parents if child is State.BLOCKED else ():
+            if parent == wish.child:
+                continue  # it waits only to be scheduled
             if tx.db.execute(EDGES.is_satisfied, (wish.child, parent)).fetchone():
+                # counted off already, but perhaps the child was not told that it is free
+                ended.append(Ended(wish.child, parent, State.COMPLETED, wish.any_end))
                 continue
-            row = tx.db.execute(EDGES.parent_state, (parent,)).fetchone()
-            state = State(row[0]) if row else None
+            (state,) = states(tx.db, [parent])
             if state is None or state in TERMINAL or state is State.UNKNOWN:
                 ended.append(Ended(wish.child, parent, state, wish.any_end))
                 if wish.loads and state in TERMINAL:
@@ -25,6 +29,12 @@ def link(tx: Transaction, links: Sequence[Link]) -> list[Ended]:
             else:
                 tx.db.execute(EDGES.link, (parent, wish.child, wish.loads, wish.any_end))
     return ended
+
+
+def states(db: sqlite3.Connection, ids: Sequence[str]) -> list[State | None]:
+    """States of records, or those that deleted ones ended in."""
+    found = (db.execute(EDGES.state_of, (task_id,)).fetchone()[0] for task_id in ids)
+    return [State(state) if state else None for state in found]
 
 
 def settle(tx: Transaction, settlements: Sequence[Settlement]) -> list[int]:
@@ -35,20 +45,30 @@ def settle(tx: Transaction, settlements: Sequence[Settlement]) -> list[int]:
         if s.satisfied and tx.db.execute(EDGES.satisfy, (s.child, s.parent)).rowcount:
             tx.db.execute(EDGES.count_off, (s.child,))
         row = tx.db.execute(EDGES.remaining, (s.child,)).fetchone()
-        # a child that has left `blocked` has no count any more; nothing waits on it
-        remaining.append(row[0] if row else -1)
+        # a child that has left `blocked` has no count any more: nothing remains
+        remaining.append(row[0] if row else 0)
         if row is None:
             tx.db.execute(EDGES.drop_satisfied, (s.child,))
-    for parent in {s.parent for s in settlements}:
-        tx.db.execute(EDGES.clear_unsettled, (parent,))
+    _let_go(tx, {s.parent for s in settlements})
     return remaining
 
 
 def unlink(tx: Transaction, edges: Sequence[tuple[str, str]]) -> None:
     """Forget edges, and parents that wait only for them."""
     tx.db.executemany(EDGES.unlink, edges)
-    for parent in {parent for parent, _ in edges}:
+    _let_go(tx, {parent for parent, _ in edges})
+
+
+def _let_go(tx: Transaction, parents: set[str]) -> None:
+    """Edges have changed: a fan-out may be finished, a deletion put off may be due again."""
+    for parent in parents:
         tx.db.execute(EDGES.clear_unsettled, (parent,))
+        if not tx.db.execute(EDGES.is_put_off, (parent,)).fetchone():
+            continue
+        if tx.db.execute(EDGES.holding, (parent,)).fetchone() is None:
+            tx.db.execute(EDGES.due_again, (parent, tx.now))
+            tx.db.execute(EDGES.drop_put_off, (parent,))
+            tx.hint_timer(tx.now)
 
 
 def dependents(db: sqlite3.Connection, parent: str, after: str, limit: int) -> list[Edge]:

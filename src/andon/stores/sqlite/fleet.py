@@ -14,12 +14,11 @@ from andon.stores.sqlite.transaction import Transaction
 WORKER_SILENCE_MS = 60_000
 """A worker unheard of for this long is not listed any more."""
 
-CLAIM_KEPT_MS = 3_600_000
-"""How long a claim's token is remembered; far longer than any reply is waited for."""
+CLAIM_KEPT_MS = 120_000
+"""How long a claim's token is remembered; longer than any reply is waited for."""
 
 EVENTS_KEPT_MS = 7 * 86_400_000
-EVENTS_KEPT = 1_000_000
-"""Bounds of the event log (R12); settings `events_age` (s) and `events_count` change them."""
+"""How long the event log keeps an event (R12); its number is bounded by `?max_events=`."""
 
 QueueConfigs = dict[str, QueueConfig]
 
@@ -86,14 +85,12 @@ def put_setting(tx: Transaction, name: str, value: bytes, expect: bytes | None) 
     return True
 
 
-def trim(tx: Transaction, limit: int) -> int:
+def trim(tx: Transaction, limit: int, most: int) -> int:
     """Move the start of the event log on, and drop what nothing needs any more.
 
     An event whose record lives stays in the table for the record's history; only the log's start
     passes it.
     """
-    age = int(float(setting(tx.db, "events_age") or EVENTS_KEPT_MS / 1000) * 1000)
-    most = int(setting(tx.db, "events_count") or EVENTS_KEPT)
     row = tx.db.execute(CONFIG.meta, ("log_start",)).fetchone()
     start: int = row[0] if row else 0
     end_row = tx.db.execute(LIFE.next_pos).fetchone()
@@ -101,7 +98,7 @@ def trim(tx: Transaction, limit: int) -> int:
     passed = start
     dropped: list[tuple[int]] = []
     for pos, at, lives in tx.db.execute(CONFIG.old_events, (start, limit)):
-        if at > tx.now - age and pos > end - most:
+        if passed - start >= limit or (at > tx.now - EVENTS_KEPT_MS and pos > end - most):
             break
         passed = pos
         if not lives:

@@ -15,6 +15,7 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
     path: Path
     synchronous: Literal["full", "normal"] = "full"
     partitions: int | None = None
+    max_events: int = 1_000_000  #: events kept in the log (R12)
 
 
 def parse(url: str) -> Location:
@@ -31,20 +32,27 @@ def parse(url: str) -> Location:
             "for one in a file sqlite:///file.db."
         )
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
-    unknown = set(options) - {"synchronous", "partitions"}
+    unknown = set(options) - {"synchronous", "partitions", "max_events"}
     if unknown:
         raise ConfigurationError(
-            f"{url!r}: there is no option {min(unknown)!r}; known are synchronous=full|normal "
-            "and partitions=N."
+            f"{url!r}: there is no option {min(unknown)!r}; known are synchronous=full|normal, "
+            "partitions=N and max_events=N."
         )
     synchronous = options.get("synchronous", "full").lower()
     if synchronous not in ("full", "normal"):
         raise ConfigurationError(f"{url!r}: synchronous is full or normal, not {synchronous!r}.")
-    partitions = options.get("partitions")
-    if partitions is not None and not (partitions.isdigit() and 1 <= int(partitions) <= 256):
-        raise ConfigurationError(f"{url!r}: partitions is a number from 1 to 256.")
     return Location(
         path=Path(path).absolute(),
         synchronous=synchronous,
-        partitions=None if partitions is None else int(partitions),
+        partitions=_number(url, options, "partitions", 256),
+        max_events=_number(url, options, "max_events", 2**53) or 1_000_000,
     )
+
+
+def _number(url: str, options: dict[str, str], name: str, most: int) -> int | None:
+    text = options.get(name)
+    if text is None:
+        return None
+    if not (text.isdigit() and 1 <= int(text) <= most):
+        raise ConfigurationError(f"{url!r}: {name} is a number from 1 to {most}, not {text!r}.")
+    return int(text)

@@ -11,16 +11,14 @@ from andon.stores.sqlite.statements import LIFE
 from andon.stores.sqlite.transaction import PARKED, Transaction
 
 
-def place(
-    tx: Transaction, entry: IndexEntry, seq: int, partition: int, config: QueueConfig | None
-) -> None:
+def place(tx: Transaction, entry: IndexEntry, seq: int, partition: int) -> None:
     """Put a pending record in the ready order, or park it."""
     ready = entry.ready
     assert ready is not None
     queue, kind = tx.name_id(entry.queue), tx.name_id(entry.name)
     level = -ready.priority
     if entry.key is not None:
-        limit = config.max_concurrent_per_key if config else None
+        limit = _limit(tx, entry.queue)
         if limit is not None and _admitted(tx, queue, entry.key) >= limit:
             tx.db.execute(
                 LIFE.insert_parked,
@@ -38,9 +36,7 @@ def place(
     tx.hint_ready(entry.queue)
 
 
-def unplace(
-    tx: Transaction, entry: IndexEntry, seq: int, partition: int, config: QueueConfig | None
-) -> None:
+def unplace(tx: Transaction, entry: IndexEntry, seq: int, partition: int) -> None:
     """Take a record that was pending out of the ready order, or out of the park."""
     ready = entry.ready
     assert ready is not None
@@ -51,24 +47,24 @@ def unplace(
     if entry.key is None:
         return
     if was_ready:
-        leave_key(tx, entry.queue, entry.key, config)
+        leave_key(tx, entry.queue, entry.key)
     else:
         tx.db.execute(LIFE.delete_parked, (queue, entry.key, level, ready.order, seq))
         tx.count(queue, PARKED, -1)
 
 
-def leave_key(tx: Transaction, queue_name: str, key: str, config: QueueConfig | None) -> None:
+def leave_key(tx: Transaction, queue_name: str, key: str) -> None:
     """A task of the key is no longer ready or active: promote the first that is parked."""
     queue = tx.name_id(queue_name)
     tx.db.execute(LIFE.admit, (queue, key, -1))
     tx.db.execute(LIFE.admitted_none, (queue, key))
-    promote(tx, queue_name, key, config)
+    promote(tx, queue_name, key)
 
 
-def promote(tx: Transaction, queue_name: str, key: str, config: QueueConfig | None) -> None:
+def promote(tx: Transaction, queue_name: str, key: str) -> None:
     """Admit parked tasks of a key while its limit has room."""
     queue = tx.name_id(queue_name)
-    limit = config.max_concurrent_per_key if config else None
+    limit = _limit(tx, queue_name)
     room = 1_000_000 if limit is None else limit - _admitted(tx, queue, key)
     if room <= 0:
         return
@@ -101,7 +97,12 @@ def readmit(tx: Transaction, config: QueueConfig) -> None:
                 tx.db.execute(LIFE.admit, (queue, key, -1))
                 tx.count(queue, PARKED, 1)
     for (key,) in tx.db.execute(LIFE.parked_keys, (queue,)).fetchall():
-        promote(tx, config.name, key, config)
+        promote(tx, config.name, key)
+
+
+def _limit(tx: Transaction, queue_name: str) -> int | None:
+    config = tx.configs.get(queue_name)
+    return None if config is None else config.max_concurrent_per_key
 
 
 def _admitted(tx: Transaction, queue: int, key: str) -> int:

@@ -59,8 +59,9 @@ def events(db: sqlite3.Connection, cursor: str, limit: int) -> EventPage:
     """Events after a position. What was trimmed is a gap."""
     row = db.execute(CONFIG.meta, ("log_start",)).fetchone()
     start: int = row[0] if row else 0
-    after = _position(cursor)
-    gap = after < start
+    after = int(cursor) if cursor.isdigit() else 0
+    # "" is a new reader, who begins at the oldest kept; what is no position is of another log
+    gap = bool(cursor) and (not cursor.isdigit() or after < start)
     rows = db.execute(READING.events_after, (max(after, start), limit)).fetchall()
     last = rows[-1][0] if rows else max(after, start)
     return EventPage(tuple(decode_event(body) for _, body in rows), str(last), gap)
@@ -73,8 +74,6 @@ def events_end(db: sqlite3.Connection) -> str:
 
 
 def _position(cursor: str) -> int:
-    if not cursor:
-        return 0
     if not cursor.isdigit():
         raise ConfigurationError(f"{cursor!r} is not a cursor that this store gave.")
     return int(cursor)

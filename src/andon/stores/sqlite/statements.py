@@ -3,11 +3,17 @@
 from importlib.resources import files
 
 
+def _read(name: str) -> str:
+    return files("andon.stores.sqlite").joinpath("sql", name).read_text(encoding="utf-8")
+
+
 class Statements:
     """The statements of one file, as attributes."""
 
     def __init__(self, file: str) -> None:
-        text = files("andon.stores.sqlite").joinpath("sql", f"{file}.sql").read_text(encoding="utf-8")
+        text = (
+            files("andon.stores.sqlite").joinpath("sql", f"{file}.sql").read_text(encoding="utf-8")
+        )
         self._by_name = {
             block.partition("\n")[0].strip(): block.partition("\n")[2].strip()
             for block in text.split("-- name: ")[1:]
@@ -28,5 +34,4 @@ CONFIG = Statements("config")
 
 def schema(version: int) -> str:
     """The script that takes the schema from `version` - 1 to `version`."""
-    name = f"schema_{version:04d}.sql"
-    return files("andon.stores.sqlite").joinpath("sql", name).read_text(encoding="utf-8")
+    return _read(f"schema_{version:04d}.sql")

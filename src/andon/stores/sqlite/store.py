@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from andon.model.errors import StoreError, StoreUnavailable
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, WorkerInfo
 from andon.model.task import RECORD_VERSION, Task
+from andon.model.words import State
 from andon.stores.base import (
     SLOW_POLL_S,
     Change,
@@ -93,7 +94,7 @@ class SqliteStore:
         if self._writer is not None:
             return
         loop = self._loop = asyncio.get_running_loop()
-        await loop.run_in_executor(None, self._connect)
+        await asyncio.to_thread(self._connect)
         with contextlib.suppress(OSError, AttributeError):  # no unix sockets: the slow poll serves
             self._wake = WakeSocket(self._location.path)
             self._wake.listen(self._kinds)
@@ -128,14 +129,9 @@ class SqliteStore:
             self._wake.close()
             self._wake = None
 
-        def finish() -> None:
-            writer.finish()
-            reader.finish()
-            checkpointer.finish()
-            reader.close_connection()
-            writer.close_connection()
-
-        await asyncio.get_running_loop().run_in_executor(None, finish)
+        # The writer last: it is the one that closes the log when nobody else is on the file.
+        for thread in (checkpointer, reader, writer):
+            await thread.finish()
 
     def now(self) -> int:
         return self._clock.now()
@@ -149,12 +145,10 @@ class SqliteStore:
 
     async def create(self, tasks: Sequence[Task]) -> list[Created]:
         prepared = creating.prepare(tasks, self.partition_of)
-        return await self._write(lambda tx: creating.create(tx, prepared, self._configs))
+        return await self._write(lambda tx: creating.create(tx, prepared))
 
     async def claim(self, request: ClaimRequest) -> list[Task]:
-        writing = asyncio.ensure_future(
-            self._write(lambda tx: claiming.claim(tx, request, self._configs))
-        )
+        writing = asyncio.ensure_future(self._write(lambda tx: claiming.claim(tx, request)))
         try:
             claimed = await asyncio.shield(writing)
         except asyncio.CancelledError:
@@ -176,7 +170,7 @@ class SqliteStore:
 
     async def commit(self, changes: Sequence[Change]) -> list[Changed]:
         prepared = committing.prepare(changes)
-        return await self._write(lambda tx: committing.commit(tx, prepared, self._configs))
+        return await self._write(lambda tx: committing.commit(tx, prepared))
 
     async def take_due(self, partition: int, limit: int, hold_ms: int) -> Due:
         if not self._virtual and self._clock.jumped() > JUMP_MS:
@@ -211,13 +205,16 @@ class SqliteStore:
     async def unlink(self, pairs: Sequence[tuple[str, str]]) -> None:
         await self._write(lambda tx: edges.unlink(tx, pairs))
 
-    async def take_unsettled(self, limit: int) -> list[tuple[str, Any]]:
+    async def take_unsettled(self, limit: int) -> list[tuple[str, State]]:
         return await self._read(lambda db: edges.unsettled(db, limit))
 
     # --- reading ---
 
     async def get(self, ids: Sequence[str]) -> list[Task | None]:
         return await self._read(lambda db: reading.read_tasks(db, ids))
+
+    async def states(self, ids: Sequence[str]) -> list[State | None]:
+        return await self._read(lambda db: edges.states(db, ids))
 
     async def history(self, task_id: str) -> History:
         return await self._read(lambda db: reading.history(db, task_id))
@@ -248,8 +245,9 @@ class SqliteStore:
     async def put_queue(self, config: QueueConfig) -> None:
         def put(tx: Transaction) -> None:
             fleet.put_queue(tx, config)
+            self._configs = tx.configs = fleet.configured(tx.db)
+            self._data_version = -1  # read anew, in case this transaction comes to nothing
             placing.readmit(tx, config)
-            self._configs = fleet.configured(tx.db)
 
         await self._write(put)
 
@@ -278,7 +276,7 @@ class SqliteStore:
     # --- housekeeping ---
 
     async def trim(self, limit: int) -> int:
-        return await self._write(lambda tx: fleet.trim(tx, limit))
+        return await self._write(lambda tx: fleet.trim(tx, limit, self._location.max_events))
 
     async def info(self) -> StoreInfo:
         entries, min_writer, retention = await self._read(_facts)
@@ -335,7 +333,13 @@ class SqliteStore:
         if version != self._data_version:
             self._load_configs(db)
             self._data_version = version
-        return Transaction(db, now=self.now(), names=self._names, partitions=self.partitions)
+        return Transaction(
+            db,
+            now=self.now(),
+            names=self._names,
+            partitions=self.partitions,
+            configs=self._configs,
+        )
 
     def _load_configs(self, db: Any) -> None:
         self._configs = fleet.configured(db)

@@ -2,14 +2,17 @@
 
 import sqlite3
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.base import Due
 from andon.stores.sqlite.committing import set_aside
 from andon.stores.sqlite.reading import read_task_by_seq
 from andon.stores.sqlite.statements import LIFE
 from andon.stores.sqlite.transaction import Transaction
+
+if TYPE_CHECKING:
+    from andon.model.task import Task
 
 
 def take_due(

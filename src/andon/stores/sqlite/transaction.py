@@ -1,10 +1,18 @@
-"""One write transaction: positions handed out, counts gathered, hints remembered until it commits."""
+"""One write transaction: positions handed out, counts gathered, hints kept until it commits."""
 
 import sqlite3
 from collections.abc import Callable, Iterable
 
+from andon.model.fleet import QueueConfig
 from andon.model.task import TaskEvent
-from andon.stores.base import EVENTS_TOPIC, SLOW_POLL_S, TIMER_TOPIC, ready_topic, task_topic
+from andon.stores.base import (
+    CONFIG_TOPIC,
+    EVENTS_TOPIC,
+    SLOW_POLL_S,
+    TIMER_TOPIC,
+    ready_topic,
+    task_topic,
+)
 from andon.stores.sqlite.records import encode
 from andon.stores.sqlite.statements import CONFIG, LIFE
 
@@ -24,10 +32,19 @@ class Names:
 class Transaction:
     """What operations write through. `finish` writes the counts; the writer then commits."""
 
-    def __init__(self, db: sqlite3.Connection, *, now: int, names: Names, partitions: int) -> None:
+    def __init__(
+        self,
+        db: sqlite3.Connection,
+        *,
+        now: int,
+        names: Names,
+        partitions: int,
+        configs: dict[str, QueueConfig],
+    ) -> None:
         self.db = db
         self.now = now
         self.partitions = partitions
+        self.configs = configs  #: queues that have settings of their own
         self.hints: set[str] = set()
         self._names = names
         self._counts: dict[tuple[int, str], int] = {}
@@ -89,6 +106,7 @@ class Transaction:
             if row is None:
                 found = self.db.execute(CONFIG.new_name, (name,)).lastrowid
                 assert found is not None
+                self.hints.add(CONFIG_TOPIC)  # a worker that serves every queue has one more
                 self._new_names.append(name)  # forgotten again if this transaction fails
             else:
                 found = int(row[0])

@@ -13,6 +13,7 @@ import os
 import secrets
 import socket
 import tempfile
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -40,7 +41,7 @@ class WakeSocket:
         self._stem = f"{os.getpid()}.{secrets.token_hex(3)}"
         self._mine: Path | None = None
         self._peers: list[str] = []
-        self._seen: int | None = None
+        self._seen: tuple[int, int] | None = None
         self.receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.receiver.setblocking(False)
 
@@ -87,10 +88,13 @@ class WakeSocket:
 
     def _others(self) -> list[str]:
         try:
-            changed = self._folder.stat().st_mtime_ns
+            # The folder's time has the kernel's tick for its grain: what came in the tick in which
+            # it was read would stay unseen, so it is read again every second at the least.
+            changed = (self._folder.stat().st_mtime_ns, int(time.monotonic()))
             if changed != self._seen:
                 mine = self._mine.name if self._mine else ""
-                self._peers = [name for name in os.listdir(self._folder) if name != mine]
+                names = (entry.name for entry in self._folder.iterdir())
+                self._peers = [name for name in names if name != mine]
                 self._seen = changed
         except FileNotFoundError:
             return []

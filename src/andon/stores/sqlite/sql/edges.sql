@@ -1,7 +1,10 @@
 -- Dependencies. Everything here is idempotent.
 
--- name: parent_state
-SELECT t.state FROM definition d JOIN task t USING (seq) WHERE d.id = ?
+-- name: state_of
+SELECT coalesce(
+    (SELECT t.state FROM definition d JOIN task t USING (seq) WHERE d.id = ?1),
+    (SELECT state FROM stub WHERE id = ?1)
+)
 
 -- name: link
 INSERT INTO edge (parent, child, loads, any_end, settled) VALUES (?1, ?2, ?3, ?4, 0)
@@ -60,10 +63,23 @@ AND NOT EXISTS (SELECT 1 FROM edge WHERE parent = ?1 AND settled = 0)
 
 -- name: unsettled
 SELECT u.parent, t.state FROM unsettled u JOIN definition d ON d.id = u.parent
-JOIN task t USING (seq) LIMIT ?
+JOIN task t USING (seq)
+WHERE t.state NOT IN ('blocked', 'scheduled', 'pending', 'active', 'retry') LIMIT ?
 
 -- name: drop_unsettled
 DELETE FROM unsettled WHERE parent = ?
+
+-- name: put_off
+INSERT INTO put_off (parent) VALUES (?) ON CONFLICT DO NOTHING
+
+-- name: is_put_off
+SELECT 1 FROM put_off WHERE parent = ?
+
+-- name: due_again
+UPDATE task SET timer = ?2 WHERE seq = (SELECT seq FROM definition WHERE id = ?1)
+
+-- name: drop_put_off
+DELETE FROM put_off WHERE parent = ?
 
 -- name: holding
 SELECT e.child FROM edge e LEFT JOIN definition d ON d.id = e.child LEFT JOIN task t USING (seq)

@@ -87,7 +87,8 @@ WHERE seq = ?1
 SELECT seqs FROM claim WHERE token = ?
 
 -- name: insert_claim
-INSERT INTO claim (token, at, seqs) VALUES (?, ?, ?)
+INSERT INTO claim (token, at, seqs) VALUES (?1, ?2, ?3)
+ON CONFLICT (token) DO UPDATE SET at = ?2, seqs = ?3
 
 -- name: drop_claims
 DELETE FROM claim WHERE at < ?

@@ -121,6 +121,9 @@ CREATE TABLE edge (
 -- Ended parents whose edges are not all settled.
 CREATE TABLE unsettled (parent TEXT PRIMARY KEY) WITHOUT ROWID;
 
+-- Parents whose deletion was due while edges held them; due again when those let go.
+CREATE TABLE put_off (parent TEXT PRIMARY KEY) WITHOUT ROWID;
+
 -- Fan-in, in the child's partition: how many dependencies remain, and which were counted off.
 CREATE TABLE fan_in (child TEXT PRIMARY KEY, remaining INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE satisfied (

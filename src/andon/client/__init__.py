@@ -1,0 +1,1 @@
+"""What user code imports: the application, its tasks, and handles on what was submitted."""

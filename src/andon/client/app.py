@@ -1,0 +1,350 @@
+"""The application: its task types, and the way to the store that they are submitted to."""
+
+import os
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from functools import cached_property
+from types import TracebackType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ParamSpec,
+    Protocol,
+    Self,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+)
+
+import msgspec
+
+from andon.client.connections import Connections
+from andon.client.declaring import ANY_CALL, Declaring
+from andon.client.function import Draft, TaskFunction, payload_of
+from andon.client.handle import TaskHandle
+from andon.client.ids import IdMaker, new_id
+from andon.client.naming import location_of
+from andon.client.options import (
+    SubmitOptions,
+    TaskOptions,
+    check_names,
+    derived_key,
+)
+from andon.client.views import TaskView
+from andon.engine.base import Engine, Submission, Submitted
+from andon.lifecycle.admission import check_name
+from andon.model.errors import SubmissionsRefused
+from andon.stores.base import Query, Store
+from andon.worker.registry import TaskType
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from andon.client.sync import SyncApp
+    from andon.engine.local import LocalEngine
+    from andon.worker.runs import Middleware as WorkerMiddleware
+    from andon.worker.worker import Worker, WorkerConfig
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+DEFAULT_URL = "sqlite:///andon.db"
+"""Where tasks live when nothing else is said: a file in the current folder."""
+
+
+class Middleware(Protocol):
+    """Sees every submission before it is sent. May also have the worker's hooks."""
+
+    def on_submit(self, submission: Submission) -> Submission:
+        """The submission to send instead; raise to refuse it."""
+        ...
+
+
+class WorkerSettings(TypedDict, total=False):
+    """Settings of a worker; what they mean and their defaults stand in `WorkerConfig`."""
+
+    queues: Iterable[str]  #: queues to claim from; none named: every queue there is
+    strict: bool  #: ask queues in the order named instead of by weight
+    concurrency: int  #: runs at once
+    per_type: int | None  #: runs at once of a type that sets no limit itself
+    lease: float  #: seconds a claim holds
+    shutdown_grace: float | None  #: seconds
+    max_payload: int  #: bytes a result may take
+    app: str  #: module:attribute of this application, for handlers in child processes
+    idle_children: int  #: child processes kept while they have nothing to do
+    id: str  #: unique in the fleet
+
+
+class Andon(Declaring):
+    """An application: task types, their defaults, and where their tasks live.
+
+    `url` names the store; without one the environment variable ANDON_URL does, else it is
+    `sqlite:///andon.db`. `profile` sets the defaults under which tasks run. `queue` is where tasks
+    go that name none. All other keywords are defaults for every task type of this application
+    (see `TaskOptions`), weaker than the type's own.
+
+    Nothing is connected before the first use; that use opens, and the end of the event loop closes.
+    `async with app:` does both at a chosen point.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        profile: str = "native",
+        queue: str = "default",
+        middleware: Sequence[object] = (),
+        ids: IdMaker = new_id,
+        **defaults: Unpack[TaskOptions],
+    ) -> None:
+        super().__init__(queue=queue, defaults=defaults)
+        self.url = url or os.environ.get("ANDON_URL") or DEFAULT_URL
+        self.profile = profile
+        self.middleware = tuple(middleware)
+        self._new_id = ids
+        self._on_submit = [
+            cast("Middleware", hook).on_submit
+            for hook in self.middleware
+            if hasattr(hook, "on_submit")
+        ]
+        self.connections = Connections(self._engine, shared=not self.url.startswith("memory:"))
+
+    def __repr__(self) -> str:
+        return f"<Andon {self.url} with {len(self.registry)} task types>"
+
+    def declared(self, task_type: TaskType) -> None:
+        self.connections.tell_types([task_type.info])
+
+    # --- submitting ---
+
+    async def submit(
+        self,
+        name: str,
+        args: Mapping[str, Any] | Sequence[Any] | None = None,
+        /,
+        *,
+        version: int = 0,
+        **options: Unpack[SubmitOptions],
+    ) -> TaskHandle[Any]:
+        """Submit by name, for code that does not have the handler.
+
+        `args` are named arguments, or a list of positional ones. They are checked here if the
+        name is a task type of this application. Raises like `TaskFunction.submit`.
+        """
+        return await self.submit_draft(self.draft(name, args, version=version, **options))
+
+    def draft(
+        self,
+        name: str,
+        args: Mapping[str, Any] | Sequence[Any] | None = None,
+        /,
+        *,
+        version: int = 0,
+        **options: Unpack[SubmitOptions],
+    ) -> Draft[Any]:
+        """A call by name, to be submitted later."""
+        function = self.functions.get((name, version)) or self._foreign(name, version)
+        chosen = function.options(**options) if options else function
+        if args is None or isinstance(args, Mapping):
+            return chosen.draft_call((), args or {})
+        return chosen.draft_call(tuple(args), {})
+
+    def _foreign(self, name: str, version: int) -> TaskFunction[..., Any, Any]:
+        """A task whose code is elsewhere."""
+        check_name(name, field="task")
+        elsewhere = TaskType(
+            name=name,
+            version=version,
+            codec=ANY_CALL,
+            queue=self.queue,
+            kind="command",
+            argv=("elsewhere",),
+        )
+        return TaskFunction(self, elsewhere, defaults=SubmitOptions())
+
+    async def submit_many(self, drafts: Iterable[Draft[R]]) -> list[TaskHandle[R]]:
+        """Submit many drafts in few round trips; handles in the order given.
+
+        Drafts may depend on one another. Each stands alone: if some are refused, the others are
+        accepted all the same and `SubmissionsRefused` says which is which.
+        """
+        many = list(drafts)
+        outcomes = await self._send([draft.submission for draft in many])
+        errors = {o.id: o.error for o in outcomes if o.error is not None}
+        if errors:
+            accepted = tuple(o.id for o in outcomes if o.error is None)
+            raise SubmissionsRefused(errors, accepted)
+        return [self._handle(*pair) for pair in zip(many, outcomes, strict=True)]
+
+    async def submit_draft(self, draft: Draft[R]) -> TaskHandle[R]:
+        """Submit one draft. Raises like `TaskFunction.submit`."""
+        [outcome] = await self._send([draft.submission])
+        if outcome.error is not None:
+            raise outcome.error
+        return self._handle(draft, outcome)
+
+    def make_draft(
+        self,
+        task_type: TaskType,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        *,
+        task_id: str,
+        fields: dict[str, Any],
+        unique: bool,
+    ) -> Draft[Any]:
+        """A draft of a call of a task type, `fields` set by its options; "" makes a new id."""
+        lenient = self._records_invalid(task_type, fields)
+        payload, invalid = payload_of(task_type.codec, args, kwargs, lenient=lenient)
+        if unique:
+            fields = {**fields, "unique_key": derived_key(task_type.name, payload)}
+        submission = Submission(
+            id=task_id or self._new_id(),
+            name=task_type.name,
+            version=task_type.version,
+            args=payload,
+            invalid=invalid,
+            **fields,
+        )
+        return Draft(self, submission, task_type.codec)
+
+    def _records_invalid(self, task_type: TaskType, fields: dict[str, Any]) -> bool:
+        options = fields.get("options")
+        chosen = options.get("on_invalid") if options else None
+        chosen = chosen or task_type.options.get("on_invalid") or self._profile_on_invalid
+        return chosen == "record"
+
+    @cached_property
+    def _profile_on_invalid(self) -> str:
+        from andon.lifecycle.profiles import profile
+
+        return profile(self.profile).defaults.get("on_invalid", "refuse")
+
+    def _handle(self, draft: Draft[R], outcome: Submitted) -> TaskHandle[R]:
+        return TaskHandle(self, outcome.id, draft.codec, created=outcome.created)
+
+    async def _send(self, submissions: list[Submission]) -> list[Submitted]:
+        for hook in self._on_submit:
+            submissions = [hook(submission) for submission in submissions]
+        engine = await self.connections.engine()
+        return await engine.submit(submissions)
+
+    # --- what was submitted ---
+
+    def handle(self, task_id: str, task: TaskFunction[..., R, Any] | None = None) -> TaskHandle[R]:
+        """A handle on a task by its id; with `task` its result is decoded like that one's."""
+        codec = ANY_CALL if task is None else task.type.codec
+        return TaskHandle(self, task_id, codec)
+
+    async def get(self, task_id: str) -> TaskView | None:
+        """A task as it stands; None if there is none."""
+        engine = await self.connections.engine()
+        [task] = await engine.get([task_id])
+        return None if task is None else TaskView.of(task)
+
+    async def find(self, query: Query | None = None) -> AsyncIterator[TaskView]:
+        """Tasks that match, in the order they were created, page by page."""
+        engine = await self.connections.engine()
+        query = query or Query()
+        while True:
+            page = await engine.find(query)
+            for task in page.tasks:
+                yield TaskView.of(task)
+            if not page.cursor:
+                return
+            query = msgspec.structs.replace(query, cursor=page.cursor)
+
+    # --- the connection ---
+
+    async def engine(self) -> "Engine":
+        """The engine of the running loop, open: all that can be asked about tasks."""
+        return await self.connections.engine()
+
+    async def open(self) -> Self:
+        """Connect now rather than at the first use."""
+        await self.connections.engine()
+        return self
+
+    async def close(self) -> None:
+        """Flush what was handed over and disconnect from the running loop. Idempotent."""
+        await self.connections.close()
+
+    async def __aenter__(self) -> Self:
+        return await self.open()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def _engine(self) -> "LocalEngine":
+        from andon.stores.registry import open_store
+
+        return self.engine_on(open_store(self.url))
+
+    def engine_on(self, store: Store, *, random: "Random | None" = None) -> "LocalEngine":
+        """An engine over a store, not yet open, that knows this application's task types.
+
+        `random` decides jitter only.
+        """
+        from andon.engine.local import LocalEngine
+
+        engine = LocalEngine(store, profile=self.profile, random=random)
+        engine.book.add_types([task_type.info for task_type in self.registry])
+        return engine
+
+    # --- running tasks ---
+
+    async def worker(self, **settings: Unpack[WorkerSettings]) -> "Worker":
+        """A worker for this application's task types on the running loop, not yet started.
+
+        It claims and runs; timers are the timekeeper's, see `run_worker`. Raises
+        `ConfigurationError` for settings that cannot be.
+        """
+        from andon.worker.worker import Worker
+
+        check_names(settings, frozenset(WorkerSettings.__annotations__), "A worker")
+        return Worker(
+            await self.connections.engine(),
+            self.registry,
+            self.worker_config(settings),
+            middleware=self.worker_middleware,
+        )
+
+    async def run_worker(self, *, signals: bool = True, **settings: Unpack[WorkerSettings]) -> None:
+        """Run tasks, and fire timers, until told to stop.
+
+        With `signals` SIGTERM and SIGINT do that: the first lets runs end as their policies say,
+        the second hurries them (R11); without, cancel the call.
+        """
+        worker = await self.worker(**settings)
+        (await self.connections.engine()).timekeeper.start()
+        await worker.run(signals=signals)
+
+    @property
+    def worker_middleware(self) -> "list[WorkerMiddleware]":
+        """Those of `middleware` that wrap runs."""
+        return [
+            cast("WorkerMiddleware", hook) for hook in self.middleware if hasattr(hook, "around")
+        ]
+
+    def worker_config(self, settings: WorkerSettings) -> "WorkerConfig":
+        """The worker's configuration; knows where children find this application."""
+        from andon.worker.worker import WorkerConfig
+
+        given: dict[str, Any] = {**settings}
+        if "queues" in given:
+            given["queues"] = tuple(given["queues"])
+        if "app" not in given and any(kind.kind == "process" for kind in self.registry):
+            given["app"] = location_of(self)
+        return WorkerConfig(**given)
+
+    @cached_property
+    def sync(self) -> "SyncApp":
+        """The same application for code that is not async: scripts, Django."""
+        from andon.client.sync import SyncApp
+
+        return SyncApp(self)

@@ -1,0 +1,168 @@
+"""A task type as its module sees it: still the function, and a way to submit calls of it."""
+
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, cast
+
+import msgspec
+
+from andon.client.handle import TaskHandle
+from andon.client.options import Moment, SubmitOptions, to_fields
+from andon.engine.base import Submission
+from andon.model.errors import InvalidSubmission
+from andon.worker.calls import Call
+
+if TYPE_CHECKING:
+    from andon.client.app import Andon
+    from andon.client.sync import SyncTaskFunction
+    from andon.worker.registry import TaskType
+
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+Returned = TypeVar("Returned")
+
+
+class Draft(Generic[R_co]):
+    """A submission that exists only here; its id is known, so others can depend on it already.
+
+    Submit it alone, or many of them in one round trip with `app.submit_many`. A draft submitted
+    twice is one task.
+    """
+
+    __slots__ = ("_app", "codec", "submission")
+
+    def __init__(self, app: "Andon", submission: Submission, codec: Call) -> None:
+        self._app = app
+        self.submission = submission
+        self.codec = codec
+
+    def __repr__(self) -> str:
+        return f"<Draft {self.id} of {self.submission.name}>"
+
+    @property
+    def id(self) -> str:
+        """The id that the task has or will have."""
+        return self.submission.id
+
+    async def submit(self) -> TaskHandle[R_co]:
+        """Submit it. Raises like `TaskFunction.submit`."""
+        return await self._app.submit_draft(self)
+
+
+class TaskFunction(Generic[P, R, Returned]):
+    """What `@app.task` makes of a function.
+
+    `P` are the parameters of a submission (a leading `Context` is the worker's to give), `R` is
+    what the handler returns, and `Returned` what a plain call returns: a coroutine of `R` for an
+    async handler. Calling it runs the function here and now, as if it were not decorated.
+    """
+
+    def __init__(
+        self,
+        app: "Andon",
+        task_type: "TaskType",
+        *,
+        defaults: SubmitOptions,
+        options: SubmitOptions | None = None,
+    ) -> None:
+        self.app = app
+        self.type = task_type
+        self._defaults = defaults  # the type's own: priority, unique, key, tags …
+        self._options = options or SubmitOptions()
+        given = _merged(defaults, self._options)
+        self._fields = {"queue": task_type.queue, **to_fields(given)}
+        self._id = self._fields.pop("id", "")
+        self._unique = "unique_key" not in given and given.get("unique", False)
+        if task_type.handler is not None:
+            functools.update_wrapper(cast("Callable[..., Any]", self), task_type.handler)
+
+    def __repr__(self) -> str:
+        return f"<TaskFunction {self.name}>"
+
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> Returned:
+        """Run the function itself, here; nothing is submitted."""
+        handler = self.type.handler
+        if handler is None:
+            raise TypeError(f"{self.name} is a command: it runs in a worker only. Submit it.")
+        return handler(*args, **kwargs)
+
+    @property
+    def name(self) -> str:
+        """The name it is submitted under."""
+        return self.type.name
+
+    @property
+    def sync(self) -> "SyncTaskFunction[P, R, Returned]":
+        """The same for code that is not async."""
+        from andon.client.sync import SyncTaskFunction
+
+        return SyncTaskFunction(self)
+
+    def options(self, **options: Unpack[SubmitOptions]) -> "TaskFunction[P, R, Returned]":
+        """The same task with other options for what is submitted through it."""
+        merged = _merged(self._options, options)
+        return TaskFunction(self.app, self.type, defaults=self._defaults, options=merged)
+
+    async def submit(self, /, *args: P.args, **kwargs: P.kwargs) -> TaskHandle[R]:
+        """Submit a call. Once this has returned, the task is stored.
+
+        Raises `InvalidSubmission` when it could never work, `UniqueKeyHeld`, `QueueFull`,
+        `TaskConflict` when the id is taken by something else, and `StoreUnavailable`.
+        """
+        return await self.app.submit_draft(self.draft(*args, **kwargs))
+
+    async def submit_in(
+        self, seconds: float, /, *args: P.args, **kwargs: P.kwargs
+    ) -> TaskHandle[R]:
+        """Submit a call that may start in so many seconds."""
+        return await self.options(delay=seconds).submit(*args, **kwargs)
+
+    async def submit_at(
+        self, moment: Moment, /, *args: P.args, **kwargs: P.kwargs
+    ) -> TaskHandle[R]:
+        """Submit a call that may start at a moment: an aware datetime, or ms since 1970 UTC."""
+        return await self.options(run_at=moment).submit(*args, **kwargs)
+
+    async def submit_many(self, drafts: Iterable[Draft[R]]) -> list[TaskHandle[R]]:
+        """Submit many drafts in few round trips; see `Andon.submit_many`."""
+        return await self.app.submit_many(drafts)
+
+    def draft(self, /, *args: P.args, **kwargs: P.kwargs) -> Draft[R]:
+        """A call to be submitted later. Raises `InvalidSubmission` if the arguments do not fit."""
+        return self.draft_call(args, kwargs)
+
+    def draft_call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Draft[R]:
+        """The same with the arguments as values, whatever they are called."""
+        return self.app.make_draft(
+            self.type, args, kwargs, task_id=self._id, fields=self._fields, unique=self._unique
+        )
+
+
+def _merged(weaker: SubmitOptions, stronger: SubmitOptions) -> SubmitOptions:
+    merged: dict[str, Any] = {**weaker, **stronger}
+    for absolute, relative in (("run_at", "delay"), ("deadline", "deadline_in")):
+        if absolute in stronger or relative in stronger:  # one way of saying it replaces the other
+            for name in {absolute, relative} - stronger.keys():
+                merged.pop(name, None)
+    return cast("SubmitOptions", merged)
+
+
+def payload_of(
+    codec: Call, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, lenient: bool
+) -> tuple[bytes, str]:
+    """The encoded arguments, and why they can never work.
+
+    Raises `InvalidSubmission` for arguments that do not fit, unless `lenient`: then what was given
+    is kept as far as it has a JSON form, for a policy that records invalid submissions (R25).
+    """
+    try:
+        return codec.encode(args, kwargs), ""
+    except InvalidSubmission as error:
+        if not lenient:
+            raise
+        try:
+            given = msgspec.json.encode([*args, kwargs] if args else kwargs)
+        except (TypeError, ValueError, OverflowError, RecursionError):
+            given = b"{}"
+        return given, str(error)

@@ -1,0 +1,165 @@
+"""A handle on a task that was submitted: its result, its state, and what may be asked of it."""
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
+
+from andon.client.options import Moment, to_ms, to_priority
+from andon.client.views import EventView, TaskView
+from andon.lifecycle.commands import Command, Delete, Reprioritise, Rerun, Reschedule, Schedule
+from andon.model.errors import TaskCancelled, TaskFailed, TaskNotFound
+from andon.model.task import Task
+from andon.model.words import State
+
+if TYPE_CHECKING:
+    from andon.client.app import Andon
+    from andon.client.sync import SyncHandle
+    from andon.engine.base import Acted
+    from andon.worker.calls import Call
+
+R_co = TypeVar("R_co", covariant=True)
+
+
+class TaskHandle(Generic[R_co]):
+    """One task, wherever it runs. `R_co` is what its handler returns.
+
+    Every method asks the store and may raise `StoreUnavailable`.
+    """
+
+    __slots__ = ("_codec", "app", "created", "id")
+
+    def __init__(self, app: "Andon", task_id: str, codec: "Call", *, created: bool = True) -> None:
+        self.app = app
+        self._codec = codec
+        self.id = task_id
+        self.created = created  #: False if this exact submission had been accepted before
+
+    def __repr__(self) -> str:
+        return f"<TaskHandle {self.id}>"
+
+    @property
+    def sync(self) -> "SyncHandle[R_co]":
+        """The same handle for code that is not async."""
+        from andon.client.sync import SyncHandle
+
+        return SyncHandle(self)
+
+    async def result(self, timeout: float | None = None) -> R_co:
+        """What the handler returned; waits until the task has ended, `timeout` seconds at most.
+
+        Raises `TaskFailed` when it ended in another state than completed (`TaskCancelled` when it
+        was cancelled), `TimeoutError` when it has not ended in time, `TaskNotFound` when there is
+        no such task, `msgspec.ValidationError` when the result is not of the annotated type.
+        """
+        engine = await self.app.engine()
+        task = await engine.wait_end(self.id, timeout)
+        if task.status.state is State.COMPLETED:
+            return cast("R_co", self._codec.decode_result(task.result))
+        raise _failure(task)
+
+    async def status(self) -> State:
+        """The state the task is in. Raises `TaskNotFound`."""
+        return (await self._read()).status.state
+
+    async def get(self) -> TaskView:
+        """The whole task as it stands. Raises `TaskNotFound`."""
+        return self._view(await self._read())
+
+    async def watch(self) -> AsyncIterator[TaskView]:
+        """The task now, and again whenever it has moved or progressed, until it has ended."""
+        engine = await self.app.engine()
+        async for task in engine.watch(self.id):
+            yield self._view(task)
+
+    async def history(self) -> tuple[EventView, ...]:
+        """The task's moves, oldest first; the newest 1,000 of them."""
+        engine = await self.app.engine()
+        return tuple(EventView.of(event) for event in (await engine.history(self.id)).events)
+
+    async def cancel(self, *, force: bool = False, wait: float | None = None) -> State | None:
+        """Cancel the task; the state that follows, None if it is not kept.
+
+        A running task is asked to stop and ends by itself; with `force` it is cancelled at once
+        and its run can write no more. `wait` gives it that many seconds to end, then raises
+        `TimeoutError`. Raises `InvalidTransition` for a task that has ended otherwise.
+        """
+        engine = await self.app.engine()
+        [acted] = await engine.cancel([self.id], force=force)
+        state = _state_after(acted)
+        if wait is None or state is not State.ACTIVE:
+            return state
+        return (await engine.wait_end(self.id, wait)).status.state
+
+    async def retry(self) -> State | None:
+        """Run again what has ended, run now what waits; nothing to do for pending (R20).
+
+        Raises `InvalidTransition` for a running task.
+        """
+        engine = await self.app.engine()
+        [acted] = await engine.retry([self.id])
+        return _state_after(acted)
+
+    async def rerun(
+        self,
+        *,
+        run_at: Moment | None = None,
+        deadline: Moment | None = None,
+        keep_budget: bool = False,
+    ) -> State | None:
+        """Run a task again that has ended, with a new budget of tries (R20).
+
+        With `keep_budget` the tries used still count, but for one more run. A new `deadline` is
+        needed when the old one has passed. Raises `InvalidTransition` for a task that has not
+        ended.
+        """
+        return await self._act(
+            Rerun(
+                run_at=None if run_at is None else to_ms("run_at", run_at),
+                deadline=None if deadline is None else to_ms("deadline", deadline),
+                keep_budget=keep_budget,
+            )
+        )
+
+    async def schedule(self) -> State | None:
+        """Release a blocked task by hand, whatever it waits for."""
+        return await self._act(Schedule())
+
+    async def reschedule(self, run_at: Moment) -> State | None:
+        """Give a waiting task another start time."""
+        return await self._act(Reschedule(run_at=to_ms("run_at", run_at)))
+
+    async def reprioritise(self, priority: int | str) -> State | None:
+        """Give a waiting task another priority, -4 to 5 or one of the seven names."""
+        return await self._act(Reprioritise(priority=to_priority("priority", priority)))
+
+    async def delete(self) -> None:
+        """Remove the record of a task that has ended."""
+        await self._act(Delete())
+
+    async def _act(self, command: Command) -> State | None:
+        engine = await self.app.engine()
+        [acted] = await engine.act([self.id], command)
+        return _state_after(acted)
+
+    async def _read(self) -> Task:
+        engine = await self.app.engine()
+        [task] = await engine.get([self.id])
+        if task is None:
+            raise TaskNotFound(self.id)
+        return task
+
+    def _view(self, task: Task) -> TaskView:
+        return TaskView.of(task, self._codec.decode_result)
+
+
+def _state_after(acted: "Acted") -> State | None:
+    if acted.error is not None:
+        raise acted.error
+    return acted.state
+
+
+def _failure(task: Task) -> TaskFailed:
+    status = task.status
+    kind = TaskCancelled if status.state is State.CANCELLED else TaskFailed
+    error = status.last_error
+    reason = "" if status.reason is None else status.reason.value
+    return kind(task.id, status.state.value, reason, "" if error is None else error.message)

@@ -1,0 +1,256 @@
+"""What may be said about a task beside its arguments: for a task type, and for one submission.
+
+Names are checked here, so that a slip of the pen is answered with the nearest name there is;
+values are checked where policies are resolved.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from hashlib import blake2b
+from typing import Any, Literal, Protocol, cast, runtime_checkable
+
+import msgspec
+
+from andon.lifecycle.admission import PRIORITY_NAMES
+from andon.model.errors import InvalidSubmission
+from andon.model.policy import Backoff, PlainOptions, PolicyOptions
+
+Moment = datetime | int
+"""A point in time: an aware datetime, or whole milliseconds since 1970 UTC."""
+
+Errors = type[BaseException] | str | Iterable[type[BaseException] | str]
+"""Exception types, error codes and type names, mixed; or one of them."""
+
+BackoffFunction = Callable[[int, BaseException | None], float]
+"""Seconds to wait before retry n (from 1) after the exception (None when the run was lost)."""
+
+_OLDEST_MS = 10**11
+"""March 1973 in ms: a smaller number was surely meant as seconds."""
+
+
+@runtime_checkable
+class HasId(Protocol):
+    """A handle or a draft."""
+
+    @property
+    def id(self) -> str:
+        """The task's id."""
+        ...
+
+
+class TaskOptions(PlainOptions, total=False):
+    """Defaults of a task type, or of every type of an application: a policy's options.
+
+    In the lists of errors exception types stand beside codes and names. Types match subclasses
+    too, and are known to workers only; codes and names also decide where no Python runs (R23).
+    """
+
+    retry_on: Errors
+    no_retry_on: Errors
+    backoff: Backoff | str | BackoffFunction
+
+
+class SubmitOptions(PolicyOptions, total=False):
+    """Options of one submission. Those of `PolicyOptions` override the task type's."""
+
+    id: str  #: 1 to 64 of `A-Z a-z 0-9 _ : -`; the same id submitted again is the same task
+    queue: str
+    priority: int | str  #: -4 to 5, higher first, or one of the seven Taskcluster names
+    delay: float  #: seconds until the task may start
+    run_at: Moment  #: when the task may start
+    deadline_in: float  #: seconds until the whole task must have ended
+    deadline: Moment  #: when the whole task must have ended
+    expires_at: Moment  #: when the record goes at the latest
+    depends_on: Iterable[HasId | str] | HasId | str  #: tasks that must end first
+    requires: Literal["all-completed", "all-resolved"]  #: how they must end
+    load_dependencies: bool  #: give the handler their results, as `ctx.dependencies`
+    unique: bool  #: derive the unique key from the name and the arguments
+    unique_key: str  #: no other task holds this key while this one does
+    key: str  #: concurrency key, for a queue's `max_concurrent_per_key`
+    group: str
+    tags: Iterable[str]
+    headers: Mapping[str, str]
+    scopes: Iterable[str]
+
+
+_POLICY = frozenset(PolicyOptions.__annotations__)
+_SUBMIT = frozenset(SubmitOptions.__annotations__)
+_TASK = frozenset(TaskOptions.__annotations__)
+
+
+def check_names(given: Iterable[str], known: frozenset[str], what: str) -> None:
+    """Raise `TypeError` naming the nearest option for a name that is none."""
+    for name in given:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise TypeError(f"{what} has no option {name!r}.{hint}")
+
+
+def check_submit_names(given: Iterable[str]) -> None:
+    """Raise `TypeError` for a name that is no option of a submission."""
+    check_names(given, _SUBMIT, "A submission")
+
+
+class SplitOptions(msgspec.Struct, frozen=True):
+    """A type's options, apart: what goes into the policy, and what stays with the worker."""
+
+    policy: PolicyOptions
+    retry_on: tuple[type[BaseException], ...] = ()
+    no_retry_on: tuple[type[BaseException], ...] = ()
+    backoff: BackoffFunction | None = None
+
+
+def split_task_options(options: TaskOptions, what: str) -> SplitOptions:
+    """Take a type's options apart. Raises `TypeError` for an unknown name or a wrong entry."""
+    check_names(options, _TASK, what)
+    policy: dict[str, Any] = {**options}
+    kept: dict[str, Any] = {}
+    for name in ("retry_on", "no_retry_on"):
+        if name in policy:
+            kept[name], names = _split_errors(policy.pop(name), name)
+            if names:
+                policy[name] = names
+    if callable(policy.get("backoff")):
+        kept["backoff"] = policy["backoff"]
+        policy["backoff"] = Backoff.CUSTOM
+    return SplitOptions(cast("PolicyOptions", policy), **kept)
+
+
+def _split_errors(
+    errors: Errors, option: str
+) -> tuple[tuple[type[BaseException], ...], tuple[str, ...]]:
+    if isinstance(errors, str | type):
+        errors = (errors,)
+    types: list[type[BaseException]] = []
+    names: list[str] = []
+    for error in cast("Iterable[Any]", errors):
+        if isinstance(error, str):
+            names.append(error)
+        elif isinstance(error, type) and issubclass(error, BaseException):
+            types.append(error)
+        else:
+            raise TypeError(f"{option} takes exception types and codes, not {error!r}.")
+    return tuple(types), tuple(names)
+
+
+def to_fields(options: SubmitOptions) -> dict[str, Any]:
+    """The fields of a `Submission` that the options set, `unique` apart.
+
+    Raises `TypeError` for an unknown name and `InvalidSubmission` for a value that cannot be.
+    """
+    check_submit_names(options)
+    fields: dict[str, Any] = {}
+    policy: dict[str, Any] = {}
+    for name, value in options.items():
+        if name in _POLICY:
+            policy[name] = _policy_value(name, value)
+        elif name == "depends_on":
+            fields["dependencies"] = _ids(cast("Any", value))
+        elif name in _CONVERT:
+            fields[name] = _CONVERT[name](name, value)
+        elif name != "unique":
+            fields[name] = value
+    if policy:
+        fields["options"] = policy
+    for absolute, relative in (("run_at", "delay"), ("deadline", "deadline_in")):
+        if absolute in fields and relative in fields:
+            raise InvalidSubmission(f"Give {absolute} or {relative}, not both.", field=absolute)
+    return fields
+
+
+def _policy_value(name: str, value: Any) -> Any:
+    if name in ("retry_on", "no_retry_on"):
+        types, names = _split_errors(value, name)
+        if types:
+            raise InvalidSubmission(
+                f"{name} of one submission takes codes and type names, not {types[0]!r}: the "
+                "types themselves are known to the worker only. Give them to @app.task.",
+                field=name,
+            )
+        return names
+    if name == "backoff" and not isinstance(value, str):
+        raise InvalidSubmission(
+            f"backoff of one submission is one of {', '.join(Backoff)}; a function is known to "
+            "the worker only. Give it to @app.task.",
+            field=name,
+        )
+    return value
+
+
+def _ids(parents: Iterable[HasId | str] | HasId | str) -> tuple[str, ...]:
+    if isinstance(parents, str):
+        return (parents,)
+    if isinstance(parents, HasId):
+        return (parents.id,)
+    return tuple(parent if isinstance(parent, str) else parent.id for parent in parents)
+
+
+def to_ms(field: str, moment: Any) -> int:
+    """A moment as ms UTC. Raises `InvalidSubmission` for a naive datetime or a small number."""
+    if isinstance(moment, datetime):
+        if moment.tzinfo is None:
+            raise InvalidSubmission(
+                f"{field} is a datetime without a time zone. "
+                "Give it one, for example with tzinfo=UTC.",
+                field=field,
+            )
+        return round(moment.timestamp() * 1000)
+    if type(moment) is int and moment >= _OLDEST_MS:
+        return moment
+    raise InvalidSubmission(
+        f"{field} is an aware datetime or whole milliseconds since 1970, not {moment!r}. "
+        f"For seconds from now use {_RELATIVE.get(field, 'a datetime')}.",
+        field=field,
+    )
+
+
+_RELATIVE = {"run_at": "delay", "deadline": "deadline_in", "expires_at": "expires"}
+
+
+def to_priority(field: str, priority: Any) -> int:
+    """A priority as a number. Raises `InvalidSubmission` for a name that is none."""
+    if isinstance(priority, str):
+        if priority not in PRIORITY_NAMES:
+            raise InvalidSubmission(
+                f"There is no priority {priority!r}. Use a number from -4 to 5, or one of "
+                f"{', '.join(PRIORITY_NAMES)}.",
+                field=field,
+            )
+        return PRIORITY_NAMES[priority]
+    if type(priority) is not int:
+        raise InvalidSubmission(f"Priority is an integer, not {priority!r}.", field=field)
+    return priority
+
+
+def _strings(field: str, values: Any) -> tuple[str, ...]:
+    if isinstance(values, str):
+        raise InvalidSubmission(f"{field} takes several strings; give [{values!r}].", field=field)
+    return tuple(values)
+
+
+def _headers(field: str, headers: Any) -> dict[str, str]:
+    return dict(headers)
+
+
+_CONVERT: dict[str, Callable[[str, Any], Any]] = {
+    "priority": to_priority,
+    "run_at": to_ms,
+    "deadline": to_ms,
+    "expires_at": to_ms,
+    "tags": _strings,
+    "scopes": _strings,
+    "headers": _headers,
+}
+
+
+def derived_key(name: str, payload: bytes) -> str:
+    """The unique key of a call: the same for the same name and arguments, in whatever order."""
+    canonical = msgspec.json.encode(msgspec.json.decode(payload), order="deterministic")
+    return f"{name}:{blake2b(canonical, digest_size=16).hexdigest()}"
+
+
+def to_datetime(ms: int | None) -> datetime | None:
+    """Milliseconds since 1970 as an aware datetime in UTC."""
+    return None if ms is None else datetime.fromtimestamp(ms / 1000, UTC)

@@ -1,0 +1,97 @@
+"""The sync face: the same application, tasks and handles for scripts and Django.
+
+Every method here is the async one of the same name, run on the application's background loop;
+`bridge` says how. It may be called from any thread that runs no event loop of its own.
+"""
+
+from types import TracebackType
+from typing import Any, Generic, ParamSpec, Self, TypeVar
+
+from andon.client.app import Andon
+from andon.client.bridge import Bridge, blocking, blocking_then, iterating
+from andon.client.function import TaskFunction
+from andon.client.handle import TaskHandle
+
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+Returned = TypeVar("Returned")
+
+
+class SyncHandle(Generic[R_co]):
+    """A `TaskHandle` whose methods wait."""
+
+    def __init__(self, handle: TaskHandle[R_co]) -> None:
+        self.inner = handle
+        self.bridge = handle.app.sync.bridge
+
+    def __repr__(self) -> str:
+        return f"<SyncHandle {self.id}>"
+
+    @property
+    def id(self) -> str:
+        """The task's id."""
+        return self.inner.id
+
+    result = blocking(TaskHandle[R_co].result)
+    status = blocking(TaskHandle[R_co].status)
+    get = blocking(TaskHandle[R_co].get)
+    watch = iterating(TaskHandle[R_co].watch)
+    history = blocking(TaskHandle[R_co].history)
+    cancel = blocking(TaskHandle[R_co].cancel)
+    retry = blocking(TaskHandle[R_co].retry)
+    rerun = blocking(TaskHandle[R_co].rerun)
+    schedule = blocking(TaskHandle[R_co].schedule)
+    reschedule = blocking(TaskHandle[R_co].reschedule)
+    reprioritise = blocking(TaskHandle[R_co].reprioritise)
+    delete = blocking(TaskHandle[R_co].delete)
+
+
+def _handles(handles: list[TaskHandle[R]]) -> list[SyncHandle[R]]:
+    return [SyncHandle(handle) for handle in handles]
+
+
+class SyncTaskFunction(Generic[P, R, Returned]):
+    """A `TaskFunction` whose submits wait until the task is stored."""
+
+    def __init__(self, function: TaskFunction[P, R, Returned]) -> None:
+        self.inner = function
+        self.bridge = function.app.sync.bridge
+
+    submit = blocking_then(TaskFunction[P, R, Returned].submit, SyncHandle[R])
+    submit_in = blocking_then(TaskFunction[P, R, Returned].submit_in, SyncHandle[R])
+    submit_at = blocking_then(TaskFunction[P, R, Returned].submit_at, SyncHandle[R])
+    submit_many = blocking_then(TaskFunction[P, R, Returned].submit_many, _handles)
+
+
+class SyncApp:
+    """An `Andon` whose methods wait. One background thread serves all threads that call it."""
+
+    def __init__(self, app: Andon) -> None:
+        self.inner = app
+        self.bridge = Bridge(app)
+
+    submit = blocking_then(Andon.submit, SyncHandle[Any])
+    submit_draft = blocking_then(Andon.submit_draft, SyncHandle[Any])
+    submit_many = blocking_then(Andon.submit_many, _handles)
+    get = blocking(Andon.get)
+    find = iterating(Andon.find)
+
+    def handle(self, task_id: str) -> SyncHandle[Any]:
+        """A handle on a task by its id."""
+        return SyncHandle(self.inner.handle(task_id))
+
+    def close(self) -> None:
+        """Flush, disconnect and end the background thread; a later call starts anew."""
+        self.bridge.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

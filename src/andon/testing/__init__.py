@@ -1,0 +1,14 @@
+"""Virtual time, an application in memory, and what tests ask of it."""
+
+from andon.testing.app import StillRunning, TestApp, running
+from andon.testing.clock import NothingLeft, VirtualLoop, run_virtual, virtual_time
+
+__all__ = [
+    "NothingLeft",
+    "StillRunning",
+    "TestApp",
+    "VirtualLoop",
+    "run_virtual",
+    "running",
+    "virtual_time",
+]

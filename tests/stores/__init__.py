@@ -1,0 +1,1 @@
+"""Parts of stores that have tests of their own."""
