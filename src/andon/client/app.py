@@ -212,14 +212,17 @@ class Andon(Declaring):
     def _records_invalid(self, task_type: TaskType, fields: dict[str, Any]) -> bool:
         options = fields.get("options")
         chosen = options.get("on_invalid") if options else None
-        chosen = chosen or task_type.options.get("on_invalid") or self._profile_on_invalid
+        chosen = (
+            chosen
+            or task_type.options.get("on_invalid")
+            or self._profile_default("on_invalid", "refuse")
+        )
         return chosen == "record"
 
-    @cached_property
-    def _profile_on_invalid(self) -> str:
+    def _profile_default(self, option: str, otherwise: Any) -> Any:
         from andon.lifecycle.profiles import profile
 
-        return profile(self.profile).defaults.get("on_invalid", "refuse")
+        return profile(self.profile).defaults.get(option, otherwise)
 
     def _handle(self, draft: Draft[R], outcome: Submitted) -> TaskHandle[R]:
         return TaskHandle(self, outcome.id, draft.codec, created=outcome.created)
@@ -356,6 +359,8 @@ class Andon(Declaring):
             given["queues"] = tuple(given["queues"])
         if "app" not in given and any(kind.kind == "process" for kind in self.registry):
             given["app"] = location_of(self)
+        # a limit per type that the profile sets is the worker's: a claim comes before the policy
+        given.setdefault("per_type", self._profile_default("max_concurrent", None))
         return WorkerConfig(**given)
 
     @cached_property
