@@ -76,14 +76,18 @@ class Runs:
                     task, command, now=self._store.now(), random=self._random, write_id=write_id
                 )
             except InvalidTransition:
-                raise LeaseLost(task.id, run) from None
-            changed = await self.commits.put(change_of(task, moved))
-            if changed.kind is ChangeKind.APPLIED:
-                state = moved.status.state if moved.status is not None else None
-                if changed.has_dependents or task.definition.dependencies:
-                    self._ended(task, state, changed)
-                return None if moved.discard is not None else state
-            current = changed.current
+                # not as the worker knows the task; perhaps as it is (a cancel was requested since)
+                (current,) = await self._store.get([task.id])
+                if current is not None and current.status.revision == task.status.revision:
+                    raise LeaseLost(task.id, run) from None
+            else:
+                changed = await self.commits.put(change_of(task, moved))
+                if changed.kind is ChangeKind.APPLIED:
+                    state = moved.status.state if moved.status is not None else None
+                    if changed.has_dependents or task.definition.dependencies:
+                        self._ended(task, state, changed)
+                    return None if moved.discard is not None else state
+                current = changed.current
             if current is None:
                 raise LeaseLost(task.id, run)
             if current.state is not State.ACTIVE or current.status.run != run:
