@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-_CONTROL = {code: " " for code in (*range(32), *range(127, 160))}
+_CONTROL = dict.fromkeys((*range(32), *range(127, 160)), " ")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 

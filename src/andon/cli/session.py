@@ -63,7 +63,7 @@ class Session:
         from andon.engine.local import LocalEngine
         from andon.stores.registry import open_store
 
-        self.refuse_nowhere(creates=creates, memory=memory)
+        refuse_nowhere(self.url, creates=creates, memory=memory)
         engine = LocalEngine(open_store(self.url), profile=profile)
         await engine.open()
         try:
@@ -71,23 +71,27 @@ class Session:
         finally:
             await engine.close()
 
-    def refuse_nowhere(self, *, creates: bool, memory: bool = False) -> None:
-        """Refuse a store that nobody else could see, or (reading) that is not there."""
-        scheme = self.url.partition(":")[0]
-        if scheme == "memory" and not memory:
-            raise ConfigurationError(
-                "memory:// lives inside one process, and this command is another one. "
-                "Name a file with --url, for example sqlite:///andon.db."
-            )
-        if scheme == "sqlite" and not creates:
-            from andon.stores.sqlite.location import parse
 
-            path = parse(self.url).path
-            if not path.exists():
-                raise ConfigurationError(
-                    f"There is no store at {path}. Name another with --url or ANDON_URL, "
-                    "or make one with: andon storage init."
-                )
+def refuse_nowhere(url: str, *, creates: bool, memory: bool = False) -> None:
+    """Refuse a store that nobody else could see, or (reading) that is not there.
+
+    Raises `ConfigurationError`.
+    """
+    scheme = url.partition(":")[0]
+    if scheme == "memory" and not memory:
+        raise ConfigurationError(
+            "memory:// lives inside one process, and this command is another one. "
+            "Name a file with --url, for example sqlite:///andon.db."
+        )
+    if scheme == "sqlite" and not creates:
+        from andon.stores.sqlite.location import parse
+
+        path = parse(url).path
+        if not path.exists():
+            raise ConfigurationError(
+                f"There is no store at {path}. Name another with --url or ANDON_URL, "
+                "or make one with: andon storage init."
+            )
 
 
 Command = Callable[..., Any]

@@ -44,10 +44,26 @@ async def list_tasks(
     In the order of their creation. A page may be short; what to give as --cursor for the next one
     is printed to stderr.
     """
+    await list_page(session, filters, limit=limit, cursor=cursor, newest=newest)
+
+
+async def list_page(
+    session: Session,
+    filters: Filters,
+    *,
+    limit: int,
+    cursor: str,
+    newest: bool,
+    dead_letters: bool = False,
+    empty: str = "No tasks match.",
+) -> None:
+    """Print one page."""
     from andon.cli import shown
 
     profile, out = session.profile, session.out
-    query = filters.query(profile, limit=limit, cursor=cursor, newest_first=newest)
+    query = filters.query(
+        profile, limit=limit, cursor=cursor, newest_first=newest, dead_letters=dead_letters
+    )
     keep = filters.keep(profile)
     async with session.engine() as engine:
         await filters.check(engine)
@@ -59,6 +75,6 @@ async def list_tasks(
             return
         now = engine.now()
         rows = (shown.row(profile, task, out, now) for task in found)
-        out.table(shown.columns(profile), rows, empty="No tasks match.")
+        out.table(shown.columns(profile), rows, empty=empty)
         if page.cursor:
             out.note(f"There may be more: --cursor {page.cursor}")
