@@ -1,7 +1,8 @@
 """The application: its task types, and the way to the store that they are submitted to."""
 
 import os
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import cached_property
 from types import TracebackType
 from typing import (
@@ -211,14 +212,17 @@ class Andon(Declaring):
     def _records_invalid(self, task_type: TaskType, fields: dict[str, Any]) -> bool:
         options = fields.get("options")
         chosen = options.get("on_invalid") if options else None
-        chosen = chosen or task_type.options.get("on_invalid") or self._profile_on_invalid
+        chosen = (
+            chosen
+            or task_type.options.get("on_invalid")
+            or self._profile_default("on_invalid", "refuse")
+        )
         return chosen == "record"
 
-    @cached_property
-    def _profile_on_invalid(self) -> str:
+    def _profile_default(self, option: str, otherwise: Any) -> Any:
         from andon.lifecycle.profiles import profile
 
-        return profile(self.profile).defaults.get("on_invalid", "refuse")
+        return profile(self.profile).defaults.get(option, otherwise)
 
     def _handle(self, draft: Draft[R], outcome: Submitted) -> TaskHandle[R]:
         return TaskHandle(self, outcome.id, draft.codec, created=outcome.created)
@@ -332,6 +336,21 @@ class Andon(Declaring):
         (await self.connections.engine()).timekeeper.start()
         await worker.run(signals=signals)
 
+    @asynccontextmanager
+    async def working(self, **settings: Unpack[WorkerSettings]) -> "AsyncGenerator[Worker, None]":
+        """A worker and a timekeeper on the running loop for as long as the block lasts.
+
+        For scripts and small services that run their own tasks: `async with app.working(): …`.
+        Leaving the block stops the worker as a first SIGTERM would.
+        """
+        worker = await self.worker(**settings)
+        (await self.connections.engine()).timekeeper.start()
+        await worker.start()
+        try:
+            yield worker
+        finally:
+            await worker.stop()
+
     @property
     def worker_middleware(self) -> "list[WorkerMiddleware]":
         """Those of `middleware` that wrap runs."""
@@ -348,6 +367,8 @@ class Andon(Declaring):
             given["queues"] = tuple(given["queues"])
         if "app" not in given and any(kind.kind == "process" for kind in self.registry):
             given["app"] = location_of(self)
+        # a limit per type that the profile sets is the worker's: a claim comes before the policy
+        given.setdefault("per_type", self._profile_default("max_concurrent", None))
         return WorkerConfig(**given)
 
     @cached_property

@@ -42,6 +42,7 @@ from andon.stores.sqlite import (
     claiming,
     committing,
     creating,
+    dependencies,
     fleet,
     placing,
     reading,
