@@ -38,12 +38,10 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     def check(self) -> None:
         """Refuse what is not clear: usage errors, exit code 2."""
         if self.ids and (self.all or self.filters.any):
-            raise click.UsageError("Give ids, or --all with filters, not both.")
-        if not self.ids and not self.all:
+            raise click.UsageError("Give ids, or filters or --all, not both.")
+        if not (self.ids or self.all or self.filters.any):
             raise click.UsageError(
-                "Add --all to act on every task that the filters match."
-                if self.filters.any
-                else "Which tasks? Give their ids (- reads them from stdin), or --all with filters."
+                "Which tasks? Give their ids (- reads them from stdin), filters, or --all."
             )
         if not (self.ids or self.dry_run or self.yes) and not sys.stdin.isatty():
             raise click.UsageError("Nobody can be asked here: add --yes, or --dry-run to look.")
@@ -54,10 +52,10 @@ def which(function: Command) -> Command:
 
     @click.argument("ids", nargs=-1, metavar="[ID]...")
     @filters
-    @click.option("--all", "every", is_flag=True, help="Every task that the filters match.")
-    @click.option("--limit", type=click.IntRange(1), help="With --all: at most so many.")
+    @click.option("--all", "every", is_flag=True, help="Every task there is.")
+    @click.option("--limit", type=click.IntRange(1), help="With filters or --all: at most so many.")
     @click.option("--dry-run", is_flag=True, help="Only say which tasks it would be.")
-    @click.option("--yes", "-y", is_flag=True, help="With --all: do not ask.")
+    @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
     def call(session: Session, **given: Any) -> Any:
         asked = Asked(
             ids=given.pop("ids"),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from andon.cli.output import ago, iso, plural, size_of, span
+from andon.cli.output import ACCIDENTS, ago, iso, plural, size_of, span
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, WorkerInfo
 from andon.model.task import RECORD_VERSION, Task
 from andon.model.words import State
@@ -97,7 +97,7 @@ def durability(info: StoreInfo) -> Iterator[Finding]:
     yield Finding(Level.OK, "store", f"{info.kind} at {info.location}")
     for accident, what in info.durability.items():
         level = Level.OK if what.startswith("everything") else Level.NOTE
-        yield Finding(level, f"after a {accident.replace('_', ' ')}", what)
+        yield Finding(level, ACCIDENTS.get(accident, accident), what)
     settings = ", ".join(f"{name}={value}" for name, value in info.settings.items())
     if settings:
         yield Finding(Level.OK, "decided by", settings)

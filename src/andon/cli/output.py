@@ -207,6 +207,14 @@ def size_of(count: float) -> str:
     return f"{count:.1f} TiB"
 
 
+ACCIDENTS = {
+    "process_crash": "after a process crash",
+    "os_crash": "after an OS crash",
+    "power_cut": "after a power cut",
+}
+"""The keys of `StoreInfo.durability` in words."""
+
+
 def plural(count: int, noun: str) -> str:
     """`1 task`, `2 tasks`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

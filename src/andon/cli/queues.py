@@ -72,7 +72,14 @@ async def resume(session: Session, *, names: tuple[str, ...]) -> None:
 @queues.command()
 @click.argument("name")
 @click.option("--max-concurrent", type=COUNT_OR_NONE, metavar="N", help="Runs at once, fleet-wide.")
-@click.option("--per-key", type=COUNT_OR_NONE, metavar="N", help="Runs at once per key.")
+@click.option(
+    "--max-concurrent-per-key",
+    "--per-key",
+    "per_key",
+    type=COUNT_OR_NONE,
+    metavar="N",
+    help="Runs at once of one concurrency key, fleet-wide.",
+)
 @click.option("--rate-limit", type=RATE_OR_NONE, metavar="RATE", help="Claims: 5 (/s), 300/m.")
 @click.option("--rate-burst", type=COUNT_OR_NONE, metavar="N", help="Claims in one go.")
 @click.option("--max-size", type=COUNT_OR_NONE, metavar="N", help="Most pending tasks.")

@@ -3,7 +3,6 @@
 `common` adds the options that all commands share and runs async commands on a loop of their own.
 """
 
-import asyncio
 import functools
 import inspect
 import os
@@ -121,6 +120,8 @@ def common(function: Command) -> Command:
         session.debug = session.debug or debug
         outcome = function(session, **given)
         if inspect.iscoroutine(outcome):
+            import asyncio
+
             asyncio.run(outcome)
 
     return call

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from andon.cli.output import Cell, size_of, span
+from andon.cli.output import ACCIDENTS, Cell, size_of, span
 from andon.cli.session import Session, common
 from andon.cli.values import CLEARED, DURATION_OR_NONE
 from andon.engine.book import RETENTION_SETTING
@@ -169,7 +169,7 @@ def _print(session: Session, found: "StoreInfo") -> None:
         ("Schema Version", f"{found.schema_version} (writers from record version "
          f"{found.min_writer})"),
         *(
-            (f"After a {accident.replace('_', ' ')}", what)
+            (ACCIDENTS.get(accident, accident), what)
             for accident, what in found.durability.items()
         ),
         *((name, value) for name, value in found.settings.items()),

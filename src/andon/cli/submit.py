@@ -71,7 +71,12 @@ def checked_args(value: Any, what: str) -> Any:
 @click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="May be repeated.")
 @click.option("--option", "options", multiple=True, metavar="NAME=JSON", help="A policy option.")
 @click.option("--version", type=int, default=0, metavar="N", help="Version of the task type.")
-@click.option("--profile", type=click.Choice(PROFILE_NAMES), help="Whose defaults apply.")
+@click.option(
+    "--profile",
+    metavar="PROFILE",
+    type=click.Choice(PROFILE_NAMES),
+    help="Whose defaults apply; the profile of the application.",
+)
 @click.option("--app", "app_spec", metavar="APP", help="Check name and arguments against its code.")
 @click.option("--wait", is_flag=True, help="Until it has ended; exit code 1 if not completed.")
 @click.option("--timeout", type=DURATION, help="With --wait: give up after so long.")

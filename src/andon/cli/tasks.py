@@ -26,7 +26,7 @@ COMMANDS = {
 def tasks() -> None:
     """List, show and act on tasks.
 
-    What acts takes ids (`-` reads them from stdin), or --all with filters.
+    What acts takes ids (`-` reads them from stdin), filters, or --all.
     """
 
 
