@@ -25,7 +25,7 @@ from andon.model.errors import (
 )
 from andon.model.task import Task
 from andon.model.words import State
-from andon.stores.base import MAX_BATCH, Created, CreateKind, Link, Store
+from andon.stores.base import MAX_BATCH, Created, CreateKind, Store
 
 _MOST_EVICTIONS = 20
 """How often one submission tries to make room in a full queue before it is refused."""
@@ -153,13 +153,8 @@ class Submitting:
         missing: set[str] = set()
         for start in range(0, len(wanted), MAX_BATCH):
             ids = wanted[start : start + MAX_BATCH]
-            found = await self._store.get(ids)
-            missing.update(p for p, task in zip(ids, found, strict=True) if task is None)
-        if missing:
-            # one that ended and was discarded a moment ago is not missing: its end is known
-            asked_for = Link(submissions[0].id, tuple(sorted(missing)))
-            ended = await self._store.link([asked_for])
-            missing -= {end.parent for end in ended if end.state is not None}
+            states = await self._store.states(ids)
+            missing.update(p for p, state in zip(ids, states, strict=True) if state is None)
         return missing
 
     def _levels(

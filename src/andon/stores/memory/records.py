@@ -149,6 +149,14 @@ class Records:
             return None
         return stub
 
+    def state(self, task_id: str, now: int) -> State | None:
+        """The state of a record, or the one that a deleted record ended in."""
+        row = self.rows.get(task_id)
+        if row is not None:
+            return row.entry.state
+        stub = self.stub(task_id, now)
+        return None if stub is None else stub.state
+
     def trim_stubs(self, now: int, limit: int) -> int:
         """Drop up to `limit` stubs whose window has passed; the oldest stand first."""
         passed: list[str] = []
