@@ -11,6 +11,7 @@ from tests.demo.conftest import UNPARSABLE, Start
 from andon.demo import place as places
 from andon.demo import scanning
 from andon.demo.app import analyze, app
+from andon.model.errors import ConfigurationError
 
 
 @pytest.mark.slow
@@ -138,5 +139,5 @@ def test_what_cannot_be_is_refused_in_one_sentence(
 def test_the_place_of_another_folder_is_not_taken(folder: Path, tmp_path: Path) -> None:
     home = places.home_of(folder, tmp_path / "out")
     places.keep(places.find(folder, home, None))
-    with pytest.raises(places.ConfigurationError, match="holds the demo of"):
+    with pytest.raises(ConfigurationError, match="holds the demo of"):
         places.find(tmp_path, home, None)

@@ -84,8 +84,11 @@ def analyze(ctx: Context, folder: str, path: str) -> Facts:
     budget = FIRST_BUDGET * BUDGET_GROWTH ** (ctx.attempt - 1)
     size = source.stat().st_size
     if size > budget:
-        raise OverBudget(f"{size:,} bytes; try {ctx.attempt} may read {budget:,}")
-    return analyse(source.read_bytes(), path, tries=ctx.attempt)
+        raise OverBudget(f"{path}: {size:,} bytes; try {ctx.attempt} may read {budget:,}")
+    try:
+        return analyse(source.read_bytes(), path, tries=ctx.attempt)
+    except Unparsable as error:
+        raise Unparsable(f"{path}: {error}", error.code) from None
 
 
 @app.task(name="demo.report", max_retries=3, retry_delay=1.0, backoff="constant")
@@ -102,7 +105,7 @@ def report(ctx: Context, folder: str, listing: str, prefix: str, report_to: str)
                 path=paths[task_id],
                 state="deleted" if found.state is None else found.state.value,
                 facts=facts,
-                error=f"{error.code}: {error.message}" if error is not None else "",
+                error=f"{error.code}, {error.message}" if error is not None else "",
             )
         )
         if len(outcomes) % 100 == 0:

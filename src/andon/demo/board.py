@@ -183,8 +183,9 @@ def _failures(view: View) -> RenderableType:
     ended = list(reversed(view.tally.failures))[:_MOST_ENDED]
     for failure in [*ended, *reversed(view.tally.setbacks)]:
         style = _STYLES.get(failure.state, "bold red")
-        message = Text.assemble(named(failure.task, view.paths), (f"  {failure.message}", "dim"))
-        rows.append((Text(f"{failure.state.value:<6}", style), message))
+        name, why = failure.shown(view.paths)
+        text = Text.assemble(name, (f"  {why}", "dim"))
+        rows.append((Text(f"{failure.state.value:<6}", style), text))
     return _rows("last failures", rows)
 
 

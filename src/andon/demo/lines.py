@@ -1,11 +1,13 @@
 """The board in plain lines, for a pipe, a log, or a terminal without Rich."""
 
 import time
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
-from andon.demo.tally import Failure, named
 from andon.demo.view import View
 from andon.model.words import TERMINAL, State
+
+if TYPE_CHECKING:
+    from andon.demo.tally import Failure
 
 _EVERY_S = 1.0
 _WAITING = (State.BLOCKED, State.SCHEDULED, State.PENDING, State.RETRY, State.ACTIVE)
@@ -48,8 +50,8 @@ class Lines:
             recent = recent[recent.index(self._failed) + 1 :]
         for failure in recent:
             self._failed = failure
-            name = named(failure.task, view.paths)
-            print(f"{'':10}{failure.state.value} {name}: {failure.message}", file=self._out)
+            name, why = failure.shown(view.paths)
+            print(f"{'':10}{failure.state.value} {name}: {why}", file=self._out)
 
 
 def _line(view: View) -> str:

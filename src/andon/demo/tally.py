@@ -24,6 +24,11 @@ class Failure(msgspec.Struct, frozen=True):
     state: State  #: where it took the task
     message: str
 
+    def shown(self, paths: Mapping[str, str]) -> tuple[str, str]:
+        """What the task is called, and the message without that name."""
+        name = named(self.task, paths)
+        return name, self.message.removeprefix(f"{name}: ")
+
 
 class Tally:
     """Adds up the moves of the tasks whose ids begin with `prefix`."""
