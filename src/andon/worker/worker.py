@@ -255,13 +255,13 @@ class Worker:
         self._order.refresh(await self._engine.queues())
 
     async def _follow(self, what: str, topic: str, act: Any, *, poll: float | None = None) -> None:
-        """Call `act` after each hint on a topic, and every `poll` seconds or so besides."""
+        """Call `act` once subscribed (R30), after each hint, and every `poll` s or so besides."""
 
         async def listen() -> None:
             with self._engine.listen([topic]) as listener:
                 while True:
-                    await self._hinted(listener, poll)
                     await act()
+                    await self._hinted(listener, poll)
 
         await keep_on(what, listen, self._rng)
 
