@@ -43,8 +43,13 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
             raise click.UsageError(
                 "Which tasks? Give their ids (- reads them from stdin), filters, or --all."
             )
-        if not (self.ids or self.dry_run or self.yes) and not sys.stdin.isatty():
+        if not (self.ids or self.dry_run or self.yes) and not somebody_there():
             raise click.UsageError("Nobody can be asked here: add --yes, or --dry-run to look.")
+
+
+def somebody_there() -> bool:
+    """Whether a question would be read and answered by a person."""
+    return sys.stdin.isatty()
 
 
 def which(function: Command) -> Command:
@@ -142,7 +147,7 @@ def _missing(task_id: str, task: Task | None, *, dead_letters: bool) -> Acted:
         return Acted(task_id, None, changed=False, error=TaskNotFound(task_id))
     if dead_letters and not is_dead_letter(task, task.status):
         error = InvalidTransition(
-            task_id, "that", task.state, "It is no dead letter; see andon tasks."
+            task_id, "acting on dead letters", task.state, "It is no dead letter."
         )
         return Acted(task_id, task.state, changed=False, error=error)
     return Acted(task_id, task.state, changed=False)

@@ -144,7 +144,8 @@ class _Supervisor:
                 await self._until_change()
         if self._child is not None:
             code = await self._child.wait()
-            if code:
+            # A signal that comes while the application is still being loaded ends it at once.
+            if code not in (0, 130, -signal.SIGINT, -signal.SIGTERM):
                 raise click.exceptions.Exit(code if code > 0 else 128 - code)
 
     async def _start(self) -> asyncio.subprocess.Process:

@@ -1,5 +1,6 @@
 """Which tasks: by id, or by filter. Shared by everything that lists or acts."""
 
+import contextlib
 import functools
 import sys
 from collections.abc import Callable
@@ -55,8 +56,9 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
             return None
         from andon.lifecycle.rendering import state_name
 
-        asked = set(self.states)
-        return lambda task: task.state.value in asked or state_name(profile, task) in asked
+        shown = {name for name in self.states if _shows(profile, name)}
+        native = set(self.states) - shown
+        return lambda task: task.state.value in native or state_name(profile, task) in shown
 
     def __str__(self) -> str:
         """In words, for a question."""
@@ -86,14 +88,19 @@ async def check_queue(engine: Engine, name: str) -> None:
 
 
 def _native(profile: "Profile", name: str) -> frozenset[State]:
+    """The states behind a name: the profile's own, else Andon's."""
     from andon.lifecycle.rendering import native_states
 
-    if profile.name == "native" or name not in State:
-        return native_states(profile, name)
-    try:
-        return native_states(profile, name)
-    except ConfigurationError:
-        return frozenset({State(name)})
+    if not _shows(profile, name):
+        with contextlib.suppress(ValueError):
+            return frozenset({State(name)})
+    return native_states(profile, name)
+
+
+def _shows(profile: "Profile", name: str) -> bool:
+    from andon.lifecycle.rendering import names_of
+
+    return any(name in names_of(profile, state) for state in State)
 
 
 Command = Callable[..., Any]

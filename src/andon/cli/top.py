@@ -45,7 +45,7 @@ async def top(session: Session, *, every: float) -> None:
     from rich.live import Live
 
     async with session.engine() as engine:
-        board = _Board(session, engine)
+        board = Board(session, engine)
         cursor = await engine.events_end()
         with (
             engine.listen([EVENTS_TOPIC]) as hints,
@@ -58,7 +58,9 @@ async def top(session: Session, *, every: float) -> None:
                 await asyncio.sleep(max(every, 0.05))
 
 
-class _Board:
+class Board:
+    """What is shown, and the events it is made of."""
+
     def __init__(self, session: Session, engine: "Engine") -> None:
         self._session = session
         self._engine = engine

@@ -10,6 +10,7 @@ from andon.cli.logs import log_to_stderr
 from andon.cli.session import Session, common
 from andon.cli.values import DURATION, comma_separated
 from andon.client.app import Andon, WorkerSettings
+from andon.worker.shutdown import Signals
 
 logger = logging.getLogger("andon.cli")
 
@@ -96,12 +97,14 @@ async def run(app: Andon, settings: WorkerSettings, *, timekeeper: bool = True) 
     if timekeeper:
         engine.timekeeper.start()
     queues = ", ".join(made.config.queues) or "every queue"
-    logger.info(
-        "Worker %s runs %d task types of %s from %s.",
-        made.id,
-        len(app.registry),
-        app.url,
-        queues,
-    )
-    await made.run(signals=True)
+    with Signals(made):
+        # Told once signals are listened to: whoever waits for this line may send one.
+        logger.info(
+            "Worker %s runs %d task types of %s from %s.",
+            made.id,
+            len(app.registry),
+            app.url,
+            queues,
+        )
+        await made.run(signals=False)
     logger.info("Worker %s has left in good order.", made.id)
