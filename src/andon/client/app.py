@@ -211,14 +211,14 @@ class Andon(Declaring):
     def _records_invalid(self, task_type: TaskType, fields: dict[str, Any]) -> bool:
         options = fields.get("options")
         chosen = options.get("on_invalid") if options else None
-        chosen = chosen or task_type.options.get("on_invalid") or self._profile_on_invalid
-        return chosen == "record"
+        chosen = chosen or task_type.options.get("on_invalid")
+        return (chosen or self._profile_defaults.get("on_invalid")) == "record"
 
     @cached_property
-    def _profile_on_invalid(self) -> str:
+    def _profile_defaults(self) -> Mapping[str, Any]:
         from andon.lifecycle.profiles import profile
 
-        return profile(self.profile).defaults.get("on_invalid", "refuse")
+        return profile(self.profile).defaults
 
     def _handle(self, draft: Draft[R], outcome: Submitted) -> TaskHandle[R]:
         return TaskHandle(self, outcome.id, draft.codec, created=outcome.created)
@@ -332,7 +332,8 @@ class Andon(Declaring):
         ]
 
     def worker_config(self, settings: WorkerSettings) -> "WorkerConfig":
-        """The worker's configuration; knows where children find this application."""
+        """The worker's configuration; knows where children find this application, and how many
+        runs of a type the profile allows at once."""
         from andon.worker.worker import WorkerConfig
 
         given: dict[str, Any] = {**settings}
@@ -340,6 +341,7 @@ class Andon(Declaring):
             given["queues"] = tuple(given["queues"])
         if "app" not in given and any(kind.kind == "process" for kind in self.registry):
             given["app"] = location_of(self)
+        given.setdefault("per_type", self._profile_defaults.get("max_concurrent"))
         return WorkerConfig(**given)
 
     @cached_property
