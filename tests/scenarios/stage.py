@@ -13,11 +13,11 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from andon import Andon, TaskHandle
 from andon.engine.local import LocalEngine
@@ -34,6 +34,8 @@ TICK = 0.01
 TESTS = Path(__file__).parents[1]
 NEW, GONE = "new", "gone"
 """Where a life begins and ends, in the arrows of a diagram."""
+
+T = TypeVar("T")
 
 _NAME_FIELD = {"native": "state", "jobbers": "status", "cbintel": "status", "choria": "State"}
 
@@ -214,6 +216,10 @@ class Scene:
         worker = WorkerProcess(self.stage, queue or self.new("queue"), settings)
         self._workers.append(worker)
         return worker
+
+    def background(self, waiting: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+        """Let something go on beside the test."""
+        return asyncio.ensure_future(waiting)
 
     # --- what is seen ---
 
