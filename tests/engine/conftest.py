@@ -6,7 +6,7 @@ import itertools
 import random
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from conftest import selected_stores
@@ -104,7 +104,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     names = inspect.signature(pyfuncitem.obj).parameters
-    runner: asyncio.Runner = pyfuncitem.funcargs["runner"]
+    runner = cast("asyncio.Runner", pyfuncitem.funcargs["runner"])
     runner.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
     return True
 

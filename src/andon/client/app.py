@@ -293,7 +293,7 @@ class Andon(Declaring):
         from andon.engine.local import LocalEngine
 
         engine = LocalEngine(store, profile=self.profile, random=random)
-        engine.book.add_types([task_type.info for task_type in self.registry])
+        engine.know_types([task_type.info for task_type in self.registry])
         return engine
 
     # --- running tasks ---

@@ -42,7 +42,7 @@ from andon.stores.sqlite import (
     claiming,
     committing,
     creating,
-    edges,
+    dependencies,
     fleet,
     placing,
     reading,
@@ -194,19 +194,19 @@ class SqliteStore:
     # --- dependencies ---
 
     async def link(self, links: Sequence[Link]) -> list[Ended]:
-        return await self._write(lambda tx: edges.link(tx, links))
+        return await self._write(lambda tx: dependencies.link(tx, links))
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[int]:
-        return await self._write(lambda tx: edges.settle(tx, settlements))
+        return await self._write(lambda tx: dependencies.settle(tx, settlements))
 
     async def dependents(self, parent: str, after: str = "", limit: int = 1000) -> list[Edge]:
-        return await self._read(lambda db: edges.dependents(db, parent, after, limit))
+        return await self._read(lambda db: dependencies.dependents(db, parent, after, limit))
 
-    async def unlink(self, pairs: Sequence[tuple[str, str]]) -> None:
-        await self._write(lambda tx: edges.unlink(tx, pairs))
+    async def unlink(self, edges: Sequence[tuple[str, str]]) -> None:
+        await self._write(lambda tx: dependencies.unlink(tx, edges))
 
     async def take_unsettled(self, limit: int) -> list[tuple[str, State]]:
-        return await self._read(lambda db: edges.unsettled(db, limit))
+        return await self._read(lambda db: dependencies.unsettled(db, limit))
 
     # --- reading ---
 
@@ -214,7 +214,7 @@ class SqliteStore:
         return await self._read(lambda db: reading.read_tasks(db, ids))
 
     async def states(self, ids: Sequence[str]) -> list[State | None]:
-        return await self._read(lambda db: edges.states(db, ids))
+        return await self._read(lambda db: dependencies.states(db, ids))
 
     async def history(self, task_id: str) -> History:
         return await self._read(lambda db: reading.history(db, task_id))
