@@ -109,11 +109,10 @@ async def retry_the_unreachable(scene: Scene) -> Handle:
 
 
 async def be_corrupt(scene: Scene) -> Handle:
-    worker = scene.worker()
-    worker.terminate()
-    handle = await email_new.options(queue=worker.queue).submit()
+    queue = scene.new("queue")
+    handle = await email_new.options(queue=queue).submit()
     corrupt(scene, handle)
-    scene.worker(worker.queue)
+    scene.worker(queue)
     return handle
 
 
