@@ -19,14 +19,11 @@ async def report(ctx: Context, title: str) -> str:
 
 
 async def main() -> None:
-    async with app:
-        worker = asyncio.create_task(app.run_worker(signals=False))
+    async with app, app.working():
         pages = [fetch.draft(page) for page in (1, 2, 3)]
         summary = report.options(depends_on=pages, load_dependencies=True).draft("Monday")
         await app.submit_many([*pages, summary])  # one round trip; parents are stored first
         print(await app.handle(summary.id, report).result(timeout=30))
-        worker.cancel()
-        await asyncio.gather(worker, return_exceptions=True)
 
 
 if __name__ == "__main__":

@@ -14,13 +14,10 @@ async def greet(ctx: Context, name: str) -> str:
 
 
 async def main() -> None:
-    async with app:
-        worker = asyncio.create_task(app.run_worker(signals=False))
+    async with app, app.working():
         handles = [await greet.submit(name) for name in ("Ann", "Bob")]
         for handle in handles:
             print(await handle.result(timeout=30))
-        worker.cancel()
-        await asyncio.gather(worker, return_exceptions=True)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """The application: its task types, and the way to the store that they are submitted to."""
 
 import os
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import cached_property
 from types import TracebackType
 from typing import (
@@ -107,7 +108,7 @@ class Andon(Declaring):
             for hook in self.middleware
             if hasattr(hook, "on_submit")
         ]
-        self.connections = Connections(self._engine, shared=not self.url.startswith("memory:"))
+        self.connections = self._connections()
 
     def __repr__(self) -> str:
         return f"<Andon {self.url} with {len(self.registry)} task types>"
@@ -211,14 +212,17 @@ class Andon(Declaring):
     def _records_invalid(self, task_type: TaskType, fields: dict[str, Any]) -> bool:
         options = fields.get("options")
         chosen = options.get("on_invalid") if options else None
-        chosen = chosen or task_type.options.get("on_invalid")
-        return (chosen or self._profile_defaults.get("on_invalid")) == "record"
+        chosen = (
+            chosen
+            or task_type.options.get("on_invalid")
+            or self._profile_default("on_invalid", "refuse")
+        )
+        return chosen == "record"
 
-    @cached_property
-    def _profile_defaults(self) -> Mapping[str, Any]:
+    def _profile_default(self, option: str, otherwise: Any) -> Any:
         from andon.lifecycle.profiles import profile
 
-        return profile(self.profile).defaults
+        return profile(self.profile).defaults.get(option, otherwise)
 
     def _handle(self, draft: Draft[R], outcome: Submitted) -> TaskHandle[R]:
         return TaskHandle(self, outcome.id, draft.codec, created=outcome.created)
@@ -255,6 +259,14 @@ class Andon(Declaring):
             query = msgspec.structs.replace(query, cursor=page.cursor)
 
     # --- the connection ---
+
+    def live_at(self, url: str) -> None:
+        """Let the tasks live elsewhere than the code says. Only before the first use."""
+        self.url = url
+        self.connections = self._connections()
+
+    def _connections(self) -> Connections:
+        return Connections(self._engine, shared=not self.url.startswith("memory:"))
 
     async def engine(self) -> "Engine":
         """The engine of the running loop, open: all that can be asked about tasks."""
@@ -324,6 +336,21 @@ class Andon(Declaring):
         (await self.connections.engine()).timekeeper.start()
         await worker.run(signals=signals)
 
+    @asynccontextmanager
+    async def working(self, **settings: Unpack[WorkerSettings]) -> "AsyncGenerator[Worker, None]":
+        """A worker and a timekeeper on the running loop for as long as the block lasts.
+
+        For scripts and small services that run their own tasks: `async with app.working(): …`.
+        Leaving the block stops the worker as a first SIGTERM would.
+        """
+        worker = await self.worker(**settings)
+        (await self.connections.engine()).timekeeper.start()
+        await worker.start()
+        try:
+            yield worker
+        finally:
+            await worker.stop()
+
     @property
     def worker_middleware(self) -> "list[WorkerMiddleware]":
         """Those of `middleware` that wrap runs."""
@@ -332,8 +359,7 @@ class Andon(Declaring):
         ]
 
     def worker_config(self, settings: WorkerSettings) -> "WorkerConfig":
-        """The worker's configuration; knows where children find this application, and how many
-        runs of a type the profile allows at once."""
+        """The worker's configuration; knows where children find this application."""
         from andon.worker.worker import WorkerConfig
 
         given: dict[str, Any] = {**settings}
@@ -341,7 +367,8 @@ class Andon(Declaring):
             given["queues"] = tuple(given["queues"])
         if "app" not in given and any(kind.kind == "process" for kind in self.registry):
             given["app"] = location_of(self)
-        given.setdefault("per_type", self._profile_defaults.get("max_concurrent"))
+        # a limit per type that the profile sets is the worker's: a claim comes before the policy
+        given.setdefault("per_type", self._profile_default("max_concurrent", None))
         return WorkerConfig(**given)
 
     @cached_property

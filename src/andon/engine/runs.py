@@ -108,6 +108,7 @@ def _with_cell(current: Task, mine: Task) -> Task:
     """The record as it is now, with the progress that only this worker has yet."""
     if current.cell is not None and mine.cell is not None:
         current.cell = copy(current.cell)
+        current.cell.heartbeat_at = max(current.cell.heartbeat_at, mine.cell.heartbeat_at)
         current.cell.progress = mine.cell.progress
         current.cell.message = mine.cell.message
     if current.status.policy is None and mine.status.policy is not None:
