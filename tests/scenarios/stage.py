@@ -162,7 +162,9 @@ class Stage:
         self.folder = folder
         self.url = f"sqlite:///{folder}/andon.db"
         self.numbers = itertools.count()
+        self.worker: WorkerProcess | None = None
         self._settings = settings
+        self._is_up = False
 
     def __enter__(self) -> Self:
         self.worker = WorkerProcess(self, "default", self._settings)
@@ -174,7 +176,14 @@ class Stage:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.worker.close()
+        if self.worker is not None:
+            self.worker.close()
+
+    async def _up(self, scene: "Scene") -> None:
+        """Wait for the worker once: the short times in the tests begin when it claims."""
+        if self.worker is not None and not self._is_up:
+            await scene.says(self.worker, "running")
+            self._is_up = True
 
     @contextlib.asynccontextmanager
     async def scene(self) -> AsyncIterator["Scene"]:
@@ -184,6 +193,7 @@ class Stage:
         scene = Scene(self, engine)
         put_back = self.app.connections.use(engine)
         try:
+            await self._up(scene)
             yield scene
         finally:
             put_back()

@@ -233,6 +233,7 @@ async def test_the_history_reads_like_the_example(scene: Scene) -> None:
     history = await scene.sees(handle, *BEGUN, *AGAIN, "COMPLETED")
     assert all("timestamp" in entry for entry in history)
     extras = [{k: v for k, v in e.items() if k not in ("status", "timestamp")} for e in history]
+    assert scene.stage.worker is not None
     by = scene.stage.worker.id
     assert extras == [
         {},

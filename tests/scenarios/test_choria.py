@@ -71,7 +71,7 @@ async def miss_the_deadline(scene: Scene) -> Handle:
 
 
 async def miss_the_deadline_after_a_failure(scene: Scene) -> Handle:
-    return await email_new.options(deadline_in=0.5).submit(1)
+    return await email_new.options(deadline_in=1.0).submit(1)
 
 
 async def depend_on_a_success(scene: Scene) -> Handle:

@@ -10,7 +10,7 @@ from andon.model.task import Task
 from andon.model.words import Reason, State
 from andon.stores.base import Query
 
-from .apps.jobbers import beat, buggy, fetch, fetch_then_hold, hold, pair, work
+from .apps.jobbers import beat, buggy, fetch, fetch_then_hold, hold, hold_then_fail, pair, work
 from .stage import GONE, PATIENCE, Arrow, Scene, each, missing
 
 APP = "scenarios.apps.jobbers:app"
@@ -318,6 +318,19 @@ async def test_dead_letters_are_inspected_and_resubmitted_in_bulk(scene: Scene) 
 async def test_a_failed_task_is_discarded_unless_it_is_to_be_a_dead_letter(scene: Scene) -> None:
     handle = await buggy.submit(1)
     await scene.sees(handle, *BEGUN, "failed", GONE)
+    assert await scene.engine.get([handle.id]) == [None]
+
+
+async def test_who_waits_learns_the_error_of_a_failed_task_that_is_discarded(scene: Scene) -> None:
+    gate = scene.gate()
+    handle = await hold_then_fail.submit(gate.path)
+    watching = scene.engine.watch(handle.id)
+    await anext(watching)
+    gate.open()
+    *_, last = [task async for task in watching]
+    assert (last.state, last.status.reason) == (State.FAILED, Reason.ERROR)
+    assert last.status.last_error is not None
+    assert last.status.last_error.message == "'a bug'"
     assert await scene.engine.get([handle.id]) == [None]
 
 

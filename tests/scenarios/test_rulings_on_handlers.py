@@ -15,8 +15,10 @@ from .apps.native import (
     large_result,
     odd_progress,
     odd_result,
+    quit_in_process,
     quit_in_thread,
     quit_the_process,
+    snooze,
     time_out_itself,
     work,
 )
@@ -39,6 +41,7 @@ async def ends(scene: Scene, task: Any, *args: Any, **options: Any) -> tuple[Any
     [
         (quit_the_process, "SystemExit"),
         (quit_in_thread, "SystemExit"),
+        (quit_in_process, "SystemExit"),
         (interrupt, "KeyboardInterrupt"),
         (cancel_itself, "CancelledError"),
         (time_out_itself, "TimeoutError"),
@@ -118,3 +121,9 @@ async def test_r24_arguments_that_are_no_json_are_malformed(scene: Scene) -> Non
     await scene.engine.submit([Submission(id=task_id, name="work", args=b"{")])
     await scene.sees(task_id, *BEGUN, "failed")
     assert (await scene.get(task_id)).status.reason is Reason.MALFORMED_PAYLOAD
+
+
+async def test_a_snooze_costs_no_try(scene: Scene) -> None:
+    handle = await snooze.options(max_retries=0).submit()
+    await scene.sees(handle, *BEGUN, "scheduled", *BEGUN, "completed")
+    assert (await scene.get(handle)).status.tries == 1

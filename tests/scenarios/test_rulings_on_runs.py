@@ -145,6 +145,21 @@ async def test_r3_a_worker_stopped_past_its_lease_changes_nothing_when_it_goes_o
     ]
 
 
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+async def test_r3_a_handler_whose_run_was_taken_over_is_told_to_stop(
+    scene: Scene, kind: Any
+) -> None:
+    worker = scene.worker(lease=LEASE)
+    handle, _ = await held(scene, kind, queue=worker.queue, lease=LEASE, max_retries=0)
+    await freeze(scene, worker, handle)
+    await scene.sees(handle, *BEGUN, "stalled")
+    ended = await scene.get(handle)
+    worker.signal(signal.SIGCONT)
+    worker.terminate()
+    assert await worker.exited() == 0  # although nobody opens the gate
+    assert await scene.get(handle) == ended
+
+
 async def freeze(scene: Scene, worker: WorkerProcess, handle: Handle) -> None:
     """Stop a worker with SIGSTOP right after a renewal, when it is not writing."""
     cell = (await scene.get(handle)).cell
@@ -312,6 +327,17 @@ async def test_r10_silence_is_retried_where_the_policy_says_so(scene: Scene) -> 
 
 async def test_r14_the_worker_enforces_the_timeout(scene: Scene) -> None:
     for kind in KINDS:
-        handle, _ = await held(scene, kind, timeout=1.0, max_retries=0)
+        limited = kind.options(timeout=0.5, max_retries=0)
+        handle = await limited.submit(gate=scene.gate().path)
         await scene.sees(handle, *BEGUN, "failed")
         assert (await scene.get(handle)).status.reason is Reason.TIMEOUT
+
+
+async def test_r14_a_handler_that_goes_on_past_its_timeout_is_abandoned(scene: Scene) -> None:
+    stubborn = {"timeout": 0.3, "cancel_grace": SOON, "max_retries": 0}
+    for kind in (defy, defy_in_thread, defy_in_process):
+        gate = scene.gate()
+        handle = await kind.options(**stubborn).submit(gate.path)
+        await scene.sees(handle, *BEGUN, "failed")
+        assert (await scene.get(handle)).status.reason is Reason.TIMEOUT
+        gate.open()

@@ -115,6 +115,20 @@ async def test_r11_the_second_signal_ends_the_grace(scene: Scene) -> None:
     await scene.sees(handle, *BEGUN, "stalled")
 
 
+async def test_r11_the_second_signal_does_not_wait_out_the_grace_of_a_cancel(
+    scene: Scene,
+) -> None:
+    worker = scene.worker()
+    handle, gate = await held(scene, defy_in_thread, queue=worker.queue, cancel_grace=600.0)
+    await handle.cancel()
+    worker.terminate()
+    await scene.says(worker, "stopping")
+    worker.terminate()
+    assert await worker.exited() == 0
+    await scene.sees(handle, *BEGUN, "cancelled")
+    gate.open()
+
+
 async def test_r11_the_second_signal_turns_continue_into_resubmit(scene: Scene) -> None:
     worker = scene.worker()
     handle, _ = await held(scene, queue=worker.queue, on_shutdown="continue")
@@ -201,7 +215,8 @@ async def test_r11_a_worker_that_left_is_no_longer_listed(scene: Scene) -> None:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 async def test_r6_a_deadline_that_passes_under_way_ends_the_run(scene: Scene, kind: Any) -> None:
-    handle, gate = await held(scene, kind, deadline_in=1.5)
+    gate = scene.gate()
+    handle = await kind.options(deadline_in=1.0).submit(gate=gate.path)
     await scene.sees(handle, *BEGUN, "expired")
     assert (await scene.get(handle)).status.reason is Reason.DEADLINE_EXCEEDED
     gate.open()

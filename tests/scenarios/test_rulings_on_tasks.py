@@ -192,6 +192,12 @@ async def test_r9_a_parent_deleted_by_force_is_loaded_as_deleted(scene: Scene) -
     assert await handle.result(PATIENCE) == {parent.id: ["deleted", None]}
 
 
+async def test_r8_an_unblocked_task_still_waits_for_its_start_time(scene: Scene) -> None:
+    parent = await _ended(scene, "completed")
+    child = await work.options(depends_on=parent, delay=0.4).submit(1)
+    await scene.sees(child, "blocked", "scheduled", *BEGUN, "completed")
+
+
 # --- R17, R18: queues ---
 
 
@@ -258,6 +264,14 @@ async def test_r20_after_the_deadline_a_rerun_needs_a_new_one(scene: Scene) -> N
         await handle.rerun()
     await handle.rerun(deadline=scene.engine.now() + 60_000)
     await scene.sees(handle, "pending", "expired", "pending")
+
+
+async def test_r20_a_rerun_does_not_ask_about_dependencies_again(scene: Scene) -> None:
+    parent = await fail_at_once.submit()
+    child = await work.options(depends_on=parent).submit(1)
+    await scene.sees(child, "blocked", "unreachable")
+    await child.rerun()
+    await scene.sees(child, "blocked", "unreachable", *BEGUN, "completed")
 
 
 async def test_r20_retry_means_what_the_state_asks_for(scene: Scene) -> None:

@@ -132,7 +132,7 @@ async def be_canceled_running(scene: Scene) -> Handle:
 
 
 async def miss_the_deadline_running(scene: Scene) -> Handle:
-    return await hold.options(deadline_in=0.3).submit(scene.gate().path)
+    return await hold.options(deadline_in=0.6).submit(scene.gate().path)
 
 
 async def lose_a_worker_to_a_shutdown(scene: Scene) -> Handle:

@@ -58,3 +58,9 @@ async def fetch_then_hold(ctx: Context, gate: str) -> None:
         raise ConnectionError("no route")
     ctx.heartbeat()
     await bodies.wait(gate)
+
+
+@app.task(name="hold-then-fail")
+async def hold_then_fail(gate: str) -> None:
+    await bodies.wait(gate)
+    raise KeyError("a bug")

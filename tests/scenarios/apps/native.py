@@ -49,6 +49,11 @@ def quit_in_thread() -> None:
     sys.exit(3)
 
 
+@app.task(name="quit-in-process", isolation="process")
+def quit_in_process() -> None:
+    sys.exit(3)
+
+
 @app.task(name="interrupt")
 async def interrupt() -> None:
     raise KeyboardInterrupt
@@ -86,6 +91,14 @@ def die(status: int = 0) -> None:
     if status:
         os._exit(status)
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+@app.task(name="snooze")
+async def snooze(ctx: Context) -> int:
+    """Wants to be started again later, the first time."""
+    if ctx.run == 0:
+        ctx.snooze(0.1)
+    return ctx.run
 
 
 @app.task(name="fence")
