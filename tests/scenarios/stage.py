@@ -8,7 +8,6 @@ done by a worker process.
 import asyncio
 import contextlib
 import itertools
-import json
 import os
 import signal
 import subprocess
@@ -31,6 +30,7 @@ PATIENCE = 30.0
 """Seconds that anything may take before a test gives up; nothing waits that long when it works."""
 
 TICK = 0.01
+ANDON = (sys.executable, "-m", "andon.cli")
 TESTS = Path(__file__).parents[1]
 NEW, GONE = "new", "gone"
 """Where a life begins and ends, in the arrows of a diagram."""
@@ -41,17 +41,18 @@ _NAME_FIELD = {"native": "state", "jobbers": "status", "cbintel": "status", "cho
 
 
 class WorkerProcess:
-    """One worker in a process of its own, started at once."""
+    """One `andon worker` in a process of its own, started at once."""
 
     def __init__(self, stage: "Stage", queue: str, settings: dict[str, Any]) -> None:
         self.queue = queue
         self.id = f"worker-{next(stage.numbers)}"
         self._awaited = False
         self._log = stage.folder / f"{self.id}.log"
-        settings = {"queues": [queue], "id": self.id, **settings}
+        settings = {"queues": queue, "id": self.id, **settings}
+        options = [f"--{name}={value}" for name, value in settings.items()]
         with self._log.open("w") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "scenarios.run_worker", stage.place, json.dumps(settings)],
+                [*ANDON, "worker", stage.place, *options],
                 cwd=stage.folder,
                 env={**os.environ, "ANDON_URL": stage.url, "PYTHONPATH": str(TESTS)},
                 stdin=subprocess.DEVNULL,
@@ -155,7 +156,7 @@ class Stage:
     """An application, a store on disk, and one worker process on the queue `default`."""
 
     def __init__(self, place: str, folder: Path, **settings: Any) -> None:
-        """`place` is the application's module:attribute; `settings` are the worker's."""
+        """`place` is the application as module:attribute; `settings` are `andon worker` options."""
         module, _, attribute = place.partition(":")
         self.place = place
         self.app: Andon = getattr(import_module(module), attribute)

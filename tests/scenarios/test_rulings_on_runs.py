@@ -246,7 +246,7 @@ async def test_r7_a_loss_after_the_request_ends_cancelled(scene: Scene) -> None:
 
 
 async def test_r7_a_shutdown_after_the_request_ends_cancelled(scene: Scene) -> None:
-    worker = scene.worker(lease=LEASE, shutdown_grace=0.0)
+    worker = scene.worker(lease=LEASE, grace="0s")
     handle, _ = await held(scene, queue=worker.queue, lease=LEASE, on_shutdown="stop")
     await freeze(scene, worker, handle)
     await handle.cancel()

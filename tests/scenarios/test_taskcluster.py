@@ -147,7 +147,7 @@ async def lose_the_last_worker_to_a_shutdown(scene: Scene) -> Handle:
 
 
 async def _shut_down_under(scene: Scene, max_retries: int) -> tuple[Handle, WorkerProcess]:
-    gate, worker = scene.gate(), scene.worker(shutdown_grace=0.0)
+    gate, worker = scene.gate(), scene.worker(grace="0s")
     held = hold.options(queue=worker.queue, max_retries=max_retries)
     handle = await held.submit(gate.path)
     await gate.begun()
