@@ -193,7 +193,8 @@ class Records:
             return (None if stub is None else stub.state,)
         ended = row.entry.state not in LIVE
         satisfied = parent in self.edges.satisfied(link.child)
-        if link.loads or not (ended or satisfied):
+        satisfies = ended and (link.any_end or row.entry.state is State.COMPLETED)
+        if link.loads or not (satisfies or satisfied):  # a rerun may satisfy where an end did not
             self.edges.add(parent, link, ended=ended)
         if ended:
             return (row.entry.state,)

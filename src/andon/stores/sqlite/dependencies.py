@@ -24,8 +24,10 @@ def link(tx: Transaction, links: Sequence[Link]) -> list[Ended]:
             (state,) = states(tx.db, [parent])
             if state is None or state in TERMINAL or state is State.UNKNOWN:
                 ended.append(Ended(wish.child, parent, state, wish.any_end))
-                if wish.loads and state in TERMINAL:
-                    tx.db.execute(EDGES.keep_loaded, (parent, wish.child, wish.any_end))
+                satisfies = wish.any_end or state is State.COMPLETED
+                if state in TERMINAL and (wish.loads or not satisfies):
+                    edge = (parent, wish.child, wish.loads, wish.any_end)
+                    tx.db.execute(EDGES.link_ended, edge)
             else:
                 tx.db.execute(EDGES.link, (parent, wish.child, wish.loads, wish.any_end))
     return ended
