@@ -13,7 +13,12 @@ def link(tx: Transaction, links: Sequence[Link]) -> list[Ended]:
     """Record edges to parents that live; report those that have ended or do not exist."""
     ended: list[Ended] = []
     for wish in links:
+        (child,) = tx.db.execute(EDGES.parent_state, (wish.child,)).fetchone()
+        if child != State.BLOCKED:
+            continue  # it waits no longer: an edge would only hold its parents
         for parent in wish.parents:
+            if parent == wish.child:
+                continue  # waits only to be scheduled
             if tx.db.execute(EDGES.is_satisfied, (wish.child, parent)).fetchone():
                 # counted off already, but perhaps the child was not told that it is free
                 ended.append(Ended(wish.child, parent, State.COMPLETED, wish.any_end))
