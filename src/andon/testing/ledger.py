@@ -121,7 +121,9 @@ class Ledger:
             raise Unbalanced(f"{len(extra)} tasks were seen that nobody submitted: {min(extra)}")
         waiting = self.unresolved()
         if waiting:
-            raise Unbalanced(f"{len(waiting)} tasks have not ended: {dict(list(waiting.items())[:5])}")
+            raise Unbalanced(
+                f"{len(waiting)} tasks have not ended: {dict(list(waiting.items())[:5])}"
+            )
         for task, entry in self.tasks.items():
             if entry.claimed != entry.resolved:
                 raise Unbalanced(f"{task}: {entry.claimed} runs claimed, {entry.resolved} resolved")

@@ -12,7 +12,7 @@ from andon.lifecycle.apply import set_aside as set_aside_event
 from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.model.task import Task
 from andon.model.words import TERMINAL, State
-from andon.stores.base import Change, Changed, ChangeKind, control_topic
+from andon.stores.base import SUBMIT_WINDOW_MS, Change, Changed, ChangeKind, control_topic
 from andon.stores.sqlite.creating import hold_key, key_holder, lapsed
 from andon.stores.sqlite.edges import unlink
 from andon.stores.sqlite.placing import leave_key, place, unplace
@@ -142,7 +142,7 @@ def _commit_alone(tx: Transaction, p: Prepared) -> Changed:
     seq = _seq(tx, change)
     row = None if seq is None else tx.db.execute(LIFE.standing, (seq,)).fetchone()
     if seq is None or row is None:
-        stub = tx.db.execute(LIFE.stub_write_id, (task_id,)).fetchone()
+        stub = tx.db.execute(LIFE.stub_write_id, (task_id, tx.now - SUBMIT_WINDOW_MS)).fetchone()
         repeated = stub is not None and stub[0] == change.event.write_id
         return _APPLIED if repeated else _GONE
     revision, lease_until, state, partition, last = row

@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from andon.model.words import TERMINAL, State
-from andon.stores.base import Edge, Ended, Link, Settlement
+from andon.stores.base import SUBMIT_WINDOW_MS, Edge, Ended, Link, Settlement
 from andon.stores.sqlite.statements import EDGES
 from andon.stores.sqlite.transaction import Transaction
 
@@ -12,8 +12,9 @@ from andon.stores.sqlite.transaction import Transaction
 def link(tx: Transaction, links: Sequence[Link]) -> list[Ended]:
     """Record edges to parents that live; report those that have ended or do not exist."""
     ended: list[Ended] = []
+    stubs_since = tx.now - SUBMIT_WINDOW_MS
     for wish in links:
-        (child,) = tx.db.execute(EDGES.parent_state, (wish.child,)).fetchone()
+        (child,) = tx.db.execute(EDGES.parent_state, (wish.child, stubs_since)).fetchone()
         if child != State.BLOCKED:
             continue  # it waits no longer: an edge would only hold its parents
         for parent in wish.parents:
@@ -23,7 +24,7 @@ def link(tx: Transaction, links: Sequence[Link]) -> list[Ended]:
                 # counted off already, but perhaps the child was not told that it is free
                 ended.append(Ended(wish.child, parent, State.COMPLETED, wish.any_end))
                 continue
-            (found,) = tx.db.execute(EDGES.parent_state, (parent,)).fetchone()
+            (found,) = tx.db.execute(EDGES.parent_state, (parent, stubs_since)).fetchone()
             state = State(found) if found else None
             if state is None or state in TERMINAL or state is State.UNKNOWN:
                 ended.append(Ended(wish.child, parent, state, wish.any_end))

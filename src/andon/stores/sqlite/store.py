@@ -49,7 +49,7 @@ from andon.stores.sqlite import (
 )
 from andon.stores.sqlite.checkpoint import Checkpointer
 from andon.stores.sqlite.connection import SCHEMA_VERSION, connect, prepare
-from andon.stores.sqlite.location import parse
+from andon.stores.sqlite.location import SameFile, parse
 from andon.stores.sqlite.lock import WriteLock
 from andon.stores.sqlite.renewing import renew
 from andon.stores.sqlite.statements import CONFIG, READING
@@ -110,7 +110,14 @@ class SqliteStore:
             db.close()
             lock.close()
             raise
-        self._writer = Writer(db, lock, path, begin=self._begin, committed=self._committed)
+        self._writer = Writer(
+            db,
+            lock,
+            path,
+            same_file=SameFile(self._location.path),
+            begin=self._begin,
+            committed=self._committed,
+        )
         self._reader = Reader(connect(self._location, write=False), path)
         self._checkpointer = Checkpointer(self._location)
         for thread in (self._writer, self._reader, self._checkpointer):
