@@ -13,7 +13,9 @@ settings.register_profile("dev", deadline=None)
 settings.register_profile("ci", deadline=None, print_blob=True)
 # For a night: ANDON_HYPOTHESIS=thorough make test TESTS=tests/properties
 settings.register_profile("thorough", deadline=None, print_blob=True, max_examples=3_000)
-settings.load_profile(os.environ.get("ANDON_HYPOTHESIS") or ("ci" if os.environ.get("CI") else "dev"))
+settings.load_profile(
+    os.environ.get("ANDON_HYPOTHESIS") or ("ci" if os.environ.get("CI") else "dev")
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

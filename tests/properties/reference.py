@@ -45,6 +45,7 @@ class Tie:
 
     loads: bool
     any_end: bool
+    settled: bool
 
 
 @dataclass
@@ -85,6 +86,7 @@ class Reference:
             return Created(CreateKind.FULL)
         self.created += 1
         record = Record(task, self.created, entry_of(task).timer, [])
+        record.parked = task.state is State.PENDING and task.definition.key is not None
         self.records[task.id] = record
         self._note(record, task.status.events[-1])
         self._admit(record)
@@ -188,9 +190,7 @@ class Reference:
     def due(self) -> list[Task]:
         """Tasks whose timer has passed."""
         return [
-            r.task
-            for r in self.records.values()
-            if r.timer is not None and r.timer <= self.now
+            r.task for r in self.records.values() if r.timer is not None and r.timer <= self.now
         ]
 
     def rearm(self, task_id: str, at: int | None) -> None:
@@ -214,10 +214,15 @@ class Reference:
             if over:
                 ended.append(Ended(link.child, parent, state, link.any_end))
             if record is not None and (link.loads or not over):
-                self.edges.setdefault((parent, link.child), Tie(link.loads, link.any_end))
+                tie = Tie(link.loads, link.any_end, settled=over)
+                tie = self.edges.setdefault((parent, link.child), tie)
+                tie.settled = tie.settled and over
         return ended
 
     def settle(self, settlement: Settlement) -> int:
+        tie = self.edges.get((settlement.parent, settlement.child))
+        if tie is not None:
+            tie.settled = True
         child = self.records.get(settlement.child)
         if child is None or child.task.state is not State.BLOCKED:
             return 0
@@ -230,10 +235,10 @@ class Reference:
         self.edges.pop((parent, child), None)
 
     def held(self, task_id: str) -> bool:
-        """Whether a live child still loads the result (the machine settles what it links)."""
+        """Whether a live child was not told, or still loads the result."""
         return any(
             parent == task_id
-            and tie.loads
+            and (tie.loads or not tie.settled)
             and child in self.records
             and self.records[child].task.state in LIVE
             for (parent, child), tie in self.edges.items()
@@ -297,7 +302,7 @@ class Reference:
         was = record.task.state
         record.task = task
         record.timer = entry_of(task).timer
-        record.parked = record.parked and task.state is State.PENDING
+        record.parked = task.state is State.PENDING and task.definition.key is not None
         if was is State.BLOCKED and task.state is not State.BLOCKED:
             self.satisfied = {pair for pair in self.satisfied if pair[0] != task.id}
         self._admit(record)
@@ -343,11 +348,13 @@ class Reference:
             self._balance(record.task.definition.queue, key)
 
     def _balance(self, queue: str, key: str) -> None:
-        """Of each key the first in order are ready, as many as the limit leaves room for."""
+        """Let the first of those parked through, as many as the limit has room for. Who was let
+        through stays so, whoever comes later, unless the limit is lowered."""
         limit = self._config(queue).max_concurrent_per_key
         active = sum(r.task.definition.key == key for r in self._of(queue, State.ACTIVE))
         mine = [r for r in self._of(queue, State.PENDING) if r.task.definition.key == key]
-        for place, record in enumerate(sorted(mine, key=_rank)):
+        order = sorted(mine, key=lambda r: (r.parked, _rank(r)))
+        for place, record in enumerate(order):
             record.parked = limit is not None and place >= limit - active
 
 

@@ -78,9 +78,7 @@ class Life:
         renewed.lease_until = max(cell.lease_until, self.now + 30_000)
         renewed.heartbeat_at = self.data.draw(st.sampled_from([cell.heartbeat_at, self.now]))
         renewed.progress = self.data.draw(st.integers(0, 100))
-        self.task = Task(
-            definition=self.task.definition, status=self.task.status, cell=renewed
-        )
+        self.task = Task(definition=self.task.definition, status=self.task.status, cell=renewed)
 
     def fire(self) -> bool:
         """What a timekeeper does when the timer has come."""

@@ -169,9 +169,7 @@ class Stores(RuleBasedStateMachine):
             return None
         seen = None if task.cell is None else task.cell.lease_until
         write_id = f"timer-{task.id}-{task.status.revision}"
-        moved = apply(
-            task, command, now=self.worlds.now, random=lambda: 0.5, write_id=write_id
-        )
+        moved = apply(task, command, now=self.worlds.now, random=lambda: 0.5, write_id=write_id)
         return change_of(task, moved, seen_lease=seen)
 
     # --- dependencies ---
