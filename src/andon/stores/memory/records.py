@@ -116,9 +116,10 @@ class Records:
 
     def held(self, row: Row) -> bool:
         """Whether edges forbid that the record is deleted (R9)."""
-        return self.edges.any_unsettled(row.task.id) or any(
+        edges, parent = self.edges, row.task.id
+        return any(
             child in self.rows and self.rows[child].entry.state in LIVE
-            for child in self.edges.loading(row.task.id)
+            for child in (*edges.unsettled(parent), *edges.loading(parent))
         )
 
     def free(self, parents: Iterable[str], now: int) -> None:

@@ -3,7 +3,7 @@
 -- name: state_of
 SELECT coalesce(
     (SELECT t.state FROM definition d JOIN task t USING (seq) WHERE d.id = ?1),
-    (SELECT state FROM stub WHERE id = ?1)
+    (SELECT state FROM stub WHERE id = ?1 AND at > ?2)
 )
 
 -- name: link
