@@ -25,7 +25,7 @@ _HAS_DEPENDENTS = Changed(ChangeKind.APPLIED, has_dependents=True)
 _GONE = Changed(ChangeKind.GONE)
 
 
-class Prepared(msgspec.Struct, frozen=True):
+class Prepared(msgspec.Struct, frozen=True, gc=False):
     """A change with its index entries before and after, encoded before the transaction."""
 
     change: Change

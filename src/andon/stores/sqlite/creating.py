@@ -20,7 +20,7 @@ _MOST_OFFERED = 8
 """How many of the oldest tasks a full queue names, for `discard-old` to evict."""
 
 
-class Prepared(msgspec.Struct, frozen=True):
+class Prepared(msgspec.Struct, frozen=True, gc=False):
     """A record ready to be written, encoded before the transaction begins."""
 
     task: Task
