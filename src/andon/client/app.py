@@ -463,9 +463,7 @@ class Andon:
             middleware=self.worker_middleware,
         )
 
-    async def run_worker(
-        self, *, signals: bool = True, **settings: Unpack[WorkerSettings]
-    ) -> None:
+    async def run_worker(self, *, signals: bool = True, **settings: Unpack[WorkerSettings]) -> None:
         """Run tasks, and fire timers, until told to stop.
 
         With `signals` SIGTERM and SIGINT do that: the first lets runs end as their policies say,
