@@ -1,9 +1,9 @@
 """The limit: a bare `sqlite3` loop that writes the rows Andon's SQLite store writes.
 
-The schema, the connection's settings and the statements are the store's own; the bodies are those
-of real records, made beforehand by submitting and draining with Andon. What is left out is
-everything else: encoding and decoding, asyncio, threads, the file lock, looking for repeated ids,
-wake-ups. `submit` writes new records in batches; `drain` reads what is ready with its bodies,
+The schema, the connection's settings, the statements and their blocks are the store's own; the
+bodies are those of real records, made beforehand by submitting and draining with Andon. What is
+left out is everything else: encoding and decoding, asyncio, threads, the file lock, looking for
+repeated ids, wake-ups. `submit` writes new records in batches; `drain` reads what is ready with its bodies,
 stamps it, and writes its completion, each in a transaction of its own.
 """
 
@@ -21,6 +21,7 @@ from andon.client.ids import IdMaker
 from andon.stores.sqlite.connection import connect, prepare
 from andon.stores.sqlite.location import parse
 from andon.stores.sqlite.lock import WriteLock
+from andon.stores.sqlite.rows import insert
 from andon.stores.sqlite.statements import LIFE
 
 QUEUE, KIND, LANE = 1, 2, 1
@@ -98,10 +99,10 @@ class Bare:
         begun = time.perf_counter()
         for definitions, tasks, events, ready in groups:
             self.db.execute("BEGIN IMMEDIATE")
-            self.db.executemany(LIFE.insert_definition, definitions)
-            self.db.executemany(LIFE.insert_task, tasks)
-            self.db.executemany(LIFE.insert_event, events)
-            self.db.executemany(LIFE.insert_ready, ready)
+            insert(self.db, LIFE.insert_definition, definitions)
+            insert(self.db, LIFE.insert_task, tasks)
+            insert(self.db, LIFE.insert_event, events)
+            insert(self.db, LIFE.insert_ready, ready)
             self.db.execute(LIFE.count, (QUEUE, "pending", len(tasks)))
             self.db.execute("COMMIT")
         return time.perf_counter() - begun
@@ -149,7 +150,7 @@ class Bare:
             gone.append((LANE, level, order, seq))
         db.executemany(LIFE.delete_ready, gone)
         db.executemany(LIFE.stamp, stamps)
-        db.executemany(LIFE.insert_event, events)
+        insert(db, LIFE.insert_event, events)
         db.execute(LIFE.insert_claim, (token, now, str([row[2] for row in rows])))
         db.execute(LIFE.count, (QUEUE, "pending", -len(rows)))
         db.execute(LIFE.count, (QUEUE, "active", len(rows)))
@@ -162,15 +163,15 @@ class Bare:
         for seq in seqs:
             self.pos += 1
             b = self.bodies[seq % len(self.bodies)]
-            events.append((self.pos, seq, now, b.complete))
+            events.append((self.pos, seq, seq, now, b.complete))
             moves.append(
                 (seq, 2, "completed", 3, now + 86_400_000, None, b.completed, None, None, self.pos)
             )
             results.append((seq, b.result))
         db.execute("BEGIN IMMEDIATE")
-        db.executemany(LIFE.chain_event, events)
+        insert(db, LIFE.chain_event, events)
         db.executemany(LIFE.move, moves)
-        db.executemany(LIFE.put_result, results)
+        insert(db, LIFE.put_result, results)
         db.execute(LIFE.count, (QUEUE, "active", -len(seqs)))
         db.execute(LIFE.count, (QUEUE, "completed", len(seqs)))
         db.execute("COMMIT")
