@@ -233,3 +233,18 @@ async def test_a_deletion_put_off_for_dependents_is_due_again_when_they_let_go(k
     await kit.store.rearm([(parent.id, kit.store.now() + 3_600_000)])
     await settle(kit, child, parent)
     await kit.due(parent.id)
+
+
+async def test_states_are_known_of_records_and_of_the_lately_deleted(kit: Kit) -> None:
+    gone = await kit.active(policy={"discard_states": ("completed",)})
+    await kit.move(gone, Complete())
+    live = await kit.submit()
+    states = await kit.store.states([live.id, gone.id, "absent"])
+    assert states == [State.PENDING, State.COMPLETED, None]
+
+
+async def test_a_child_that_is_not_blocked_gets_no_edges(kit: Kit) -> None:
+    parent = await kit.submit()
+    child = await kit.submit()
+    assert await kit.store.link([Link(child.id, (parent.id, "absent"))]) == []
+    assert await kit.store.dependents(parent.id) == []

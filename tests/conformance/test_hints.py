@@ -154,6 +154,12 @@ async def test_new_configuration_wakes_who_follows_it(kit: Kit) -> None:
         assert await hinted(listener)
 
 
+async def test_a_queue_used_for_the_first_time_is_news(kit: Kit) -> None:
+    with kit.store.listen([CONFIG_TOPIC]) as listener:
+        await kit.submit(queue="never-seen")
+        assert await hinted(listener)
+
+
 async def test_one_listener_follows_several_topics(kit: Kit) -> None:
     with kit.store.listen([ready_topic("a"), ready_topic("b")]) as listener:
         await kit.submit(queue="a")

@@ -91,9 +91,7 @@ def test_threads_see_one_time_that_never_goes_back() -> None:
 async def _one_run(store: MemoryStore) -> None:
     await store.open()
     await store.create([admit(Definition(id="t", name="job"), store.now(), "w")])
-    request = ClaimRequest(
-        worker="w", token="t", queues=("default",), limit=1, lease_ms=30_000
-    )
+    request = ClaimRequest(worker="w", token="t", queues=("default",), limit=1, lease_ms=30_000)
     await store.claim(request)
     await store.take_due(0, 10, 0)
 

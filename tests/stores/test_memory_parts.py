@@ -128,12 +128,8 @@ def test_a_store_whose_tasks_are_all_deleted_holds_nothing_of_them() -> None:
             for i in range(40)
         ]
         await store.create(tasks)
-        await store.link(
-            [Link(t.id, t.definition.dependencies, loads=True) for t in tasks]
-        )
-        request = ClaimRequest(
-            worker="w", token="t", queues=("default",), limit=10, lease_ms=1_000
-        )
+        await store.link([Link(t.id, t.definition.dependencies, loads=True) for t in tasks])
+        request = ClaimRequest(worker="w", token="t", queues=("default",), limit=10, lease_ms=1_000)
         for task in await store.claim(request):
             await move(task, Complete())
         for task in await store.get([t.id for t in tasks]):

@@ -25,7 +25,7 @@ from andon.model.errors import (
     TaskConflict,
     UniqueKeyHeld,
 )
-from andon.model.task import Definition, Task
+from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.base import MAX_BATCH, Created, CreateKind, Store, in_batches
 
@@ -185,8 +185,8 @@ class Submitting:
         missing: set[str] = set()
         for start in range(0, len(wanted), MAX_BATCH):
             ids = wanted[start : start + MAX_BATCH]
-            found = await self._store.get(ids)
-            missing.update(p for p, task in zip(ids, found, strict=True) if task is None)
+            states = await self._store.states(ids)
+            missing.update(p for p, state in zip(ids, states, strict=True) if state is None)
         return missing
 
     def _levels(
@@ -250,8 +250,3 @@ class Submitting:
             await self._dependencies.link(
                 [(s.id, s.dependencies, s.load_dependencies, s.requires) for s in blocked]
             )
-
-
-def parents_of(definition: Definition) -> tuple[str, ...]:
-    """Dependencies other than the task itself: a self-dependency only waits for `schedule`."""
-    return tuple(parent for parent in definition.dependencies if parent != definition.id)

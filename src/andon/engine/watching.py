@@ -49,8 +49,8 @@ class Watching:
                     raise TaskNotFound(task_id)
                 yield last
                 while last.state not in TERMINAL and last.state is not State.UNKNOWN:
-                    event = await self._next(queue, hints if progress else None)
-                    task = await self._now(task_id, last, event)
+                    event, waited = await self._next(queue, hints if progress else None)
+                    task = await self._now(last, event, waited=waited)
                     if task is not None and _differs(task, last):
                         last = task
                         yield task
@@ -59,26 +59,28 @@ class Watching:
 
     async def _next(
         self, queue: asyncio.Queue[TaskEvent | None], hints: Listener | None
-    ) -> TaskEvent | None:
-        """The next event about the task; None after a hint or the slow poll: look again."""
+    ) -> tuple[TaskEvent | None, bool]:
+        """The next event about the task, None after a hint or the slow poll; and whether it was
+        the slow poll, by which time every event that was written has come."""
         timeout = SLOW_POLL_S * (0.5 + self._jitter.random())
         getting = asyncio.ensure_future(queue.get())
         hinted = asyncio.ensure_future(_hint(hints, timeout))
         try:
             await asyncio.wait({getting, hinted}, return_when=asyncio.FIRST_COMPLETED)
-            return getting.result() if getting.done() else None
+            if getting.done():
+                return getting.result(), False
+            return None, not hinted.result()
         finally:
             getting.cancel()
             hinted.cancel()
 
-    async def _now(self, task_id: str, last: Task, event: TaskEvent | None) -> Task | None:
+    async def _now(self, last: Task, event: TaskEvent | None, *, waited: bool) -> Task | None:
+        """The record as it is; None while it is gone and its delete event has yet to come."""
         if event is not None and event.event is Event.DELETE:
             return _discarded(last, event)
-        (task,) = await self._store.get([task_id])
-        if task is None and event is not None and event.target in TERMINAL:
-            return None  # the delete event follows, with the result
-        if task is None:
-            raise TaskNotFound(task_id)
+        (task,) = await self._store.get([last.id])
+        if task is None and waited:
+            raise TaskNotFound(last.id)
         return task
 
     def _leave(self, task_id: str, queue: asyncio.Queue[TaskEvent | None]) -> None:
@@ -132,11 +134,11 @@ class Watching:
             await asyncio.gather(tail, return_exceptions=True)
 
 
-async def _hint(hints: Listener | None, timeout: float) -> None:
-    if hints is None:
-        await asyncio.sleep(timeout)
-    else:
-        await hints.wait(timeout)
+async def _hint(hints: Listener | None, timeout: float) -> bool:
+    if hints is not None:
+        return await hints.wait(timeout)
+    await asyncio.sleep(timeout)
+    return False
 
 
 def _differs(task: Task, last: Task) -> bool:

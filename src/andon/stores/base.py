@@ -309,7 +309,8 @@ class Store(Protocol):
     # --- dependencies ---
 
     async def link(self, links: Sequence[Link]) -> list[Ended]:
-        """Record edges to parents that live; report those that have ended or do not exist."""
+        """Record edges to parents that live; report those that have ended or do not exist. A child
+        that is not blocked waits for nothing, and gets no edges."""
         ...
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[int]:
@@ -334,6 +335,10 @@ class Store(Protocol):
 
     async def get(self, ids: Sequence[str]) -> list[Task | None]:
         """Whole records, in the order asked for."""
+        ...
+
+    async def states(self, ids: Sequence[str]) -> list[State | None]:
+        """The states of tasks; of one deleted within the submit window, the state it ended in."""
         ...
 
     async def history(self, task_id: str) -> History:

@@ -12,6 +12,7 @@ from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.model.task import RunCell, Task, TaskEvent
 from andon.model.words import WAITING, State
 from andon.stores.base import (
+    CONFIG_TOPIC,
     EVENTS_TOPIC,
     SLOW_POLL_S,
     SUBMIT_WINDOW_MS,
@@ -56,7 +57,9 @@ class Records:
     def insert(self, task: Task, partition: int, now: int) -> None:
         """Store a new record with its submit event."""
         row = self.rows[task.id] = Row(task, partition)
-        self._fleet.use(row.entry.queue)
+        if row.entry.queue not in self._fleet.queues:
+            self._fleet.use(row.entry.queue)
+            self._hub.hint(CONFIG_TOPIC)  # a worker that serves every queue has one more
         self.lists.insert(row)
         self._follow(row, None, row.entry, now)
         self.arm(row, row.entry.timer, now)
@@ -145,6 +148,14 @@ class Records:
             del self._stubs[task_id]
             return None
         return stub
+
+    def state(self, task_id: str, now: int) -> State | None:
+        """The state of a record, or the one that a deleted record ended in."""
+        row = self.rows.get(task_id)
+        if row is not None:
+            return row.entry.state
+        stub = self.stub(task_id, now)
+        return None if stub is None else stub.state
 
     def trim_stubs(self, now: int, limit: int) -> int:
         """Drop up to `limit` stubs whose window has passed; the oldest stand first."""

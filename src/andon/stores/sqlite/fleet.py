@@ -14,8 +14,8 @@ from andon.stores.sqlite.transaction import Transaction
 WORKER_SILENCE_MS = 60_000
 """A worker unheard of for this long is not listed any more."""
 
-CLAIM_KEPT_MS = 3_600_000
-"""How long a claim's token is remembered; far longer than any reply is waited for."""
+CLAIM_KEPT_MS = 120_000
+"""How long a claim's token is remembered; longer than any reply is waited for."""
 
 EVENTS_KEPT_MS = 7 * 86_400_000
 """How long the event log keeps an event (R12); its number is bounded by `?max_events=`."""

@@ -5,7 +5,14 @@ from collections.abc import Callable, Iterable
 
 from andon.model.fleet import QueueConfig
 from andon.model.task import TaskEvent
-from andon.stores.base import EVENTS_TOPIC, SLOW_POLL_S, TIMER_TOPIC, ready_topic, task_topic
+from andon.stores.base import (
+    CONFIG_TOPIC,
+    EVENTS_TOPIC,
+    SLOW_POLL_S,
+    TIMER_TOPIC,
+    ready_topic,
+    task_topic,
+)
 from andon.stores.sqlite.records import encode
 from andon.stores.sqlite.rows import insert
 from andon.stores.sqlite.statements import CONFIG, LIFE
@@ -100,6 +107,7 @@ class Transaction:
             if row is None:
                 found = self.db.execute(CONFIG.new_name, (name,)).lastrowid
                 assert found is not None
+                self.hints.add(CONFIG_TOPIC)  # a worker that serves every queue has one more
                 self._new_names.append(name)  # forgotten again if this transaction fails
             else:
                 found = int(row[0])

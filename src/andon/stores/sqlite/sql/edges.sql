@@ -1,6 +1,6 @@
 -- Dependencies. Everything here is idempotent.
 
--- name: parent_state
+-- name: state_of
 SELECT coalesce(
     (SELECT t.state FROM definition d JOIN task t USING (seq) WHERE d.id = ?1),
     (SELECT state FROM stub WHERE id = ?1)

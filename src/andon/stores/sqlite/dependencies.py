@@ -13,13 +13,15 @@ def link(tx: Transaction, links: Sequence[Link]) -> list[Ended]:
     """Record edges to parents that live; report those that have ended or do not exist."""
     ended: list[Ended] = []
     for wish in links:
-        for parent in wish.parents:
+        (child,) = states(tx.db, [wish.child])
+        for parent in wish.parents if child is State.BLOCKED else ():
+            if parent == wish.child:
+                continue  # it waits only to be scheduled
             if tx.db.execute(EDGES.is_satisfied, (wish.child, parent)).fetchone():
                 # counted off already, but perhaps the child was not told that it is free
                 ended.append(Ended(wish.child, parent, State.COMPLETED, wish.any_end))
                 continue
-            (found,) = tx.db.execute(EDGES.parent_state, (parent,)).fetchone()
-            state = State(found) if found else None
+            (state,) = states(tx.db, [parent])
             if state is None or state in TERMINAL or state is State.UNKNOWN:
                 ended.append(Ended(wish.child, parent, state, wish.any_end))
                 if wish.loads and state in TERMINAL:
@@ -27,6 +29,12 @@ def link(tx: Transaction, links: Sequence[Link]) -> list[Ended]:
             else:
                 tx.db.execute(EDGES.link, (parent, wish.child, wish.loads, wish.any_end))
     return ended
+
+
+def states(db: sqlite3.Connection, ids: Sequence[str]) -> list[State | None]:
+    """States of records, or those that deleted ones ended in."""
+    found = (db.execute(EDGES.state_of, (task_id,)).fetchone()[0] for task_id in ids)
+    return [State(state) if state else None for state in found]
 
 
 def settle(tx: Transaction, settlements: Sequence[Settlement]) -> list[int]:
