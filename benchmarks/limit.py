@@ -3,8 +3,8 @@
 The schema, the connection's settings, the statements and their blocks are the store's own; the
 bodies are those of real records, made beforehand by submitting and draining with Andon. What is
 left out is everything else: encoding and decoding, asyncio, threads, the file lock, looking for
-repeated ids, wake-ups. `submit` writes new records in batches; `drain` reads what is ready with its bodies,
-stamps it, and writes its completion, each in a transaction of its own.
+repeated ids, wake-ups. `submit` writes new records in batches; `drain` reads what is ready with
+its bodies, stamps it, and writes its completion, each in a transaction of its own.
 """
 
 import asyncio

@@ -9,9 +9,8 @@ Told = dict[str, Any]
 
 def page(told: Told) -> str:
     """The whole page."""
-    return (
-        "\n".join([*_head(told), *_rates(told), *_waits(told), *_rest(told), *_flat(told)]) + "\n"
-    )
+    lines = [*_head(told), *_rates(told), *_waits(told), *_rest(told), *_flat(told)]
+    return "\n".join(lines).rstrip() + "\n"
 
 
 def _of(told: Told, name: str, figure: str = "rate") -> float:
@@ -32,20 +31,21 @@ def _head(told: Told) -> list[str]:
         f"Measured {time.strftime('%Y-%m-%d', time.gmtime())} on {where['cores']} cores "
         f"({where['cpu']}, {where['system']}), load before the run {load:.1f}. {versions}.",
         "",
-        f"No-op tasks with an integer argument; Andon keeps results, history and events. Medians "
-        f"of {told['rounds']} interleaved rounds, each figure from fresh processes on a fresh file, "
-        f"{sizes['n']:,} tasks for Andon and the limit, {sizes['few']:,} where each task is a commit "
-        "of its own (SqliteHuey, awaited singles). Every figure is verified: the tasks completed "
-        "(or stored, for submit) were counted in the store, and in the handlers for Huey, which "
-        "keeps no record; all counts were exact.",
+        "No-op tasks with an integer argument; Andon keeps results, history and events. Medians "
+        f"of {told['rounds']} interleaved rounds, each figure from fresh processes on a fresh "
+        f"file, {sizes['n']:,} tasks for Andon and the limit, {sizes['few']:,} where each task is "
+        "a commit of its own (SqliteHuey, awaited singles). Every figure is verified: the tasks "
+        "completed (or stored, for submit) were counted in the store, and in the handlers for "
+        "Huey, which keeps no record; all counts were exact.",
         "",
         "*The limit* is a bare `sqlite3` loop that writes the same rows and indexes in the same "
         "batches with the store's own statements: no encoding, no event loop, no threads.",
         "",
         "SqliteHuey has no batches: one transaction per task and step. Results are off and polling "
-        "is 5 to 10 ms. This SQLite's default is `synchronous=FULL`, so its default is what stands "
-        "beside FULL; beside NORMAL stands its `fsync=False`, which is `synchronous=OFF` and "
-        "promises less.",
+        f"is 5 to 10 ms. Left alone it has `synchronous={told['huey_default']}` in this build of "
+        "SQLite; beside FULL stands its `fsync=True`, which is FULL, and beside NORMAL its "
+        "`fsync=False`, which is OFF and promises less: it may lose more, or the file, in a power "
+        "cut.",
         "",
     ]
 
@@ -73,7 +73,7 @@ def _rates(told: Told) -> list[str]:
         )
         for label, ours, theirs, bare in rows:
             mine, peer = _of(told, f"{ours} {sync}"), _of(told, theirs)
-            line = f"| {label} | {mine:,.0f} | {peer:,.0f} | {mine / peer:.1f} × | "
+            line = f"| {label} | {mine:,.0f} | {peer:,.0f} | {mine / peer:.1f} | "
             if bare:
                 most = _of(told, f"{bare} {sync}")
                 line += f"{most:,.0f} | {mine / most:.0%} |"
@@ -111,6 +111,7 @@ def _waits(told: Told) -> list[str]:
 def _rest(told: Told) -> list[str]:
     imports, worker = told["imports"], told["worker"]
     helped = imports["andon_help_ms"]
+    help_ms = "not there yet" if helped is None else f"{helped:.0f} ms"
     return [
         "## What a process costs",
         "",
@@ -118,7 +119,7 @@ def _rest(told: Told) -> list[str]:
         "|---|---|",
         f"| `import andon`, beyond Python's own start | {imports['import_andon_ms']:.0f} ms |",
         f"| the same and `andon.Andon` | {imports['import_andon_app_ms']:.0f} ms |",
-        f"| `andon --help`, the whole process | {'–' if helped is None else f'{helped:.0f} ms'} |",
+        f"| `andon --help`, the whole process | {help_ms} |",
         f"| a worker with nothing to do | {worker['idle_cpu_percent']:.2f} % of a core |",
         f"| its memory (RSS) idle | {worker['rss_idle_mb']:.1f} MB |",
         f"| after {worker['tasks'] // 2:,} tasks | {worker['rss_half_mb']:.1f} MB |",

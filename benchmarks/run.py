@@ -140,6 +140,7 @@ def main() -> None:
     small = asked.quick
     told = {
         "machine": where,
+        "huey_default": huey("submit", 20, "default")["store"]["synchronous"],
         "sizes": sizes,
         "rounds": asked.rounds,
         "outcomes": rounds.outcomes,

@@ -64,7 +64,7 @@ class Submitting:
         return await self._submit_flat(submissions)
 
     async def _submit_flat(self, submissions: Sequence[Submission]) -> list[Submitted]:
-        if len(submissions) > 1:
+        if len(submissions) != 1:
             return await self._submit_bulk(submissions)
         now = self._store.now()
         [outcome], tasks = self._records(submissions, now)
