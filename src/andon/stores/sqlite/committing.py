@@ -18,6 +18,7 @@ from andon.stores.sqlite.edges import unlink
 from andon.stores.sqlite.placing import leave_key, place, unplace
 from andon.stores.sqlite.reading import read_task_by_seq
 from andon.stores.sqlite.records import encode
+from andon.stores.sqlite.rows import insert
 from andon.stores.sqlite.statements import CONFIG, EDGES, LIFE, READING
 from andon.stores.sqlite.transaction import DEAD, Transaction
 
@@ -26,7 +27,7 @@ _HAS_DEPENDENTS = Changed(ChangeKind.APPLIED, has_dependents=True)
 _GONE = Changed(ChangeKind.GONE)
 
 
-class Prepared(msgspec.Struct, frozen=True):
+class Prepared(msgspec.Struct, frozen=True, gc=False):
     """A change with its index entries before and after, encoded before the transaction."""
 
     change: Change
@@ -98,8 +99,7 @@ def _commit_plain(tx: Transaction, prepared: Sequence[Prepared]) -> list[Changed
             results.append((seq, p.change.result))
     if db.executemany(LIFE.move, moves).rowcount != len(moves):
         return None
-    if results:
-        db.executemany(LIFE.put_result, results)
+    insert(db, LIFE.put_result, results)
     ended = False
     for p in prepared:
         assert p.after is not None
