@@ -103,7 +103,7 @@ async def test_acts_on_many_share_their_writes(shop: Shop) -> None:
         batches.append(len(changes))
         return await commit(changes)  # type: ignore[arg-type]
 
-    shop.engine._runs.commits._flush = counted  # type: ignore[assignment]  # noqa: SLF001
+    shop.engine._runs.commits._flush = counted  # type: ignore[assignment]
     await shop.engine.cancel([*ids, ids[0]])
     assert sum(batches) <= MAX_BATCH + 1
     assert len(batches) <= 3
