@@ -21,7 +21,7 @@ from andon.client.ids import IdMaker
 from andon.stores.sqlite.connection import connect, prepare
 from andon.stores.sqlite.location import parse
 from andon.stores.sqlite.lock import WriteLock
-from andon.stores.sqlite.rows import insert
+from andon.stores.sqlite.rows import write
 from andon.stores.sqlite.statements import LIFE
 
 QUEUE, KIND, LANE = 1, 2, 1
@@ -99,10 +99,10 @@ class Bare:
         begun = time.perf_counter()
         for definitions, tasks, events, ready in groups:
             self.db.execute("BEGIN IMMEDIATE")
-            insert(self.db, LIFE.insert_definition, definitions)
-            insert(self.db, LIFE.insert_task, tasks)
-            insert(self.db, LIFE.insert_event, events)
-            insert(self.db, LIFE.insert_ready, ready)
+            write(self.db, LIFE.insert_definition, definitions)
+            write(self.db, LIFE.insert_task, tasks)
+            write(self.db, LIFE.insert_event, events)
+            write(self.db, LIFE.insert_ready, ready)
             self.db.execute(LIFE.count, (QUEUE, "pending", len(tasks)))
             self.db.execute("COMMIT")
         return time.perf_counter() - begun
@@ -149,8 +149,8 @@ class Bare:
             )  # fmt: skip
             gone.append((LANE, level, order, seq))
         db.executemany(LIFE.delete_ready, gone)
-        db.executemany(LIFE.stamp, stamps)
-        insert(db, LIFE.insert_event, events)
+        write(db, LIFE.stamp, stamps)
+        write(db, LIFE.insert_event, events)
         db.execute(LIFE.insert_claim, (token, now, str([row[2] for row in rows])))
         db.execute(LIFE.count, (QUEUE, "pending", -len(rows)))
         db.execute(LIFE.count, (QUEUE, "active", len(rows)))
@@ -169,9 +169,9 @@ class Bare:
             )
             results.append((seq, b.result))
         db.execute("BEGIN IMMEDIATE")
-        insert(db, LIFE.chain_event, events)
-        db.executemany(LIFE.move, moves)
-        insert(db, LIFE.put_result, results)
+        write(db, LIFE.chain_event, events)
+        write(db, LIFE.move, moves)
+        write(db, LIFE.put_result, results)
         db.execute(LIFE.count, (QUEUE, "active", -len(seqs)))
         db.execute(LIFE.count, (QUEUE, "completed", len(seqs)))
         db.execute("COMMIT")

@@ -11,7 +11,7 @@ import sys
 from andon.bench.usage import usage
 
 SWITCH_S = 0.001
-"""As `andon worker` sets it: see docs/decisions."""
+"""As `andon worker` sets it (docs/decisions/blocks-of-rows.md)."""
 
 
 def main(queue: str, concurrency: int) -> None:

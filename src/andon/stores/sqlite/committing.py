@@ -18,7 +18,7 @@ from andon.stores.sqlite.dependencies import unlink
 from andon.stores.sqlite.placing import leave_key, place, unplace
 from andon.stores.sqlite.reading import read_task_by_seq
 from andon.stores.sqlite.records import encode
-from andon.stores.sqlite.rows import insert
+from andon.stores.sqlite.rows import write
 from andon.stores.sqlite.statements import CONFIG, EDGES, LIFE, READING
 from andon.stores.sqlite.transaction import DEAD, Transaction
 
@@ -97,9 +97,9 @@ def _commit_plain(tx: Transaction, prepared: Sequence[Prepared]) -> list[Changed
         moves.append(_move_row(p, seq, pos))
         if p.change.sets_result and p.change.result is not None:
             results.append((seq, p.change.result))
-    if db.executemany(LIFE.move, moves).rowcount != len(moves):
+    if write(db, LIFE.move, moves) != len(moves):
         return None
-    insert(db, LIFE.put_result, results)
+    write(db, LIFE.put_result, results)
     ended = False
     for p in prepared:
         assert p.after is not None

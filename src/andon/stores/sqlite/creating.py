@@ -12,7 +12,7 @@ from andon.stores.base import SUBMIT_WINDOW_MS, Created, CreateKind
 from andon.stores.sqlite.placing import place
 from andon.stores.sqlite.reading import read_task
 from andon.stores.sqlite.records import decode_definition, encode
-from andon.stores.sqlite.rows import insert
+from andon.stores.sqlite.rows import write
 from andon.stores.sqlite.statements import EDGES, LIFE
 from andon.stores.sqlite.transaction import DEAD, Transaction
 
@@ -166,6 +166,6 @@ def _write(tx: Transaction, fresh: Sequence[Prepared]) -> None:
             tx.hint_ready(entry.queue)
         elif entry.remaining:
             db.execute(EDGES.start_fan_in, (definition.id, entry.remaining))
-    insert(db, LIFE.insert_definition, definitions)
-    insert(db, LIFE.insert_task, tasks)
-    insert(db, LIFE.insert_ready, ready)
+    write(db, LIFE.insert_definition, definitions)
+    write(db, LIFE.insert_task, tasks)
+    write(db, LIFE.insert_ready, ready)

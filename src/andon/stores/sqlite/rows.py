@@ -1,8 +1,9 @@
 """Many rows in few statements.
 
-`executemany` steps the statement once a row and takes the interpreter's lock back after each. A
-block of rows in one `VALUES` is one step: measured 40 % cheaper a row, and other threads run while
-SQLite works (docs/decisions). Updates gain nothing from it, so they go through `executemany`.
+`executemany` steps the statement once a row and takes the interpreter's lock back after each;
+beside handlers that compute in threads, it may wait for that lock each time. A block of rows in
+one `VALUES` is one step. Measured: inserts a third cheaper a row, updates the same, and beside two
+such handlers 2,000 tasks a second instead of 1,100 (docs/decisions).
 """
 
 import sqlite3
@@ -14,14 +15,16 @@ BLOCK = 50
 """Rows in a block. Larger ones are not cheaper; a statement of each size would have to be kept."""
 
 
-def insert(db: sqlite3.Connection, statement: str, rows: Sequence[Sequence[object]]) -> None:
-    """Insert rows by a statement with one `VALUES (?, …)` whose parameters are not numbered."""
+def write(db: sqlite3.Connection, statement: str, rows: Sequence[Sequence[object]]) -> int:
+    """Run a statement with one `VALUES (?, …)` for many rows; how many rows it changed."""
+    changed = 0
     whole = len(rows) - len(rows) % BLOCK
     for start in range(0, whole, BLOCK):
         block = rows[start : start + BLOCK]
-        db.execute(_of_block(statement), list(chain.from_iterable(block)))
+        changed += db.execute(_of_block(statement), list(chain.from_iterable(block))).rowcount
     if whole < len(rows):
-        db.executemany(statement, rows[whole:])
+        changed += db.executemany(statement, rows[whole:]).rowcount
+    return changed
 
 
 @cache
