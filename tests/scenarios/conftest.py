@@ -2,12 +2,12 @@
 
 import asyncio
 import inspect
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from .stage import Scene, Stage
+from .stage import Stage
 
 HERE = Path(__file__).parent
 
@@ -52,14 +52,10 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     return True
 
 
-async def _play(test: object, arguments: dict[str, object]) -> None:
+async def _play(test: Callable[..., Awaitable[None]], arguments: dict[str, object]) -> None:
     opening = arguments.get("scene")
-    assert callable(test)
     if isinstance(opening, Opening):
         async with opening.stage.scene() as scene:
             await test(**{**arguments, "scene": scene})
     else:
         await test(**arguments)
-
-
-__all__ = ["Scene"]

@@ -306,7 +306,7 @@ async def test_r13_a_rerun_takes_its_unique_key_again_or_is_refused(scene: Scene
 
 
 async def test_r21_each_end_is_kept_for_its_own_time(scene: Scene) -> None:
-    kept = {"completed": SOON, "failed": 3600.0}
+    kept: dict[str, float | None] = {"completed": SOON, "failed": 3600.0}
     completed = await work.options(retention=kept, dead_letter="none").submit(1)
     failed = await fail_at_once.options(retention=kept, dead_letter="none").submit()
     await scene.sees(completed, *BEGUN, "completed", GONE)

@@ -53,10 +53,11 @@ Handle = TaskHandle[Any]
 LEASE = 1.0  # seconds
 
 # Every task has a deadline.
-build, fail, flaky, crash, hold = (
-    task.options(deadline_in=3600.0)
-    for task in (app.build, app.fail, app.flaky, app.crash, app.hold)
-)
+build = app.build.options(deadline_in=3600.0)
+fail = app.fail.options(deadline_in=3600.0)
+flaky = app.flaky.options(deadline_in=3600.0)
+crash = app.crash.options(deadline_in=3600.0)
+hold = app.hold.options(deadline_in=3600.0)
 BEGUN = ("unscheduled", "pending", "running")
 
 
