@@ -26,6 +26,7 @@ the loop so often that a drain takes a third longer."""
 @click.option("--concurrency", type=click.IntRange(1), metavar="N", help="Runs at once (100).")
 @click.option("--per-type", type=click.IntRange(1), metavar="N", help="Runs at once of one type.")
 @click.option("--id", "worker_id", metavar="ID", help="Unique in the fleet; default: made up.")
+@click.option("--lease", type=DURATION, help="How long a claim holds unrenewed (30s).")
 @click.option("--grace", type=DURATION, help="What runs get at a stop; default: as policies say.")
 @click.option("--no-timekeeper", is_flag=True, help="Leave timers to other workers.")
 @click.option("--quiet", is_flag=True, help="Log warnings and errors only.")
@@ -39,6 +40,7 @@ async def worker(
     concurrency: int | None,
     per_type: int | None,
     worker_id: str | None,
+    lease: float | None,
     grace: float | None,
     no_timekeeper: bool,
     quiet: bool,
@@ -57,6 +59,7 @@ async def worker(
         concurrency=concurrency,
         per_type=per_type,
         worker_id=worker_id,
+        lease=lease,
         grace=grace,
     )
     application = load_app(app, url=session.given_url)
@@ -73,6 +76,7 @@ def settings_of(
     concurrency: int | None = None,
     per_type: int | None = None,
     worker_id: str | None = None,
+    lease: float | None = None,
     grace: float | None = None,
 ) -> WorkerSettings:
     """The settings that were given. Raises `click.UsageError` for what makes no sense."""
@@ -85,6 +89,8 @@ def settings_of(
         settings["per_type"] = per_type
     if worker_id is not None:
         settings["id"] = worker_id
+    if lease is not None:
+        settings["lease"] = lease
     if grace is not None:
         settings["shutdown_grace"] = grace
     return settings

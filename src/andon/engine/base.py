@@ -26,7 +26,7 @@ from andon.stores.base import (
 )
 
 
-class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What a caller asks for, before any default is filled in. Its hash is the definition's digest.
 
     Relative times stay relative here, so that a repeat is recognised (R26): `delay` and
