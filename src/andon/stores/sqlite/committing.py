@@ -14,7 +14,7 @@ from andon.model.task import Task
 from andon.model.words import TERMINAL, State
 from andon.stores.base import SUBMIT_WINDOW_MS, Change, Changed, ChangeKind, control_topic
 from andon.stores.sqlite.creating import hold_key, key_holder, lapsed
-from andon.stores.sqlite.edges import unlink
+from andon.stores.sqlite.dependencies import unlink
 from andon.stores.sqlite.placing import leave_key, place, unplace
 from andon.stores.sqlite.reading import read_task_by_seq
 from andon.stores.sqlite.records import encode
