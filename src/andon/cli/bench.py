@@ -3,7 +3,7 @@
 import sys
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, cast
 
 import click
 
@@ -40,4 +40,7 @@ def bench(session: Session, *, kind: str, n: int | None, concurrency: int | None
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        items = cast("dict[str, Any]", value).items()
+        return ", ".join(f"{name}: {_shown(item)}" for name, item in items)
     return f"{value:,.2f}" if isinstance(value, float) else str(value)

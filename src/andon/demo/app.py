@@ -103,7 +103,7 @@ def report(ctx: Context, folder: str, listing: str, prefix: str, report_to: str)
         outcomes.append(
             Outcome(
                 path=paths[task_id],
-                state="deleted" if found.state is None else found.state.value,
+                state=found.state,
                 facts=facts,
                 error=f"{error.code}, {error.message}" if error is not None else "",
             )

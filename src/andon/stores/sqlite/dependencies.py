@@ -34,9 +34,7 @@ def link(tx: Transaction, links: Sequence[Link]) -> list[Ended]:
     return ended
 
 
-def states(
-    db: sqlite3.Connection, ids: Sequence[str], stubs_since: int
-) -> list[State | None]:
+def states(db: sqlite3.Connection, ids: Sequence[str], stubs_since: int) -> list[State | None]:
     """States of records, or those that ones deleted after `stubs_since` ended in."""
     found = (db.execute(EDGES.state_of, (task_id, stubs_since)).fetchone()[0] for task_id in ids)
     return [State(state) if state else None for state in found]
