@@ -16,8 +16,8 @@ from .conftest import Shop
 MANY = MAX_BATCH + 50
 
 
-async def submit_many(shop: Shop, count: int = MANY, **fields: object) -> list[str]:
-    outcomes = await shop.engine.submit([shop.submission(**fields) for _ in range(count)])
+async def submit_many(shop: Shop, count: int = MANY) -> list[str]:
+    outcomes = await shop.engine.submit([shop.submission() for _ in range(count)])
     assert all(outcome.error is None for outcome in outcomes)
     return [outcome.id for outcome in outcomes]
 
@@ -34,7 +34,7 @@ async def test_every_task_is_acted_on_once_over_all_pages(shop: Shop) -> None:
     tally = await act_on_found(
         shop.engine,
         Query(states=(State.PENDING,)),
-        lambda some: shop.engine.cancel(some),
+        shop.engine.cancel,
         progress=progress,
     )
     assert tally == Tally(found=MANY, changed=MANY)

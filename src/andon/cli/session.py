@@ -33,9 +33,14 @@ class Session:
         self.debug = False
 
     @property
+    def named_url(self) -> str | None:
+        """The store's URL, if the user has named one at all."""
+        return self.given_url or os.environ.get("ANDON_URL")
+
+    @property
     def url(self) -> str:
         """The store's URL."""
-        return self.given_url or os.environ.get("ANDON_URL") or DEFAULT_URL
+        return self.named_url or DEFAULT_URL
 
     @functools.cached_property
     def out(self) -> "Output":
