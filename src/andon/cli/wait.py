@@ -62,6 +62,10 @@ async def wait_for(
                 await asyncio.gather(*(follow(task_id, tell) for task_id in ids))
         except TimeoutError:
             in_time = False
+            unread = [task_id for task_id in ids if task_id not in latest | errors]
+            for task in await engine.get(unread):
+                if task is not None:
+                    latest[task.id] = task
     for task_id in ids:
         _tell_end(session, task_id, latest.get(task_id), errors.get(task_id), result=result)
     if not in_time:
