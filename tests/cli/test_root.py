@@ -1,8 +1,8 @@
 """`andon` itself: what it lists, how fast, and how errors are told."""
 
+import os
 import subprocess
 import sys
-import time
 
 import click
 import pytest
@@ -57,10 +57,12 @@ def test_help_starts_within_250_ms_and_without_rich() -> None:
     )
     took: list[float] = []
     for _ in range(5):
-        began = time.monotonic()
-        subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
-        took.append(time.monotonic() - began)
-    assert min(took) < 0.25
+        process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        assert process.returncode == 0
+        took.append(usage.ru_utime + usage.ru_stime)
+    assert min(took) < 0.25  # of processor time: other tests run beside this one
 
 
 @pytest.mark.parametrize("missing", ["click", "rich"])
