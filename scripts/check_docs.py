@@ -166,7 +166,7 @@ def main() -> int:
     """Play the pages; the number of those with problems."""
     parser = argparse.ArgumentParser(description="Run every command the docs show.")
     parser.add_argument("pages", nargs="*", type=Path, help="default: README.md and docs/")
-    asked = parser.parse_args().pages
+    asked = [page.resolve() for page in parser.parse_args().pages]
     pages = asked or [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     failed = 0
     for page in pages:

@@ -11,7 +11,11 @@ STORES = ("memory", "sqlite")
 # CI prints the blob that replays a failing example elsewhere.
 settings.register_profile("dev", deadline=None)
 settings.register_profile("ci", deadline=None, print_blob=True)
-settings.load_profile("ci" if os.environ.get("CI") else "dev")
+# For a night: ANDON_HYPOTHESIS=thorough make test TESTS=tests/properties
+settings.register_profile("thorough", deadline=None, print_blob=True, max_examples=3_000)
+settings.load_profile(
+    os.environ.get("ANDON_HYPOTHESIS") or ("ci" if os.environ.get("CI") else "dev")
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

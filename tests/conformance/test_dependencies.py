@@ -120,6 +120,21 @@ async def test_a_rerun_of_a_failed_dependency_can_still_satisfy(kit: Kit) -> Non
     assert await settle(kit, child, parent) == 0
 
 
+async def test_a_rerun_can_satisfy_a_child_that_came_after_the_failure(kit: Kit) -> None:
+    failed = Fail(error=TaskError(message="no"), retryable=False)
+    parent = await kit.moved(await kit.active(), failed)
+    child = await kit.submit(dependencies=(parent.id,))
+    await kit.store.link([Link(child.id, (parent.id,))])
+    assert await settle(kit, child, parent, satisfied=False) == 1
+    assert await kit.store.take_unsettled(10) == []
+    await kit.move(parent, Rerun())
+    (second,) = await kit.claim()
+    assert (await kit.try_move(second, Complete())).has_dependents
+    (edge,) = await kit.store.dependents(parent.id)
+    assert edge.child == child.id
+    assert await settle(kit, child, parent) == 0
+
+
 async def test_what_satisfied_a_child_is_reported_when_it_asks_again(kit: Kit) -> None:
     parent, child = await family(kit)
     ended = await kit.moved(parent, Complete())

@@ -145,16 +145,22 @@ def test_a_store_whose_tasks_are_all_deleted_holds_nothing_of_them() -> None:
     asyncio.run(scenario())
 
 
-def test_a_worse_task_that_waits_gives_way_to_a_better_one_of_its_key() -> None:
+def test_the_best_of_those_held_back_by_their_key_comes_next() -> None:
     async def scenario() -> None:
         store = MemoryStore()
         await store.open()
         await store.put_queue(QueueConfig(name="default", max_concurrent_per_key=1))
-        for name, priority in (("low", -1), ("high", 1), ("middle", 0)):
+        for name, priority in (("first", -1), ("middle", 0), ("high", 1)):
             definition = Definition(id=name, name="job", key="k", priority=priority)
             await store.create([admit(definition, store.now(), name)])
-        request = ClaimRequest(worker="w", token="t", queues=("default",), limit=5, lease_ms=1_000)
-        assert [task.id for task in await store.claim(request)] == ["high"]
+        for name in ("first", "high", "middle"):
+            request = ClaimRequest(
+                worker="w", token=name, queues=("default",), limit=5, lease_ms=1_000
+            )
+            [task] = await store.claim(request)
+            assert task.id == name
+            moved = apply(task, Complete(), now=store.now(), random=lambda: 0.5, write_id=name)
+            await store.commit([Change(before=task, after=moved.status, event=moved.event)])
 
     asyncio.run(scenario())
 

@@ -108,7 +108,7 @@ class Andon(Declaring):
             for hook in self.middleware
             if hasattr(hook, "on_submit")
         ]
-        self.connections = Connections(self._engine, shared=not self.url.startswith("memory:"))
+        self.connections = self._connections()
 
     def __repr__(self) -> str:
         return f"<Andon {self.url} with {len(self.registry)} task types>"
@@ -259,6 +259,14 @@ class Andon(Declaring):
             query = msgspec.structs.replace(query, cursor=page.cursor)
 
     # --- the connection ---
+
+    def live_at(self, url: str) -> None:
+        """Let the tasks live elsewhere than the code says. Only before the first use."""
+        self.url = url
+        self.connections = self._connections()
+
+    def _connections(self) -> Connections:
+        return Connections(self._engine, shared=not self.url.startswith("memory:"))
 
     async def engine(self) -> "Engine":
         """The engine of the running loop, open: all that can be asked about tasks."""

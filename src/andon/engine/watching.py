@@ -40,6 +40,7 @@ class Watching:
         """The task now and after each move (and progress), until it has ended or is gone."""
         queue: asyncio.Queue[TaskEvent | None] = asyncio.Queue()
         last: Task | None = None
+        end: TaskEvent | None = None
         self._waiters.setdefault(task_id, set()).add(queue)
         try:
             with self._store.listen([task_topic(task_id)]) as hints:
@@ -50,7 +51,9 @@ class Watching:
                 yield last
                 while last.state not in TERMINAL and last.state is not State.UNKNOWN:
                     event, waited = await self._next(queue, hints if progress else None)
-                    task = await self._now(last, event, waited=waited)
+                    if event is not None and event.target in TERMINAL:
+                        end = event
+                    task = await self._now(last, event, end, waited=waited)
                     if task is not None and _differs(task, last):
                         last = task
                         yield task
@@ -74,10 +77,12 @@ class Watching:
             getting.cancel()
             hinted.cancel()
 
-    async def _now(self, last: Task, event: TaskEvent | None, *, waited: bool) -> Task | None:
+    async def _now(
+        self, last: Task, event: TaskEvent | None, end: TaskEvent | None, *, waited: bool
+    ) -> Task | None:
         """The record as it is; None while it is gone and its delete event has yet to come."""
         if event is not None and event.event is Event.DELETE:
-            return _discarded(last, event)
+            return _discarded(last, end, event)
         (task,) = await self._store.get([last.id])
         if task is None and waited:
             raise TaskNotFound(last.id)
@@ -145,13 +150,16 @@ def _differs(task: Task, last: Task) -> bool:
     return task.status.revision != last.status.revision or task.cell != last.cell
 
 
-def _discarded(last: Task, event: TaskEvent) -> Task:
-    """The record of a task that went with its end, as far as its last event tells."""
+def _discarded(last: Task, end: TaskEvent | None, event: TaskEvent) -> Task:
+    """The record of a task that went with its end, as far as its last two events tell."""
     status = copy(last.status)
     if event.source is not None:
         status.state = event.source
     status.finished_at = event.at
     status.revision = event.revision
+    if end is not None:
+        status.reason = end.reason
+        status.last_error = end.error or status.last_error
     if status.state is State.COMPLETED:
         status.progress = 100
     return Task(definition=last.definition, status=status, result=event.result)

@@ -5,7 +5,6 @@ either task is deleted. How many dependencies of a child are satisfied is kept h
 its record, so that a fan-in of ten thousand writes the record once.
 """
 
-from collections import Counter
 from collections.abc import Iterable
 from itertools import islice
 
@@ -29,7 +28,7 @@ class Edges:
         self._parents: dict[str, set[str]] = {}
         self._loading: dict[str, set[str]] = {}
         self._satisfied: dict[str, set[str]] = {}
-        self._unsettled: Counter[str] = Counter()
+        self._unsettled: dict[str, dict[str, None]] = {}
         self._fanout: dict[str, None] = {}
 
     def any_of(self, parent: str) -> bool:
@@ -38,23 +37,34 @@ class Edges:
 
     def any_unsettled(self, parent: str) -> bool:
         """Whether some child of the parent was not told of its end."""
-        return self._unsettled[parent] > 0
+        return parent in self._unsettled
+
+    def unsettled(self, parent: str) -> Iterable[str]:
+        """Children that were not told of the parent's end."""
+        return self._unsettled.get(parent, ())
 
     def loading(self, parent: str) -> Iterable[str]:
         """Children that load the parent's result."""
         return self._loading.get(parent, ())
 
     def add(self, parent: str, link: Link, *, ended: bool) -> None:
-        """Record an edge, unless it is there; `ended` if the parent has only to tell its end."""
+        """Record an edge, unless it is there; `ended` if the parent has only to tell its end.
+
+        An edge whose parent was rerun since it told its end is to be told again.
+        """
         children = self._of.setdefault(parent, _Children())
-        if link.child in children.edges:
+        there = children.edges.get(link.child)
+        if there is not None:
+            if there.settled and not ended:
+                children.edges[link.child] = replace(there, settled=False)
+                self._unsettled.setdefault(parent, {})[link.child] = None
             return
         children.edges[link.child] = Edge(parent, link.child, link.loads, link.any_end, False)
         children.names.add(link.child)
         self._parents.setdefault(link.child, set()).add(parent)
         if link.loads:
             self._loading.setdefault(parent, set()).add(link.child)
-        self._unsettled[parent] += 1
+        self._unsettled.setdefault(parent, {})[link.child] = None
         if ended:
             self._fanout[parent] = None
 
@@ -64,7 +74,7 @@ class Edges:
         edge = None if children is None else children.edges.get(child)
         if children is not None and edge is not None and not edge.settled:
             children.edges[child] = replace(edge, settled=True)
-            self._told(parent)
+            self._told(parent, child)
 
     def satisfy(self, child: str, parent: str) -> None:
         """Count a dependency of a blocked child off, once."""
@@ -91,7 +101,7 @@ class Edges:
         if edge.loads:
             _discard(self._loading, parent, child)
         if not edge.settled:
-            self._told(parent)
+            self._told(parent, child)
 
     def remove_task(self, task_id: str) -> list[str]:
         """Forget all edges of a task that is deleted, of either side; the parents it had."""
@@ -128,8 +138,8 @@ class Edges:
         names = islice(children.names.after(after or None), limit)
         return [children.edges[name] for name in names]
 
-    def _told(self, parent: str) -> None:
-        self._unsettled[parent] -= 1
+    def _told(self, parent: str, child: str) -> None:
+        del self._unsettled[parent][child]
         if not self._unsettled[parent]:
             del self._unsettled[parent]
             self._fanout.pop(parent, None)

@@ -164,18 +164,7 @@ class Ready:
         while gate.parked and (limit is None or gate.admitted < limit):
             self._pass(gate)
             offered = True
-        while self._overtaken(gate):
-            self._park(gate)
-            self._pass(gate)
-            offered = True
         return offered
-
-    def _overtaken(self, gate: _Gate) -> bool:
-        """Whether one that is parked ranks before one that was let through and waits."""
-        parked, worst = gate.parked.first(), gate.worst_ready.first()
-        if parked is None or worst is None:
-            return False
-        return parked[0] < self._rows[worst[1]].rank
 
     def _park(self, gate: _Gate) -> None:
         worst = gate.worst_ready.first()

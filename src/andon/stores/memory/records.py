@@ -116,9 +116,10 @@ class Records:
 
     def held(self, row: Row) -> bool:
         """Whether edges forbid that the record is deleted (R9)."""
-        return self.edges.any_unsettled(row.task.id) or any(
+        edges, parent = self.edges, row.task.id
+        return any(
             child in self.rows and self.rows[child].entry.state in LIVE
-            for child in self.edges.loading(row.task.id)
+            for child in (*edges.unsettled(parent), *edges.loading(parent))
         )
 
     def free(self, parents: Iterable[str], now: int) -> None:
@@ -193,7 +194,8 @@ class Records:
             return (None if stub is None else stub.state,)
         ended = row.entry.state not in LIVE
         satisfied = parent in self.edges.satisfied(link.child)
-        if link.loads or not (ended or satisfied):
+        satisfies = ended and (link.any_end or row.entry.state is State.COMPLETED)
+        if link.loads or not (satisfies or satisfied):  # a rerun may satisfy where an end did not
             self.edges.add(parent, link, ended=ended)
         if ended:
             return (row.entry.state,)

@@ -180,7 +180,7 @@ class MemoryStore:
         cell = row.task.cell
         renewed = RunCell(
             run=cell.run,
-            lease_until=now + renewal.lease_ms,
+            lease_until=max(cell.lease_until, now + renewal.lease_ms),
             heartbeat_at=now if renewal.heartbeat else cell.heartbeat_at,
             progress=cell.progress if renewal.progress is None else renewal.progress,
             message=cell.message if renewal.message is None else renewal.message,

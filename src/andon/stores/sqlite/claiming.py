@@ -20,8 +20,9 @@ from andon.stores.sqlite.transaction import Transaction
 def claim(tx: Transaction, request: ClaimRequest) -> list[Task]:
     """Hand out what there is room for, in the order of the queues asked."""
     again = tx.db.execute(LIFE.claimed, (request.token,)).fetchone()
-    if again is not None:
-        same = _same_again(tx, request, json.loads(again[0]))
+    before: list[int] = [] if again is None else json.loads(again[0])
+    if before:
+        same = _same_again(tx, request, before)
         if same:
             return same
     room = {tx.name_id(name): left for name, left in request.room.items()}
@@ -33,12 +34,14 @@ def claim(tx: Transaction, request: ClaimRequest) -> list[Task]:
         config = tx.configs.get(name)
         allowed = wanted if config is None else _allowed(tx, config, wanted)
         if allowed > 0:
-            took = _claim_queue(tx, request, name, allowed, room, first=len(claimed))
+            # Those that the token was given before count, so that no run id is used twice.
+            first = len(before) + len(claimed)
+            took = _claim_queue(tx, request, name, allowed, room, first=first)
             if config is not None and config.rate_limit is not None:
                 _draw(tx, config, len(took))
             claimed.extend(took)
     if claimed:
-        seqs = json.dumps([task.ref for task in claimed])
+        seqs = json.dumps([*before, *(task.ref for task in claimed)])
         tx.db.execute(LIFE.insert_claim, (request.token, tx.now, seqs))
     return claimed
 

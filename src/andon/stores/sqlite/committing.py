@@ -12,8 +12,9 @@ from andon.lifecycle.apply import set_aside as set_aside_event
 from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.model.task import Task
 from andon.model.words import TERMINAL, State
-from andon.stores.base import Change, Changed, ChangeKind, control_topic
-from andon.stores.sqlite.creating import hold_key
+from andon.stores.base import SUBMIT_WINDOW_MS, Change, Changed, ChangeKind, control_topic
+from andon.stores.sqlite.creating import hold_key, key_holder, lapsed
+from andon.stores.sqlite.dependencies import unlink
 from andon.stores.sqlite.placing import leave_key, place, unplace
 from andon.stores.sqlite.reading import read_task_by_seq
 from andon.stores.sqlite.records import encode
@@ -141,7 +142,7 @@ def _commit_alone(tx: Transaction, p: Prepared) -> Changed:
     seq = _seq(tx, change)
     row = None if seq is None else tx.db.execute(LIFE.standing, (seq,)).fetchone()
     if seq is None or row is None:
-        stub = tx.db.execute(LIFE.stub_write_id, (task_id,)).fetchone()
+        stub = tx.db.execute(LIFE.stub_write_id, (task_id, tx.now - SUBMIT_WINDOW_MS)).fetchone()
         repeated = stub is not None and stub[0] == change.event.write_id
         return _APPLIED if repeated else _GONE
     revision, lease_until, state, partition, last = row
@@ -151,10 +152,13 @@ def _commit_alone(tx: Transaction, p: Prepared) -> Changed:
     if change.after is None and not change.force and _is_needed(tx, task_id):
         tx.db.execute(EDGES.put_off, (task_id,))
         return _conflict(tx, seq, change)
-    if p.after is not None and p.after.unique_key is not None and p.before.unique_key is None:
-        holder = hold_key(tx, p.after, task_id)
+    after = p.after
+    wants_key = after is not None and after.unique_key is not None and p.before.unique_key is None
+    if wants_key and after is not None and not lapsed(tx, after):
+        holder = key_holder(tx, after, task_id)
         if holder is not None:
             return Changed(ChangeKind.KEY_HELD, holder=holder)
+        hold_key(tx, after, task_id)
     _leave(tx, p, seq, State(state), partition)
     if change.after is None:
         delete(tx, change.before, seq, change.event.write_id, State(state))
@@ -186,7 +190,8 @@ def _conflict(tx: Transaction, seq: int, change: Change) -> Changed:
         return _GONE
     if any(e.write_id == change.event.write_id for e in current.status.events if e.write_id):
         row = tx.db.execute(EDGES.has_edges, (current.definition.id,)).fetchone()
-        return _HAS_DEPENDENTS if row[0] is not None else _APPLIED
+        told = current.state in TERMINAL and row[0] is not None
+        return _HAS_DEPENDENTS if told else _APPLIED
     return Changed(ChangeKind.CONFLICT, current=current)
 
 
@@ -203,15 +208,16 @@ def _leave(
     partition: int,
 ) -> None:
     before = p.before
+    returns = p.after is not None and p.after.ready is not None
     queue = tx.name_id(before.queue)
     tx.count(queue, state, -1)
     if before.dead_letter:
         tx.count(queue, DEAD, -1)
     if state is State.PENDING:
-        unplace(tx, before, seq, partition)
+        unplace(tx, before, seq, partition, returns=returns)
     elif state is State.ACTIVE and (p.after is None or p.after.state is not State.ACTIVE):
         if before.key is not None:
-            leave_key(tx, before.queue, before.key)
+            leave_key(tx, before.queue, before.key, returns=returns)
         _hint_room(tx, p)
         tx.hints.add(control_topic(p.change.before.status.worker))
     elif state is State.BLOCKED and (p.after is None or p.after.state is not State.BLOCKED):
@@ -284,6 +290,7 @@ def delete(tx: Transaction, task: Task, seq: int, write_id: str, state: State) -
     _drop_trimmed_events(tx, seq)
     for statement in (LIFE.drop_task, LIFE.drop_definition, LIFE.drop_result):
         tx.db.execute(statement, (seq,))
+    unlink(tx, [(parent, task_id) for parent in task.definition.dependencies])
     tx.db.execute(EDGES.drop_edges, (task_id,))
     tx.db.execute(EDGES.drop_unsettled, (task_id,))
     tx.db.execute(EDGES.drop_put_off, (task_id,))

@@ -85,36 +85,44 @@ def _taken(tx: Transaction, prepared: Sequence[Prepared]) -> dict[str, Created]:
 def _refused(tx: Transaction, p: Prepared, keys: dict[str, str]) -> Created | None:
     """Why a record cannot be created, if so. `keys` are those taken earlier in this batch."""
     entry = p.entry
+    if entry.unique_key is not None:
+        # First: making room in a full queue for a task whose key is held would be in vain.
+        holder = keys.get(entry.unique_key) or key_holder(tx, entry, p.task.definition.id)
+        if holder is not None and not lapsed(tx, entry):
+            return Created(CreateKind.KEY_HELD, holder=holder)
     config = tx.configs.get(entry.queue)
     if config is not None and config.max_size is not None and entry.ready is not None:
         queue = tx.name_id(entry.queue)
         if tx.counted(queue, State.PENDING) >= config.max_size:
             return Created(CreateKind.FULL, oldest=_oldest(tx, queue))
-    if entry.unique_key is not None:
-        holder = keys.get(entry.unique_key) or hold_key(tx, entry, p.task.definition.id)
-        if holder is not None:
-            return Created(CreateKind.KEY_HELD, holder=holder)
+    if entry.unique_key is not None and not lapsed(tx, entry):
+        hold_key(tx, entry, p.task.definition.id)
         keys[entry.unique_key] = p.task.definition.id
     return None
 
 
-def hold_key(tx: Transaction, entry: IndexEntry, task_id: str) -> str | None:
-    """Reserve the record's unique key; the holder's id if another task has it.
+def lapsed(tx: Transaction, entry: IndexEntry) -> bool:
+    """Whether the period for which the record's unique key holds has passed."""
+    return entry.unique_until is not None and entry.unique_until <= tx.now
+
+
+def key_holder(tx: Transaction, entry: IndexEntry, task_id: str) -> str | None:
+    """The other task that holds the record's unique key.
 
     A reservation is a hint, its holder's record the truth: one that is past its period, or whose
-    holder is gone, is taken over.
+    holder is gone, holds nothing.
     """
-    key = entry.unique_key
-    if key is None:
+    row = tx.db.execute(LIFE.key_holder, (entry.unique_key,)).fetchone()
+    if row is None:
         return None
-    row = tx.db.execute(LIFE.key_holder, (key,)).fetchone()
-    if row is not None:
-        holder, until, state = row
-        held = state is not None and (until is None or until > tx.now)
-        if held and holder != task_id:
-            return str(holder)
-    tx.db.execute(LIFE.hold_key, (key, task_id, entry.unique_until))
-    return None
+    holder, until, state = row
+    held = state is not None and (until is None or until > tx.now)
+    return str(holder) if held and holder != task_id else None
+
+
+def hold_key(tx: Transaction, entry: IndexEntry, task_id: str) -> None:
+    """Reserve the record's unique key, which nobody else holds."""
+    tx.db.execute(LIFE.hold_key, (entry.unique_key, task_id, entry.unique_until))
 
 
 def _oldest(tx: Transaction, queue: int) -> tuple[Task, ...]:

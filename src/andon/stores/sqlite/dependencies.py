@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from andon.model.words import TERMINAL, State
-from andon.stores.base import Edge, Ended, Link, Settlement
+from andon.stores.base import SUBMIT_WINDOW_MS, Edge, Ended, Link, Settlement
 from andon.stores.sqlite.statements import EDGES
 from andon.stores.sqlite.transaction import Transaction
 
@@ -12,8 +12,9 @@ from andon.stores.sqlite.transaction import Transaction
 def link(tx: Transaction, links: Sequence[Link]) -> list[Ended]:
     """Record edges to parents that live; report those that have ended or do not exist."""
     ended: list[Ended] = []
+    stubs_since = tx.now - SUBMIT_WINDOW_MS
     for wish in links:
-        (child,) = states(tx.db, [wish.child])
+        (child,) = states(tx.db, [wish.child], stubs_since)
         for parent in wish.parents if child is State.BLOCKED else ():
             if parent == wish.child:
                 continue  # it waits only to be scheduled
@@ -21,19 +22,21 @@ def link(tx: Transaction, links: Sequence[Link]) -> list[Ended]:
                 # counted off already, but perhaps the child was not told that it is free
                 ended.append(Ended(wish.child, parent, State.COMPLETED, wish.any_end))
                 continue
-            (state,) = states(tx.db, [parent])
+            (state,) = states(tx.db, [parent], stubs_since)
             if state is None or state in TERMINAL or state is State.UNKNOWN:
                 ended.append(Ended(wish.child, parent, state, wish.any_end))
-                if wish.loads and state in TERMINAL:
-                    tx.db.execute(EDGES.keep_loaded, (parent, wish.child, wish.any_end))
+                satisfies = wish.any_end or state is State.COMPLETED
+                if state in TERMINAL and (wish.loads or not satisfies):
+                    edge = (parent, wish.child, wish.loads, wish.any_end)
+                    tx.db.execute(EDGES.link_ended, edge)
             else:
                 tx.db.execute(EDGES.link, (parent, wish.child, wish.loads, wish.any_end))
     return ended
 
 
-def states(db: sqlite3.Connection, ids: Sequence[str]) -> list[State | None]:
-    """States of records, or those that deleted ones ended in."""
-    found = (db.execute(EDGES.state_of, (task_id,)).fetchone()[0] for task_id in ids)
+def states(db: sqlite3.Connection, ids: Sequence[str], stubs_since: int) -> list[State | None]:
+    """States of records, or those that ones deleted after `stubs_since` ended in."""
+    found = (db.execute(EDGES.state_of, (task_id, stubs_since)).fetchone()[0] for task_id in ids)
     return [State(state) if state else None for state in found]
 
 

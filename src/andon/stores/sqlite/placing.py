@@ -18,14 +18,15 @@ def place(tx: Transaction, entry: IndexEntry, seq: int, partition: int) -> None:
     queue, kind = tx.name_id(entry.queue), tx.name_id(entry.name)
     level = -ready.priority
     if entry.key is not None:
-        limit = _limit(tx, entry.queue)
-        if limit is not None and _admitted(tx, queue, entry.key) >= limit:
+        if _limit(tx, entry.queue) is not None:
+            # All of the key compete by their order for what room there is.
             tx.db.execute(
                 LIFE.insert_parked,
                 (queue, entry.key, level, ready.order, seq, kind, partition, ready.dead_at,
                  ready.first_limit),
             )  # fmt: skip
             tx.count(queue, PARKED, 1)
+            promote(tx, entry.queue, entry.key)
             return
         tx.db.execute(LIFE.admit, (queue, entry.key, 1))
     tx.db.execute(
@@ -36,8 +37,9 @@ def place(tx: Transaction, entry: IndexEntry, seq: int, partition: int) -> None:
     tx.hint_ready(entry.queue)
 
 
-def unplace(tx: Transaction, entry: IndexEntry, seq: int, partition: int) -> None:
-    """Take a record that was pending out of the ready order, or out of the park."""
+def unplace(tx: Transaction, entry: IndexEntry, seq: int, partition: int, *, returns: bool) -> None:
+    """Take a record that was pending out of the ready order, or out of the park; `returns` as in
+    `leave_key`."""
     ready = entry.ready
     assert ready is not None
     queue = tx.name_id(entry.queue)
@@ -47,18 +49,20 @@ def unplace(tx: Transaction, entry: IndexEntry, seq: int, partition: int) -> Non
     if entry.key is None:
         return
     if was_ready:
-        leave_key(tx, entry.queue, entry.key)
+        leave_key(tx, entry.queue, entry.key, returns=returns)
     else:
         tx.db.execute(LIFE.delete_parked, (queue, entry.key, level, ready.order, seq))
         tx.count(queue, PARKED, -1)
 
 
-def leave_key(tx: Transaction, queue_name: str, key: str) -> None:
-    """A task of the key is no longer ready or active: promote the first that is parked."""
+def leave_key(tx: Transaction, queue_name: str, key: str, *, returns: bool) -> None:
+    """A task of the key is no longer ready or active: promote the first that is parked. If it
+    `returns` to pending in the same step, `place` promotes, so that it keeps its own place."""
     queue = tx.name_id(queue_name)
     tx.db.execute(LIFE.admit, (queue, key, -1))
     tx.db.execute(LIFE.admitted_none, (queue, key))
-    promote(tx, queue_name, key)
+    if not returns:
+        promote(tx, queue_name, key)
 
 
 def promote(tx: Transaction, queue_name: str, key: str) -> None:

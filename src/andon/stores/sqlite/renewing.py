@@ -17,7 +17,7 @@ def renew(tx: Transaction, renewals: Sequence[Renewal]) -> list[Verdict]:
         if row is None or row[2] != State.ACTIVE or row[1] != r.run:
             verdicts.append(Verdict.LOST)
             continue
-        beat = tx.now if r.heartbeat or r.progress is not None else None
+        beat = tx.now if r.heartbeat else None
         tx.db.execute(LIFE.renew, (row[0], tx.now + r.lease_ms, beat, r.progress, r.message))
         if r.progress is not None or r.message is not None:
             tx.hints.add(task_topic(r.task))

@@ -18,6 +18,7 @@ from andon.model.task import RECORD_VERSION, Task
 from andon.model.words import State
 from andon.stores.base import (
     SLOW_POLL_S,
+    SUBMIT_WINDOW_MS,
     Change,
     Changed,
     ClaimRequest,
@@ -50,7 +51,7 @@ from andon.stores.sqlite import (
 )
 from andon.stores.sqlite.checkpoint import Checkpointer
 from andon.stores.sqlite.connection import SCHEMA_VERSION, connect, prepare
-from andon.stores.sqlite.location import parse
+from andon.stores.sqlite.location import SameFile, parse
 from andon.stores.sqlite.lock import WriteLock
 from andon.stores.sqlite.renewing import renew
 from andon.stores.sqlite.statements import CONFIG, READING
@@ -111,7 +112,14 @@ class SqliteStore:
             db.close()
             lock.close()
             raise
-        self._writer = Writer(db, lock, path, begin=self._begin, committed=self._committed)
+        self._writer = Writer(
+            db,
+            lock,
+            path,
+            same_file=SameFile(self._location.path),
+            begin=self._begin,
+            committed=self._committed,
+        )
         self._reader = Reader(connect(self._location, write=False), path)
         self._checkpointer = Checkpointer(self._location)
         for thread in (self._writer, self._reader, self._checkpointer):
@@ -214,7 +222,8 @@ class SqliteStore:
         return await self._read(lambda db: reading.read_tasks(db, ids))
 
     async def states(self, ids: Sequence[str]) -> list[State | None]:
-        return await self._read(lambda db: dependencies.states(db, ids))
+        since = self.now() - SUBMIT_WINDOW_MS
+        return await self._read(lambda db: dependencies.states(db, ids, since))
 
     async def history(self, task_id: str) -> History:
         return await self._read(lambda db: reading.history(db, task_id))

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from andon.model.errors import StoreUnavailable
 from andon.stores.sqlite.errors import is_passing, translated
+from andon.stores.sqlite.location import SameFile
 from andon.stores.sqlite.lock import WriteLock
 from andon.stores.sqlite.transaction import Transaction
 
@@ -175,11 +176,13 @@ class Writer(OperationThread):
         lock: WriteLock,
         path: str,
         *,
+        same_file: SameFile,
         begin: Callable[[sqlite3.Connection], Transaction],
         committed: Callable[[Transaction], None],
     ) -> None:
         super().__init__("andon-sqlite-writer", db, path)
         self._lock = lock
+        self._same_file = same_file
         self._begin = begin
         self._committed = committed
 
@@ -220,6 +223,7 @@ class Writer(OperationThread):
 
     def _transact(self, group: list[Call]) -> None:
         with self._lock:
+            self._same_file.check()
             self._db.execute("BEGIN IMMEDIATE")
             transaction: Transaction | None = None
             try:
@@ -235,6 +239,7 @@ class Writer(OperationThread):
                     if self._db.in_transaction:
                         self._db.execute("ROLLBACK")
                 raise
+            self._same_file.check()  # nobody is told of what went to a file that is gone
         self._committed(transaction)
 
 

@@ -136,7 +136,7 @@ INSERT INTO stub (id, digest, state, write_id, at) VALUES (?1, ?2, ?3, ?4, ?5)
 ON CONFLICT (id) DO UPDATE SET digest = ?2, state = ?3, write_id = ?4, at = ?5
 
 -- name: stub_write_id
-SELECT write_id FROM stub WHERE id = ?
+SELECT write_id FROM stub WHERE id = ? AND at > ?
 
 -- name: drop_stub
 DELETE FROM stub WHERE id = ?

@@ -1,0 +1,123 @@
+"""What the processes of the crash tests run: `python program.py ROLE URL FOLDER SEED ...`.
+
+Each is made to be killed at any moment. What it did is in files that are only appended to, one
+`write` a line, so that a line is there or is not.
+"""
+
+import asyncio
+import os
+import random
+import signal
+import sys
+from pathlib import Path
+
+from andon.engine.base import Submission
+from andon.engine.local import LocalEngine
+from andon.lifecycle.commands import Complete, Rerun
+from andon.model.errors import LeaseLost
+from andon.stores.base import ClaimRequest
+from andon.stores.registry import open_store
+from andon.worker.calls import Call
+from andon.worker.context import Context
+from andon.worker.registry import Registry, TaskType
+from andon.worker.worker import Worker, WorkerConfig
+
+LEASE = 1.5
+OPTIONS = {"lease": LEASE, "max_retries": 100, "retry_delay": 0.02, "backoff": "constant"}
+
+
+class Lines:
+    """A file that lines are appended to."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+    def add(self, *words: object) -> None:
+        os.write(self._file, (" ".join(map(str, words)) + "\n").encode())
+
+
+async def work(engine: LocalEngine, folder: Path, rng: random.Random) -> None:
+    """A worker whose handler sleeps a little, fails now and then, and says what it did."""
+    done = Lines(folder / "done")
+
+    async def step(ctx: Context) -> int:
+        await asyncio.sleep(rng.random() * 0.02)
+        if rng.random() < 0.1:
+            raise ValueError("this time it fails")
+        done.add(ctx.task_id, ctx.run, ctx.fence)
+        return ctx.fence
+
+    registry = Registry()
+    registry.add(TaskType(name="step", codec=Call(step), handler=step))
+    config = WorkerConfig(queues=("default",), concurrency=8, lease=LEASE, shutdown_grace=0.5)
+    engine.timekeeper.start()
+    await Worker(engine, registry, config, rng=rng).run()
+
+
+async def submit(engine: LocalEngine, folder: Path, rng: random.Random) -> None:
+    """Submit `prefix-0` to `prefix-(count-1)`, beginning a little before where it was killed."""
+    prefix, count = sys.argv[5], int(sys.argv[6])
+    path = folder / f"acknowledged-{prefix}"
+    known = path.read_text().split() if path.exists() else []
+    acknowledged = Lines(path)
+    at = max(len(set(known)) - 20, 0)
+    while at < count:
+        some = range(at, min(at + rng.randint(1, 5), count))
+        wishes = [Submission(id=f"{prefix}-{n}", name="step", options=OPTIONS) for n in some]
+        for outcome in await engine.submit(wishes):
+            assert outcome.error is None, outcome.error
+            acknowledged.add(outcome.id)
+        at = some.stop
+        await asyncio.sleep(rng.random() * 0.01)
+
+
+async def meddle(engine: LocalEngine, folder: Path, rng: random.Random) -> None:
+    """Cancel and rerun whatever there is, until told to stop."""
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    while not stop.is_set():
+        files = list(folder.glob("acknowledged-*"))
+        ids = [task_id for file in files for task_id in file.read_text().split()]
+        if ids:
+            some = rng.sample(ids, min(3, len(ids)))
+            if rng.random() < 0.5:
+                await engine.cancel(some, force=rng.random() < 0.3)
+            else:
+                await engine.act(some, Rerun())
+        await asyncio.sleep(rng.random() * 0.05)
+
+
+async def hold(engine: LocalEngine, folder: Path, rng: random.Random) -> None:
+    """Claim one task, say so, and report it when a line comes in; say how that went."""
+    request = ClaimRequest(
+        worker=f"holder-{os.getpid()}",
+        token=f"t{os.getpid()}",
+        queues=("default",),
+        limit=1,
+        lease_ms=round(LEASE * 1000),
+    )
+    [task] = await engine.claim(request)
+    print("claimed", task.id, task.status.fence, flush=True)
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
+    try:
+        state = await engine.report(task, Complete(result=b'"late"'))
+        print("taken", state, flush=True)
+    except LeaseLost:
+        print("refused", flush=True)
+
+
+ROLES = {"work": work, "submit": submit, "meddle": meddle, "hold": hold}
+
+
+async def main() -> None:
+    role, url, folder, seed = sys.argv[1:5]
+    engine = LocalEngine(open_store(url))
+    await engine.open()
+    try:
+        await ROLES[role](engine, Path(folder), random.Random(seed))
+    finally:
+        await engine.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,179 @@
+"""Workers, submitters and a meddler on one file, killed at random moments under load."""
+
+import asyncio
+import random
+import signal
+import time
+from collections import Counter
+
+import pytest
+
+from andon.model.task import TaskEvent
+from andon.model.words import TERMINAL, Event, State
+from andon.stores.sqlite import SqliteStore
+from andon.testing.ledger import Ledger
+
+from .conftest import Fleet
+
+pytestmark = pytest.mark.crash
+
+STORM_S = 5.0
+PATIENCE_S = 12.0
+
+
+class Watcher:
+    """Follows the log from its first event, and holds it to the table as it comes."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self.store = store
+        self.ledger = Ledger()
+        self.events: list[TaskEvent] = []
+        self._cursor = ""
+
+    async def look(self) -> None:
+        """Read all that is new; raises at the first event that cannot be."""
+        while True:
+            page = await self.store.events(self._cursor)
+            assert not page.gap
+            self._cursor = page.cursor
+            self.ledger.read(page.events)
+            self.events += page.events
+            if not page.events:
+                return
+
+    async def follow(self, seconds: float) -> None:
+        """Look for a while."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            await self.look()
+            await asyncio.sleep(0.02)
+
+    async def until_resolved(self, count: int) -> None:
+        """Follow until so many tasks were seen and all of them have ended."""
+        end = time.monotonic() + PATIENCE_S
+        while len(self.ledger.tasks) < count or self.ledger.unresolved():
+            assert time.monotonic() < end, (
+                len(self.ledger.tasks),
+                count,
+                self.ledger.unresolved(),
+            )
+            await self.follow(0.05)
+
+
+async def storm(
+    fleet: Fleet, rng: random.Random, *, workers: int, submitters: int, meddlers: int, prey: str
+) -> Watcher:
+    """Start a fleet, kill whoever's name begins like one of `prey` again and again, let the rest
+    finish; the watcher that saw it all."""
+    store = SqliteStore(fleet.url)
+    await store.open()
+    watcher = Watcher(store)
+    starts: dict[str, tuple[object, ...]] = {}
+    each = 250
+    for n in range(workers):
+        starts[f"worker{n}"] = ("work", rng.random())
+    for n in range(submitters):
+        starts[f"submitter{n}"] = ("submit", rng.random(), f"s{n}", each)
+    for n in range(meddlers):
+        starts[f"meddler{n}"] = ("meddle", rng.random())
+    for name, (role, *rest) in starts.items():
+        fleet.start(name, str(role), *rest)
+    end = time.monotonic() + STORM_S
+    kills = 0
+    while time.monotonic() < end:
+        await watcher.follow(rng.uniform(0.2, 0.7))
+        hunted = [name for name in starts if name[0] in prey]
+        name = rng.choice(hunted)
+        if fleet.kill(name) == -signal.SIGKILL:
+            kills += 1
+        role, *rest = starts[name]
+        fleet.start(name, str(role), *rest)
+    assert kills, "nobody was alive to be killed"
+    for n in range(meddlers):
+        fleet.signal(f"meddler{n}", signal.SIGTERM)
+        assert fleet.end(f"meddler{n}") in (0, -signal.SIGTERM), fleet.logs()
+    for n in range(submitters):
+        assert fleet.end(f"submitter{n}") == 0, fleet.logs()
+    await watcher.until_resolved(each * submitters)
+    for n in range(workers):
+        fleet.signal(f"worker{n}", signal.SIGTERM)
+    for n in range(workers):
+        # One that had only just begun takes no signals yet; nothing is left for it to do.
+        assert fleet.end(f"worker{n}") in (0, -signal.SIGTERM), fleet.logs()
+    await watcher.look()
+    await balanced(fleet, watcher, {f"s{s}-{n}" for s in range(submitters) for n in range(each)})
+    return watcher
+
+
+async def balanced(fleet: Fleet, watcher: Watcher, submitted: set[str]) -> None:
+    """The ledger: submitted = resolved, once a run, and what was accepted was really done."""
+    assert fleet.acknowledged() == submitted
+    watcher.ledger.balance(submitted)
+    assert Counter(e.event for e in watcher.events)[Event.SUBMIT] == len(submitted)
+    done = {(task, int(run), int(fence)) for task, run, fence in fleet.lines("done")}
+    ids = sorted(submitted)
+    for start in range(0, len(ids), 200):
+        for task in await watcher.store.get(ids[start : start + 200]):
+            assert task is not None
+            assert task.state in TERMINAL
+            fences = [run.fence for run in task.status.runs if run.fence]
+            assert fences == sorted(set(fences))
+            for run in task.status.runs:
+                if run.resolved_event is Event.COMPLETE:
+                    assert (task.id, run.number, run.fence) in done
+            if task.state is State.COMPLETED:
+                assert task.result == str(task.status.fence).encode()
+    history = await watcher.store.history(ids[0])
+    seen = [event for event in watcher.events if event.task == ids[0]]
+    assert list(history.events) == seen
+    await watcher.store.close()
+
+
+def test_workers_killed_under_load_lose_nothing(fleet: Fleet, rng: random.Random) -> None:
+    watcher = asyncio.run(storm(fleet, rng, workers=3, submitters=1, meddlers=0, prey="w"))
+    assert set(watcher.ledger.states()) == {State.COMPLETED}
+    assert watcher.ledger.moves[Event.LOSE.value], "no run was lost: the test kills nobody at work"
+
+
+def test_submitters_killed_lose_nothing_acknowledged(fleet: Fleet, rng: random.Random) -> None:
+    watcher = asyncio.run(storm(fleet, rng, workers=1, submitters=2, meddlers=0, prey="s"))
+    assert set(watcher.ledger.states()) == {State.COMPLETED}
+
+
+def test_everybody_killed_while_others_cancel_and_rerun(fleet: Fleet, rng: random.Random) -> None:
+    watcher = asyncio.run(storm(fleet, rng, workers=2, submitters=1, meddlers=1, prey="wsm"))
+    assert watcher.ledger.moves[Event.RERUN.value]
+    assert watcher.ledger.moves[Event.CANCEL.value] + watcher.ledger.moves["request-cancel"]
+
+
+def test_a_worker_stopped_past_its_lease_is_refused_when_it_goes_on(
+    fleet: Fleet, rng: random.Random
+) -> None:
+    async def scenario() -> None:
+        store = SqliteStore(fleet.url)
+        await store.open()
+        watcher = Watcher(store)
+        fleet.start("submitter", "submit", rng.random(), "s", 1)
+        assert fleet.end("submitter") == 0, fleet.logs()
+        fleet.start("holder", "hold", rng.random())
+        claimed, task_id, fence = await asyncio.to_thread(fleet.line, "holder")
+        assert (claimed, task_id) == ("claimed", "s-0"), fleet.logs()
+        fleet.signal("holder", signal.SIGSTOP)
+        fleet.start("worker", "work", rng.random())
+        await watcher.until_resolved(1)
+        before = len(watcher.events)
+        fleet.tell("holder")
+        fleet.signal("holder", signal.SIGCONT)
+        assert await asyncio.to_thread(fleet.line, "holder") == ["refused"]
+        assert fleet.end("holder") == 0, fleet.logs()
+        await watcher.look()
+        assert len(watcher.events) == before, "a late report changed something"
+        [task] = await store.get(["s-0"])
+        assert task is not None
+        assert task.state is State.COMPLETED
+        assert task.result == str(task.status.fence).encode()
+        assert task.status.fence > int(fence)
+        assert watcher.ledger.moves[Event.LOSE.value] == 1
+        await store.close()
+
+    asyncio.run(scenario())

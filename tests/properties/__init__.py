@@ -1,0 +1,1 @@
+"""Properties: what must hold for every course of events, looked for by Hypothesis."""
