@@ -9,7 +9,7 @@ import pytest
 from andon import Andon
 from andon.bench import run
 from andon.bench.counting import tally
-from andon.bench.measuring import How
+from andon.bench.producing import How
 from andon.model.errors import ConfigurationError
 
 
