@@ -69,7 +69,7 @@ class WorkerProcess:
         """What the process has printed."""
         return self._log.read_text()
 
-    def signal(self, number: signal.Signals) -> None:
+    def signal(self, number: int) -> None:
         self._process.send_signal(number)
 
     def terminate(self) -> None:
@@ -92,18 +92,25 @@ class WorkerProcess:
 
     def close(self) -> None:
         """End the process: in good order, or the test that hindered it fails."""
-        for number in (signal.SIGCONT, signal.SIGTERM, signal.SIGINT):
-            if self.is_running:
-                self.signal(number)
-        try:
-            status = self._process.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
+        status = None
+        for number, patience in ((signal.SIGCONT, 0), (signal.SIGTERM, 2), (signal.SIGTERM, 30)):
+            status = self._after(number, patience) if status is None else status
+        if status is None:
             self.kill()
             self._process.wait()
-            raise AssertionError(f"{self.id} did not leave:\n{self.log}") from None
+            raise AssertionError(f"{self.id} did not leave:\n{self.log}")
         # Without its handlers yet, or killed by the test, a process ends by the signal itself.
-        expected = (0, -signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT)
+        expected = (0, -signal.SIGKILL, -signal.SIGTERM)
         assert self._awaited or status in expected, f"{self.id} ended with {status}:\n{self.log}"
+
+    def _after(self, number: int, patience: float) -> int | None:
+        """The exit status after a signal; None if it has not exited in so many seconds."""
+        if self.is_running:
+            self.signal(number)
+        try:
+            return self._process.wait(patience)
+        except subprocess.TimeoutExpired:
+            return None
 
 
 class Gate:

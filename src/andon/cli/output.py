@@ -7,7 +7,7 @@ control characters, so that a task's error cannot move the cursor of who reads i
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import click
 import msgspec
@@ -128,14 +128,14 @@ class Output:
 
     def document(self, value: Any) -> None:
         """A value as JSON: indented for people, on one line for programs."""
-        encoded = msgspec.json.encode(value)
+        encoded = msgspec.json.encode(whole(value))
         if sys.stdout.isatty():
             encoded = msgspec.json.format(encoded, indent=2)
         self.line(encoded.decode())
 
     def record(self, value: Any) -> None:
         """A value as JSON on one line: one of many."""
-        self.line(msgspec.json.encode(value).decode())
+        self.line(msgspec.json.encode(whole(value)).decode())
 
     def line(self, text: str) -> None:
         """One line of results."""
@@ -218,3 +218,15 @@ ACCIDENTS = {
 def plural(count: int, noun: str) -> str:
     """`1 task`, `2 tasks`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def whole(value: Any) -> Any:
+    """The value with every field of its structs, also those at their defaults: a script must not
+    have to know which were left out of storage."""
+    if isinstance(value, msgspec.Struct):
+        return {name: whole(getattr(value, name)) for name in value.__struct_fields__}
+    if isinstance(value, dict):
+        return {name: whole(item) for name, item in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [whole(item) for item in cast("list[Any]", value)]
+    return value

@@ -35,6 +35,7 @@ from andon.client.views import TaskView
 from andon.engine.base import Engine, Submission, Submitted
 from andon.lifecycle.admission import check_name
 from andon.model.errors import SubmissionsRefused
+from andon.model.policy import Policy
 from andon.stores.base import Query, Store
 from andon.worker.registry import TaskType
 
@@ -367,8 +368,9 @@ class Andon(Declaring):
             given["queues"] = tuple(given["queues"])
         if "app" not in given and any(kind.kind == "process" for kind in self.registry):
             given["app"] = location_of(self)
-        # a limit per type that the profile sets is the worker's: a claim comes before the policy
+        # What the profile says of claims is the worker's: a claim comes before the task's policy.
         given.setdefault("per_type", self._profile_default("max_concurrent", None))
+        given.setdefault("lease", self._profile_default("lease", Policy().lease))
         return WorkerConfig(**given)
 
     @cached_property

@@ -17,10 +17,10 @@ from andon.stores.sqlite.creating import hold_key, key_holder, lapsed
 from andon.stores.sqlite.dependencies import unlink
 from andon.stores.sqlite.placing import leave_key, place, unplace
 from andon.stores.sqlite.reading import read_task_by_seq
-from andon.stores.sqlite.records import encode
+from andon.stores.sqlite.records import decode_event, encode
 from andon.stores.sqlite.rows import write
 from andon.stores.sqlite.statements import CONFIG, EDGES, LIFE, READING
-from andon.stores.sqlite.transaction import DEAD, Transaction
+from andon.stores.sqlite.transaction import DEAD, PARKED, Transaction
 
 _APPLIED = Changed(ChangeKind.APPLIED)
 _HAS_DEPENDENTS = Changed(ChangeKind.APPLIED, has_dependents=True)
@@ -143,9 +143,14 @@ def _commit_alone(tx: Transaction, p: Prepared) -> Changed:
     row = None if seq is None else tx.db.execute(LIFE.standing, (seq,)).fetchone()
     if seq is None or row is None:
         stub = tx.db.execute(LIFE.stub_write_id, (task_id, tx.now - SUBMIT_WINDOW_MS)).fetchone()
-        repeated = stub is not None and stub[0] == change.event.write_id
+        write_id = change.event.write_id
+        repeated = stub is not None and write_id and write_id in stub[0].split()
         return _APPLIED if repeated else _GONE
     revision, lease_until, state, partition, last = row
+    if change.before.state is State.UNKNOWN and state != State.UNKNOWN:
+        # Whoever read it found that it does not decode, and no claim or timer has met it yet.
+        set_aside(tx, seq)
+        return _conflict(tx, seq, change)
     lease_moved = change.seen_lease is not None and lease_until != change.seen_lease
     if revision != change.before.status.revision or lease_moved:
         return _conflict(tx, seq, change)
@@ -161,7 +166,8 @@ def _commit_alone(tx: Transaction, p: Prepared) -> Changed:
         hold_key(tx, after, task_id)
     _leave(tx, p, seq, State(state), partition)
     if change.after is None:
-        delete(tx, change.before, seq, change.event.write_id, State(state))
+        writes = f"{_write_id_at(tx, last)} {change.event.write_id}"
+        delete(tx, change.before, seq, writes, State(state))
         tx.add_event(seq, task_id, change.event, last)
         return _APPLIED
     pos = tx.add_event(seq, task_id, change.event, last)
@@ -283,8 +289,16 @@ def _discard(tx: Transaction, p: Prepared, seq: int, pos: int) -> None:
     tx.add_event(seq, change.before.definition.id, change.discard, pos)
 
 
-def delete(tx: Transaction, task: Task, seq: int, write_id: str, state: State) -> None:
-    """Remove a record with everything that is its own, leaving a stub for the submit window."""
+def _write_id_at(tx: Transaction, pos: int) -> str:
+    """The write id of a task's newest event: its end, whose reply may be lost too (R31)."""
+    tx.flush_events()
+    row = tx.db.execute(READING.event, (pos,)).fetchone()
+    return "" if row is None else decode_event(row[1]).write_id
+
+
+def delete(tx: Transaction, task: Task, seq: int, writes: str, state: State) -> None:
+    """Remove a record with everything that is its own, leaving a stub for the submit window.
+    `writes` are the ids of the writes that ended and deleted it, with a space between."""
     task_id = task.definition.id
     tx.flush_events()
     _drop_trimmed_events(tx, seq)
@@ -295,7 +309,7 @@ def delete(tx: Transaction, task: Task, seq: int, write_id: str, state: State) -
     tx.db.execute(EDGES.drop_unsettled, (task_id,))
     tx.db.execute(EDGES.drop_put_off, (task_id,))
     digest = task.definition.digest
-    tx.db.execute(LIFE.put_stub, (task_id, digest, state.value, write_id, tx.now))
+    tx.db.execute(LIFE.put_stub, (task_id, digest, state.value, writes, tx.now))
 
 
 def _drop_trimmed_events(tx: Transaction, seq: int) -> None:
@@ -322,12 +336,24 @@ def set_aside(tx: Transaction, seq: int) -> None:
     row = tx.db.execute(LIFE.queue_place, (seq,)).fetchone()
     if row is None:
         return
-    queue, state, partition, key, last, revision, task_id = row
+    queue, queue_name, state, partition, key, dead, last, revision, task_id = row
     tx.count(queue, state, -1)
     tx.count(queue, State.UNKNOWN, 1)
-    tx.db.execute(LIFE.delete_ready_of, (tx.lane(queue, partition), seq))
-    if key is not None:
-        tx.db.execute(LIFE.delete_parked_of, (queue, key, seq))
+    if dead:
+        tx.count(queue, DEAD, -1)
+    admitted = state == State.ACTIVE
+    if state == State.PENDING:
+        lane = tx.lane(queue, partition)
+        admitted = tx.db.execute(LIFE.delete_ready_of, (lane, seq)).rowcount > 0
+        if not admitted:
+            tx.db.execute(LIFE.delete_parked_of, (queue, key, seq))
+            tx.count(queue, PARKED, -1)
+    if admitted:
+        if key is not None:
+            leave_key(tx, queue_name, key, returns=False)
+        tx.hint_ready(queue_name)
+    tx.db.execute(EDGES.drop_fan_in, (task_id,))
+    tx.db.execute(EDGES.drop_satisfied, (task_id,))
     event = set_aside_event(revision, State(state), tx.now, "")
     pos = tx.add_event(seq, task_id, event, last)
     tx.db.execute(LIFE.set_aside, (seq, pos))

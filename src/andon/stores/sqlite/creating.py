@@ -11,7 +11,7 @@ from andon.model.words import State
 from andon.stores.base import SUBMIT_WINDOW_MS, Created, CreateKind
 from andon.stores.sqlite.placing import place
 from andon.stores.sqlite.reading import read_task
-from andon.stores.sqlite.records import decode_definition, encode
+from andon.stores.sqlite.records import Undecodable, decode_definition, encode
 from andon.stores.sqlite.rows import write
 from andon.stores.sqlite.statements import EDGES, LIFE
 from andon.stores.sqlite.transaction import DEAD, Transaction
@@ -76,7 +76,7 @@ def _taken(tx: Transaction, prepared: Sequence[Prepared]) -> dict[str, Created]:
     for task_id, _seq, body, state in tx.db.execute(LIFE.existing, (ids,)):
         try:
             digest = decode_definition(body).digest
-        except msgspec.DecodeError:
+        except Undecodable:
             digest = ""
         taken[task_id] = Created(CreateKind.EXISTS, digest, State(state))
     return taken
@@ -110,13 +110,14 @@ def key_holder(tx: Transaction, entry: IndexEntry, task_id: str) -> str | None:
     """The other task that holds the record's unique key.
 
     A reservation is a hint, its holder's record the truth: one that is past its period, or whose
-    holder is gone, holds nothing.
+    holder is gone or does not decode, holds nothing.
     """
     row = tx.db.execute(LIFE.key_holder, (entry.unique_key,)).fetchone()
     if row is None:
         return None
     holder, until, state = row
-    held = state is not None and (until is None or until > tx.now)
+    lives = state is not None and state != State.UNKNOWN
+    held = lives and (until is None or until > tx.now)
     return str(holder) if held and holder != task_id else None
 
 

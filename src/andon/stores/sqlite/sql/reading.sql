@@ -1,13 +1,13 @@
 -- Reading. Run on the reader's connection, each call in one short read transaction.
 
 -- name: record
-SELECT d.seq, d.body, t.state, t.revision, t.run, t.fence, t.worker, t.token, t.claimed_at,
-    t.lease_until, t.heartbeat_at, t.progress, t.message, t.body, r.body, d.id
+SELECT d.seq, CAST(d.body AS BLOB), t.state, t.revision, t.run, t.fence, t.worker, t.token, t.claimed_at,
+    t.lease_until, t.heartbeat_at, t.progress, t.message, CAST(t.body AS BLOB), r.body, d.id
 FROM definition d JOIN task t USING (seq) LEFT JOIN result r USING (seq) WHERE d.id = ?
 
 -- name: record_by_seq
-SELECT d.seq, d.body, t.state, t.revision, t.run, t.fence, t.worker, t.token, t.claimed_at,
-    t.lease_until, t.heartbeat_at, t.progress, t.message, t.body, r.body, d.id
+SELECT d.seq, CAST(d.body AS BLOB), t.state, t.revision, t.run, t.fence, t.worker, t.token, t.claimed_at,
+    t.lease_until, t.heartbeat_at, t.progress, t.message, CAST(t.body AS BLOB), r.body, d.id
 FROM definition d JOIN task t USING (seq) LEFT JOIN result r USING (seq) WHERE d.seq = ?
 
 -- name: by_seq

@@ -1,0 +1,1 @@
+"""The fleet under a seeded simulator."""
