@@ -124,6 +124,8 @@ async def test_a_report_whose_reply_was_lost_is_repeated(kit: Kit):
 
     kit.add(once)
     kit.engine.losing["report"] = 1
+    # a renewal would find the run resolved, and spare the worker the repeat
+    kit.engine.failing["renew_blocking"] = 1_000
     worker = await kit.start()
     task = await kit.run("once")
     await worker._runs.wait_empty()
