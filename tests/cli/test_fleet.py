@@ -235,15 +235,16 @@ def test_bench_hands_over_to_the_library(cli: Cli, monkeypatch: pytest.MonkeyPat
     asked: list[Any] = []
 
     def run(
-        kind: str, *, url: str | None, n: int | None, concurrency: int | None
+        kind: str, *, url: str | None, n: int | None, concurrency: int | None, how: str | None
     ) -> dict[str, Any]:
-        asked.append((kind, url, n, concurrency))
+        asked.append((kind, url, n, concurrency, how))
         return {"n": n, "rate": 12345.678, "verified": n}
 
     monkeypatch.setattr("andon.cli.bench.find_spec", lambda name: True)
     monkeypatch.setitem(sys.modules, "andon.bench", SimpleNamespace(run=run))
     assert cli.json("bench", "drain", "--n", "50")["verified"] == 50
-    assert asked == [("drain", cli.url, 50, None)]
+    cli("bench", "submit", "--how", "single")
+    assert asked == [("drain", cli.url, 50, None, None), ("submit", cli.url, None, None, "single")]
     assert "12,345.68" in cli("bench", "submit").stdout
     cli("bench", "sleep", code=2)
     cli("bench", "submit", "--n", "0", code=2)

@@ -17,8 +17,15 @@ KINDS = ("submit", "drain", "e2e", "latency")
 @click.argument("kind", type=click.Choice(KINDS))
 @click.option("--n", "n", type=click.IntRange(1), help="How many tasks.")
 @click.option("--concurrency", type=click.IntRange(1), help="Submitters, or runs, at once.")
+@click.option(
+    "--how",
+    type=click.Choice(("bulk", "concurrent", "single")),
+    help="How tasks are submitted (bulk, or as --concurrency says).",
+)
 @common
-def bench(session: Session, *, kind: str, n: int | None, concurrency: int | None) -> None:
+def bench(
+    session: Session, *, kind: str, n: int | None, concurrency: int | None, how: str | None
+) -> None:
     """Measure this store on this machine.
 
     A fresh SQLite file, removed afterwards, unless --url or ANDON_URL names another store.
@@ -31,7 +38,7 @@ def bench(session: Session, *, kind: str, n: int | None, concurrency: int | None
         raise ConfigurationError("This installation has no andon.bench; install a whole release.")
     sys.setswitchinterval(0.001)
     measured: dict[str, Any] = import_module("andon.bench").run(
-        kind, url=session.named_url, n=n, concurrency=concurrency
+        kind, url=session.named_url, n=n, concurrency=concurrency, how=how
     )
     if session.out.json:
         session.out.document(measured)

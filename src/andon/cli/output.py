@@ -7,6 +7,7 @@ control characters, so that a task's error cannot move the cursor of who reads i
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import compress
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import click
@@ -36,6 +37,11 @@ class Column(NamedTuple):
     title: str
     right: bool = False
     keeps: bool = False  #: never shortened: ids, which are copied
+    spare: bool = False  #: left out where the terminal is narrow
+
+
+NARROW = 100
+"""Columns of a terminal below which spare columns are left out."""
 
 
 STYLES = {
@@ -84,8 +90,10 @@ class Output:
         from rich import box
         from rich.table import Table
 
+        narrow = self.console.width < NARROW
+        kept = [not (narrow and column.spare) for column in columns]
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim")
-        for column in columns:
+        for column in compress(columns, kept):
             table.add_column(
                 column.title,
                 justify="right" if column.right else "left",
@@ -94,7 +102,7 @@ class Output:
             )
         count = 0
         for count, row in enumerate(rows, 1):  # noqa: B007
-            table.add_row(*map(rich_text, row))
+            table.add_row(*map(rich_text, compress(row, kept)))
         if count:
             self.console.print(table)
         else:

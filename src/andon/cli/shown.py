@@ -32,9 +32,9 @@ _IDS = frozenset({"id", "job_id", "ID", "taskId"})
 NATIVE = (
     Column("id", keeps=True),
     Column("name"),
-    Column("queue"),
+    Column("queue", spare=True),
     Column("state", keeps=True),
-    Column("tries", right=True),
+    Column("tries", right=True, spare=True),
     Column("created", keeps=True),
     Column("note"),
 )
