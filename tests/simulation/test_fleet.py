@@ -1,7 +1,7 @@
 """Fifty courses of a fleet in which everything goes wrong; each is replayed by its seed.
 
-    ANDON_SIMULATE=4711 make test TESTS=tests/simulation          one seed
-    ANDON_SIMULATE=0-2000 make test TESTS=tests/simulation        a night
+ANDON_SIMULATE=4711 make test TESTS=tests/simulation          one seed
+ANDON_SIMULATE=0-2000 make test TESTS=tests/simulation        a night
 """
 
 import os

@@ -7,6 +7,7 @@ come back as zombies. At the end the ledger must balance. The same seed takes th
 """
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -83,7 +84,7 @@ class Wire:
 
     def __getattr__(self, name: str) -> Any:
         real = getattr(self._store, name)
-        if not asyncio.iscoroutinefunction(real):
+        if not inspect.iscoroutinefunction(real):
             return real
 
         async def call(*args: Any, **options: Any) -> Any:

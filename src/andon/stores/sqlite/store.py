@@ -41,12 +41,12 @@ from andon.stores.sqlite import (
     claiming,
     committing,
     creating,
-    edges,
     fleet,
     placing,
     reading,
     timing,
 )
+from andon.stores.sqlite import edges as edge_rows
 from andon.stores.sqlite.checkpoint import Checkpointer
 from andon.stores.sqlite.connection import SCHEMA_VERSION, connect, prepare
 from andon.stores.sqlite.location import SameFile, parse
@@ -205,19 +205,19 @@ class SqliteStore:
     # --- dependencies ---
 
     async def link(self, links: Sequence[Link]) -> list[Ended]:
-        return await self._write(lambda tx: edges.link(tx, links))
+        return await self._write(lambda tx: edge_rows.link(tx, links))
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[int]:
-        return await self._write(lambda tx: edges.settle(tx, settlements))
+        return await self._write(lambda tx: edge_rows.settle(tx, settlements))
 
     async def dependents(self, parent: str, after: str = "", limit: int = 1000) -> list[Edge]:
-        return await self._read(lambda db: edges.dependents(db, parent, after, limit))
+        return await self._read(lambda db: edge_rows.dependents(db, parent, after, limit))
 
-    async def unlink(self, pairs: Sequence[tuple[str, str]]) -> None:
-        await self._write(lambda tx: edges.unlink(tx, pairs))
+    async def unlink(self, edges: Sequence[tuple[str, str]]) -> None:
+        await self._write(lambda tx: edge_rows.unlink(tx, edges))
 
     async def take_unsettled(self, limit: int) -> list[tuple[str, Any]]:
-        return await self._read(lambda db: edges.unsettled(db, limit))
+        return await self._read(lambda db: edge_rows.unsettled(db, limit))
 
     # --- reading ---
 
