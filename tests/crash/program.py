@@ -41,7 +41,7 @@ async def work(engine: LocalEngine, folder: Path, rng: random.Random) -> None:
     done = Lines(folder / "done")
 
     async def step(ctx: Context) -> int:
-        await asyncio.sleep(rng.random() * 0.02)
+        await asyncio.sleep(rng.random() * 0.15)
         if rng.random() < 0.1:
             raise ValueError("this time it fails")
         done.add(ctx.task_id, ctx.run, ctx.fence)
@@ -68,7 +68,7 @@ async def submit(engine: LocalEngine, folder: Path, rng: random.Random) -> None:
             assert outcome.error is None, outcome.error
             said.add(outcome.id)
         at = some.stop
-        await asyncio.sleep(rng.random() * 0.01)
+        await asyncio.sleep(rng.random() * 0.06)  # there is load while others are killed
 
 
 async def meddle(engine: LocalEngine, folder: Path, rng: random.Random) -> None:

@@ -79,7 +79,7 @@ async def storm(
     await store.open()
     watcher = Watcher(store)
     starts: dict[str, tuple[object, ...]] = {}
-    each = 250
+    each = 400
     for n in range(workers):
         starts[f"worker{n}"] = ("work", rng.random())
     for n in range(submitters):
