@@ -35,7 +35,7 @@ def sell(app: Andon):
 
 
 @virtual_time
-async def test_the_result_has_the_type_that_the_handler_returns(app, sell):
+async def test_the_result_has_the_type_that_the_handler_returns(app: Andon, sell):
     receipt = Receipt(7, datetime(2030, 1, 1, tzinfo=UTC))
     async with running(app, worker=False):
         handle = await sell.submit("tea")
@@ -47,7 +47,7 @@ async def test_the_result_has_the_type_that_the_handler_returns(app, sell):
 
 
 @virtual_time
-async def test_a_failure_says_how_the_task_ended(app, sell):
+async def test_a_failure_says_how_the_task_ended(app: Andon, sell):
     async with running(app, worker=False):
         handle = await sell.submit("tea")
         await finish(app, command=Terminate(error=TaskError(message="sold out")))
@@ -58,7 +58,7 @@ async def test_a_failure_says_how_the_task_ended(app, sell):
 
 
 @virtual_time
-async def test_waiting_for_a_result_ends_with_the_timeout(app, sell):
+async def test_waiting_for_a_result_ends_with_the_timeout(app: Andon, sell):
     async with running(app, worker=False) as t:
         handle = await sell.submit("tea")
         before = t.now
@@ -68,7 +68,7 @@ async def test_waiting_for_a_result_ends_with_the_timeout(app, sell):
 
 
 @virtual_time
-async def test_there_is_no_task_of_an_id_never_submitted(app):
+async def test_there_is_no_task_of_an_id_never_submitted(app: Andon):
     async with running(app, worker=False):
         with pytest.raises(TaskNotFound):
             await app.handle("nobody").status()
@@ -76,7 +76,7 @@ async def test_there_is_no_task_of_an_id_never_submitted(app):
 
 
 @virtual_time
-async def test_a_cancelled_task_raises_an_error_of_its_own(app, sell):
+async def test_a_cancelled_task_raises_an_error_of_its_own(app: Andon, sell):
     async with running(app, worker=False):
         handle = await sell.submit("tea")
         assert await handle.cancel() is State.CANCELLED
@@ -86,7 +86,7 @@ async def test_a_cancelled_task_raises_an_error_of_its_own(app, sell):
 
 
 @virtual_time
-async def test_a_running_task_is_asked_to_stop_and_cancelled_at_once_by_force(app, sell):
+async def test_a_running_task_is_asked_to_stop_and_cancelled_at_once_by_force(app: Andon, sell):
     async with running(app, worker=False):
         handle = await sell.submit("tea")
         await claim(await app.engine())
@@ -97,7 +97,7 @@ async def test_a_running_task_is_asked_to_stop_and_cancelled_at_once_by_force(ap
 
 
 @virtual_time
-async def test_a_task_that_ended_otherwise_cannot_be_cancelled(app, sell):
+async def test_a_task_that_ended_otherwise_cannot_be_cancelled(app: Andon, sell):
     async with running(app, worker=False):
         handle = await sell.submit("tea")
         await finish(app, None)
@@ -106,7 +106,7 @@ async def test_a_task_that_ended_otherwise_cannot_be_cancelled(app, sell):
 
 
 @virtual_time
-async def test_a_rerun_runs_again_what_has_ended(app, sell):
+async def test_a_rerun_runs_again_what_has_ended(app: Andon, sell):
     async with running(app, worker=False) as t:
         handle = await sell.submit("tea")
         await finish(app, None)
@@ -118,7 +118,7 @@ async def test_a_rerun_runs_again_what_has_ended(app, sell):
 
 
 @virtual_time
-async def test_watching_shows_every_state_until_the_end(app, sell):
+async def test_watching_shows_every_state_until_the_end(app: Andon, sell):
     async with running(app, worker=False) as t:
         handle = await sell.submit("tea")
         seen: list[State] = []
@@ -137,7 +137,7 @@ async def test_watching_shows_every_state_until_the_end(app, sell):
 
 
 @virtual_time
-async def test_the_history_lists_every_move_with_its_time(app, sell):
+async def test_the_history_lists_every_move_with_its_time(app: Andon, sell):
     async with running(app, worker=False) as t:
         handle = await sell.submit("tea")
         await t.advance(seconds=2)
@@ -149,7 +149,7 @@ async def test_the_history_lists_every_move_with_its_time(app, sell):
 
 
 @virtual_time
-async def test_a_waiting_task_gets_another_time_or_priority(app, sell):
+async def test_a_waiting_task_gets_another_time_or_priority(app: Andon, sell):
     async with running(app, worker=False) as t:
         handle = await sell.submit("tea")
         await handle.reprioritise("high")
@@ -160,7 +160,7 @@ async def test_a_waiting_task_gets_another_time_or_priority(app, sell):
 
 
 @virtual_time
-async def test_a_task_that_waits_for_itself_is_released_by_hand(app, sell):
+async def test_a_task_that_waits_for_itself_is_released_by_hand(app: Andon, sell):
     async with running(app, worker=False):
         handle = await sell.options(id="self", depends_on="self").submit("tea")
         assert await handle.status() is State.BLOCKED
@@ -168,7 +168,7 @@ async def test_a_task_that_waits_for_itself_is_released_by_hand(app, sell):
 
 
 @virtual_time
-async def test_a_finished_record_can_be_removed(app, sell):
+async def test_a_finished_record_can_be_removed(app: Andon, sell):
     async with running(app, worker=False):
         handle = await sell.submit("tea")
         await handle.cancel()
@@ -177,7 +177,7 @@ async def test_a_finished_record_can_be_removed(app, sell):
 
 
 @virtual_time
-async def test_finding_goes_through_all_pages(app, sell):
+async def test_finding_goes_through_all_pages(app: Andon, sell):
     from andon.stores.base import Query
 
     async with running(app, worker=False):

@@ -9,7 +9,7 @@ from andon import Andon
 from andon.model.errors import ConfigurationError
 
 
-def test_the_default_name_is_the_modules_and_the_functions(app):
+def test_the_default_name_is_the_modules_and_the_functions(app: Andon):
     @app.task
     def greet() -> None: ...
 
@@ -32,7 +32,7 @@ def test_a_script_names_its_tasks_like_the_module_it_is(tmp_path, how):
     assert ran.stdout == "shop.sell\n"
 
 
-def test_a_name_that_cannot_be_is_refused_with_the_rule(app):
+def test_a_name_that_cannot_be_is_refused_with_the_rule(app: Andon):
     with pytest.raises(ConfigurationError, match="is not 1 to 128 of"):
         app.task(name="übung")(lambda: None)
 

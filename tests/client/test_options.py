@@ -21,9 +21,9 @@ def test_a_misspelt_option_of_a_submission_names_the_nearest(send):
         send.options(prioity=3)
 
 
-def test_a_misspelt_option_of_a_task_type_names_the_nearest(app):
+def test_a_misspelt_option_of_a_task_type_names_the_nearest(app: Andon):
     with pytest.raises(TypeError, match=r"'max_retrys'\. Did you mean 'max_retries'"):
-        app.task(max_retrys=3)(lambda: None)
+        app.task(max_retrys=3)(lambda: None)  # pyright: ignore[reportCallIssue]
 
 
 def test_a_misspelt_default_of_the_application_names_the_nearest():
@@ -31,7 +31,7 @@ def test_a_misspelt_default_of_the_application_names_the_nearest():
         Andon("memory://", time_out=3)  # pyright: ignore[reportCallIssue]
 
 
-def test_a_wrong_value_of_a_task_type_is_refused_where_it_is_written(app):
+def test_a_wrong_value_of_a_task_type_is_refused_where_it_is_written(app: Andon):
     with pytest.raises(ConfigurationError, match="max_retries must not be negative"):
         app.task(name="x", max_retries=-1)(lambda: None)
 
@@ -99,7 +99,7 @@ def test_one_string_is_not_several_tags(send):
         send.options(tags="urgent")
 
 
-def test_expected_errors_are_taken_apart_into_types_and_codes(app):
+def test_expected_errors_are_taken_apart_into_types_and_codes(app: Andon):
     def wait(retry: int, error: BaseException | None) -> float:
         return retry * 2.0
 
@@ -116,8 +116,8 @@ def test_expected_errors_are_taken_apart_into_types_and_codes(app):
     assert fetch.type.no_retry_on_types == (PermissionError,)
     assert fetch.type.backoff is wait
     assert fetch.type.max_concurrent == 2
-    assert fetch.type.options["retry_on"] == ("NETWORK_ERROR",)
-    assert fetch.type.options["backoff"] is Backoff.CUSTOM
+    assert fetch.type.options.get("retry_on") == ("NETWORK_ERROR",)
+    assert fetch.type.options.get("backoff") is Backoff.CUSTOM
 
 
 def test_defaults_of_the_application_are_weaker_than_those_of_the_type():

@@ -24,7 +24,7 @@ def send(app: Andon):
 
 
 @virtual_time
-async def test_a_submitted_task_is_stored_with_its_arguments(app, send):
+async def test_a_submitted_task_is_stored_with_its_arguments(app: Andon, send):
     async with running(app, worker=False):
         handle = await send.options(tags=["x"], headers={"a": "b"}, priority=2).submit("ann")
         task = await handle.get()
@@ -33,7 +33,7 @@ async def test_a_submitted_task_is_stored_with_its_arguments(app, send):
 
 
 @virtual_time
-async def test_the_types_policy_is_known_to_the_submitter_without_a_worker(app):
+async def test_the_types_policy_is_known_to_the_submitter_without_a_worker(app: Andon):
     @app.task(name="slow", max_retries=7)
     def slow() -> None: ...
 
@@ -47,7 +47,7 @@ async def test_the_types_policy_is_known_to_the_submitter_without_a_worker(app):
 
 
 @virtual_time
-async def test_submitting_later_waits_in_scheduled(app, send):
+async def test_submitting_later_waits_in_scheduled(app: Andon, send):
     async with running(app, worker=False) as t:
         soon = await send.submit_in(60, "ann")
         then = await send.submit_at(t.now.replace(year=2031), "ann")
@@ -59,7 +59,7 @@ async def test_submitting_later_waits_in_scheduled(app, send):
 
 
 @virtual_time
-async def test_a_repeat_is_the_same_task_and_another_definition_a_conflict(app, send):
+async def test_a_repeat_is_the_same_task_and_another_definition_a_conflict(app: Andon, send):
     async with running(app, worker=False):
         first = await send.options(id="one").submit("ann")
         again = await send.options(id="one").submit("ann")
@@ -69,7 +69,7 @@ async def test_a_repeat_is_the_same_task_and_another_definition_a_conflict(app, 
 
 
 @virtual_time
-async def test_a_unique_key_names_its_holder(app, send):
+async def test_a_unique_key_names_its_holder(app: Andon, send):
     async with running(app, worker=False):
         unique = send.options(unique=True)
         holder = await unique.submit("ann")
@@ -80,7 +80,7 @@ async def test_a_unique_key_names_its_holder(app, send):
 
 
 @virtual_time
-async def test_drafts_may_depend_on_one_another_in_any_order(app, send):
+async def test_drafts_may_depend_on_one_another_in_any_order(app: Andon, send):
     async with running(app, worker=False):
         parent = send.draft("ann")
         child = send.options(depends_on=parent).draft("bob")
@@ -91,7 +91,7 @@ async def test_drafts_may_depend_on_one_another_in_any_order(app, send):
 
 
 @virtual_time
-async def test_of_many_each_stands_alone(app, send):
+async def test_of_many_each_stands_alone(app: Andon, send):
     async with running(app, worker=False):
         good = send.draft("ann")
         bad = send.options(delay=60, deadline_in=30).draft("bob")
@@ -103,7 +103,7 @@ async def test_of_many_each_stands_alone(app, send):
 
 
 @virtual_time
-async def test_a_submission_by_name_needs_no_code(app):
+async def test_a_submission_by_name_needs_no_code(app: Andon):
     async with running(app, worker=False):
         handle = await app.submit("elsewhere", {"self": 1, "name": "x"}, queue="far", max_retries=1)
         task = await handle.get()
@@ -113,7 +113,7 @@ async def test_a_submission_by_name_needs_no_code(app):
 
 
 @virtual_time
-async def test_a_submission_by_name_is_checked_where_the_code_is_known(app, send):
+async def test_a_submission_by_name_is_checked_where_the_code_is_known(app: Andon, send):
     async with running(app, worker=False):
         with pytest.raises(InvalidSubmission, match="'to' is missing"):
             await app.submit("send", {"copies": 2})
@@ -121,7 +121,7 @@ async def test_a_submission_by_name_is_checked_where_the_code_is_known(app, send
 
 
 @virtual_time
-async def test_an_invalid_submission_is_recorded_where_the_policy_says_so(app):
+async def test_an_invalid_submission_is_recorded_where_the_policy_says_so(app: Andon):
     @app.task(name="strict", on_invalid="record")
     def strict(x: int) -> None: ...
 

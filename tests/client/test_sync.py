@@ -1,6 +1,8 @@
 """The sync face: the same methods for threads without an event loop."""
 
 import asyncio
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -24,7 +26,7 @@ def add(app: Andon):
     app.sync.close()
 
 
-def test_a_script_submits_and_asks_without_a_loop(app, add):
+def test_a_script_submits_and_asks_without_a_loop(app: Andon, add):
     handle = add.sync.submit(1, y=2)
     assert handle.status() is State.PENDING
     assert handle.get().args == {"x": 1, "y": 2}
@@ -32,7 +34,7 @@ def test_a_script_submits_and_asks_without_a_loop(app, add):
     assert [event.event for event in handle.history()] == ["submit", "cancel"]
 
 
-def test_errors_arrive_as_they_are(app, add):
+def test_errors_arrive_as_they_are(app: Andon, add):
     unique = add.options(unique_key="k").sync
     unique.submit(1)
     with pytest.raises(UniqueKeyHeld):
@@ -41,14 +43,14 @@ def test_errors_arrive_as_they_are(app, add):
         app.sync.submit("nobody").result(timeout=0)
 
 
-def test_many_threads_share_one_background_loop(app, add):
+def test_many_threads_share_one_background_loop(app: Andon, add):
     with ThreadPoolExecutor(8) as pool:
         handles = list(pool.map(add.sync.submit, range(100)))
     assert len({handle.id for handle in handles}) == 100
     assert sum(thread.name == "andon-sync" for thread in threading.enumerate()) == 1
 
 
-def test_iterating_works_from_sync_code(app, add):
+def test_iterating_works_from_sync_code(app: Andon, add):
     app.sync.submit_many([add.draft(n) for n in range(5)])
     assert [task.args["x"] for task in app.sync.find()] == [0, 1, 2, 3, 4]
     for task in app.sync.find():  # left early: the generator behind is closed
@@ -65,7 +67,20 @@ def test_closing_ends_the_thread_and_a_later_call_starts_anew(tmp_path):
     app.sync.close()
 
 
-def test_it_refuses_to_stop_a_running_loop(app, add):
+def test_a_script_that_never_closes_ends_cleanly(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        f"from andon import Andon\n"
+        f"app = Andon('sqlite:///{tmp_path}/tasks.db')\n"
+        f"print(app.sync.submit('x').status())\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", str(script)], capture_output=True, text=True, check=True
+    )
+    assert (ran.stdout, ran.stderr) == ("pending\n", "")
+
+
+def test_it_refuses_to_stop_a_running_loop(app: Andon, add):
     async def main() -> None:
         with pytest.raises(AndonError, match="Await the async method instead"):
             add.sync.submit(1)
@@ -74,7 +89,7 @@ def test_it_refuses_to_stop_a_running_loop(app, add):
 
 
 @virtual_time
-async def test_a_thread_of_the_loop_where_the_application_lives_uses_that_loop(app, add):
+async def test_a_thread_of_the_loop_where_the_application_lives_uses_that_loop(app: Andon, add):
     async with running(app, worker=False) as t:
         handle = await asyncio.to_thread(add.sync.submit, 1)
         assert (await t.task(handle.id)).args == {"x": 1}

@@ -67,6 +67,8 @@ async def many_are_drafts() -> None:
     assert_type(handles, list[TaskHandle[bytes]])
     fetch.draft(3)  # pyright: ignore[reportArgumentType]
     await fetch.submit_many([tidy.draft()])  # pyright: ignore[reportArgumentType]
+    mixed = await app.submit_many([fetch.draft("a"), tidy.draft()])
+    assert_type(await mixed[0].result(), bytes | int)
     assert_type(await app.submit("by-name", {"x": 1}), TaskHandle[Any])
     assert_type(app.handle("id", resize), TaskHandle[list[int]])
 
@@ -87,3 +89,19 @@ def the_sync_face_has_the_same_types() -> None:
     assert_type(app.sync.submit("name"), SyncHandle[Any])
     for view in handle.watch():
         assert_type(view.state, State)
+
+
+@app.task
+def whatever(payload: Any, *, dry: bool = False) -> int:
+    return 1
+
+
+@app.task
+async def nothing() -> None: ...
+
+
+async def a_first_parameter_of_any_type_is_not_taken_for_the_context() -> None:
+    assert_type(await whatever.submit(payload=1), TaskHandle[int])
+    await whatever.submit({"x": 1}, dry=True)
+    assert_type(await nothing.submit(), TaskHandle[None])
+    await nothing.submit(1)  # pyright: ignore[reportCallIssue]

@@ -120,6 +120,21 @@ async def test_a_rerun_of_a_failed_dependency_can_still_satisfy(kit: Kit) -> Non
     assert await settle(kit, child, parent) == 0
 
 
+async def test_a_rerun_can_satisfy_a_child_that_came_after_the_failure(kit: Kit) -> None:
+    failed = Fail(error=TaskError(message="no"), retryable=False)
+    parent = await kit.moved(await kit.active(), failed)
+    child = await kit.submit(dependencies=(parent.id,))
+    await kit.store.link([Link(child.id, (parent.id,))])
+    assert await settle(kit, child, parent, satisfied=False) == 1
+    assert await kit.store.take_unsettled(10) == []
+    await kit.move(parent, Rerun())
+    (second,) = await kit.claim()
+    assert (await kit.try_move(second, Complete())).has_dependents
+    (edge,) = await kit.store.dependents(parent.id)
+    assert edge.child == child.id
+    assert await settle(kit, child, parent) == 0
+
+
 async def test_what_satisfied_a_child_is_reported_when_it_asks_again(kit: Kit) -> None:
     parent, child = await family(kit)
     ended = await kit.moved(parent, Complete())
@@ -233,3 +248,18 @@ async def test_a_deletion_put_off_for_dependents_is_due_again_when_they_let_go(k
     await kit.store.rearm([(parent.id, kit.store.now() + 3_600_000)])
     await settle(kit, child, parent)
     await kit.due(parent.id)
+
+
+async def test_states_are_known_of_records_and_of_the_lately_deleted(kit: Kit) -> None:
+    gone = await kit.active(policy={"discard_states": ("completed",)})
+    await kit.move(gone, Complete())
+    live = await kit.submit()
+    states = await kit.store.states([live.id, gone.id, "absent"])
+    assert states == [State.PENDING, State.COMPLETED, None]
+
+
+async def test_a_child_that_is_not_blocked_gets_no_edges(kit: Kit) -> None:
+    parent = await kit.submit()
+    child = await kit.submit()
+    assert await kit.store.link([Link(child.id, (parent.id, "absent"))]) == []
+    assert await kit.store.dependents(parent.id) == []

@@ -93,6 +93,14 @@ async def test_dead_letters_are_found_among_the_failed(kit: Kit) -> None:
     assert sorted(await kit.find_all(states=(State.FAILED,))) == ["not", "saved"]
 
 
+@pytest.mark.parametrize("axis", ["key", "group"])
+async def test_dead_letters_of_a_key_or_group_are_dead_letters_only(kit: Kit, axis: str) -> None:
+    task = await kit.active("dead", **{axis: "x"})
+    await kit.move(task, Fail(error=TaskError(message="no"), retryable=False))
+    await kit.submit("alive", **{axis: "x"})
+    assert await kit.find_all(dead_letters=True, **{axis: "x"}) == ["dead"]
+
+
 async def test_results_and_cells_come_with_what_is_found(kit: Kit) -> None:
     active = await kit.active("active")
     await kit.renew(active, progress=5)

@@ -123,7 +123,8 @@ async def test_a_due_timer_is_handed_to_one_taker(kit: Kit) -> None:
             while due := (await store.take_due(partition, 4, 60_000)).tasks:
                 taken.update(task.id for task in due)
 
-    await asyncio.gather(*map(take, stores * 2))
+    async with asyncio.timeout(30):
+        await asyncio.gather(*map(take, stores * 2))
     assert taken == Counter(task.id for task in tasks)
 
 

@@ -7,9 +7,10 @@ from typing import Any
 from andon.lifecycle import commands as c
 from andon.lifecycle.admission import admit, admit_invalid
 from andon.lifecycle.apply import apply, next_fence, stamped
+from andon.lifecycle.faces.fields import Shown
 from andon.lifecycle.policies import resolve
 from andon.lifecycle.profiles import Profile
-from andon.lifecycle.rendering import Shown, history_as, move_names, state_name
+from andon.lifecycle.rendering import history_as, move_names, state_name
 from andon.model.task import Definition, RunCell, Stamp, Task, TaskError, TaskEvent
 
 MIDNIGHT = 1_705_276_800_000  #: 2024-01-15T00:00:00Z

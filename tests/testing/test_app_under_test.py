@@ -65,14 +65,14 @@ async def test_a_scheduled_task_starts_when_its_time_has_come():
 
 
 @virtual_time
-async def test_a_handler_that_takes_days_keeps_its_lease():
+async def test_a_handler_that_takes_hours_keeps_its_lease():
     app = Andon("memory://")
 
     @app.task
     async def slow(ctx: Context) -> int:
-        for day in range(3):
-            await asyncio.sleep(86_400)
-            ctx.progress(day * 30)
+        for hour in range(3):
+            await asyncio.sleep(3_600)
+            ctx.progress(hour * 30)
         return ctx.run
 
     async with running(app) as t:

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+from typing import cast
 
 import pytest
 
@@ -15,7 +16,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         return None
     names = inspect.signature(pyfuncitem.obj).parameters
     arguments = {name: pyfuncitem.funcargs[name] for name in names}
-    kit: Kit | None = arguments.get("kit")
+    kit = cast("Kit | None", arguments.get("kit"))
 
     async def test() -> None:
         if kit is not None:

@@ -3,9 +3,11 @@
 import asyncio
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import msgspec
+import psutil
 
 from andon.engine.base import Engine, Submission
 from andon.engine.local import LocalEngine
@@ -27,6 +29,7 @@ class Faults:
         self._engine = engine
         self.failing: dict[str, int] = {}  #: method to how many calls fail before they are made
         self.losing: dict[str, int] = {}  #: method to how many replies are lost
+        self.raising: dict[str, list[Exception]] = {}  #: method to what its next calls raise
         self.held: dict[str, asyncio.Event] = {}  #: method to what its calls wait for
         self.calls: list[tuple[str, tuple[Any, ...]]] = []
 
@@ -43,6 +46,8 @@ class Faults:
                 await self.held[name].wait()
             if self._counts(self.failing, name):
                 raise StoreUnavailable("told to fail")
+            if self.raising.get(name):
+                raise self.raising[name].pop(0)
             answer = await real(*args)
             if self._counts(self.losing, name):
                 raise StoreUnavailable("reply lost")
@@ -94,11 +99,17 @@ class Kit:
             settings.setdefault("kind", "async" if is_async else "thread")
         return self.registry.add(TaskType(codec=Call(handler), handler=handler, **settings))
 
-    async def start(self, **settings: Any) -> Worker:
-        """Start a worker on every queue of the test."""
+    def make(self, **settings: Any) -> Worker:
+        """A worker on the default queue, not started."""
         settings.setdefault("queues", ("default",))
         middleware: Sequence[Any] = settings.pop("middleware", ())
-        worker = Worker(self.engine, self.registry, WorkerConfig(**settings), middleware=middleware)
+        return Worker(
+            cast("Any", self.engine), self.registry, WorkerConfig(**settings), middleware=middleware
+        )
+
+    async def start(self, **settings: Any) -> Worker:
+        """Start a worker; it is stopped with the kit."""
+        worker = self.make(**settings)
         await worker.start()
         self.workers.append(worker)
         return worker
@@ -151,3 +162,25 @@ def last_run(task: Task) -> Any:
     """How the newest resolved run ended."""
     run = next(run for run in reversed(task.status.runs) if run.resolved_at is not None)
     return run.resolved_event, run.resolved_reason
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Wait until the condition holds, of which nobody tells."""
+    async with asyncio.timeout(WAIT):
+        while not holds():  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+
+
+async def written(path: Path) -> str:
+    """What another process writes to a file, as soon as it is there."""
+    async with asyncio.timeout(WAIT):
+        while not (path.exists() and path.read_text()):  # noqa: ASYNC110, ASYNC240
+            await asyncio.sleep(0.005)
+    return path.read_text()  # noqa: ASYNC240
+
+
+async def gone(pid: int) -> None:
+    """Wait until a process has ended."""
+    async with asyncio.timeout(WAIT):
+        while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)

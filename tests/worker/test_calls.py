@@ -4,6 +4,7 @@ import enum
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -22,6 +23,16 @@ class Colour(enum.Enum):
 class Point:
     x: int
     y: int = 0
+
+
+@dataclass
+class Holder:
+    path: Path
+
+
+@dataclass
+class Tree:
+    children: "list[Tree]"
 
 
 class Item(msgspec.Struct):
@@ -217,3 +228,18 @@ def test_an_annotation_that_json_cannot_tell_apart_is_refused_at_once():
 
     with pytest.raises(ConfigurationError, match="cannot be taken from JSON"):
         Call(broken)
+
+
+@pytest.mark.parametrize("annotation", [Path, list[Path], dict[str, Path | None], Holder])
+def test_an_annotation_without_json_form_is_refused_at_once(annotation):
+    def broken(a): ...
+
+    broken.__annotations__["a"] = annotation
+    with pytest.raises(ConfigurationError, match="has no JSON form"):
+        Call(broken)
+
+
+def test_a_type_that_contains_itself_is_fine():
+    def walks(tree: Tree) -> Tree: ...
+
+    assert there_and_back(walks, Tree([Tree([])]))[1] == {"tree": Tree([Tree([])])}

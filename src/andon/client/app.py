@@ -1,16 +1,13 @@
 """The application: its task types, and the way to the store that they are submitted to."""
 
-import inspect
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import cached_property
 from types import TracebackType
 from typing import (
     TYPE_CHECKING,
     Any,
-    Concatenate,
-    Literal,
-    NoReturn,
     ParamSpec,
     Protocol,
     Self,
@@ -18,32 +15,29 @@ from typing import (
     TypeVar,
     Unpack,
     cast,
-    overload,
 )
 
 import msgspec
 
 from andon.client.connections import Connections
+from andon.client.declaring import ANY_CALL, Declaring
 from andon.client.function import Draft, TaskFunction, payload_of
 from andon.client.handle import TaskHandle
 from andon.client.ids import IdMaker, new_id
-from andon.client.naming import default_name, location_of
+from andon.client.naming import location_of
 from andon.client.options import (
     SubmitOptions,
     TaskOptions,
     check_names,
     derived_key,
-    split_task_options,
 )
 from andon.client.views import TaskView
 from andon.engine.base import Engine, Submission, Submitted
 from andon.lifecycle.admission import check_name
-from andon.lifecycle.policies import check_options
 from andon.model.errors import SubmissionsRefused
+from andon.model.policy import Policy
 from andon.stores.base import Query, Store
-from andon.worker.calls import Call
-from andon.worker.context import Context
-from andon.worker.registry import Registry, TaskType
+from andon.worker.registry import TaskType
 
 if TYPE_CHECKING:
     from random import Random
@@ -58,8 +52,6 @@ R = TypeVar("R")
 
 DEFAULT_URL = "sqlite:///andon.db"
 """Where tasks live when nothing else is said: a file in the current folder."""
-
-_ANY_CALL = Call(None)
 
 
 class Middleware(Protocol):
@@ -85,26 +77,7 @@ class WorkerSettings(TypedDict, total=False):
     id: str  #: unique in the fleet
 
 
-class TaskDecorator(Protocol):
-    """What `app.task(...)` with options returns."""
-
-    @overload
-    def __call__(
-        self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
-    ) -> TaskFunction[P, R, Coroutine[Any, Any, R]]: ...
-    @overload
-    def __call__(
-        self, function: Callable[P, Coroutine[Any, Any, R]], /
-    ) -> TaskFunction[P, R, Coroutine[Any, Any, R]]: ...
-    @overload
-    def __call__(
-        self, function: Callable[Concatenate[Context, P], R], /
-    ) -> TaskFunction[P, R, R]: ...
-    @overload
-    def __call__(self, function: Callable[P, R], /) -> TaskFunction[P, R, R]: ...
-
-
-class Andon:
+class Andon(Declaring):
     """An application: task types, their defaults, and where their tasks live.
 
     `url` names the store; without one the environment variable ANDON_URL does, else it is
@@ -126,143 +99,23 @@ class Andon:
         ids: IdMaker = new_id,
         **defaults: Unpack[TaskOptions],
     ) -> None:
-        check_options(split_task_options(defaults, "Andon").policy)
+        super().__init__(queue=queue, defaults=defaults)
         self.url = url or os.environ.get("ANDON_URL") or DEFAULT_URL
         self.profile = profile
-        self.queue = queue
-        self.registry = Registry()
         self.middleware = tuple(middleware)
-        self._defaults = defaults
         self._new_id = ids
         self._on_submit = [
             cast("Middleware", hook).on_submit
             for hook in self.middleware
             if hasattr(hook, "on_submit")
         ]
-        self._functions: dict[tuple[str, int], TaskFunction[..., Any, Any]] = {}
-        self.connections = Connections(self._engine, shared=not self.url.startswith("memory:"))
+        self.connections = self._connections()
 
     def __repr__(self) -> str:
         return f"<Andon {self.url} with {len(self.registry)} task types>"
 
-    # --- task types ---
-
-    @overload
-    def task(
-        self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
-    ) -> TaskFunction[P, R, Coroutine[Any, Any, R]]: ...
-    @overload
-    def task(
-        self, function: Callable[P, Coroutine[Any, Any, R]], /
-    ) -> TaskFunction[P, R, Coroutine[Any, Any, R]]: ...
-    @overload
-    def task(self, function: Callable[Concatenate[Context, P], R], /) -> TaskFunction[P, R, R]: ...
-    @overload
-    def task(self, function: Callable[P, R], /) -> TaskFunction[P, R, R]: ...
-    @overload
-    def task(
-        self,
-        /,
-        *,
-        name: str | None = None,
-        version: int = 0,
-        queue: str | None = None,
-        isolation: Literal["process"] | None = None,
-        unique: bool = False,
-        priority: int | str = 0,
-        **options: Unpack[TaskOptions],
-    ) -> TaskDecorator: ...
-    def task(
-        self,
-        function: Callable[..., Any] | None = None,
-        /,
-        *,
-        name: str | None = None,
-        version: int = 0,
-        queue: str | None = None,
-        isolation: Literal["process"] | None = None,
-        unique: bool = False,
-        priority: int | str = 0,
-        **options: Unpack[TaskOptions],
-    ) -> Any:
-        """Make a function a task type: `@app.task`, or `@app.task(name=…, …)`.
-
-        An async function runs on the worker's loop, a plain one in a thread, and with
-        `isolation="process"` in a process of its own. A parameter annotated with `Context` gets
-        the run's context and is not submitted; put it first. `name` is by default the module's
-        name and the function's; it is stored with every task, so give one if the code may move.
-        `unique` derives a unique key from the arguments of each submission.
-
-        Raises `ConfigurationError` for options that cannot be, for annotations that JSON cannot
-        carry, and for a name that another function has already.
-        """
-
-        def decorate(handler: Callable[..., Any]) -> TaskFunction[..., Any, Any]:
-            kind = "async" if inspect.iscoroutinefunction(handler) else "thread"
-            codec = Call(handler)
-            return self._register(
-                name or default_name(handler),
-                codec,
-                options,
-                _given(unique=unique, priority=priority),
-                version=version,
-                queue=queue or self.queue,
-                handler=handler,
-                kind=isolation or kind,
-                wants_context=bool(codec.context),
-            )
-
-        return decorate if function is None else decorate(function)
-
-    def command(
-        self,
-        name: str,
-        argv: Sequence[str],
-        *,
-        version: int = 0,
-        queue: str | None = None,
-        unique: bool = False,
-        priority: int | str = 0,
-        **options: Unpack[TaskOptions],
-    ) -> TaskFunction[..., Any, NoReturn]:
-        """Make a program a task type: each run starts it and judges it by its exit code (R24)."""
-        return self._register(
-            name,
-            _ANY_CALL,
-            options,
-            _given(unique=unique, priority=priority),
-            version=version,
-            queue=queue or self.queue,
-            argv=tuple(argv),
-            kind="command",
-        )
-
-    def _register(
-        self,
-        name: str,
-        codec: Call,
-        options: TaskOptions,
-        submit_defaults: SubmitOptions,
-        **how: Any,
-    ) -> TaskFunction[..., Any, Any]:
-        merged = cast("TaskOptions", {**self._defaults, **options})
-        split = split_task_options(merged, f"Task type {name!r}")
-        task_type = self.registry.add(
-            TaskType(
-                name=name,
-                codec=codec,
-                options=split.policy,
-                retry_on_types=split.retry_on,
-                no_retry_on_types=split.no_retry_on,
-                backoff=split.backoff,
-                max_concurrent=split.policy.get("max_concurrent"),
-                **how,
-            )
-        )
-        function = TaskFunction[..., Any, Any](self, task_type, defaults=submit_defaults)
-        self._functions[task_type.name, task_type.version] = function
+    def declared(self, task_type: TaskType) -> None:
         self.connections.tell_types([task_type.info])
-        return function
 
     # --- submitting ---
 
@@ -292,7 +145,7 @@ class Andon:
         **options: Unpack[SubmitOptions],
     ) -> Draft[Any]:
         """A call by name, to be submitted later."""
-        function = self._functions.get((name, version)) or self._foreign(name, version)
+        function = self.functions.get((name, version)) or self._foreign(name, version)
         chosen = function.options(**options) if options else function
         if args is None or isinstance(args, Mapping):
             return chosen.draft_call((), args or {})
@@ -304,7 +157,7 @@ class Andon:
         elsewhere = TaskType(
             name=name,
             version=version,
-            codec=_ANY_CALL,
+            codec=ANY_CALL,
             queue=self.queue,
             kind="command",
             argv=("elsewhere",),
@@ -360,14 +213,17 @@ class Andon:
     def _records_invalid(self, task_type: TaskType, fields: dict[str, Any]) -> bool:
         options = fields.get("options")
         chosen = options.get("on_invalid") if options else None
-        chosen = chosen or task_type.options.get("on_invalid") or self._profile_on_invalid
+        chosen = (
+            chosen
+            or task_type.options.get("on_invalid")
+            or self._profile_default("on_invalid", "refuse")
+        )
         return chosen == "record"
 
-    @cached_property
-    def _profile_on_invalid(self) -> str:
+    def _profile_default(self, option: str, otherwise: Any) -> Any:
         from andon.lifecycle.profiles import profile
 
-        return profile(self.profile).defaults.get("on_invalid", "refuse")
+        return profile(self.profile).defaults.get(option, otherwise)
 
     def _handle(self, draft: Draft[R], outcome: Submitted) -> TaskHandle[R]:
         return TaskHandle(self, outcome.id, draft.codec, created=outcome.created)
@@ -382,7 +238,7 @@ class Andon:
 
     def handle(self, task_id: str, task: TaskFunction[..., R, Any] | None = None) -> TaskHandle[R]:
         """A handle on a task by its id; with `task` its result is decoded like that one's."""
-        codec = _ANY_CALL if task is None else task.type.codec
+        codec = ANY_CALL if task is None else task.type.codec
         return TaskHandle(self, task_id, codec)
 
     async def get(self, task_id: str) -> TaskView | None:
@@ -404,6 +260,14 @@ class Andon:
             query = msgspec.structs.replace(query, cursor=page.cursor)
 
     # --- the connection ---
+
+    def live_at(self, url: str) -> None:
+        """Let the tasks live elsewhere than the code says. Only before the first use."""
+        self.url = url
+        self.connections = self._connections()
+
+    def _connections(self) -> Connections:
+        return Connections(self._engine, shared=not self.url.startswith("memory:"))
 
     async def engine(self) -> "Engine":
         """The engine of the running loop, open: all that can be asked about tasks."""
@@ -442,7 +306,7 @@ class Andon:
         from andon.engine.local import LocalEngine
 
         engine = LocalEngine(store, profile=self.profile, random=random)
-        engine.book.add_types([task_type.info for task_type in self.registry])
+        engine.know_types([task_type.info for task_type in self.registry])
         return engine
 
     # --- running tasks ---
@@ -473,6 +337,21 @@ class Andon:
         (await self.connections.engine()).timekeeper.start()
         await worker.run(signals=signals)
 
+    @asynccontextmanager
+    async def working(self, **settings: Unpack[WorkerSettings]) -> "AsyncGenerator[Worker, None]":
+        """A worker and a timekeeper on the running loop for as long as the block lasts.
+
+        For scripts and small services that run their own tasks: `async with app.working(): …`.
+        Leaving the block stops the worker as a first SIGTERM would.
+        """
+        worker = await self.worker(**settings)
+        (await self.connections.engine()).timekeeper.start()
+        await worker.start()
+        try:
+            yield worker
+        finally:
+            await worker.stop()
+
     @property
     def worker_middleware(self) -> "list[WorkerMiddleware]":
         """Those of `middleware` that wrap runs."""
@@ -489,6 +368,9 @@ class Andon:
             given["queues"] = tuple(given["queues"])
         if "app" not in given and any(kind.kind == "process" for kind in self.registry):
             given["app"] = location_of(self)
+        # What the profile says of claims is the worker's: a claim comes before the task's policy.
+        given.setdefault("per_type", self._profile_default("max_concurrent", None))
+        given.setdefault("lease", self._profile_default("lease", Policy().lease))
         return WorkerConfig(**given)
 
     @cached_property
@@ -497,12 +379,3 @@ class Andon:
         from andon.client.sync import SyncApp
 
         return SyncApp(self)
-
-
-def _given(*, unique: bool, priority: int | str) -> SubmitOptions:
-    given = SubmitOptions()
-    if unique:
-        given["unique"] = True
-    if priority:
-        given["priority"] = priority
-    return given

@@ -9,6 +9,7 @@ import atexit
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 from andon.model.errors import AndonError
@@ -20,6 +21,12 @@ P = ParamSpec("P")
 S = TypeVar("S")
 X = TypeVar("X")
 Y = TypeVar("Y")
+
+_at_exit: Callable[[Callable[[], None]], object] = getattr(
+    threading, "_register_atexit", atexit.register
+)
+"""Registers what is to run when the process ends. `atexit` alone comes too late: by then
+`concurrent.futures`, which stores may close themselves with, takes no more work."""
 
 CLOSE_S = 10.0
 """How long the end of the process waits for the background loop to flush and close."""
@@ -34,6 +41,7 @@ class Bridge:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._pid = os.getpid()
+        self._closes_at_exit = False
 
     def run(self, coroutine: Coroutine[Any, Any, X]) -> X:
         """Run it to its end and return its result; interrupting the caller cancels it.
@@ -63,7 +71,6 @@ class Bridge:
             loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
         if loop is None or thread is None or not thread.is_alive():
             return
-        atexit.unregister(self.close)
         try:
             asyncio.run_coroutine_threadsafe(self._app.close(), loop).result(CLOSE_S)
         finally:
@@ -83,7 +90,11 @@ class Bridge:
                     target=_serve, args=(self._loop,), name="andon-sync", daemon=True
                 )
                 self._thread.start()
-                atexit.register(self.close)
+                if not self._closes_at_exit:
+                    self._closes_at_exit = True
+                    # Last registered is first called: futures' own end must be registered before.
+                    import_module("concurrent.futures.thread")
+                    _at_exit(self.close)
             return self._loop
 
 

@@ -45,7 +45,7 @@ class Connections:
     def tell_types(self, types: Sequence[TypeInfo]) -> None:
         """Let engines that are open know task types that were registered later."""
         for connection in self._by_loop.values():
-            connection.engine.book.add_types(types)
+            connection.engine.know_types(types)
 
     async def engine(self) -> "LocalEngine":
         """The open engine of the running loop.

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 Returned = TypeVar("Returned")
 
 
-class Draft(Generic[R]):
+class Draft(Generic[R_co]):
     """A submission that exists only here; its id is known, so others can depend on it already.
 
     Submit it alone, or many of them in one round trip with `app.submit_many`. A draft submitted
@@ -44,7 +45,7 @@ class Draft(Generic[R]):
         """The id that the task has or will have."""
         return self.submission.id
 
-    async def submit(self) -> TaskHandle[R]:
+    async def submit(self) -> TaskHandle[R_co]:
         """Submit it. Raises like `TaskFunction.submit`."""
         return await self._app.submit_draft(self)
 

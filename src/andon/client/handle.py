@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from andon.engine.base import Acted
     from andon.worker.calls import Call
 
-R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
 
-class TaskHandle(Generic[R]):
-    """One task, wherever it runs. `R` is what its handler returns.
+class TaskHandle(Generic[R_co]):
+    """One task, wherever it runs. `R_co` is what its handler returns.
 
     Every method asks the store and may raise `StoreUnavailable`.
     """
@@ -37,13 +37,13 @@ class TaskHandle(Generic[R]):
         return f"<TaskHandle {self.id}>"
 
     @property
-    def sync(self) -> "SyncHandle[R]":
+    def sync(self) -> "SyncHandle[R_co]":
         """The same handle for code that is not async."""
         from andon.client.sync import SyncHandle
 
         return SyncHandle(self)
 
-    async def result(self, timeout: float | None = None) -> R:
+    async def result(self, timeout: float | None = None) -> R_co:
         """What the handler returned; waits until the task has ended, `timeout` seconds at most.
 
         Raises `TaskFailed` when it ended in another state than completed (`TaskCancelled` when it
@@ -53,7 +53,7 @@ class TaskHandle(Generic[R]):
         engine = await self.app.engine()
         task = await engine.wait_end(self.id, timeout)
         if task.status.state is State.COMPLETED:
-            return cast("R", self._codec.decode_result(task.result))
+            return cast("R_co", self._codec.decode_result(task.result))
         raise _failure(task)
 
     async def status(self) -> State:

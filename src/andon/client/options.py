@@ -19,8 +19,8 @@ from andon.model.policy import Backoff, PlainOptions, PolicyOptions
 Moment = datetime | int
 """A point in time: an aware datetime, or whole milliseconds since 1970 UTC."""
 
-Errors = Iterable[type[BaseException] | str]
-"""Exception types, error codes and type names, mixed."""
+Errors = type[BaseException] | str | Iterable[type[BaseException] | str]
+"""Exception types, error codes and type names, mixed; or one of them."""
 
 BackoffFunction = Callable[[int, BaseException | None], float]
 """Seconds to wait before retry n (from 1) after the exception (None when the run was lost)."""
@@ -119,7 +119,7 @@ def split_task_options(options: TaskOptions, what: str) -> SplitOptions:
 
 
 def _split_errors(
-    errors: Errors | type[BaseException] | str, option: str
+    errors: Errors, option: str
 ) -> tuple[tuple[type[BaseException], ...], tuple[str, ...]]:
     if isinstance(errors, str | type):
         errors = (errors,)

@@ -14,13 +14,14 @@ from andon.client.handle import TaskHandle
 
 P = ParamSpec("P")
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 Returned = TypeVar("Returned")
 
 
-class SyncHandle(Generic[R]):
+class SyncHandle(Generic[R_co]):
     """A `TaskHandle` whose methods wait."""
 
-    def __init__(self, handle: TaskHandle[R]) -> None:
+    def __init__(self, handle: TaskHandle[R_co]) -> None:
         self.inner = handle
         self.bridge = handle.app.sync.bridge
 
@@ -32,18 +33,18 @@ class SyncHandle(Generic[R]):
         """The task's id."""
         return self.inner.id
 
-    result = blocking(TaskHandle[R].result)
-    status = blocking(TaskHandle[R].status)
-    get = blocking(TaskHandle[R].get)
-    watch = iterating(TaskHandle[R].watch)
-    history = blocking(TaskHandle[R].history)
-    cancel = blocking(TaskHandle[R].cancel)
-    retry = blocking(TaskHandle[R].retry)
-    rerun = blocking(TaskHandle[R].rerun)
-    schedule = blocking(TaskHandle[R].schedule)
-    reschedule = blocking(TaskHandle[R].reschedule)
-    reprioritise = blocking(TaskHandle[R].reprioritise)
-    delete = blocking(TaskHandle[R].delete)
+    result = blocking(TaskHandle[R_co].result)
+    status = blocking(TaskHandle[R_co].status)
+    get = blocking(TaskHandle[R_co].get)
+    watch = iterating(TaskHandle[R_co].watch)
+    history = blocking(TaskHandle[R_co].history)
+    cancel = blocking(TaskHandle[R_co].cancel)
+    retry = blocking(TaskHandle[R_co].retry)
+    rerun = blocking(TaskHandle[R_co].rerun)
+    schedule = blocking(TaskHandle[R_co].schedule)
+    reschedule = blocking(TaskHandle[R_co].reschedule)
+    reprioritise = blocking(TaskHandle[R_co].reprioritise)
+    delete = blocking(TaskHandle[R_co].delete)
 
 
 def _handles(handles: list[TaskHandle[R]]) -> list[SyncHandle[R]]:

@@ -26,7 +26,7 @@ from andon.stores.base import (
 )
 
 
-class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What a caller asks for, before any default is filled in. Its hash is the definition's digest.
 
     Relative times stay relative here, so that a repeat is recognised (R26): `delay` and
@@ -134,8 +134,11 @@ class Engine(Protocol):
         """Rerun what has ended, run now what waits; nothing to do for pending (R20)."""
         ...
 
-    async def act(self, ids: Sequence[str], command: Command) -> list[Acted]:
-        """Any other act of control: Rerun, RunNow, Schedule, Reschedule, Reprioritise, Delete."""
+    async def act(
+        self, ids: Sequence[str], command: Command, *, force: bool = False
+    ) -> list[Acted]:
+        """Any other act of control: Rerun, RunNow, Schedule, Reschedule, Reprioritise, Delete.
+        `force` deletes even what dependents still need (R9)."""
         ...
 
     # --- reading and watching ---
@@ -189,6 +192,10 @@ class Engine(Protocol):
 
     async def configure_queue(self, name: str, changes: dict[str, Any]) -> QueueConfig:
         """Change some settings of a queue; the configuration that follows."""
+        ...
+
+    def know_types(self, types: Sequence[TypeInfo]) -> None:
+        """Resolve the policies of submits from this process by its own task types (R5)."""
         ...
 
     async def publish_types(self, types: Sequence[TypeInfo]) -> None:

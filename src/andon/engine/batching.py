@@ -49,6 +49,11 @@ class Batcher(Generic[Item, Outcome]):
             self._running = asyncio.ensure_future(self._run())
         return await future
 
+    @property
+    def waiting(self) -> int:
+        """Items not yet handed to a flush."""
+        return len(self._waiting)
+
     async def drain(self) -> None:
         """Wait until everything handed over so far is written."""
         while self._running is not None:

@@ -1,5 +1,6 @@
 """Acts of control: read, decide, write, and decide again if the task moved in between."""
 
+import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -102,13 +103,20 @@ class Control:
         acted: list[Acted] = []
         for start in range(0, len(ids), MAX_BATCH):
             batch = ids[start : start + MAX_BATCH]
-            for task_id, task in zip(batch, await self._store.get(batch), strict=True):
-                if task is None:
-                    error = TaskNotFound(task_id)
-                    acted.append(Acted(task_id, None, changed=False, error=error))
-                else:
-                    acted.append(await self._one(task, choose, force))
+            tasks = await self._store.get(batch)
+            # Together, so that what is written for them shares batches.
+            acted += await asyncio.gather(
+                *(
+                    self._named(task_id, task, choose, force)
+                    for task_id, task in zip(batch, tasks, strict=True)
+                )
+            )
         return acted
+
+    async def _named(self, task_id: str, task: Task | None, choose: Choose, force: bool) -> Acted:
+        if task is None:
+            return Acted(task_id, None, changed=False, error=TaskNotFound(task_id))
+        return await self._one(task, choose, force)
 
     async def _one(self, task: Task, choose: Choose, force: bool) -> Acted:
         write_id = secrets.token_hex(8)

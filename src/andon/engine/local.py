@@ -108,6 +108,10 @@ class LocalEngine:
             await asyncio.gather(self._following, return_exceptions=True)
         await self.store.close()
 
+    async def settled(self) -> None:
+        """Wait until every end written so far has been told to its dependents."""
+        await self._dependencies.drain()
+
     def now(self) -> int:
         return self.store.now()
 
@@ -195,8 +199,11 @@ class LocalEngine:
         await self.book.refresh()
         return config
 
-    async def publish_types(self, types: Sequence[TypeInfo]) -> None:
+    def know_types(self, types: Sequence[TypeInfo]) -> None:
         self.book.add_types(types)
+
+    async def publish_types(self, types: Sequence[TypeInfo]) -> None:
+        self.know_types(types)
         await self.store.put_types(types)
 
     async def workers(self) -> list[WorkerInfo]:

@@ -76,14 +76,18 @@ class Runs:
                     task, command, now=self._store.now(), random=self._random, write_id=write_id
                 )
             except InvalidTransition:
-                raise LeaseLost(task.id, run) from None
-            changed = await self.commits.put(change_of(task, moved))
-            if changed.kind is ChangeKind.APPLIED:
-                state = moved.status.state if moved.status is not None else None
-                if changed.has_dependents or task.definition.dependencies:
-                    self._ended(task, state, changed)
-                return None if moved.discard is not None else state
-            current = changed.current
+                # not as the worker knows the task; perhaps as it is (a cancel was requested since)
+                (current,) = await self._store.get([task.id])
+                if current is not None and current.status.revision == task.status.revision:
+                    raise LeaseLost(task.id, run) from None
+            else:
+                changed = await self.commits.put(change_of(task, moved))
+                if changed.kind is ChangeKind.APPLIED:
+                    state = moved.status.state if moved.status is not None else None
+                    if changed.has_dependents or task.definition.dependencies:
+                        self._ended(task, state, changed)
+                    return None if moved.discard is not None else state
+                current = changed.current
             if current is None:
                 raise LeaseLost(task.id, run)
             if current.state is not State.ACTIVE or current.status.run != run:
@@ -104,6 +108,7 @@ def _with_cell(current: Task, mine: Task) -> Task:
     """The record as it is now, with the progress that only this worker has yet."""
     if current.cell is not None and mine.cell is not None:
         current.cell = copy(current.cell)
+        current.cell.heartbeat_at = max(current.cell.heartbeat_at, mine.cell.heartbeat_at)
         current.cell.progress = mine.cell.progress
         current.cell.message = mine.cell.message
     if current.status.policy is None and mine.status.policy is not None:

@@ -4,7 +4,9 @@ Each submission stands alone, except inside one call: there parents are created 
 children, a child of a refused parent is refused, and a cycle is refused (R8).
 """
 
+import asyncio
 import secrets
+from collections import deque
 from collections.abc import Sequence
 from graphlib import CycleError, TopologicalSorter
 
@@ -25,10 +27,15 @@ from andon.model.errors import (
 )
 from andon.model.task import Task
 from andon.model.words import State
-from andon.stores.base import MAX_BATCH, Created, CreateKind, Link, Store
+from andon.stores.base import MAX_BATCH, Created, CreateKind, Store, in_batches
 
 _MOST_EVICTIONS = 20
 """How often one submission tries to make room in a full queue before it is refused."""
+
+
+_MOST_IN_FLIGHT = 3
+"""Batches of one bulk submit that the store holds at once: one it writes, one it takes next, and
+one whose outcomes are on their way back."""
 
 
 class Submitting:
@@ -57,29 +64,54 @@ class Submitting:
         return await self._submit_flat(submissions)
 
     async def _submit_flat(self, submissions: Sequence[Submission]) -> list[Submitted]:
+        if len(submissions) != 1:
+            return await self._submit_bulk(submissions)
         now = self._store.now()
-        outcomes: list[Submitted | None] = [None] * len(submissions)
-        tasks: list[tuple[int, Task]] = []
-        for i, submission in enumerate(submissions):
-            try:
-                tasks.append((i, self._record(submission, now)))
-            except AndonError as error:
-                outcomes[i] = Submitted(submission.id, None, created=False, error=error)
-        if len(tasks) == 1:
-            i, task = tasks[0]
-            outcomes[i] = await self._settled(task, await self.batcher.put(task))
-        else:
-            await self._create_bulk(tasks, outcomes)
-        return [outcome for outcome in outcomes if outcome is not None]
+        [outcome], tasks = self._records(submissions, now)
+        for task in tasks:
+            outcome = await self._settled(task, await self.batcher.put(task))
+        assert outcome is not None
+        return [outcome]
 
-    async def _create_bulk(
-        self, tasks: Sequence[tuple[int, Task]], outcomes: list[Submitted | None]
-    ) -> None:
-        for start in range(0, len(tasks), MAX_BATCH):
-            batch = tasks[start : start + MAX_BATCH]
-            created = await self._store.create([task for _, task in batch])
-            for (i, task), outcome in zip(batch, created, strict=True):
-                outcomes[i] = await self._settled(task, outcome)
+    async def _submit_bulk(self, submissions: Sequence[Submission]) -> list[Submitted]:
+        """In batches. The next is made while the store writes those before it, which is about as
+        much work, and other coroutines get their turn in between."""
+        outcomes: list[Submitted] = []
+        writing: deque[asyncio.Task[list[Submitted]]] = deque()
+        try:
+            for batch in in_batches(submissions):
+                prepared = self._records(batch, self._store.now())
+                writing.append(asyncio.ensure_future(self._create(*prepared)))
+                await asyncio.sleep(0)  # it is on its way to the store now
+                if len(writing) == _MOST_IN_FLIGHT:
+                    outcomes.extend(await writing.popleft())
+            while writing:
+                outcomes.extend(await writing.popleft())
+        finally:
+            # One failed, or the caller has gone: what was handed over is written all the same.
+            await asyncio.gather(*writing, return_exceptions=True)
+        return outcomes
+
+    def _records(
+        self, submissions: Sequence[Submission], now: int
+    ) -> tuple[list[Submitted | None], list[Task]]:
+        """The records to be stored, and the outcomes of those refused, None for the others."""
+        outcomes: list[Submitted | None] = []
+        tasks: list[Task] = []
+        for submission in submissions:
+            try:
+                tasks.append(self._record(submission, now))
+                outcomes.append(None)
+            except AndonError as error:
+                outcomes.append(Submitted(submission.id, None, created=False, error=error))
+        return outcomes, tasks
+
+    async def _create(
+        self, refused: Sequence[Submitted | None], tasks: Sequence[Task]
+    ) -> list[Submitted]:
+        created = iter(await self._store.create(tasks) if tasks else ())
+        records = iter(tasks)
+        return [outcome or await self._settled(next(records), next(created)) for outcome in refused]
 
     def _record(self, submission: Submission, now: int) -> Task:
         definition = define(submission, self._book, now, self._max_payload)
@@ -153,13 +185,8 @@ class Submitting:
         missing: set[str] = set()
         for start in range(0, len(wanted), MAX_BATCH):
             ids = wanted[start : start + MAX_BATCH]
-            found = await self._store.get(ids)
-            missing.update(p for p, task in zip(ids, found, strict=True) if task is None)
-        if missing:
-            # one that ended and was discarded a moment ago is not missing: its end is known
-            asked_for = Link(submissions[0].id, tuple(sorted(missing)))
-            ended = await self._store.link([asked_for])
-            missing -= {end.parent for end in ended if end.state is not None}
+            states = await self._store.states(ids)
+            missing.update(p for p, state in zip(ids, states, strict=True) if state is None)
         return missing
 
     def _levels(

@@ -40,6 +40,7 @@ class Watching:
         """The task now and after each move (and progress), until it has ended or is gone."""
         queue: asyncio.Queue[TaskEvent | None] = asyncio.Queue()
         last: Task | None = None
+        end: TaskEvent | None = None
         self._waiters.setdefault(task_id, set()).add(queue)
         try:
             with self._store.listen([task_topic(task_id)]) as hints:
@@ -49,8 +50,10 @@ class Watching:
                     raise TaskNotFound(task_id)
                 yield last
                 while last.state not in TERMINAL and last.state is not State.UNKNOWN:
-                    event = await self._next(queue, hints if progress else None)
-                    task = await self._now(task_id, last, event)
+                    event, waited = await self._next(queue, hints if progress else None)
+                    if event is not None and event.target in TERMINAL:
+                        end = event
+                    task = await self._now(last, event, end, waited=waited)
                     if task is not None and _differs(task, last):
                         last = task
                         yield task
@@ -59,26 +62,30 @@ class Watching:
 
     async def _next(
         self, queue: asyncio.Queue[TaskEvent | None], hints: Listener | None
-    ) -> TaskEvent | None:
-        """The next event about the task; None after a hint or the slow poll: look again."""
+    ) -> tuple[TaskEvent | None, bool]:
+        """The next event about the task, None after a hint or the slow poll; and whether it was
+        the slow poll, by which time every event that was written has come."""
         timeout = SLOW_POLL_S * (0.5 + self._jitter.random())
         getting = asyncio.ensure_future(queue.get())
         hinted = asyncio.ensure_future(_hint(hints, timeout))
         try:
             await asyncio.wait({getting, hinted}, return_when=asyncio.FIRST_COMPLETED)
-            return getting.result() if getting.done() else None
+            if getting.done():
+                return getting.result(), False
+            return None, not hinted.result()
         finally:
             getting.cancel()
             hinted.cancel()
 
-    async def _now(self, task_id: str, last: Task, event: TaskEvent | None) -> Task | None:
+    async def _now(
+        self, last: Task, event: TaskEvent | None, end: TaskEvent | None, *, waited: bool
+    ) -> Task | None:
+        """The record as it is; None while it is gone and its delete event has yet to come."""
         if event is not None and event.event is Event.DELETE:
-            return _discarded(last, event)
-        (task,) = await self._store.get([task_id])
-        if task is None and event is not None and event.target in TERMINAL:
-            return None  # the delete event follows, with the result
-        if task is None:
-            raise TaskNotFound(task_id)
+            return _discarded(last, end, event)
+        (task,) = await self._store.get([last.id])
+        if task is None and waited:
+            raise TaskNotFound(last.id)
         return task
 
     def _leave(self, task_id: str, queue: asyncio.Queue[TaskEvent | None]) -> None:
@@ -132,24 +139,27 @@ class Watching:
             await asyncio.gather(tail, return_exceptions=True)
 
 
-async def _hint(hints: Listener | None, timeout: float) -> None:
-    if hints is None:
-        await asyncio.sleep(timeout)
-    else:
-        await hints.wait(timeout)
+async def _hint(hints: Listener | None, timeout: float) -> bool:
+    if hints is not None:
+        return await hints.wait(timeout)
+    await asyncio.sleep(timeout)
+    return False
 
 
 def _differs(task: Task, last: Task) -> bool:
     return task.status.revision != last.status.revision or task.cell != last.cell
 
 
-def _discarded(last: Task, event: TaskEvent) -> Task:
-    """The record of a task that went with its end, as far as its last event tells."""
+def _discarded(last: Task, end: TaskEvent | None, event: TaskEvent) -> Task:
+    """The record of a task that went with its end, as far as its last two events tell."""
     status = copy(last.status)
     if event.source is not None:
         status.state = event.source
     status.finished_at = event.at
     status.revision = event.revision
+    if end is not None:
+        status.reason = end.reason
+        status.last_error = end.error or status.last_error
     if status.state is State.COMPLETED:
         status.progress = 100
     return Task(definition=last.definition, status=status, result=event.result)

@@ -30,7 +30,7 @@ from andon.model.task import (
 from andon.model.words import DEAD_LETTER_STATES, TERMINAL, Event, Reason, State
 
 
-class Moved(msgspec.Struct, frozen=True):
+class Moved(msgspec.Struct, frozen=True, gc=False):
     """What a move writes. `status` None is a deletion. `result` is meant only if `sets_result`."""
 
     status: Status | None

@@ -12,7 +12,7 @@ from andon.model.task import Task
 from andon.model.words import State
 
 
-class ReadyEntry(msgspec.Struct, frozen=True):
+class ReadyEntry(msgspec.Struct, frozen=True, gc=False):
     """The place of a pending task in its queue: higher `priority` first, then lower `order`."""
 
     priority: int
@@ -21,7 +21,7 @@ class ReadyEntry(msgspec.Struct, frozen=True):
     first_limit: int | None  #: ms after the claim at which the run's first timer may fire
 
 
-class IndexEntry(msgspec.Struct, frozen=True):
+class IndexEntry(msgspec.Struct, frozen=True, gc=False):
     """All that is indexed of one record."""
 
     queue: str

@@ -59,7 +59,7 @@ def _checked(merged: dict[str, Any]) -> Policy:
         if isinstance(value, int | float) and not value >= 0:
             raise InvalidSubmission(f"{name} must not be negative, got {value}.", field=name)
     for state, kept in merged.get("retention", {}).items():
-        if kept is not None and not kept >= 0:
+        if isinstance(kept, int | float) and not kept >= 0:
             raise InvalidSubmission(
                 f"retention of {state} must not be negative, got {kept}.", field="retention"
             )

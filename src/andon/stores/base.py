@@ -50,7 +50,7 @@ class CreateKind(StrEnum):
     FULL = "full"
 
 
-class Created(msgspec.Struct, frozen=True):
+class Created(msgspec.Struct, frozen=True, gc=False):
     """Outcome of one creation.
 
     EXISTS carries the digest and state of what is there (also of the stub of a deleted task),
@@ -85,7 +85,7 @@ class ChangeKind(StrEnum):
     KEY_HELD = "key-held"
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One decided move, to be written if the record is still what it was decided on."""
 
     before: Task  #: the record the move was decided on; its revision is the guard
@@ -100,7 +100,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     its timer due, and is deleted when they are settled."""
 
 
-class Changed(msgspec.Struct, frozen=True):
+class Changed(msgspec.Struct, frozen=True, gc=False):
     """Outcome of one change."""
 
     kind: ChangeKind
@@ -309,7 +309,8 @@ class Store(Protocol):
     # --- dependencies ---
 
     async def link(self, links: Sequence[Link]) -> list[Ended]:
-        """Record edges to parents that live; report those that have ended or do not exist."""
+        """Record edges to parents that live; report those that have ended or do not exist. A child
+        that is not blocked waits for nothing, and gets no edges."""
         ...
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[int]:
@@ -334,6 +335,10 @@ class Store(Protocol):
 
     async def get(self, ids: Sequence[str]) -> list[Task | None]:
         """Whole records, in the order asked for."""
+        ...
+
+    async def states(self, ids: Sequence[str]) -> list[State | None]:
+        """The states of tasks; of one deleted within the submit window, the state it ended in."""
         ...
 
     async def history(self, task_id: str) -> History:

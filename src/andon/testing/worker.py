@@ -117,8 +117,6 @@ async def virtual_worker(
     seed: int = 0,
 ) -> AsyncGenerator[Worker, None]:
     """A worker of the application that runs inside the block."""
-    for name in {"default", *(kind.queue for kind in app.registry)}:
-        await engine.configure_queue(name, {})  # else the worker learns of it within seconds
     config = app.worker_config({"queues": queues, "concurrency": concurrency, "app": "a:b"})
     worker = VirtualWorker(
         engine,

@@ -8,14 +8,14 @@ payload is data, and reading it runs no code but the constructors of the annotat
 import inspect
 from collections.abc import Callable, Mapping
 from types import NoneType
-from typing import Any, cast, get_args, get_type_hints
+from typing import Any, cast
 
 import msgspec
 from msgspec import UNSET
 
 from andon.model.errors import ConfigurationError, InvalidSubmission
 from andon.stores.base import MAX_PAYLOAD
-from andon.worker.context import Context
+from andon.worker.annotations import annotations_of, check_readable, is_context, name_of
 
 _KINDS = inspect.Parameter
 _CHEAP = frozenset({int, str, bool})
@@ -82,14 +82,14 @@ class Call:
         self._result = self._build_result(function)
 
     def _read(self, function: Callable[..., Any]) -> None:
-        hints = _hints(function)
+        hints = annotations_of(function)
         self.result_type = hints.get("return", Any)
         for name, parameter in inspect.signature(function).parameters.items():
             annotation = hints.get(name, Any)
-            if _is_context(annotation):
+            if is_context(annotation):
                 if parameter.kind is _KINDS.POSITIONAL_ONLY:
                     raise ConfigurationError(
-                        f"{_name(function)}: parameter {name!r} takes the Context and must be "
+                        f"{name_of(function)}: parameter {name!r} takes the Context and must be "
                         "usable as a keyword; move the / before it."
                     )
                 self.context = name
@@ -123,22 +123,23 @@ class Call:
             shape = msgspec.defstruct(
                 "Arguments", fields, rename=rename, kw_only=True, forbid_unknown_fields=True
             )
-            if self._extra:
-                msgspec.json.Decoder(self._types[self._extra], dec_hook=_decode_other)
+            for annotation in self._types.values():
+                check_readable(annotation)
             return msgspec.json.Decoder(shape, dec_hook=_decode_other)
         except (TypeError, NotImplementedError) as error:
             raise ConfigurationError(
-                f"{_name(function)}: its parameters cannot be taken from JSON: {error}"
+                f"{name_of(function)}: its parameters cannot be taken from JSON: {error}"
             ) from error
 
     def _build_result(self, function: Callable[..., Any] | None) -> msgspec.json.Decoder[Any]:
         if self.result_type is None:
             self.result_type = NoneType
         try:
+            check_readable(self.result_type)
             return msgspec.json.Decoder(self.result_type, dec_hook=_decode_other)
         except (TypeError, NotImplementedError) as error:
             raise ConfigurationError(
-                f"{_name(function)}: its result cannot be taken from JSON: {error}"
+                f"{name_of(function)}: its result cannot be taken from JSON: {error}"
             ) from error
 
     # --- at the submitter ---
@@ -311,28 +312,6 @@ def _spread(value: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return (tuple(cast("list[Any]", value)) if isinstance(value, list) else (value,)), {}
 
 
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    target: Any = inspect.unwrap(function)
-    while hasattr(target, "func"):  # functools.partial
-        target = target.func
-    if not inspect.isroutine(target):
-        target = type(target).__call__
-    try:
-        names: dict[str, Any] = {}
-        if inspect.isfunction(target):
-            names.update(inspect.getclosurevars(target).nonlocals)
-        return get_type_hints(target, localns=names, include_extras=True)
-    except Exception as error:
-        raise ConfigurationError(
-            f"{_name(function)}: an annotation cannot be resolved: {error}. "
-            "Import it at run time, not under TYPE_CHECKING."
-        ) from error
-
-
-def _is_context(annotation: Any) -> bool:
-    return annotation is Context or Context in get_args(annotation)
-
-
 def _at_fault(arguments: dict[str, Any] | list[Any]) -> str:
     pairs = arguments.items() if isinstance(arguments, dict) else enumerate(arguments)
     for name, value in pairs:
@@ -341,7 +320,3 @@ def _at_fault(arguments: dict[str, Any] | list[Any]) -> str:
         except _ENCODE_ERRORS:
             return str(name)
     return "args"
-
-
-def _name(function: Callable[..., Any] | None) -> str:
-    return getattr(function, "__qualname__", repr(function))

@@ -17,7 +17,6 @@ from typing import Any, Literal, NoReturn
 import msgspec
 
 from andon.model.task import Task, TaskError
-from andon.model.words import State
 
 StopReason = Literal["", "cancel", "lease-lost", "timeout", "deadline", "shutdown"]
 """Why a handler was told to stop; empty while it was not."""
@@ -63,9 +62,9 @@ class Stopped(BaseException):
 
 
 class Dependency(msgspec.Struct, frozen=True, kw_only=True):
-    """How a dependency ended. `state` None: its record was deleted by force (R9)."""
+    """How a dependency ended."""
 
-    state: State | None
+    state: str  #: the name of its state, or "deleted": its record was deleted by force (R9)
     result: Any = None  #: decoded JSON
     error: TaskError | None = None
     finished_at: int | None = None  #: ms UTC
@@ -74,9 +73,9 @@ class Dependency(msgspec.Struct, frozen=True, kw_only=True):
     def of(cls, task: Task | None) -> "Dependency":
         """What a dependent sees of a record."""
         if task is None:
-            return cls(state=None)
+            return cls(state="deleted")
         return cls(
-            state=task.status.state,
+            state=task.status.state.value,
             result=None if task.result is None else msgspec.json.decode(task.result),
             error=task.status.last_error,
             finished_at=task.status.finished_at,

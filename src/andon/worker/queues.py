@@ -12,9 +12,13 @@ class QueueOrder:
     always as named, and a later queue gets what an earlier one leaves.
     """
 
-    def __init__(self, names: Iterable[str], *, strict: bool, rng: random.Random) -> None:
-        """No names: every queue known, and with `strict` the heaviest first."""
+    def __init__(
+        self, names: Iterable[str], *, own: Iterable[str] = (), strict: bool, rng: random.Random
+    ) -> None:
+        """No names: every queue known and the worker's `own`, which its types go to; with
+        `strict` the heaviest first."""
         self._named = tuple(names)
+        self._own = frozenset(own)
         self._strict = strict
         self._rng = rng
         self._weights: dict[str, int] = {}
@@ -27,6 +31,8 @@ class QueueOrder:
         configs = {config.name: config for config in known}
         names = self._named
         if not names:
+            for name in self._own - configs.keys():  # nothing was submitted to it yet
+                configs[name] = QueueConfig(name=name)
             heaviest = sorted(configs.values(), key=lambda config: (-config.weight, config.name))
             names = tuple(config.name for config in heaviest)
         mine = [configs[name] for name in names if name in configs]

@@ -255,6 +255,18 @@ class Runs:
                 run.handle.cancel()  # it waits for its dependencies
             return
         executor.stop(run)
+        self._give(run, executor, reason)
+
+    def hurry(self, run: RunInHand) -> None:
+        """Tell a handler to stop for a shutdown; one that was told already, whatever for, gets no
+        more time than that from now on."""
+        if run.told and run.executor is not None and not run.ended:
+            self._give(run, run.executor, "shutdown")
+        else:
+            self.tell(run, "shutdown")
+
+    def _give(self, run: RunInHand, executor: Executor, reason: StopReason) -> None:
+        """Give a handler that was told to stop the time there is for it."""
         grace = run.task.policy.cancel_grace
         if reason == "shutdown":
             grace = min(grace, STOP_GRACE_S) if executor.interrupts else 0.0

@@ -47,7 +47,7 @@ class Shutdown:
         for run in self._unfinished():
             if run.on_shutdown == "continue":
                 run.on_shutdown = "resubmit"
-            self._runs.tell(run, "shutdown")
+            self._runs.hurry(run)
 
     def _unfinished(self) -> list[RunInHand]:
         return [run for run in self._runs.in_hand.values() if not run.ended]

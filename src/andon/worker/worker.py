@@ -7,6 +7,7 @@ it after its lease may have passed on.
 """
 
 import asyncio
+import contextlib
 import dataclasses
 import os
 import random
@@ -44,7 +45,9 @@ _LAST_CLAIM_S = 10.0
 class WorkerConfig:
     """Settings of one worker. Raises `ConfigurationError` for values that cannot be."""
 
-    queues: tuple[str, ...] = ()  #: queues to claim from; none named: every queue there is
+    queues: tuple[
+        str, ...
+    ] = ()  #: queues to claim from; none named: every queue known, and its types' own
     strict: bool = False  #: ask queues in the order named instead of by weight
     concurrency: int = 100  #: runs at once
     per_type: int | None = None  #: runs at once of a type that sets no limit itself
@@ -95,6 +98,7 @@ class Worker:
         self._started_at = 0
         self._hurried = False
         self._loops: list[asyncio.Task[None]] = []
+        self._claiming: asyncio.Task[None] | None = None
         self._asked_to_stop = asyncio.Event()
         self._closing: asyncio.Task[None] | None = None
 
@@ -116,7 +120,8 @@ class Worker:
         config, engine, rng = self.config, self._engine, self._rng
         limits = Limits(self._registry, config.per_type)
         self._executors = self._make_executors()
-        self._order = QueueOrder(config.queues, strict=config.strict, rng=rng)
+        own = {"default", *(kind.queue for kind in self._registry)}
+        self._order = QueueOrder(config.queues, own=own, strict=config.strict, rng=rng)
         self._keeper = self._make_keeper()
         self._runs = Runs(
             engine,
@@ -159,24 +164,21 @@ class Worker:
         """
         await self.start()
         try:
-            if signals:
-                with Signals(self):
-                    await self._asked_to_stop.wait()
-                    await self._finished()
-            else:
+            with Signals(self) if signals else contextlib.nullcontext():
                 await self._asked_to_stop.wait()
-                await self._finished()
+                await self.stop()
         finally:
-            await self._close()
+            await self._let_go()
 
     async def stop(self) -> None:
         """Claim no more, let runs end as their policies say, and leave. Idempotent."""
+        if self._claiming is None:
+            return
         if not self._asked_to_stop.is_set():
             self.begin_stop()
-        await self._finished()
-        if self._closing is None:
-            self._closing = asyncio.create_task(self._close())
-        await asyncio.shield(self._closing)
+        await asyncio.wait((self._claiming,), timeout=_LAST_CLAIM_S)
+        await self._runs.wait_empty()
+        await self._let_go()
 
     def begin_stop(self) -> None:
         """The first step of leaving, without waiting; called again, the second (see `shutdown`)."""
@@ -253,13 +255,13 @@ class Worker:
         self._order.refresh(await self._engine.queues())
 
     async def _follow(self, what: str, topic: str, act: Any, *, poll: float | None = None) -> None:
-        """Call `act` after each hint on a topic, and every `poll` seconds or so besides."""
+        """Call `act` once subscribed (R30), after each hint, and every `poll` s or so besides."""
 
         async def listen() -> None:
             with self._engine.listen([topic]) as listener:
                 while True:
-                    await self._hinted(listener, poll)
                     await act()
+                    await self._hinted(listener, poll)
 
         await keep_on(what, listen, self._rng)
 
@@ -280,15 +282,16 @@ class Worker:
 
     # --- the end ---
 
-    async def _finished(self) -> None:
-        """Wait until the last claim was answered and every run was reported."""
-        await asyncio.wait((self._claiming,), timeout=_LAST_CLAIM_S)
-        await self._runs.wait_empty()
+    async def _let_go(self) -> None:
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close())
+        await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
-        for loop in (self._claiming, *self._loops):
+        loops = [task for task in (self._claiming, *self._loops) if task is not None]
+        for loop in loops:
             loop.cancel()
-        await asyncio.gather(self._claiming, *self._loops, return_exceptions=True)
+        await asyncio.gather(*loops, return_exceptions=True)
         self._keeper.stop()
         await asyncio.gather(*(executor.close() for executor in self._executors.values()))
         await self._presence.leave()

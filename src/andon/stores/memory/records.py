@@ -150,6 +150,14 @@ class Records:
             return None
         return stub
 
+    def state(self, task_id: str, now: int) -> State | None:
+        """The state of a record, or the one that a deleted record ended in."""
+        row = self.rows.get(task_id)
+        if row is not None:
+            return row.entry.state
+        stub = self.stub(task_id, now)
+        return None if stub is None else stub.state
+
     def trim_stubs(self, now: int, limit: int) -> int:
         """Drop up to `limit` stubs whose window has passed; the oldest stand first."""
         passed: list[str] = []
@@ -186,7 +194,8 @@ class Records:
             return (None if stub is None else stub.state,)
         ended = row.entry.state not in LIVE
         satisfied = parent in self.edges.satisfied(link.child)
-        if link.loads or not (ended or satisfied):
+        satisfies = ended and (link.any_end or row.entry.state is State.COMPLETED)
+        if link.loads or not (satisfies or satisfied):  # a rerun may satisfy where an end did not
             self.edges.add(parent, link, ended=ended)
         if ended:
             return (row.entry.state,)

@@ -309,6 +309,10 @@ class MemoryStore:
         rows = self._records.rows
         return [rows[task_id].copy() if task_id in rows else None for task_id in ids]
 
+    async def states(self, ids: Sequence[str]) -> list[State | None]:
+        now = self.now()
+        return [self._records.state(task_id, now) for task_id in ids]
+
     async def history(self, task_id: str) -> History:
         row = self._records.rows.get(task_id)
         if row is None:

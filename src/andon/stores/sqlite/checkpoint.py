@@ -10,6 +10,7 @@ from pathlib import Path
 
 from andon.stores.sqlite.connection import connect
 from andon.stores.sqlite.location import Location
+from andon.stores.sqlite.threads import Ended
 
 WAL_BYTES = 4 * 1024 * 1024
 """A log larger than this is checkpointed."""
@@ -24,6 +25,7 @@ class Checkpointer(threading.Thread):
         self._wal = Path(f"{location.path}-wal")
         self._asked = threading.Event()
         self._closing = False
+        self._ended: Ended | None = None
 
     def look(self) -> None:
         """Called after a commit: ask for a checkpoint if the log has grown."""
@@ -33,12 +35,12 @@ class Checkpointer(threading.Thread):
         except FileNotFoundError:
             return
 
-    def finish(self) -> None:
-        """End the thread."""
+    async def finish(self) -> None:
+        """Close the connection and end the thread."""
+        self._ended = Ended()
         self._closing = True
         self._asked.set()
-        if self.is_alive():
-            self.join()
+        await self._ended.wait()
 
     def run(self) -> None:
         """Wait to be asked."""
@@ -51,6 +53,8 @@ class Checkpointer(threading.Thread):
                     self._checkpoint(db)
         finally:
             db.close()
+            if self._ended is not None:
+                self._ended.set()
 
     def _checkpoint(self, db: sqlite3.Connection) -> None:
         try:

@@ -12,6 +12,7 @@ from andon.stores.base import SCAN_BUDGET, TIMER_TOPIC, ClaimRequest
 from andon.stores.sqlite.committing import set_aside
 from andon.stores.sqlite.reading import read_task_by_seq
 from andon.stores.sqlite.records import Row, Undecodable, decode_definition, decode_status
+from andon.stores.sqlite.rows import write
 from andon.stores.sqlite.statements import CONFIG, LIFE
 from andon.stores.sqlite.transaction import Transaction
 
@@ -126,7 +127,7 @@ def _write(tx: Transaction, queue: int, batch: _Batch) -> None:
     if batch.gone:
         tx.db.executemany(LIFE.delete_ready, batch.gone)
     if batch.stamps:
-        tx.db.executemany(LIFE.stamp, batch.stamps)
+        write(tx.db, LIFE.stamp, batch.stamps)
         tx.count(queue, State.PENDING, -len(batch.stamps))
         tx.count(queue, State.ACTIVE, len(batch.stamps))
     for task in batch.taken:

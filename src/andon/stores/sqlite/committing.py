@@ -14,10 +14,11 @@ from andon.model.task import Task
 from andon.model.words import TERMINAL, State
 from andon.stores.base import SUBMIT_WINDOW_MS, Change, Changed, ChangeKind, control_topic
 from andon.stores.sqlite.creating import hold_key, key_holder, lapsed
-from andon.stores.sqlite.edges import unlink
+from andon.stores.sqlite.dependencies import unlink
 from andon.stores.sqlite.placing import leave_key, place, unplace
 from andon.stores.sqlite.reading import read_task_by_seq
 from andon.stores.sqlite.records import decode_event, encode
+from andon.stores.sqlite.rows import write
 from andon.stores.sqlite.statements import CONFIG, EDGES, LIFE, READING
 from andon.stores.sqlite.transaction import DEAD, PARKED, Transaction
 
@@ -26,7 +27,7 @@ _HAS_DEPENDENTS = Changed(ChangeKind.APPLIED, has_dependents=True)
 _GONE = Changed(ChangeKind.GONE)
 
 
-class Prepared(msgspec.Struct, frozen=True):
+class Prepared(msgspec.Struct, frozen=True, gc=False):
     """A change with its index entries before and after, encoded before the transaction."""
 
     change: Change
@@ -96,10 +97,9 @@ def _commit_plain(tx: Transaction, prepared: Sequence[Prepared]) -> list[Changed
         moves.append(_move_row(p, seq, pos))
         if p.change.sets_result and p.change.result is not None:
             results.append((seq, p.change.result))
-    if db.executemany(LIFE.move, moves).rowcount != len(moves):
+    if write(db, LIFE.move, moves) != len(moves):
         return None
-    if results:
-        db.executemany(LIFE.put_result, results)
+    write(db, LIFE.put_result, results)
     ended = False
     for p in prepared:
         assert p.after is not None

@@ -12,6 +12,7 @@ from andon.stores.base import SUBMIT_WINDOW_MS, Created, CreateKind
 from andon.stores.sqlite.placing import place
 from andon.stores.sqlite.reading import read_task
 from andon.stores.sqlite.records import Undecodable, decode_definition, encode
+from andon.stores.sqlite.rows import write
 from andon.stores.sqlite.statements import EDGES, LIFE
 from andon.stores.sqlite.transaction import DEAD, Transaction
 
@@ -20,7 +21,7 @@ _MOST_OFFERED = 8
 """How many of the oldest tasks a full queue names, for `discard-old` to evict."""
 
 
-class Prepared(msgspec.Struct, frozen=True):
+class Prepared(msgspec.Struct, frozen=True, gc=False):
     """A record ready to be written, encoded before the transaction begins."""
 
     task: Task
@@ -166,7 +167,6 @@ def _write(tx: Transaction, fresh: Sequence[Prepared]) -> None:
             tx.hint_ready(entry.queue)
         elif entry.remaining:
             db.execute(EDGES.start_fan_in, (definition.id, entry.remaining))
-    db.executemany(LIFE.insert_definition, definitions)
-    db.executemany(LIFE.insert_task, tasks)
-    if ready:
-        db.executemany(LIFE.insert_ready, ready)
+    write(db, LIFE.insert_definition, definitions)
+    write(db, LIFE.insert_task, tasks)
+    write(db, LIFE.insert_ready, ready)

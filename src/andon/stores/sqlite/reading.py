@@ -4,6 +4,7 @@ import heapq
 import sqlite3
 from collections.abc import Iterator, Sequence
 
+from andon.lifecycle.apply import is_dead_letter
 from andon.model.errors import ConfigurationError
 from andon.model.fleet import QueueStats
 from andon.model.task import Task, TaskEvent
@@ -169,4 +170,5 @@ def _matches(query: Query, task: Task) -> bool:
         and (query.tag is None or query.tag in definition.tags)
         and (query.key is None or definition.key == query.key)
         and (query.group is None or definition.group == query.group)
+        and (not query.dead_letters or is_dead_letter(task, status))
     )

@@ -15,8 +15,10 @@ from typing import Any, TypeVar
 from andon.model.errors import StoreError, StoreUnavailable
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, WorkerInfo
 from andon.model.task import RECORD_VERSION, Task
+from andon.model.words import State
 from andon.stores.base import (
     SLOW_POLL_S,
+    SUBMIT_WINDOW_MS,
     Change,
     Changed,
     ClaimRequest,
@@ -41,12 +43,12 @@ from andon.stores.sqlite import (
     claiming,
     committing,
     creating,
+    dependencies,
     fleet,
     placing,
     reading,
     timing,
 )
-from andon.stores.sqlite import edges as edge_rows
 from andon.stores.sqlite.checkpoint import Checkpointer
 from andon.stores.sqlite.connection import SCHEMA_VERSION, connect, prepare
 from andon.stores.sqlite.location import SameFile, parse
@@ -93,7 +95,7 @@ class SqliteStore:
         if self._writer is not None:
             return
         loop = self._loop = asyncio.get_running_loop()
-        await loop.run_in_executor(None, self._connect)
+        await asyncio.to_thread(self._connect)
         with contextlib.suppress(OSError, AttributeError):  # no unix sockets: the slow poll serves
             self._wake = WakeSocket(self._location.path)
             self._wake.listen(self._kinds)
@@ -135,14 +137,9 @@ class SqliteStore:
             self._wake.close()
             self._wake = None
 
-        def finish() -> None:
-            writer.finish()
-            reader.finish()
-            checkpointer.finish()
-            reader.close_connection()
-            writer.close_connection()
-
-        await asyncio.get_running_loop().run_in_executor(None, finish)
+        # The writer last: it is the one that closes the log when nobody else is on the file.
+        for thread in (checkpointer, reader, writer):
+            await thread.finish()
 
     def now(self) -> int:
         return self._clock.now()
@@ -205,24 +202,28 @@ class SqliteStore:
     # --- dependencies ---
 
     async def link(self, links: Sequence[Link]) -> list[Ended]:
-        return await self._write(lambda tx: edge_rows.link(tx, links))
+        return await self._write(lambda tx: dependencies.link(tx, links))
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[int]:
-        return await self._write(lambda tx: edge_rows.settle(tx, settlements))
+        return await self._write(lambda tx: dependencies.settle(tx, settlements))
 
     async def dependents(self, parent: str, after: str = "", limit: int = 1000) -> list[Edge]:
-        return await self._read(lambda db: edge_rows.dependents(db, parent, after, limit))
+        return await self._read(lambda db: dependencies.dependents(db, parent, after, limit))
 
     async def unlink(self, edges: Sequence[tuple[str, str]]) -> None:
-        await self._write(lambda tx: edge_rows.unlink(tx, edges))
+        await self._write(lambda tx: dependencies.unlink(tx, edges))
 
-    async def take_unsettled(self, limit: int) -> list[tuple[str, Any]]:
-        return await self._read(lambda db: edge_rows.unsettled(db, limit))
+    async def take_unsettled(self, limit: int) -> list[tuple[str, State]]:
+        return await self._read(lambda db: dependencies.unsettled(db, limit))
 
     # --- reading ---
 
     async def get(self, ids: Sequence[str]) -> list[Task | None]:
         return await self._read(lambda db: reading.read_tasks(db, ids))
+
+    async def states(self, ids: Sequence[str]) -> list[State | None]:
+        since = self.now() - SUBMIT_WINDOW_MS
+        return await self._read(lambda db: dependencies.states(db, ids, since))
 
     async def history(self, task_id: str) -> History:
         return await self._read(lambda db: reading.history(db, task_id))

@@ -61,6 +61,27 @@ class Call:
             self.future.set_result(self.result)
 
 
+class Ended:
+    """Tells a loop that a thread has ended. Needs no other thread, so it works at exit too."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._future: asyncio.Future[None] = self._loop.create_future()
+
+    def set(self) -> None:
+        """Called in the thread, last of all."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+            self._loop.call_soon_threadsafe(self._resolve)
+
+    def _resolve(self) -> None:
+        if not self._future.done():
+            self._future.set_result(None)
+
+    async def wait(self) -> None:
+        """Wait until the thread has ended."""
+        await self._future
+
+
 class OperationThread(threading.Thread):
     """Takes operations in order. Subclasses say how a group of them is run."""
 
@@ -70,6 +91,7 @@ class OperationThread(threading.Thread):
         self._path = path
         self._calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
         self._closed = False
+        self._ended: Ended | None = None
 
     async def do(self, operation: Callable[[Any], Result]) -> Result:
         """Run an operation; wait for its result in this loop."""
@@ -86,17 +108,13 @@ class OperationThread(threading.Thread):
         self._calls.put(Call(operation, future, None))
         return future.result()
 
-    def finish(self) -> None:
-        """Do what was handed over, then end the thread."""
-        if not self._closed:
-            self._closed = True
-            self._calls.put(None)
-        if self.is_alive():
-            self.join()
-
-    def close_connection(self) -> None:
-        """Close the connection, once the thread has finished."""
-        self._db.close()
+    async def finish(self) -> None:
+        """Do what was handed over, close the connection, end the thread."""
+        self._closed = True
+        ended = Ended()
+        self._ended = ended
+        self._calls.put(None)
+        await ended.wait()
 
     def run(self) -> None:
         """Take groups of operations until told to finish."""
@@ -115,10 +133,17 @@ class OperationThread(threading.Thread):
                 self._run_group(group)
                 self._settle(group)
             if call is None:
+                self._db.close()
+                self._close()
+                if self._ended is not None:
+                    self._ended.set()
                 return
 
     def _run_group(self, group: list[Call]) -> None:
         raise NotImplementedError
+
+    def _close(self) -> None:
+        """Let go of what else the thread holds."""
 
     def _settle(self, group: list[Call]) -> None:
         by_loop: dict[asyncio.AbstractEventLoop | None, list[Call]] = {}
@@ -192,6 +217,9 @@ class Writer(OperationThread):
             except Exception as error:
                 call.error = error
             return
+
+    def _close(self) -> None:
+        self._lock.close()
 
     def _transact(self, group: list[Call]) -> None:
         with self._lock:

@@ -14,6 +14,7 @@ from andon.stores.base import (
     task_topic,
 )
 from andon.stores.sqlite.records import encode
+from andon.stores.sqlite.rows import write
 from andon.stores.sqlite.statements import CONFIG, LIFE
 
 DEAD = "+dead"
@@ -76,10 +77,10 @@ class Transaction:
         """Append (record key, task id, event) at once, each after its task's newest event. The
         caller then writes the positions returned as the records' newest."""
         rows = [
-            (self._take_pos(task_id), seq, event.at, encode_event(event, task_id))
+            (self._take_pos(task_id), seq, seq, event.at, encode_event(event, task_id))
             for seq, task_id, event in events
         ]
-        self.db.executemany(LIFE.chain_event, rows)
+        write(self.db, LIFE.chain_event, rows)
         return [row[0] for row in rows]
 
     def _take_pos(self, task_id: str) -> int:
@@ -95,7 +96,7 @@ class Transaction:
     def flush_events(self) -> None:
         """Write the events added so far; before anything reads them back."""
         if self._events:
-            self.db.executemany(LIFE.insert_event, self._events)
+            write(self.db, LIFE.insert_event, self._events)
             self._events.clear()
 
     def name_id(self, name: str) -> int:

@@ -6,6 +6,7 @@ child whose worker is gone ends at once, because nobody is left to take what it 
 """
 
 import asyncio
+import contextlib
 import importlib
 import logging
 import os
@@ -56,6 +57,7 @@ class Child:
         self._sink = sink
         self._inbox: queue.SimpleQueue[frames.ToChild | None] = queue.SimpleQueue()
         self._outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._writing = threading.Lock()
         self._context: Context | None = None
         self._interrupt = False  # whether SIGTERM may raise in the main thread now
 
@@ -83,10 +85,10 @@ class Child:
             return
         self._send(frames.Ready())
         while isinstance(work := self._inbox.get(), frames.Work):
+            self._write_now(frames.Begun())
             command = self._perform(registry, work)
             self._context = None
-            sys.stdout.flush()
-            sys.stderr.flush()
+            _end_output(work.task.status.run)
             self._send(frames.Ended.of(command))
 
     def _perform(self, registry: Registry, work: frames.Work) -> Command:
@@ -151,11 +153,19 @@ class Child:
     def _send(self, frame: Any) -> None:
         self._outbox.put(frames.pack(frame))
 
+    def _write_now(self, frame: Any) -> None:
+        """Write before anything else happens: a child that dies at once must have said this. No
+        handler is in hand, so SIGTERM raises nothing that could cut the frame in half."""
+        with self._writing:
+            self._sink.write(frames.pack(frame))
+            self._sink.flush()
+
     def _write(self) -> None:
         try:
             while (data := self._outbox.get()) is not None:
-                self._sink.write(data)
-                self._sink.flush()
+                with self._writing:
+                    self._sink.write(data)
+                    self._sink.flush()
         except OSError:
             os._exit(1)  # the worker is gone
 
@@ -166,6 +176,17 @@ class Child:
         if self._context is not None:
             os._exit(1)  # nobody is left to take the result
         self._inbox.put(None)
+
+
+def _end_output(run: str) -> None:
+    """Mark where the run's output ends: it travels beside the frames, not in order with them."""
+    with contextlib.suppress(
+        OSError, ValueError, AttributeError
+    ):  # a handler may close its streams
+        sys.stdout.flush()
+        sys.stderr.flush()
+    with contextlib.suppress(OSError):
+        os.write(2, f"{frames.END_OF_OUTPUT}{run}\n".encode())
 
 
 def load(hello: frames.Hello) -> Registry:

@@ -39,6 +39,7 @@ SNOOZE_S = 60.0
 _PIPES_S = 1.0
 """How long pipes may stay open after the exit: a daemon left behind must not hold the run."""
 
+_LOOK_S = 0.25
 _TAIL_LINES = 50
 
 
@@ -111,7 +112,7 @@ class CommandExecutor:
             asyncio.ensure_future(each_line(process.stderr, log)),
         }
         try:
-            status = await process.wait()
+            status = await _exit_of(process)
             _, left = await asyncio.wait(talks, timeout=_PIPES_S)
             if left:
                 signal_group(process.pid, signal.SIGKILL)  # what it left behind holds the pipes
@@ -157,6 +158,18 @@ class CommandExecutor:
     async def close(self) -> None:
         for running in list(self._running):
             signal_group(running.process.pid, signal.SIGKILL)
+
+
+async def _exit_of(process: Process) -> int:
+    """The exit status, also while a process left behind holds the pipes: asyncio's own `wait`
+    waits for those too."""
+    exited = asyncio.ensure_future(process.wait())
+    try:
+        while process.returncode is None:
+            await asyncio.wait((exited,), timeout=_LOOK_S)
+        return process.returncode
+    finally:
+        exited.cancel()
 
 
 def _failure(status: int, output: bytes, tail: list[str]) -> Command:

@@ -25,6 +25,9 @@ from andon.worker.context import Dependency
 HEADER = struct.Struct(">I")
 """The length of a frame in bytes."""
 
+END_OF_OUTPUT = "\x1eandon-end:"
+"""Followed by the run's id: what a child prints up to here belongs to that run."""
+
 COMMANDS: dict[str, type[Command]] = {
     kind.__name__: kind
     for kind in (Complete, Fail, Interrupted, Reject, Snooze, Terminate, UnknownTask)
@@ -60,6 +63,10 @@ class Broken(msgspec.Struct, frozen=True, tag=True):
     message: str
 
 
+class Begun(msgspec.Struct, frozen=True, tag=True):
+    """The child took the run; from here on its handler may have done something."""
+
+
 class Mark(msgspec.Struct, frozen=True, tag=True):
     """The handler lives; percent is its newest progress, None before the first."""
 
@@ -92,7 +99,7 @@ class Ended(msgspec.Struct, frozen=True, tag=True):
 
 
 ToChild = Hello | Work
-ToParent = Ready | Broken | Mark | Log | Ended
+ToParent = Ready | Broken | Begun | Mark | Log | Ended
 
 to_child = msgspec.json.Decoder(ToChild)
 to_parent = msgspec.json.Decoder(ToParent)

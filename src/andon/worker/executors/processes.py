@@ -6,6 +6,7 @@ costs that run a try (`internal-error`), and another takes its place when needed
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
@@ -29,11 +30,22 @@ logger = logging.getLogger("andon.worker")
 _CLOSE_S = 2.0
 """How long idle children may take to end by themselves."""
 
+_MOST_CHILDREN = 3
+"""Children tried for one run, should they die before they take it."""
+
+_OUTPUT_S = 1.0
+"""How long a run's end waits for the last of what it printed; a handler may close its streams."""
+
+_BROKEN = (OSError, asyncio.IncompleteReadError, msgspec.DecodeError)
 _DONE = object()
 
 
 class _Died(Exception):
-    """The child ended, or broke the protocol, in the middle of a run."""
+    """The child ended or broke the protocol. `begun`: in the middle of a run."""
+
+    def __init__(self, how: str, *, begun: bool) -> None:
+        super().__init__(how)
+        self.begun = begun
 
 
 class _Child:
@@ -46,6 +58,7 @@ class _Child:
         self.process = process
         self.run: RunInHand | None = None
         self.timer: asyncio.TimerHandle | None = None
+        self._output_ended = asyncio.Event()
         self._writer = process.stdin
         self._reader = process.stdout
         self._output = asyncio.ensure_future(each_line(process.stderr, self._printed))
@@ -65,19 +78,26 @@ class _Child:
             await self.send(hello)
             while not isinstance(frame := await self.receive(), frames.Ready):
                 self._handle(frame)
-        except (OSError, asyncio.IncompleteReadError, msgspec.DecodeError):
-            raise _Died(f"it {await self._how()} while it imported {hello.app}") from None
+        except _BROKEN:
+            how = f"it {await self._how()} while it imported {hello.app}"
+            raise _Died(how, begun=True) from None
 
     async def carry_out(self, run: RunInHand, work: frames.Work) -> Command:
         """Do one run. Raises `_Died`."""
         self.run = run
+        self._output_ended.clear()
+        begun = False
         try:
             await self.send(work)
             while not isinstance(frame := await self.receive(), frames.Ended):
+                begun = begun or isinstance(frame, frames.Begun)
                 self._handle(frame)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_OUTPUT_S):
+                    await self._output_ended.wait()
             return frame.decode()
-        except (OSError, asyncio.IncompleteReadError, msgspec.DecodeError):
-            raise _Died(f"it {await self._how()}") from None
+        except _BROKEN:
+            raise _Died(f"it {await self._how()}", begun=begun) from None
         finally:
             self.run = None
             if self.timer is not None:
@@ -108,7 +128,7 @@ class _Child:
     def _handle(self, frame: Any) -> None:
         run = self.run
         if isinstance(frame, frames.Broken):
-            raise _Died(f"it could not import the application: {frame.message}")
+            raise _Died(f"it could not import the application: {frame.message}", begun=True)
         if isinstance(frame, frames.Mark) and run is not None:
             if frame.percent is None:
                 run.context.heartbeat()
@@ -119,10 +139,14 @@ class _Child:
             logging.getLogger(frame.logger).log(frame.level, "%s", frame.message, extra=extra)
 
     def _printed(self, line: str) -> None:
-        if self.run is not None:
-            self.run.context.log.info("%s", line)
-        else:
+        line, mark, ended = line.partition(frames.END_OF_OUTPUT)
+        run = self.run
+        if line and run is not None:
+            run.context.log.info("%s", line)
+        elif line:
             logger.info("Child process %d: %s", self.process.pid, line)
+        if mark and run is not None and ended == run.task.status.run:
+            self._output_ended.set()
 
 
 class ProcessExecutor:
@@ -141,37 +165,47 @@ class ProcessExecutor:
         self._closed = False
 
     async def execute(self, run: RunInHand) -> Any:
+        for _ in range(_MOST_CHILDREN):
+            try:
+                command = await self._in_child(run)
+                break
+            except (_Died, OSError) as error:
+                reason = run.context.stop_reason
+                if reason:
+                    raise Stopped(reason) from None
+                if isinstance(error, _Died) and not error.begun:
+                    continue  # killed while it was idle: that must not cost this run a try
+                raise Resolved(outcomes.internal(f"The child process died: {error}.")) from None
+        else:
+            raise Resolved(outcomes.internal("Child processes die before they take a run."))
+        if isinstance(command, Complete):
+            return msgspec.Raw(command.result or b"null")
+        if isinstance(command, Interrupted):
+            raise Stopped(run.context.stop_reason or "cancel")
+        raise Resolved(command)
+
+    async def _in_child(self, run: RunInHand) -> Command:
         context = run.context
-        try:
-            child = self._idle.pop() if self._idle else await self._spawn()
-        except (_Died, OSError) as error:
-            raise Resolved(outcomes.internal(f"No child process: {error}.")) from None
+        run.where = None
+        child = self._idle.pop() if self._idle else await self._spawn()
         run.where = child
-        work = frames.Work(
-            task=run.task,
-            worker=context.worker,
-            max_payload=self._max_payload,
-            dependencies=dict(context.dependencies),
-        )
         died = True
         try:
             if context.stop_reason:  # told while the child was being started
                 died = False
                 raise Stopped(context.stop_reason)
+            work = frames.Work(
+                task=run.task,
+                worker=context.worker,
+                max_payload=self._max_payload,
+                dependencies=dict(context.dependencies),
+            )
             command = await child.carry_out(run, work)
             died = False
-        except _Died as error:
-            if context.stop_reason:
-                raise Stopped(context.stop_reason) from None
-            raise Resolved(outcomes.internal(f"The child process died: {error}.")) from None
+            return command
         finally:
             run.where = _DONE  # the child may have another run soon: never signal it for this one
             await self._put_back(child, died=died)
-        if isinstance(command, Complete):
-            return msgspec.Raw(command.result or b"null")
-        if isinstance(command, Interrupted):
-            raise Stopped(context.stop_reason or "cancel")
-        raise Resolved(command)
 
     def stop(self, run: RunInHand) -> None:
         child = run.where
@@ -189,7 +223,8 @@ class ProcessExecutor:
     async def close(self) -> None:
         self._closed = True
         self._idle.clear()
-        await asyncio.gather(*(child.close(kill=child.run is not None) for child in self._children))
+        closing = [child.close(kill=child.run is not None) for child in self._children]
+        await asyncio.gather(*closing)
         self._children.clear()
 
     async def _spawn(self) -> _Child:

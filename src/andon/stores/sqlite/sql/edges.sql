@@ -1,6 +1,6 @@
 -- Dependencies. Everything here is idempotent.
 
--- name: parent_state
+-- name: state_of
 SELECT coalesce(
     (SELECT t.state FROM definition d JOIN task t USING (seq) WHERE d.id = ?1),
     (SELECT state FROM stub WHERE id = ?1 AND at > ?2)
@@ -13,8 +13,9 @@ ON CONFLICT (parent, child) DO UPDATE SET settled = 0
 -- name: is_satisfied
 SELECT 1 FROM satisfied WHERE child = ? AND parent = ?
 
--- name: keep_loaded
-INSERT INTO edge (parent, child, loads, any_end, settled) VALUES (?1, ?2, 1, ?3, 1)
+-- Keeps a parent whose result is loaded, and lets a rerun of one that failed still satisfy.
+-- name: link_ended
+INSERT INTO edge (parent, child, loads, any_end, settled) VALUES (?1, ?2, ?3, ?4, 1)
 ON CONFLICT (parent, child) DO NOTHING
 
 -- name: tell

@@ -1,5 +1,6 @@
 -- The life of a task: create, claim, renew, commit. Every statement is run inside the writer's
--- one transaction; batches go through executemany, at about 3 us a row and table.
+-- one transaction. Batches go through `rows.write`, which needs one `VALUES` with plain `?`; about
+-- 1 us for a row inserted, 3 to 5 us for one updated.
 -- Bodies are cast: one flipped bit makes a blob a text, which would fail before it can be set aside.
 
 -- name: next_seq
@@ -28,7 +29,7 @@ INSERT INTO event (pos, seq, prev, at, body) VALUES (?, ?, ?, ?, ?)
 
 -- name: chain_event
 INSERT INTO event (pos, seq, prev, at, body)
-VALUES (?1, ?2, (SELECT last FROM task WHERE seq = ?2), ?3, ?4)
+VALUES (?, ?, (SELECT last FROM task WHERE seq = ?), ?, ?)
 
 -- name: insert_ready
 INSERT INTO ready (lane, level, ord, seq, type, dead_at, first_limit) VALUES (?, ?, ?, ?, ?, ?, ?)
@@ -79,10 +80,11 @@ FROM ready r JOIN task t USING (seq) JOIN definition d USING (seq)
 WHERE r.lane = ? ORDER BY r.level, r.ord, r.seq LIMIT ?
 
 -- name: stamp
-UPDATE task SET state = 'active', revision = revision + 1, timer = ?2, run = ?3, fence = ?4,
-    worker = ?5, token = ?6, claimed_at = ?7, lease_until = ?8, heartbeat_at = ?7, progress = 0,
-    message = '', last = ?9
-WHERE seq = ?1
+UPDATE task SET state = 'active', revision = revision + 1, timer = v.column2, run = v.column3,
+    fence = v.column4, worker = v.column5, token = v.column6, claimed_at = v.column7,
+    lease_until = v.column8, heartbeat_at = v.column7, progress = 0, message = '',
+    last = v.column9
+FROM (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)) AS v WHERE task.seq = v.column1
 
 -- name: claimed
 SELECT seqs FROM claim WHERE token = ?
@@ -106,9 +108,10 @@ UPDATE task SET lease_until = max(lease_until, ?2), heartbeat_at = coalesce(?3, 
 WHERE seq = ?1
 
 -- name: move
-UPDATE task SET state = ?3, revision = ?4, timer = ?5, dead = ?6, body = ?7, run = ?8,
-    worker = ?9, last = ?10
-WHERE seq = ?1 AND revision = ?2
+UPDATE task SET state = v.column3, revision = v.column4, timer = v.column5, dead = v.column6,
+    body = v.column7, run = v.column8, worker = v.column9, last = v.column10
+FROM (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) AS v
+WHERE task.seq = v.column1 AND task.revision = v.column2
 
 -- name: standing
 SELECT revision, lease_until, state, partition, last FROM task WHERE seq = ?
@@ -117,7 +120,8 @@ SELECT revision, lease_until, state, partition, last FROM task WHERE seq = ?
 SELECT seq FROM definition WHERE id = ?
 
 -- name: put_result
-INSERT INTO result (seq, body) VALUES (?1, ?2) ON CONFLICT (seq) DO UPDATE SET body = ?2
+INSERT INTO result (seq, body) VALUES (?, ?)
+ON CONFLICT (seq) DO UPDATE SET body = excluded.body
 
 -- name: drop_result
 DELETE FROM result WHERE seq = ?

@@ -14,25 +14,30 @@ def link(tx: Transaction, links: Sequence[Link]) -> list[Ended]:
     ended: list[Ended] = []
     stubs_since = tx.now - SUBMIT_WINDOW_MS
     for wish in links:
-        (child,) = tx.db.execute(EDGES.parent_state, (wish.child, stubs_since)).fetchone()
-        if child != State.BLOCKED:
-            continue  # it waits no longer: an edge would only hold its parents
-        for parent in wish.parents:
+        (child,) = states(tx.db, [wish.child], stubs_since)
+        for parent in wish.parents if child is State.BLOCKED else ():
             if parent == wish.child:
-                continue  # waits only to be scheduled
+                continue  # it waits only to be scheduled
             if tx.db.execute(EDGES.is_satisfied, (wish.child, parent)).fetchone():
                 # counted off already, but perhaps the child was not told that it is free
                 ended.append(Ended(wish.child, parent, State.COMPLETED, wish.any_end))
                 continue
-            (found,) = tx.db.execute(EDGES.parent_state, (parent, stubs_since)).fetchone()
-            state = State(found) if found else None
+            (state,) = states(tx.db, [parent], stubs_since)
             if state is None or state in TERMINAL or state is State.UNKNOWN:
                 ended.append(Ended(wish.child, parent, state, wish.any_end))
-                if wish.loads and state in TERMINAL:
-                    tx.db.execute(EDGES.keep_loaded, (parent, wish.child, wish.any_end))
+                satisfies = wish.any_end or state is State.COMPLETED
+                if state in TERMINAL and (wish.loads or not satisfies):
+                    edge = (parent, wish.child, wish.loads, wish.any_end)
+                    tx.db.execute(EDGES.link_ended, edge)
             else:
                 tx.db.execute(EDGES.link, (parent, wish.child, wish.loads, wish.any_end))
     return ended
+
+
+def states(db: sqlite3.Connection, ids: Sequence[str], stubs_since: int) -> list[State | None]:
+    """States of records, or those that ones deleted after `stubs_since` ended in."""
+    found = (db.execute(EDGES.state_of, (task_id, stubs_since)).fetchone()[0] for task_id in ids)
+    return [State(state) if state else None for state in found]
 
 
 def settle(tx: Transaction, settlements: Sequence[Settlement]) -> list[int]:

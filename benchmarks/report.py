@@ -1,0 +1,148 @@
+"""The Markdown page that `run.py` writes: figures, ratios, losses included."""
+
+import statistics
+import time
+from typing import Any
+
+Told = dict[str, Any]
+
+
+def page(told: Told) -> str:
+    """The whole page."""
+    lines = [*_head(told), *_rates(told), *_waits(told), *_rest(told), *_flat(told)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _of(told: Told, name: str, figure: str = "rate") -> float:
+    return statistics.median(outcome[figure] for outcome in told["outcomes"][name])
+
+
+def _head(told: Told) -> list[str]:
+    where, sizes = told["machine"], told["sizes"]
+    ours = told["outcomes"]["andon drain full"][0]["versions"]
+    theirs = told["outcomes"]["huey drain full, 1 thread"][0]["versions"]
+    versions = ", ".join(f"{k} {v}" for k, v in {**ours, **theirs}.items())
+    load = where["load_before"][0]
+    return [
+        "# Benchmarks",
+        "",
+        "Written by `make bench` (`benchmarks/run.py`); do not edit.",
+        "",
+        f"Measured {time.strftime('%Y-%m-%d', time.gmtime())} on {where['cores']} cores "
+        f"({where['cpu']}, {where['system']}), load before the run {load:.1f}. {versions}.",
+        "",
+        "No-op tasks with an integer argument; Andon keeps results, history and events. Medians "
+        f"of {told['rounds']} interleaved rounds, each figure from fresh processes on a fresh "
+        f"file, {sizes['n']:,} tasks for Andon and the limit, {sizes['few']:,} where each task is "
+        "a commit of its own (SqliteHuey, awaited singles). Every figure is verified: the tasks "
+        "completed (or stored, for submit) were counted in the store, and in the handlers for "
+        "Huey, which keeps no record; all counts were exact.",
+        "",
+        "*The limit* is a bare `sqlite3` loop that writes the same rows and indexes in the same "
+        "batches with the store's own statements: no encoding, no event loop, no threads.",
+        "",
+        "SqliteHuey has no batches: one transaction per task and step. Results are off and polling "
+        f"is 5 to 10 ms. Left alone it has `synchronous={told['huey_default']}` in this build of "
+        "SQLite; beside FULL stands its `fsync=True`, which is FULL, and beside NORMAL its "
+        "`fsync=False`, which is OFF and promises less: it may lose more, or the file, in a power "
+        "cut.",
+        "",
+    ]
+
+
+def _rates(told: Told) -> list[str]:
+    threads = told["sizes"]["threads"]
+    lines = []
+    for sync, other in (("full", "full"), ("normal", "off")):
+        lines += [
+            f"## Tasks per second, `synchronous={sync}`",
+            "",
+            f"| | Andon | SqliteHuey ({other}) | Andon / Huey | limit | Andon / limit |",
+            "|---|---|---|---|---|---|",
+        ]
+        single, drains = f"huey submit {other}", [f"huey drain {other}, 1 thread"]
+        if threads > 1:
+            drains.append(f"huey drain {other}, {threads} threads")
+        drain = max(drains, key=lambda name: _of(told, name))
+        rows = (
+            ("submit in bulk (calls of 5,000)", "andon submit bulk", single, "limit submit"),
+            ("awaited singles, 100 coroutines", "andon submit 100 coroutines", single, ""),
+            ("awaited singles, one after another", "andon submit single", single, ""),
+            ("drain, one worker process", "andon drain", drain, "limit drain"),
+            ("end to end, producer and worker", "andon e2e", f"huey e2e {other}", ""),
+        )
+        for label, ours, theirs, bare in rows:
+            mine, peer = _of(told, f"{ours} {sync}"), _of(told, theirs)
+            line = f"| {label} | {mine:,.0f} | {peer:,.0f} | {mine / peer:.1f} | "
+            if bare:
+                most = _of(told, f"{bare} {sync}")
+                line += f"{most:,.0f} | {mine / most:.0%} |"
+            else:
+                line += "| |"
+            lines.append(line)
+        spread = ", ".join(
+            f"{kind} {min(rates):,.0f} to {max(rates):,.0f}"
+            for kind in ("submit bulk", "drain", "e2e")
+            if (rates := [o["rate"] for o in told["outcomes"][f"andon {kind} {sync}"]])
+        )
+        lines += ["", f"Spread over the rounds, Andon: {spread}. Huey's drain is with "
+                  f"{drain.rpartition(', ')[2]}.", ""]  # fmt: skip
+    return lines
+
+
+def _waits(told: Told) -> list[str]:
+    lines = [
+        "## Submit to start, in another process, 50 a second (ms)",
+        "",
+        "| | p50 | p95 | p99 |",
+        "|---|---|---|---|",
+    ]
+    for label, name in (
+        ("Andon, FULL", "andon latency full"),
+        ("Andon, NORMAL", "andon latency normal"),
+        ("SqliteHuey, FULL", "huey latency full"),
+        ("SqliteHuey, OFF", "huey latency off"),
+    ):
+        cells = (f"{_of(told, name, figure):.1f}" for figure in ("p50_ms", "p95_ms", "p99_ms"))
+        lines.append(f"| {label} | {' | '.join(cells)} |")
+    return [*lines, ""]
+
+
+def _rest(told: Told) -> list[str]:
+    imports, worker = told["imports"], told["worker"]
+    helped = imports["andon_help_ms"]
+    help_ms = "not there yet" if helped is None else f"{helped:.0f} ms"
+    return [
+        "## What a process costs",
+        "",
+        "| | |",
+        "|---|---|",
+        f"| `import andon`, beyond Python's own start | {imports['import_andon_ms']:.0f} ms |",
+        f"| the same and `andon.Andon` | {imports['import_andon_app_ms']:.0f} ms |",
+        f"| `andon --help`, the whole process | {help_ms} |",
+        f"| a worker with nothing to do | {worker['idle_cpu_percent']:.2f} % of a core |",
+        f"| its memory (RSS) idle | {worker['rss_idle_mb']:.1f} MB |",
+        f"| after {worker['tasks'] // 2:,} tasks | {worker['rss_half_mb']:.1f} MB |",
+        f"| after {worker['tasks']:,} tasks | {worker['rss_after_mb']:.1f} MB "
+        f"(at its most {worker['rss_peak_mb']:.1f}) |",
+        "",
+    ]
+
+
+def _flat(told: Told) -> list[str]:
+    flat = told["flat"]
+    if flat is None:
+        return []
+    lines = [
+        f"## Flatness: {flat['few']:,} against {flat['many']:,} stored tasks",
+        "",
+        "Microseconds per task in batches of 100 (create, claim, commit), per call (the others); "
+        "medians, interleaved, `synchronous=normal`.",
+        "",
+        f"| | {flat['few']:,} | {flat['many']:,} | ratio |",
+        "|---|---|---|---|",
+    ]
+    for name, cost in flat["costs"].items():
+        cells = f"{cost['few_us']:.1f} | {cost['many_us']:.1f} | {cost['ratio']:.2f}"
+        lines.append(f"| {name} | {cells} |")
+    return [*lines, ""]

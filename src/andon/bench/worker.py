@@ -1,0 +1,28 @@
+"""A worker in a process of its own: `python -m andon.bench.worker QUEUE CONCURRENCY`.
+
+Says on stdout, one JSON object a line, what it has used: once when its imports are done, and
+once when it has left. The store is the one that ANDON_URL names.
+"""
+
+import asyncio
+import json
+import sys
+
+from andon.bench.usage import usage
+
+SWITCH_S = 0.001
+"""As `andon worker` sets it (docs/decisions/blocks-of-rows.md)."""
+
+
+def main(queue: str, concurrency: int) -> None:
+    """Work until told to stop."""
+    from andon.bench.app import app
+
+    sys.setswitchinterval(SWITCH_S)
+    print(json.dumps(usage()), flush=True)
+    asyncio.run(app.run_worker(queues=[queue], concurrency=concurrency))
+    print(json.dumps(usage()), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

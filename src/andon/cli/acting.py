@@ -1,0 +1,236 @@
+"""Doing something to tasks, by id or by filter: asked first, told one by one, summed up.
+
+Ends with exit code 1 when any task was refused.
+"""
+
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from andon.cli.filters import Filters, filters, ids_given
+from andon.cli.output import Word, plural
+from andon.cli.session import Session, fail
+from andon.engine.base import Acted, Engine
+from andon.engine.bulk import Act, Tally, act_on_found
+from andon.model.task import Task
+from andon.stores.base import MAX_BATCH, Query, in_batches
+
+if TYPE_CHECKING:
+    from andon.cli.output import Cell, Output
+
+Command = Callable[..., Any]
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """Which tasks to act on, as the options say it."""
+
+    ids: tuple[str, ...]
+    all: bool
+    filters: Filters
+    limit: int | None
+    dry_run: bool
+    yes: bool
+
+    def check(self) -> None:
+        """Refuse what is not clear: usage errors, exit code 2."""
+        if self.ids and (self.all or self.filters.any):
+            raise click.UsageError("Give ids, or filters or --all, not both.")
+        if not (self.ids or self.all or self.filters.any):
+            raise click.UsageError(
+                "Which tasks? Give their ids (- reads them from stdin), filters, or --all."
+            )
+        if not (self.ids or self.dry_run or self.yes) and not somebody_there():
+            raise click.UsageError("Nobody can be asked here: add --yes, or --dry-run to look.")
+
+
+def somebody_there() -> bool:
+    """Whether a question would be read and answered by a person."""
+    return sys.stdin.isatty()
+
+
+def which(function: Command) -> Command:
+    """Add ids, filters, --all, --limit, --dry-run and --yes; hand an `Asked` over as `asked`."""
+
+    @click.argument("ids", nargs=-1, metavar="[ID]...")
+    @filters
+    @click.option("--all", "every", is_flag=True, help="Every task there is.")
+    @click.option("--limit", type=click.IntRange(1), help="With filters or --all: at most so many.")
+    @click.option("--dry-run", is_flag=True, help="Only say which tasks it would be.")
+    @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+    def call(session: Session, **given: Any) -> Any:
+        asked = Asked(
+            ids=given.pop("ids"),
+            all=given.pop("every"),
+            filters=given.pop("filters"),
+            limit=given.pop("limit"),
+            dry_run=given.pop("dry_run"),
+            yes=given.pop("yes"),
+        )
+        asked.check()
+        return function(session, asked=asked, **given)
+
+    call.__doc__ = function.__doc__
+    call.__name__ = function.__name__
+    given: list[click.Parameter] = getattr(function, "__click_params__", [])
+    of_call: list[click.Parameter] = getattr(call, "__click_params__", [])
+    of_call.extend(given)
+    return call
+
+
+async def act(
+    session: Session,
+    asked: Asked,
+    verb: str,
+    how: Callable[[Engine], Act],
+    *,
+    dead_letters: bool = False,
+) -> None:
+    """Do it. `verb` is what is printed for a task that it was done to: `cancelled`."""
+    async with AsyncExitStack() as stack:
+        engine = await stack.enter_async_context(session.engine())
+        teller = _Teller(session, engine, verb, dry_run=asked.dry_run)
+        doing = how(engine)
+        if asked.ids:
+            tally = Tally()
+            for ids in in_batches(ids_given(asked.ids), MAX_BATCH):
+                await _act_on_ids(engine, ids, doing, teller, tally, dead_letters=dead_letters)
+        else:
+            await asked.filters.check(engine)
+            query = asked.filters.query(session.profile, dead_letters=dead_letters)
+            if not (asked.yes or asked.dry_run):
+                await _ask(session, engine, asked, query, verb)
+            tally = await act_on_found(
+                engine,
+                query,
+                doing,
+                keep=asked.filters.keep(session.profile),
+                most=asked.limit,
+                dry_run=asked.dry_run,
+                progress=teller.tell,
+            )
+    teller.sum_up(tally)
+    if tally.refused:
+        fail()
+
+
+async def _act_on_ids(
+    engine: Engine,
+    ids: Sequence[str],
+    doing: Act,
+    teller: "_Teller",
+    tally: Tally,
+    *,
+    dead_letters: bool,
+) -> None:
+    tasks = await engine.get(ids)
+    acted = [
+        _missing(task_id, task, dead_letters=dead_letters)
+        for task_id, task in zip(ids, tasks, strict=True)
+    ]
+    good = [one.id for one in acted if one.error is None]
+    if good and not teller.dry_run:
+        done = {one.id: one for one in await doing(good)}
+        acted = [done.get(one.id, one) for one in acted]
+    tally.count(acted)
+    await teller.tell(tasks, acted)
+
+
+def _missing(task_id: str, task: Task | None, *, dead_letters: bool) -> Acted:
+    from andon.lifecycle.apply import is_dead_letter
+    from andon.model.errors import InvalidTransition, TaskNotFound
+
+    if task is None:
+        return Acted(task_id, None, changed=False, error=TaskNotFound(task_id))
+    if dead_letters and not is_dead_letter(task, task.status):
+        error = InvalidTransition(
+            task_id, "acting on dead letters", task.state, "It is no dead letter."
+        )
+        return Acted(task_id, task.state, changed=False, error=error)
+    return Acted(task_id, task.state, changed=False)
+
+
+async def _ask(session: Session, engine: Engine, asked: Asked, query: Query, verb: str) -> None:
+    async def nothing(ids: Sequence[str]) -> list[Acted]:
+        return []
+
+    keep = asked.filters.keep(session.profile)
+    would = await act_on_found(engine, query, nothing, keep=keep, most=asked.limit, dry_run=True)
+    question = f"{plural(would.found, 'task')} ({asked.filters}) will be {verb}. Go on?"
+    if not click.confirm(question, err=True):
+        session.out.note("Nothing was done.")
+        fail()
+
+
+class _Teller:
+    """Says what became of each task."""
+
+    def __init__(self, session: Session, engine: Engine, verb: str, *, dry_run: bool) -> None:
+        self.dry_run = dry_run
+        self._out: Output = session.out
+        self._profile = session.profile
+        self._engine = engine
+        self._verb = verb
+
+    async def tell(self, tasks: Sequence[Task | None], acted: Sequence[Acted]) -> None:
+        """One line per task."""
+        names = await self._states(acted)
+        for one in acted:
+            state = names[one.id]
+            if self._out.json:
+                self._out.record(
+                    {
+                        "id": one.id,
+                        "state": state.text if one.state is not None else None,
+                        "changed": one.changed,
+                        "error": None if one.error is None else str(one.error),
+                    }
+                )
+                continue
+            said: Cell = Word(self._said(one), "red" if one.error is not None else "")
+            self._out.words([one.id, state, said])
+
+    def _said(self, one: Acted) -> str:
+        if one.error is not None:
+            return str(one.error)
+        if self.dry_run:
+            return f"would be {self._verb}"
+        return self._verb if one.changed else "nothing to do"
+
+    async def _states(self, acted: Sequence[Acted]) -> dict[str, Word]:
+        from andon.cli.shown import native_word, state_word
+
+        names = {one.id: native_word(one.state) for one in acted}
+        if self._profile.name != "native":
+            there = [one.id for one in acted if one.state is not None]
+            for task in await self._engine.get(there):
+                if task is not None:
+                    names[task.id] = state_word(self._profile, task)
+        return names
+
+    def sum_up(self, tally: Tally) -> None:
+        """The numbers, to stderr."""
+        if self.dry_run:
+            left = f"; {tally.refused:,} would be refused" if tally.refused else ""
+            would = tally.found - tally.refused
+            self._out.note(f"{plural(would, 'task')} would be {self._verb}{left}.")
+            return
+        parts = [f"{plural(tally.changed, 'task')} {self._verb}"]
+        parts += [f"{tally.unchanged:,} with nothing to do"] if tally.unchanged else []
+        parts += [f"{tally.refused:,} refused"] if tally.refused else []
+        self._out.note(", ".join(parts) + ".")
+
+
+def with_command(command: Any) -> Callable[[Engine], Act]:
+    """The same command on each task."""
+
+    def how(engine: Engine) -> Act:
+        def do(ids: Sequence[str]) -> Awaitable[list[Acted]]:
+            return engine.act(ids, command)
+
+        return do
+
+    return how

@@ -1,0 +1,137 @@
+"""The subcommands of `andon tasks` that change tasks."""
+
+from typing import Any
+
+import click
+
+from andon.cli.acting import Asked, act, which, with_command
+from andon.cli.session import Session, common
+from andon.cli.values import WHEN, When
+from andon.lifecycle.commands import Delete, Reprioritise, Rerun, Reschedule, RunNow, Schedule
+
+
+@click.command()
+@common
+@which
+@click.option("--force", is_flag=True, help="Running tasks too, without waiting for them.")
+async def cancel(session: Session, *, asked: Asked, force: bool) -> None:
+    """Cancel tasks that have not ended.
+
+    A running task is asked to stop and ends by itself; with --force it is cancelled at once and
+    its run can write no more.
+    """
+    await act(
+        session,
+        asked,
+        "cancelled" if force else "cancelled or asked to stop",
+        lambda engine: lambda ids: engine.cancel(ids, force=force),
+    )
+
+
+@click.command()
+@common
+@which
+async def retry(session: Session, *, asked: Asked) -> None:
+    """Rerun what has ended, run now what waits.
+
+    A pending task needs nothing; a running one is refused.
+    """
+    await act(session, asked, "retried", lambda engine: engine.retry)
+
+
+@click.command()
+@common
+@which
+@click.option("--run-at", type=WHEN, help="When to start: ISO 8601, or +5m.")
+@click.option("--deadline", type=WHEN, help="A new deadline; needed where the old one has passed.")
+@click.option("--keep-budget", is_flag=True, help="The tries used still count, but for one run.")
+async def rerun(
+    session: Session,
+    *,
+    asked: Asked,
+    run_at: When | None,
+    deadline: When | None,
+    keep_budget: bool,
+) -> None:
+    """Run tasks again that have ended.
+
+    With a new budget of tries; the result is cleared, history and errors are kept.
+    """
+
+    def how(engine: Any) -> Any:
+        now = engine.now()
+        command = Rerun(
+            run_at=None if run_at is None else run_at.on(now),
+            deadline=None if deadline is None else deadline.on(now),
+            keep_budget=keep_budget,
+        )
+        return with_command(command)(engine)
+
+    await act(session, asked, "rerun", how)
+
+
+@click.command("run-now")
+@common
+@which
+async def run_now(session: Session, *, asked: Asked) -> None:
+    """Start waiting tasks without their wait.
+
+    Scheduled tasks, those between two tries, and blocked ones (whose dependencies are dropped).
+    """
+    await act(session, asked, "made pending", with_command(RunNow()))
+
+
+@click.command()
+@common
+@which
+async def schedule(session: Session, *, asked: Asked) -> None:
+    """Release blocked tasks by hand.
+
+    Whatever they wait for; a start time that they have is kept.
+    """
+    await act(session, asked, "scheduled", with_command(Schedule()))
+
+
+@click.command()
+@common
+@which
+@click.option("--run-at", type=WHEN, required=True, help="When to start: ISO 8601, or +5m.")
+async def reschedule(session: Session, *, asked: Asked, run_at: When) -> None:
+    """Give waiting tasks another start time."""
+    await act(
+        session,
+        asked,
+        "rescheduled",
+        lambda engine: with_command(Reschedule(run_at=run_at.on(engine.now())))(engine),
+    )
+
+
+@click.command()
+@common
+@which
+@click.option("--priority", required=True, help="-4 to 5, or a name from lowest to highest.")
+async def reprioritise(session: Session, *, asked: Asked, priority: str) -> None:
+    """Give waiting tasks another priority."""
+    from andon.cli.submit import priority_of
+    from andon.lifecycle.admission import check_priority
+
+    number = priority_of(priority)
+    check_priority(number)
+    await act(session, asked, "reprioritised", with_command(Reprioritise(priority=number)))
+
+
+@click.command()
+@common
+@which
+@click.option("--force", is_flag=True, help="Even those whose results others still wait for.")
+async def delete(session: Session, *, asked: Asked, force: bool) -> None:
+    """Remove the records of ended tasks.
+
+    A live task is refused: cancel it first.
+    """
+    await act(
+        session,
+        asked,
+        "deleted",
+        lambda engine: lambda ids: engine.act(ids, Delete(), force=force),
+    )

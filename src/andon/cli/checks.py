@@ -1,0 +1,335 @@
+"""What `andon doctor` looks at. Each check is given what was read and answers with findings."""
+
+import os
+import shutil
+import stat
+import time
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from andon.cli.output import ACCIDENTS, ago, iso, plural, size_of, span
+from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, WorkerInfo
+from andon.model.task import RECORD_VERSION, Task
+from andon.model.words import State
+from andon.stores.base import Query
+
+if TYPE_CHECKING:
+    from andon.client.app import Andon
+    from andon.engine.local import LocalEngine
+
+LATE_MS = 30_000
+"""A timer this late is fired by nobody."""
+
+BEHIND_S = 600.0
+CLOCKS_APART_S = 5.0
+LEAST_FREE = 200 * 1024 * 1024
+_EARLIEST_S = 1_735_689_600  # 2025: no machine with this release can be older
+_SAMPLE = 500
+
+
+class Level(StrEnum):
+    """How a finding is meant."""
+
+    OK = "ok"
+    NOTE = "note"  #: worth knowing
+    WRONG = "wrong"
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One thing found, and what to do about it."""
+
+    level: Level
+    about: str
+    text: str
+    todo: str = ""
+
+
+class Facts(msgspec.Struct, kw_only=True):
+    """Everything the checks look at, read once."""
+
+    info: StoreInfo
+    now: int
+    queues: list[tuple[QueueConfig, QueueStats]]
+    workers: list[WorkerInfo]
+    waiting: list[Task]  #: some that wait for a time or run, oldest first
+    pending: list[Task]  #: some
+    unfinished: list[Task]  #: some that have ended and whose dependents were not told
+
+
+async def read(engine: "LocalEngine") -> Facts:
+    """Read what the checks need."""
+    from andon.cli.queues import known
+
+    ended = [parent for parent, _ in await engine.store.take_unsettled(_SAMPLE)]
+    timed = (State.SCHEDULED, State.RETRY, State.ACTIVE)
+    return Facts(
+        info=await engine.info(),
+        now=engine.now(),
+        queues=await known(engine),
+        workers=await engine.workers(),
+        waiting=list((await engine.find(Query(states=timed, limit=_SAMPLE))).tasks),
+        pending=list((await engine.find(Query(states=(State.PENDING,), limit=_SAMPLE))).tasks),
+        unfinished=[task for task in await engine.get(ended) if task is not None],
+    )
+
+
+def all_checks(facts: Facts, app: "Andon | None") -> Iterator[Finding]:
+    """Every finding, in the order in which they are told."""
+    yield from durability(facts.info)
+    yield from versions(facts.info)
+    yield from file_system(facts.info)
+    yield from clock(facts)
+    yield from workers(facts)
+    yield from queues(facts)
+    yield from timers(facts)
+    yield from fan_outs(facts)
+    yield from records(facts)
+    if app is not None:
+        yield from application(facts, app)
+
+
+def durability(info: StoreInfo) -> Iterator[Finding]:
+    """What survives which accident."""
+    yield Finding(Level.OK, "store", f"{info.kind} at {info.location}")
+    for accident, what in info.durability.items():
+        level = Level.OK if what.startswith("everything") else Level.NOTE
+        yield Finding(level, ACCIDENTS.get(accident, accident), what)
+    settings = ", ".join(f"{name}={value}" for name, value in info.settings.items())
+    if settings:
+        yield Finding(Level.OK, "decided by", settings)
+
+
+def versions(info: StoreInfo) -> Iterator[Finding]:
+    """Schema and record versions."""
+    text = f"schema {info.schema_version}, records written by version {info.min_writer} or newer"
+    yield Finding(Level.OK, "versions", f"{text}; this release writes {RECORD_VERSION}")
+
+
+def file_system(info: StoreInfo) -> Iterator[Finding]:
+    """Room on the disk, and who may read and write the file."""
+    path = Path(info.location)
+    if info.in_memory or not path.is_file():
+        return
+    free = shutil.disk_usage(path.parent).free
+    need = max(LEAST_FREE, info.bytes // 2)
+    text = f"{size_of(free)} free, the store takes {size_of(info.bytes)}"
+    if free < need:
+        yield Finding(Level.WRONG, "disk", text, f"free some: less than {size_of(need)} is little")
+    else:
+        yield Finding(Level.OK, "disk", text)
+    beside = [path, *(path.with_name(path.name + end) for end in ("-wal", "-shm"))]
+    locked = [file for file in beside if file.exists() and not os.access(file, os.R_OK | os.W_OK)]
+    if locked or not os.access(path.parent, os.W_OK):
+        what = ", ".join(str(file) for file in locked) or str(path.parent)
+        yield Finding(
+            Level.WRONG, "permissions", f"{what} is not writable", "make it yours: chown, chmod"
+        )
+        return
+    mode = path.stat().st_mode
+    if mode & stat.S_IWOTH:
+        yield Finding(
+            Level.WRONG,
+            "permissions",
+            f"everybody on this machine may write {path}",
+            f"chmod o-w {path}",
+        )
+    elif mode & stat.S_IROTH:
+        yield Finding(
+            Level.NOTE,
+            "permissions",
+            "everybody on this machine may read the tasks",
+            f"chmod o-r {path}, if they should not",
+        )
+    else:
+        yield Finding(Level.OK, "permissions", "readable and writable by its owner only")
+
+
+def clock(facts: Facts) -> Iterator[Finding]:
+    """Whether the store's clock is plausible, beside this machine's and the newest records."""
+    here = time.time()
+    apart = facts.now / 1000 - here
+    newest = max((task.status.created_at for task in facts.pending + facts.waiting), default=0)
+    if here < _EARLIEST_S:
+        yield Finding(
+            Level.WRONG, "clock", f"this machine believes it is {iso(round(here * 1000))}", "set it"
+        )
+    elif abs(apart) > CLOCKS_APART_S:
+        yield Finding(
+            Level.WRONG,
+            "clock",
+            f"the store's clock is {span(abs(apart))} {'ahead of' if apart > 0 else 'behind'} "
+            "this machine's",
+            "let both follow NTP; Andon goes by the store's",
+        )
+    elif newest > facts.now + CLOCKS_APART_S * 1000:
+        yield Finding(
+            Level.WRONG,
+            "clock",
+            f"there are tasks from the future ({iso(newest)}): the clock was set back",
+            "let it follow NTP; timers wait until the clock is there again",
+        )
+    else:
+        yield Finding(Level.OK, "clock", f"{iso(facts.now)}, as this machine's")
+
+
+def workers(facts: Facts) -> Iterator[Finding]:
+    """Who is alive."""
+    live = len(facts.workers)
+    waits = any(_pending(stats) for _, stats in facts.queues)
+    if not live:
+        yield Finding(
+            Level.WRONG if waits else Level.NOTE,
+            "workers",
+            "none is alive" + (", and tasks wait" if waits else ""),
+            "andon worker APP",
+        )
+        return
+    yield Finding(Level.OK, "workers", plural(live, "worker") + " alive")
+    for worker in facts.workers:
+        if facts.now - worker.seen_at > LATE_MS:
+            yield Finding(
+                Level.NOTE,
+                f"worker {worker.id}",
+                f"last heard of {ago(worker.seen_at, facts.now)}",
+                "it is gone or stands still; its tasks are taken over when their leases end",
+            )
+        elif worker.state == "quiet":
+            yield Finding(
+                Level.NOTE, f"worker {worker.id}", "claims nothing (quiet)", "kill -CONT its pid"
+            )
+
+
+def queues(facts: Facts) -> Iterator[Finding]:
+    """Queues in which tasks wait, and why nothing comes of it."""
+    serving = [worker for worker in facts.workers if worker.state == "running"]
+    for config, stats in facts.queues:
+        waiting = _pending(stats)
+        if not waiting:
+            continue
+        about, name = f"queue {config.name}", config.name
+        oldest = stats.oldest_pending_at
+        age = 0.0 if oldest is None else max(facts.now - oldest, 0) / 1000
+        text = f"{plural(waiting, 'task')} pending, the oldest for {span(age)}"
+        if config.paused:
+            yield Finding(Level.NOTE, about, f"paused; {text}", f"andon queues resume {name}")
+        elif config.max_concurrent == 0:
+            yield Finding(
+                Level.WRONG,
+                about,
+                f"max_concurrent is 0; {text}",
+                f"andon queues configure {name} --max-concurrent none",
+            )
+        elif serving and not any(name in worker.queues for worker in serving):
+            yield Finding(
+                Level.WRONG,
+                about,
+                f"no worker serves it; {text}",
+                f"andon worker APP --queues {name}",
+            )
+        elif serving and age > BEHIND_S:
+            yield Finding(
+                Level.WRONG,
+                about,
+                f"behind: {text}",
+                "more workers, more --concurrency, or a look at its limits: "
+                f"andon queues show {name}",
+            )
+        elif serving:
+            yield Finding(Level.OK, about, text)
+        if stats.parked:
+            limit = config.max_concurrent_per_key
+            yield Finding(
+                Level.NOTE,
+                about,
+                f"{stats.parked:,} of them wait for others of their key (at most {limit} at once)",
+            )
+
+
+def timers(facts: Facts) -> Iterator[Finding]:
+    """Whether anybody fires timers."""
+    late = [task for task in facts.waiting if _overdue(task) < facts.now - LATE_MS]
+    if late:
+        first = late[0]
+        yield Finding(
+            Level.WRONG,
+            "timers",
+            f"{plural(len(late), 'task')} overdue: {first.id} is {first.state.value} and was due "
+            f"{ago(_overdue(first), facts.now)}",
+            "no timekeeper runs: start a worker without --no-timekeeper",
+        )
+    else:
+        yield Finding(Level.OK, "timers", "none is overdue")
+
+
+def fan_outs(facts: Facts) -> Iterator[Finding]:
+    """Whether dependents of tasks that have ended were told."""
+    old = [
+        task
+        for task in facts.unfinished
+        if task.status.finished_at is not None and task.status.finished_at < facts.now - LATE_MS
+    ]
+    if old:
+        yield Finding(
+            Level.WRONG,
+            "dependencies",
+            f"{plural(len(old), 'task')} ended without all dependents being told, "
+            f"{old[0].id} for one",
+            "a worker with a timekeeper finishes that: andon worker APP",
+        )
+
+
+def records(facts: Facts) -> Iterator[Finding]:
+    """Records that do not decode, and dead letters."""
+    unknown = sum(stats.counts.get(State.UNKNOWN.value, 0) for _, stats in facts.queues)
+    if unknown:
+        yield Finding(
+            Level.WRONG,
+            "records",
+            f"{plural(unknown, 'record')} cannot be decoded and {'is' if unknown == 1 else 'are'} "
+            "set aside",
+            "andon tasks list --state unknown; then andon tasks delete",
+        )
+    dead = sum(stats.dead_letters for _, stats in facts.queues)
+    if dead:
+        yield Finding(Level.NOTE, "dead letters", plural(dead, "dead letter"), "andon dlq list")
+    if not unknown and not dead:
+        yield Finding(Level.OK, "records", f"{plural(facts.info.entries, 'task')}, none dead")
+
+
+def application(facts: Facts, app: "Andon") -> Iterator[Finding]:
+    """Whether the application can run what waits."""
+    yield Finding(Level.OK, "application", f"{plural(len(app.registry), 'task type')}")
+    missing: dict[tuple[str, int], int] = {}
+    for task in facts.pending:
+        kind = (task.definition.name, task.definition.version)
+        if app.registry.route(*kind) is None:
+            missing[kind] = missing.get(kind, 0) + 1
+    for (name, version), count in missing.items():
+        which = f"{name!r} version {version}" if version else repr(name)
+        yield Finding(
+            Level.WRONG,
+            "application",
+            f"has no task {which}, and {plural(count, 'such task')} "
+            f"{'is' if count == 1 else 'are'} pending",
+            "deploy the code, or cancel them: andon tasks cancel --all --name " + name,
+        )
+
+
+def _pending(stats: QueueStats) -> int:
+    return stats.counts.get(State.PENDING.value, 0)
+
+
+def _overdue(task: Task) -> int:
+    """When the task was or is due."""
+    if task.cell is not None:
+        return task.cell.lease_until
+    return task.status.run_at or task.status.created_at
+
+
+def wrong(findings: Sequence[Finding]) -> int:
+    """How many findings say that something is wrong."""
+    return sum(finding.level is Level.WRONG for finding in findings)

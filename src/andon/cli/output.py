@@ -1,0 +1,240 @@
+"""Printing: tables on a terminal, tab-separated lines in a pipe, JSON when asked.
+
+Results go to stdout, everything said about them to stderr. Text that came from tasks is freed of
+control characters, so that a task's error cannot move the cursor of who reads it.
+"""
+
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import compress
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import click
+import msgspec
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+_CONTROL = dict.fromkeys((*range(32), *range(127, 160)), " ")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Word(NamedTuple):
+    """A cell with a style of its own on a terminal."""
+
+    text: str
+    style: str = ""
+
+
+Cell = str | int | Word | None
+
+
+class Column(NamedTuple):
+    """A column of a table."""
+
+    title: str
+    right: bool = False
+    keeps: bool = False  #: never shortened: ids, which are copied
+    spare: bool = False  #: left out where the terminal is narrow
+
+
+NARROW = 100
+"""Columns of a terminal below which spare columns are left out."""
+
+
+STYLES = {
+    "blocked": "magenta",
+    "scheduled": "cyan",
+    "pending": "blue",
+    "active": "bold yellow",
+    "retry": "yellow",
+    "completed": "green",
+    "failed": "red",
+    "cancelled": "dim",
+    "stalled": "red",
+    "dropped": "red",
+    "expired": "red",
+    "unreachable": "red",
+    "unknown": "bold red",
+}
+"""How each native state is coloured, whatever name it is shown under."""
+
+
+class Output:
+    """Where a command's results go. `terminal`: stdout is read by a person."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self.json = as_json
+        self.terminal = sys.stdout.isatty() and not as_json
+        self._console: Console | None = None
+
+    @property
+    def console(self) -> "Console":
+        """The terminal, through rich."""
+        if self._console is None:
+            from rich.console import Console
+
+            self._console = Console(highlight=False, soft_wrap=False)
+        return self._console
+
+    def table(
+        self, columns: Sequence[Column], rows: Iterable[Sequence[Cell]], *, empty: str
+    ) -> None:
+        """Rows under their columns; on a terminal, `empty` when there are none."""
+        if not self.terminal:
+            for row in rows:
+                self.line("\t".join(_text(cell) for cell in row))
+            return
+        from rich import box
+        from rich.table import Table
+
+        narrow = self.console.width < NARROW
+        kept = [not (narrow and column.spare) for column in columns]
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim")
+        for column in compress(columns, kept):
+            table.add_column(
+                column.title,
+                justify="right" if column.right else "left",
+                no_wrap=column.keeps,
+                overflow="fold" if column.keeps else "ellipsis",
+            )
+        count = 0
+        for count, row in enumerate(rows, 1):  # noqa: B007
+            table.add_row(*map(rich_text, compress(row, kept)))
+        if count:
+            self.console.print(table)
+        else:
+            self.note(empty)
+
+    def pairs(self, rows: Iterable[tuple[str, Cell]], *, title: str = "") -> None:
+        """A block of `name: value`."""
+        known = [(name, cell) for name, cell in rows if cell is not None and _text(cell) != ""]
+        if not self.terminal:
+            for name, cell in known:
+                self.line(f"{name}\t{_text(cell)}")
+            return
+        from rich.text import Text
+
+        if title:
+            self.console.print(Text(clean(title), style="bold"))
+        width = max((len(name) for name, _ in known), default=0)
+        for name, cell in known:
+            line = Text(f"  {name:>{width}}: ", style="dim")
+            self.console.print(line.append_text(rich_text(cell)))
+
+    def words(self, cells: Iterable[Cell]) -> None:
+        """One line of cells: spaced on a terminal, tab-separated in a pipe."""
+        if not self.terminal:
+            self.line("\t".join(_text(cell) for cell in cells))
+            return
+        from rich.text import Text
+
+        filled = [rich_text(cell) for cell in cells if _text(cell)]
+        self.console.print(Text("  ").join(filled), soft_wrap=True)
+
+    def document(self, value: Any) -> None:
+        """A value as JSON: indented for people, on one line for programs."""
+        encoded = msgspec.json.encode(whole(value))
+        if sys.stdout.isatty():
+            encoded = msgspec.json.format(encoded, indent=2)
+        self.line(encoded.decode())
+
+    def record(self, value: Any) -> None:
+        """A value as JSON on one line: one of many."""
+        self.line(msgspec.json.encode(whole(value)).decode())
+
+    def line(self, text: str) -> None:
+        """One line of results."""
+        click.echo(text)
+
+    def note(self, text: str) -> None:
+        """Something said about the results."""
+        click.echo(clean(text), err=True)
+
+    def when(self, ms: int | None, now: int) -> str:
+        """A time: as an age on a terminal, as ISO 8601 in a pipe."""
+        if ms is None:
+            return ""
+        return ago(ms, now) if self.terminal else iso(ms)
+
+
+def rich_text(cell: Cell) -> "Text":
+    """A cell for rich, its text taken literally."""
+    from rich.text import Text
+
+    return Text(_text(cell), style=cell.style if isinstance(cell, Word) else "")
+
+
+def clean(text: str) -> str:
+    """The text without control characters; lines stay lines."""
+    return "\n".join(line.translate(_CONTROL) for line in text.split("\n"))
+
+
+def _text(cell: Cell) -> str:
+    if cell is None:
+        return ""
+    text = cell.text if isinstance(cell, Word) else str(cell)
+    return text.translate(_CONTROL)
+
+
+def iso(ms: int) -> str:
+    """ISO 8601 in UTC."""
+    moment = _EPOCH + timedelta(milliseconds=ms)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def span(seconds: float) -> str:
+    """A duration in its two largest units: `1d 3h`, `45s`, `0.2s`."""
+    if seconds < 10:
+        return f"{seconds:.1f}s" if seconds % 1 else f"{seconds:.0f}s"
+    left = round(seconds)
+    parts: list[str] = []
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s")):
+        count, left = divmod(left, size)
+        if count:
+            parts.append(f"{count}{unit}")
+    return " ".join(parts[:2])
+
+
+def ago(ms: int, now: int) -> str:
+    """How long ago, or in how long."""
+    seconds = (now - ms) / 1000
+    if abs(seconds) < 1:
+        return "now"
+    return f"{span(round(seconds))} ago" if seconds > 0 else f"in {span(round(-seconds))}"
+
+
+def size_of(count: float) -> str:
+    """Bytes in the largest unit that fits."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TiB"
+
+
+ACCIDENTS = {
+    "process_crash": "after a process crash",
+    "os_crash": "after an OS crash",
+    "power_cut": "after a power cut",
+}
+"""The keys of `StoreInfo.durability` in words."""
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 task`, `2 tasks`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def whole(value: Any) -> Any:
+    """The value with every field of its structs, also those at their defaults: a script must not
+    have to know which were left out of storage."""
+    if isinstance(value, msgspec.Struct):
+        return {name: whole(getattr(value, name)) for name in value.__struct_fields__}
+    if isinstance(value, dict):
+        return {name: whole(item) for name, item in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [whole(item) for item in cast("list[Any]", value)]
+    return value

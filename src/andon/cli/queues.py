@@ -1,0 +1,273 @@
+"""`andon queues`: what waits where, and under which limits."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from andon.cli.filters import check_queue
+from andon.cli.output import STYLES, Cell, Column, Output, Word, span
+from andon.cli.session import Session, common
+from andon.cli.values import COUNT_OR_NONE, RATE_OR_NONE, cleared
+from andon.model.words import State
+
+if TYPE_CHECKING:
+    from andon.engine.base import Engine
+    from andon.lifecycle.profiles import Profile
+    from andon.model.fleet import QueueConfig, QueueStats
+
+_STORED = [state for state in State if state is not State.UNSUBMITTED]
+
+
+@click.group()
+def queues() -> None:
+    """List, pause and configure queues."""
+
+
+@queues.command("list")
+@common
+async def list_queues(session: Session) -> None:
+    """List queues with the number of tasks in each state."""
+    async with session.engine() as engine:
+        rows, now = await known(engine), engine.now()
+    out = session.out
+    if out.json:
+        out.document([document(config, stats) for config, stats in rows])
+        return
+    out.table(
+        columns(session.profile, out, rows),
+        [cells(session.profile, out, rows, row, now) for row in rows],
+        empty="There is no queue yet: the first task makes one.",
+    )
+
+
+@queues.command()
+@click.argument("name")
+@common
+async def show(session: Session, *, name: str) -> None:
+    """Show one queue: its settings and its counts."""
+    async with session.engine() as engine:
+        await check_queue(engine, name)
+        [(config, stats)] = [row for row in await known(engine) if row[0].name == name]
+        now = engine.now()
+    _print_one(session, config, stats, now)
+
+
+@queues.command()
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@common
+async def pause(session: Session, *, names: tuple[str, ...]) -> None:
+    """Claim nothing from queues; what runs goes on, and timers too."""
+    await _set_paused(session, names, paused=True)
+
+
+@queues.command()
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@common
+async def resume(session: Session, *, names: tuple[str, ...]) -> None:
+    """Claim from queues again."""
+    await _set_paused(session, names, paused=False)
+
+
+@queues.command()
+@click.argument("name")
+@click.option("--max-concurrent", type=COUNT_OR_NONE, metavar="N", help="Runs at once, fleet-wide.")
+@click.option(
+    "--max-concurrent-per-key",
+    "--per-key",
+    "per_key",
+    type=COUNT_OR_NONE,
+    metavar="N",
+    help="Runs at once of one concurrency key, fleet-wide.",
+)
+@click.option("--rate-limit", type=RATE_OR_NONE, metavar="RATE", help="Claims: 5 (/s), 300/m.")
+@click.option("--rate-burst", type=COUNT_OR_NONE, metavar="N", help="Claims in one go.")
+@click.option("--max-size", type=COUNT_OR_NONE, metavar="N", help="Most pending tasks.")
+@click.option("--on-full", type=click.Choice(["reject", "discard-old"]), help="What gives way.")
+@click.option("--weight", type=int, metavar="N", help="Share of claims among a worker's queues.")
+@click.option(
+    "--policy",
+    multiple=True,
+    metavar="NAME=JSON",
+    help="A default of its tasks' policy; NAME=unset takes it away. May be repeated.",
+)
+@common
+async def configure(
+    session: Session, *, name: str, policy: tuple[str, ...], per_key: Any, **settings: Any
+) -> None:
+    """Change settings of a queue; make it if there is none.
+
+    Running workers follow within seconds. `none` takes a limit away.
+    """
+    settings["max_concurrent_per_key"] = per_key
+    changes = {key: cleared(value) for key, value in settings.items() if value is not None}
+    async with session.engine(creates=True) as engine:
+        if policy:
+            configs = {config.name: config for config in await engine.queues()}
+            before = configs[name].policy if name in configs else {}
+            changes["policy"] = _policy(before, policy)
+        await engine.configure_queue(name, changes)
+        found = {config.name: (config, stats) for config, stats in await known(engine)}
+        now = engine.now()
+    _print_one(session, *found[name], now)
+
+
+def _policy(before: dict[str, Any], changes: Sequence[str]) -> dict[str, Any]:
+    from andon.cli.submit import json_or_text
+
+    after = dict(before)
+    for change in changes:
+        key, equals, value = change.partition("=")
+        if not equals:
+            raise click.UsageError(f"--policy takes NAME=JSON, not {change!r}.")
+        if value == "unset":
+            after.pop(key, None)
+        else:
+            after[key] = json_or_text(value)
+    return after
+
+
+async def _set_paused(session: Session, names: tuple[str, ...], *, paused: bool) -> None:
+    async with session.engine() as engine:
+        for name in names:
+            await check_queue(engine, name)
+        for name in names:
+            config = await engine.configure_queue(name, {"paused": paused})
+            if session.out.json:
+                session.out.record(config)
+            else:
+                word = Word("paused", "yellow") if paused else Word("running", "green")
+                session.out.words([name, word])
+
+
+# --- what is shown ---
+
+
+async def known(engine: "Engine") -> "list[tuple[QueueConfig, QueueStats]]":
+    """Every queue with its counts."""
+    from andon.model.fleet import QueueConfig, QueueStats
+
+    stats = {queue.queue: queue for queue in await engine.stats()}
+    configs = {config.name: config for config in await engine.queues()}
+    return [
+        (
+            configs.get(name) or QueueConfig(name=name),
+            stats.get(name) or QueueStats(queue=name, counts={}),
+        )
+        for name in sorted(stats.keys() | configs.keys())
+    ]
+
+
+def document(config: "QueueConfig", stats: "QueueStats") -> dict[str, Any]:
+    """A queue as JSON has it: settings and numbers side by side."""
+    import msgspec
+
+    return {
+        **msgspec.structs.asdict(config),
+        "counts": stats.counts,
+        "parked": stats.parked,
+        "dead_letters": stats.dead_letters,
+        "oldest_pending_at": stats.oldest_pending_at,
+    }
+
+
+def states_shown(
+    profile: "Profile", out: Output, rows: "Iterable[tuple[QueueConfig, QueueStats]]"
+) -> dict[str, list[State]]:
+    """The columns of counts: a profile's names, each with the native states behind it.
+
+    A state that goes by several names is shown under all of them (`new/retry`). On a terminal,
+    columns without any task are left out.
+    """
+    from andon.lifecycle.rendering import names_of
+
+    used = {name for _, stats in rows for name, count in stats.counts.items() if count}
+    shown: dict[str, list[State]] = {}
+    for state in _STORED:
+        if out.terminal and state.value not in used and state is not State.PENDING:
+            continue
+        shown.setdefault("/".join(names_of(profile, state)) or state.value, []).append(state)
+    return shown
+
+
+def columns(
+    profile: "Profile", out: Output, rows: "Sequence[tuple[QueueConfig, QueueStats]]"
+) -> list[Column]:
+    """The columns of a list of queues."""
+    names = states_shown(profile, out, rows)
+    return [
+        Column("queue", keeps=True),
+        Column(""),
+        *(Column(name, right=True) for name in names),
+        Column("dead", right=True),
+        Column("oldest", right=True),
+        Column("settings"),
+    ]
+
+
+def cells(
+    profile: "Profile",
+    out: Output,
+    rows: "Sequence[tuple[QueueConfig, QueueStats]]",
+    row: "tuple[QueueConfig, QueueStats]",
+    now: int,
+) -> list[Cell]:
+    """One queue in a list."""
+    config, stats = row
+    counted: list[Cell] = []
+    for states in states_shown(profile, out, rows).values():
+        count = sum(stats.counts.get(state.value, 0) for state in states)
+        counted.append(Word(f"{count}", STYLES[states[0].value] if count else "dim"))
+    oldest = stats.oldest_pending_at
+    return [
+        config.name,
+        Word("paused", "yellow") if config.paused else Word("running", "dim"),
+        *counted,
+        stats.dead_letters,
+        "" if oldest is None else span(max(now - oldest, 0) / 1000),
+        " ".join(f"{name}={value}" for name, value in settings_of(config)),
+    ]
+
+
+def settings_of(config: "QueueConfig") -> list[tuple[str, str]]:
+    """What is not as it is by default."""
+    settings: list[tuple[str, str]] = []
+    for name in (
+        "max_concurrent",
+        "max_concurrent_per_key",
+        "rate_limit",
+        "rate_burst",
+        "max_size",
+    ):
+        value = getattr(config, name)
+        if value is not None:
+            settings.append((name, f"{value:g}"))
+    if config.max_size is not None:
+        settings.append(("on_full", config.on_full))
+    if config.weight != 1:
+        settings.append(("weight", str(config.weight)))
+    settings += [(f"policy.{name}", str(value)) for name, value in config.policy.items()]
+    return settings
+
+
+def _print_one(session: Session, config: "QueueConfig", stats: "QueueStats", now: int) -> None:
+    out = session.out
+    if out.json:
+        out.document(document(config, stats))
+        return
+    shown = states_shown(session.profile, out, [(config, stats)])
+    counts = {
+        name: sum(stats.counts.get(state.value, 0) for state in states)
+        for name, states in shown.items()
+    }
+    oldest = stats.oldest_pending_at
+    pairs: list[tuple[str, Cell]] = [
+        ("queue", config.name),
+        ("state", Word("paused", "yellow") if config.paused else Word("running", "green")),
+        *settings_of(config),
+        *((name, count) for name, count in counts.items()),
+        ("parked", stats.parked or None),
+        ("dead letters", stats.dead_letters or None),
+        ("oldest pending", None if oldest is None else f"{span(max(now - oldest, 0) / 1000)} old"),
+    ]
+    out.pairs(pairs)

@@ -1,0 +1,137 @@
+"""What every command is given: the store to speak to, and how to print.
+
+`common` adds the options that all commands share and runs async commands on a loop of their own.
+"""
+
+import functools
+import inspect
+import os
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from andon.model.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from andon.cli.output import Output
+    from andon.engine.local import LocalEngine
+    from andon.lifecycle.profiles import Profile
+
+DEFAULT_URL = "sqlite:///andon.db"
+PROFILE_NAMES = ("native", "jobbers", "asynq", "cbintel", "choria", "taskcluster")
+
+
+class Session:
+    """One call of the command line."""
+
+    def __init__(self) -> None:
+        self.given_url: str | None = None  #: by --url; the environment does not count
+        self.json = False
+        self.seen_as = "native"
+        self.debug = False
+
+    @property
+    def named_url(self) -> str | None:
+        """The store's URL, if the user has named one at all."""
+        return self.given_url or os.environ.get("ANDON_URL")
+
+    @property
+    def url(self) -> str:
+        """The store's URL."""
+        return self.named_url or DEFAULT_URL
+
+    @functools.cached_property
+    def out(self) -> "Output":
+        """Where results go."""
+        from andon.cli.output import Output
+
+        return Output(as_json=self.json)
+
+    @functools.cached_property
+    def profile(self) -> "Profile":
+        """The profile under which tasks are shown."""
+        from andon.lifecycle.profiles import profile
+
+        return profile(self.seen_as)
+
+    @asynccontextmanager
+    async def engine(
+        self, *, creates: bool = False, profile: str = "native", memory: bool = False
+    ) -> "AsyncGenerator[LocalEngine, None]":
+        """An engine on the store. Only with `creates` may the store be made by this.
+
+        Only with `memory` may it be one that ends with this process.
+        """
+        from andon.engine.local import LocalEngine
+        from andon.stores.registry import open_store
+
+        refuse_nowhere(self.url, creates=creates, memory=memory)
+        engine = LocalEngine(open_store(self.url), profile=profile)
+        await engine.open()
+        try:
+            yield engine
+        finally:
+            await engine.close()
+
+
+def refuse_nowhere(url: str, *, creates: bool, memory: bool = False) -> None:
+    """Refuse a store that nobody else could see, or (reading) that is not there.
+
+    Raises `ConfigurationError`.
+    """
+    scheme = url.partition(":")[0]
+    if scheme == "memory" and not memory:
+        raise ConfigurationError(
+            "memory:// lives inside one process, and this command is another one. "
+            "Name a file with --url, for example sqlite:///andon.db."
+        )
+    if scheme == "sqlite" and not creates:
+        from andon.stores.sqlite.location import parse
+
+        path = parse(url).path
+        if not path.exists():
+            raise ConfigurationError(
+                f"There is no store at {path}. Name another with --url or ANDON_URL, "
+                "or make one with: andon storage init."
+            )
+
+
+Command = Callable[..., Any]
+
+
+def common(function: Command) -> Command:
+    """Add --url, --json, --as and --debug; hand the session over as the first argument."""
+
+    @click.option("--url", metavar="URL", help="The store (or ANDON_URL).")
+    @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+    @click.option(
+        "--as",
+        "seen_as",
+        metavar="PROFILE",
+        type=click.Choice(PROFILE_NAMES),
+        help=f"Show names and fields as: {', '.join(PROFILE_NAMES[1:])}.",
+    )
+    @click.option("--debug", is_flag=True, hidden=True)
+    @functools.wraps(function)
+    def call(
+        *, url: str | None, as_json: bool, seen_as: str | None, debug: bool, **given: Any
+    ) -> None:
+        session = click.get_current_context().ensure_object(Session)
+        session.given_url = url
+        session.json = as_json
+        session.seen_as = seen_as or "native"
+        session.debug = session.debug or debug
+        outcome = function(session, **given)
+        if inspect.iscoroutine(outcome):
+            import asyncio
+
+            asyncio.run(outcome)
+
+    return call
+
+
+def fail() -> NoReturn:
+    """End with exit code 1; what went wrong has been said."""
+    raise click.exceptions.Exit(1)

@@ -1,0 +1,177 @@
+"""`andon tasks show`: one task as a page to read."""
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from andon.cli.output import Cell, Output, Word, ago, iso, span
+from andon.cli.session import Session, common
+from andon.model.errors import TaskNotFound
+
+if TYPE_CHECKING:
+    from andon.lifecycle.profiles import Profile
+    from andon.model.task import Run, Task, TaskEvent
+    from andon.stores.base import History
+
+_LONGEST = 2_000
+
+
+@click.command("show")
+@click.argument("task_id", metavar="ID")
+@click.option("--traceback", is_flag=True, help="With the traceback of the newest error.")
+@common
+async def show(session: Session, *, task_id: str, traceback: bool) -> None:
+    """Show one task with its runs and its history."""
+    from andon.cli.shown import document
+
+    profile, out = session.profile, session.out
+    async with session.engine() as engine:
+        [task] = await engine.get([task_id])
+        if task is None:
+            raise TaskNotFound(task_id)
+        history = await engine.history(task_id)
+        now = engine.now()
+    if out.json:
+        out.document(document(profile, task, history.events))
+    elif task.definition.name == "?":
+        out.pairs([("id", task.id), ("state", task.state.value)])
+        out.note("This record does not decode. Remove it with: andon tasks delete.")
+    elif profile.name == "native":
+        _page(out, task, history, now)
+        if traceback and task.status.last_error is not None:
+            out.line(task.status.last_error.traceback)
+    else:
+        _foreign(out, profile, task, history)
+
+
+def _page(out: Output, task: "Task", history: "History", now: int) -> None:
+    out.pairs(_facts(out, task, now), title=f"{task.definition.name}  {task.id}")
+    if task.status.runs:
+        _heading(out, "runs")
+        for run in task.status.runs:
+            out.words(["run", *_run(out, run, now)] if not out.terminal else _run(out, run, now))
+    _heading(out, "history")
+    if history.dropped:
+        out.note(f"{history.dropped:,} older moves are not kept.")
+    before: int | None = None
+    for event in history.events:
+        words = _move(out, event, before)
+        out.words(words if out.terminal else ["event", *words])
+        before = event.at
+
+
+def _heading(out: Output, text: str) -> None:
+    if out.terminal:
+        out.words([""])
+        out.words([Word(text, "bold")])
+
+
+def _facts(out: Output, task: "Task", now: int) -> Iterator[tuple[str, Cell]]:
+    from andon.cli.shown import note_of, state_word
+    from andon.lifecycle.profiles import profile
+
+    d, s, policy = task.definition, task.status, task.policy
+    if not out.terminal:
+        yield "id", task.id
+        yield "name", d.name
+    yield "state", state_word(profile("native"), task)
+    yield "why", note_of(task, out, now)
+    yield "version", d.version or None
+    yield "queue", d.queue
+    yield "priority", s.priority or None
+    yield "arguments", _body(d.args)
+    yield "result", None if task.result is None else _body(task.result)
+    if s.last_error is not None:
+        yield "error", f"{s.last_error.code}: {s.last_error.message}"
+    yield "tries", f"{s.tries} of {policy.max_retries + 1}"
+    yield "fence", s.fence or None
+    for name, at in (
+        ("created", s.created_at),
+        ("runs at", s.run_at),
+        ("first start", s.started_at),
+        ("last start", s.retried_at),
+        ("finished", s.finished_at),
+        ("deadline", s.deadline),
+        ("expires", s.expires_at),
+        ("cancel asked", s.cancel_requested_at),
+    ):
+        yield name, _time(out, at, now)
+    if task.cell is not None:
+        yield "lease until", _time(out, task.cell.lease_until, now)
+        yield "heartbeat", _time(out, task.cell.heartbeat_at, now)
+    yield "depends on", ", ".join(d.dependencies)
+    yield "unique key", d.unique_key
+    yield "key", d.key
+    yield "group", d.group
+    yield "tags", ", ".join(d.tags)
+    yield "headers", ", ".join(f"{name}={value}" for name, value in d.headers.items())
+
+
+def _time(out: Output, at: int | None, now: int) -> str | None:
+    if at is None:
+        return None
+    return f"{iso(at)}  ({ago(at, now)})" if out.terminal else iso(at)
+
+
+def _body(body: bytes) -> str:
+    text = body.decode(errors="replace")
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(body):,} bytes)"
+
+
+def _run(out: Output, run: "Run", now: int) -> list[Cell]:
+    ended = run.resolved_at
+    took = ""
+    if run.claimed_at is not None:
+        took = span(((ended or now) - run.claimed_at) / 1000)
+    resolved = "waiting" if run.claimed_at is None else "running"
+    if run.resolved_reason is not None:
+        resolved = run.resolved_reason.value
+    style = "green" if resolved == "success" else "" if ended is None else "red"
+    return [
+        f"#{run.number}",
+        iso(run.claimed_at or run.scheduled_at),
+        Word(f"{run.created_reason.value} → {resolved}", style),
+        took,
+        run.worker,
+        None if run.error is None else f"{run.error.code}: {run.error.message}",
+    ]
+
+
+def _move(out: Output, event: "TaskEvent", before: int | None) -> list[Cell]:
+    from andon.cli.shown import native_word
+
+    source = "" if event.source is None else event.source.value
+    target = native_word(event.target)
+    arrow = Word(f"{source} → {target.text}" if source else target.text, target.style)
+    if event.source is event.target:
+        arrow = Word(source, "dim")
+    return [
+        iso(event.at),
+        "" if before is None else f"+{span((event.at - before) / 1000)}",
+        event.event.value,
+        arrow,
+        "" if event.reason is None else event.reason.value,
+        "" if event.run is None else f"run {event.run}",
+        event.worker,
+        None if event.error is None else event.error.message,
+    ]
+
+
+def _foreign(out: Output, profile: "Profile", task: "Task", history: "History") -> None:
+    from andon.cli.shown import document
+
+    fields = document(profile, task, history.events)
+    moves: Iterable[dict[str, object]] = fields.pop("history")
+    out.pairs((name, _plain(value)) for name, value in fields.items())
+    _heading(out, "history")
+    for move in moves:
+        words: list[Cell] = [_plain(value) for value in move.values()]
+        out.words(words if out.terminal else ["event", *words])
+
+
+def _plain(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,111 @@
+"""Tasks as a profile shows them: the columns of a list, the parts of one task."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from andon.cli.output import STYLES, Cell, Column, Output, Word
+from andon.lifecycle.rendering import as_seen, history_as, state_name
+from andon.model.task import Task
+from andon.model.words import State
+
+if TYPE_CHECKING:
+    from andon.lifecycle.profiles import Profile
+    from andon.model.task import TaskEvent
+
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "jobbers": (
+        "id", "name", "queue", "status", "retry_attempt", "submitted_at", "completed_at",
+        "last_error",
+    ),
+    "asynq": ("id", "type", "queue", "state", "retried", "max_retry", "completed_at", "last_err"),
+    "cbintel": ("job_id", "status", "progress", "attempts", "started_at", "message", "error"),
+    "choria": ("ID", "Type", "Queue", "State", "Tries", "CreatedAt", "LastTriedAt", "LastErr"),
+    "taskcluster": (
+        "taskId", "taskQueueId", "state", "priority", "retriesLeft", "deadline", "expires",
+    ),
+}  # fmt: skip
+"""By foreign profile: the fields of its record that a list shows."""
+
+_STATE_FIELDS = frozenset({"state", "status", "State"})
+_IDS = frozenset({"id", "job_id", "ID", "taskId"})
+
+NATIVE = (
+    Column("id", keeps=True),
+    Column("name"),
+    Column("queue", spare=True),
+    Column("state", keeps=True),
+    Column("tries", right=True, spare=True),
+    Column("created", keeps=True),
+    Column("note"),
+)
+
+
+def columns(profile: "Profile") -> Sequence[Column]:
+    """The columns of a list of tasks."""
+    if profile.name == "native":
+        return NATIVE
+    return [Column(name, keeps=name in _IDS) for name in COLUMNS[profile.name]]
+
+
+def row(profile: "Profile", task: Task, out: Output, now: int) -> list[Cell]:
+    """One task in a list."""
+    if profile.name != "native":
+        fields = document(profile, task)
+        return [_cell(name, fields.get(name), task) for name in COLUMNS[profile.name]]
+    d, s = task.definition, task.status
+    return [
+        task.id,
+        d.name,
+        d.queue,
+        state_word(profile, task),
+        s.tries,
+        out.when(s.created_at, now),
+        note_of(task, out, now),
+    ]
+
+
+def _cell(name: str, value: Any, task: Task) -> Cell:
+    if name in _STATE_FIELDS:
+        return Word(str(value), STYLES.get(task.state.value, ""))
+    return None if value is None else str(value)
+
+
+def note_of(task: Task, out: Output, now: int) -> str:
+    """The one thing worth knowing beside the state."""
+    status, cell = task.status, task.cell
+    if cell is not None:
+        message = f" {cell.message}" if cell.message else ""
+        return f"{cell.progress}%{message} on {status.worker}"
+    if task.state in (State.SCHEDULED, State.RETRY) and status.run_at is not None:
+        error = f": {status.last_error.message}" if status.last_error else ""
+        return f"runs {out.when(status.run_at, now)}{error}"
+    reason = "" if status.reason is None or task.state is State.COMPLETED else status.reason.value
+    error = "" if status.last_error is None else status.last_error.message
+    if task.state in (State.PENDING, State.BLOCKED, State.COMPLETED):
+        return ""
+    return f"{reason}: {error}" if error else reason
+
+
+def state_word(profile: "Profile", task: Task) -> Word:
+    """The state under its profile's name, coloured."""
+    return Word(state_name(profile, task), STYLES.get(task.state.value, ""))
+
+
+def native_word(state: State | None) -> Word:
+    """A native state, coloured; none is `gone`."""
+    return Word("gone", "dim") if state is None else Word(state.value, STYLES.get(state.value, ""))
+
+
+def document(
+    profile: "Profile", task: Task, events: "Sequence[TaskEvent] | None" = None
+) -> dict[str, Any]:
+    """The record as JSON has it; with `events`, its history too, whatever the profile.
+
+    A record that does not decode (R28) has only what is known of it.
+    """
+    if task.state is State.UNKNOWN and task.definition.name == "?":
+        return {"id": task.id, "state": state_name(profile, task), "name": "?"}
+    fields = as_seen(profile, task, events)
+    if events is not None:
+        fields.setdefault("history", history_as(profile, events, task))
+    return fields

@@ -1,0 +1,177 @@
+"""`andon storage`: set up the store, say how long it keeps what has ended, describe it."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from andon.cli.output import ACCIDENTS, Cell, size_of, span
+from andon.cli.session import Session, common
+from andon.cli.values import CLEARED, DURATION_OR_NONE
+from andon.engine.book import RETENTION_SETTING
+from andon.model.errors import ConfigurationError, StoreUnavailable
+
+if TYPE_CHECKING:
+    from andon.model.fleet import StoreInfo
+    from andon.stores.base import Store
+
+_MOST_TRIES = 20
+Retention = float | object | None
+"""Seconds, `CLEARED`, or None where nothing was said."""
+
+
+@click.group()
+def storage() -> None:
+    """Set up and describe the store."""
+
+
+def _scheme(session: Session) -> str:
+    return session.url.partition(":")[0]
+
+
+def _refuse(session: Session, *, memory: bool, replicas: int) -> None:
+    """What a store of this release cannot do."""
+    scheme = _scheme(session)
+    if memory and scheme != "memory":
+        raise ConfigurationError(
+            f"{session.url} keeps its tasks in a file, so it cannot be memory based. "
+            "For a store in memory, which ends with its process, use the URL memory://."
+        )
+    if replicas > 1:
+        raise ConfigurationError(
+            f"A {scheme} store has one copy, on this machine; {replicas} replicas need a server "
+            "that replicates. Use --replicas 1, and back the file up."
+        )
+
+
+def _with_partitions(url: str, partitions: int | None) -> str:
+    if partitions is None:
+        return url
+    if "partitions=" in url:
+        raise ConfigurationError("The URL names the partitions already; leave --partitions out.")
+    return f"{url}{'&' if '?' in url else '?'}partitions={partitions}"
+
+
+@storage.command()
+@click.option("--retention", type=DURATION_OR_NONE, help="How long ended tasks are kept: 1h, 7d.")
+@click.option("--memory", is_flag=True, help="Only for memory://.")
+@click.option("--replicas", type=click.IntRange(1), default=1, show_default=True)
+@click.option("--partitions", type=click.IntRange(1, 256), help="Fixed once the store is made.")
+@common
+async def init(
+    session: Session,
+    *,
+    retention: Retention,
+    memory: bool,
+    replicas: int,
+    partitions: int | None,
+) -> None:
+    """Make the store, if it is not there, and say how it is set up.
+
+    Harmless when repeated. What a kind of store cannot do is refused.
+    """
+    _refuse(session, memory=memory, replicas=replicas)
+    session.given_url = _with_partitions(session.url, partitions)
+    async with session.engine(creates=True, memory=True) as engine:
+        if retention is not None:
+            await _set_retention(engine.store, retention)
+        _print(session, await engine.info())
+    if _scheme(session) == "memory":
+        session.out.note("A store in memory ends with its process: nothing of this was kept.")
+
+
+@storage.command()
+@click.argument("archive_period", type=DURATION_OR_NONE, required=False, metavar="[DURATION]")
+@click.option("--retention", type=DURATION_OR_NONE, help="The same, by name.")
+@click.option("--memory", is_flag=True, help="Only for memory://.")
+@click.option("--replicas", type=click.IntRange(1), default=1)
+@click.option("--partitions", type=click.IntRange(1), help="Cannot be changed.")
+@common
+async def configure(
+    session: Session,
+    *,
+    archive_period: Retention,
+    retention: Retention,
+    memory: bool,
+    replicas: int,
+    partitions: int | None,
+) -> None:
+    """Change how long the store keeps tasks that have ended.
+
+    The default of every terminal state, for tasks submitted from now on; queues, task types and
+    submissions may say otherwise. `none` leaves it to them and to the profile. Never removes a
+    live task.
+    """
+    _refuse(session, memory=memory, replicas=replicas)
+    chosen = retention if retention is not None else archive_period
+    if chosen is None and partitions is None:
+        raise click.UsageError("Say for how long: andon storage configure 7d.")
+    async with session.engine() as engine:
+        if partitions not in (None, engine.store.partitions):
+            raise ConfigurationError(
+                f"The store has {engine.store.partitions} partitions, and that is fixed when it is "
+                "made. Make another with: andon storage init --partitions N."
+            )
+        if chosen is not None:
+            await _set_retention(engine.store, chosen)
+        _print(session, await engine.info())
+
+
+@storage.command()
+@common
+async def info(session: Session) -> None:
+    """Say what the store is, holds and promises."""
+    async with session.engine(memory=True) as engine:
+        _print(session, await engine.info())
+
+
+@storage.command()
+@common
+async def migrate(session: Session) -> None:
+    """Bring the store's schema to what this release writes.
+
+    Every command does that when it opens the store; this one does nothing else.
+    """
+    async with session.engine() as engine:
+        found = await engine.info()
+    if session.out.json:
+        session.out.document({"schema_version": found.schema_version})
+    else:
+        session.out.line(f"{found.location} has schema {found.schema_version}, the newest known.")
+
+
+async def _set_retention(store: "Store", retention: Retention) -> None:
+    value = b"" if retention is CLEARED else f"{retention:g}".encode()
+    for _ in range(_MOST_TRIES):
+        before = await store.setting(RETENTION_SETTING)
+        if before == value or await store.put_setting(RETENTION_SETTING, value, expect=before):
+            return
+    raise StoreUnavailable("Somebody else keeps changing the retention; try again.")
+
+
+def archive_period(found: "StoreInfo") -> str:
+    """How long ended tasks are kept, in words."""
+    return "as each task's policy says" if found.retention is None else span(found.retention)
+
+
+def _print(session: Session, found: "StoreInfo") -> None:
+    out = session.out
+    if out.json:
+        out.document(found)
+        return
+    rows: list[tuple[str, Cell]] = [
+        ("Kind", found.kind),
+        ("Location", found.location),
+        ("Entries", f"{found.entries:,} @ {size_of(found.bytes)}"),
+        ("Memory Based", str(found.in_memory).lower()),
+        ("Replicas", found.replicas),
+        ("Archive Period", archive_period(found)),
+        ("Partitions", found.partitions),
+        ("Schema Version", f"{found.schema_version} (writers from record version "
+         f"{found.min_writer})"),
+        *(
+            (ACCIDENTS.get(accident, accident), what)
+            for accident, what in found.durability.items()
+        ),
+        *((name, value) for name, value in found.settings.items()),
+    ]  # fmt: skip
+    out.pairs(rows, title="Tasks Storage")

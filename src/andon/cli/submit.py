@@ -1,0 +1,244 @@
+"""`andon submit`: one task from the command line, or many from a file."""
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from andon.cli.session import PROFILE_NAMES, Session, common, refuse_nowhere
+from andon.cli.values import DURATION, WHEN, When, comma_separated
+from andon.model.errors import ConfigurationError, InvalidSubmission
+
+if TYPE_CHECKING:
+    from andon.client.app import Andon
+
+
+def priority_of(text: str) -> int:
+    """A priority as a number. Raises `InvalidSubmission` for a word that is none."""
+    from andon.client.options import to_priority
+
+    try:
+        return int(text)
+    except ValueError:
+        return to_priority("priority", text)
+
+
+def parsed(text: str, what: str) -> Any:
+    """The value of a JSON text. Raises `InvalidSubmission` saying where it is wrong."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InvalidSubmission(f"{what} is not JSON: {error}.", field="args") from error
+
+
+def args_of(text: str) -> Any:
+    """Arguments: an object of named ones, or a list. Raises `InvalidSubmission`."""
+    value = parsed(sys.stdin.read() if text == "-" else text, "--args")
+    return checked_args(value, "--args")
+
+
+def checked_args(value: Any, what: str) -> Any:
+    """The arguments, once known to be an object or a list. Raises `InvalidSubmission`."""
+    if not isinstance(value, dict | list):
+        raise InvalidSubmission(
+            f"{what} must be a JSON object of named arguments, or a list of positional ones, "
+            f"not {msgspec.json.encode(value).decode()[:80]}.",
+            field="args",
+        )
+    return value  # pyright: ignore[reportUnknownVariableType]
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--args", "arguments", metavar="JSON", help="Arguments; - reads them from stdin.")
+@click.option("--id", "task_id", metavar="ID", help="Repeating it with the same task is safe.")
+@click.option("--queue", metavar="NAME")
+@click.option("--priority", metavar="N", help="-4 to 5, or a name from lowest to highest.")
+@click.option("--delay", type=DURATION, help="Start after: 30s, 5m, 1h30m.")
+@click.option("--run-at", type=WHEN, help="Start at: ISO 8601, or +5m.")
+@click.option("--deadline", type=WHEN, help="Expire if not done by: ISO 8601, or +1h.")
+@click.option("--depends-on", multiple=True, metavar="ID", help="May be repeated.")
+@click.option(
+    "--requires",
+    type=click.Choice(["all-completed", "all-resolved"]),
+    help="How the dependencies must end.",
+)
+@click.option("--key", metavar="KEY", help="Concurrency key.")
+@click.option("--unique-key", metavar="KEY", help="Refuse while another task holds this key.")
+@click.option("--group", metavar="GROUP")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="May be repeated.")
+@click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="May be repeated.")
+@click.option("--option", "options", multiple=True, metavar="NAME=JSON", help="A policy option.")
+@click.option("--version", type=int, default=0, metavar="N", help="Version of the task type.")
+@click.option(
+    "--profile",
+    metavar="PROFILE",
+    type=click.Choice(PROFILE_NAMES),
+    help="Whose defaults apply; the profile of the application.",
+)
+@click.option("--app", "app_spec", metavar="APP", help="Check name and arguments against its code.")
+@click.option("--wait", is_flag=True, help="Until it has ended; exit code 1 if not completed.")
+@click.option("--timeout", type=DURATION, help="With --wait: give up after so long.")
+@click.option("--jsonl", metavar="FILE", help="Many: one JSON object per line; - is stdin.")
+@common
+async def submit(
+    session: Session,
+    *,
+    name: str | None,
+    arguments: str | None,
+    task_id: str | None,
+    run_at: When | None,
+    deadline: When | None,
+    priority: str | None,
+    depends_on: tuple[str, ...],
+    tags: tuple[str, ...],
+    headers: tuple[str, ...],
+    options: tuple[str, ...],
+    version: int,
+    profile: str | None,
+    app_spec: str | None,
+    wait: bool,
+    timeout: float | None,
+    jsonl: str | None,
+    **plain: Any,
+) -> None:
+    """Submit a task, or a file of them.
+
+    Prints the task's id. With --jsonl each line of FILE is an object with `name` (unless given as
+    NAME), `args`, and any of the options below with underscores; nothing is submitted if a line
+    cannot be read.
+    """
+    if run_at is not None and plain["delay"] is not None:
+        raise click.UsageError("Give --delay or --run-at, not both.")
+    if not wait and timeout is not None:
+        raise click.UsageError("--timeout needs --wait.")
+    if jsonl is not None and (arguments is not None or task_id is not None or wait):
+        raise click.UsageError("--jsonl goes with neither --args, --id nor --wait.")
+    given: dict[str, Any] = {
+        **plain,
+        **_when("run_at", "delay", run_at),
+        **_when("deadline", "deadline_in", deadline),
+        "id": task_id,
+        "priority": None if priority is None else priority_of(priority),
+        "depends_on": comma_separated(depends_on) or None,
+        "tags": comma_separated(tags) or None,
+        "headers": _pairs(headers, "--header") or None,
+    }
+    given = {option: value for option, value in given.items() if value is not None}
+    given |= {n: json_or_text(value) for n, value in _pairs(options, "--option").items()}
+    _check_names(given)
+    app = _application(session, app_spec, profile)
+    try:
+        if jsonl is not None:
+            from andon.cli.jsonl import submit_file
+
+            await submit_file(session, app, jsonl, name, {"version": version, **given})
+            return
+        if name is None:
+            raise click.UsageError("Which task? Give its NAME, or --jsonl FILE.")
+        args = None if arguments is None else args_of(arguments)
+        if app_spec is not None:
+            _check_known(app, name, version)
+        handle = await app.submit(name, args, version=version, **given)
+        if app_spec is None:
+            await _note_unknown(session, app, name, version)
+        if wait:
+            from andon.cli.wait import wait_for
+
+            await wait_for(session, await app.engine(), [handle.id], timeout=timeout, result=True)
+        else:
+            await _told(session, app, handle.id, created=handle.created)
+    finally:
+        await app.close()
+
+
+def _when(absolute: str, relative: str, when: When | None) -> dict[str, Any]:
+    if when is None:
+        return {}
+    return {relative: when.after} if when.at is None else {absolute: when.at}
+
+
+def _pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise click.UsageError(f"{option} takes NAME=VALUE, not {text!r}.")
+        pairs[name] = value
+    return pairs
+
+
+def json_or_text(text: str) -> Any:
+    """The value of a JSON text; a text that is none stands for itself."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+
+
+def _check_names(options: dict[str, Any]) -> None:
+    from andon.client.options import check_submit_names
+
+    try:
+        check_submit_names(options)
+    except TypeError as error:
+        raise InvalidSubmission(str(error)) from error
+
+
+def _application(session: Session, spec: str | None, profile: str | None) -> "Andon":
+    if spec is not None:
+        from andon.cli.apps import load_app
+
+        app = load_app(spec, url=session.given_url)
+        refuse_nowhere(app.url, creates=True)
+        return app
+    from andon.client.app import Andon
+
+    refuse_nowhere(session.url, creates=True)
+    return Andon(session.url, profile=profile or "native")
+
+
+def _check_known(app: "Andon", name: str, version: int) -> None:
+    if app.registry.route(name, version) is not None:
+        return
+    versions = [str(kind.version) for kind in app.registry if kind.name == name]
+    if versions:
+        raise ConfigurationError(
+            f"The application has no version {version} of {name!r}; it has {', '.join(versions)}."
+        )
+    known = ", ".join(sorted({kind.name for kind in app.registry})) or "none"
+    raise ConfigurationError(f"The application has no task {name!r}. Its tasks: {known}.")
+
+
+async def _note_unknown(session: Session, app: "Andon", name: str, version: int) -> None:
+    """Say so when workers have published their types and this is none of them."""
+    engine = await app.connections.engine()
+    types = await engine.store.types()
+    routed = any(
+        (kind.name == name and kind.version == version)
+        or kind.name.endswith("*")
+        or name.startswith(tuple(f"{kind.name}{mark}" for mark in ".:/"))
+        for kind in types
+    )
+    if types and not routed:
+        which = f"version {version} of {name!r}" if version else repr(name)
+        session.out.note(
+            f"No worker has published a task type {which} so far; it waits for one that does."
+        )
+
+
+async def _told(session: Session, app: "Andon", task_id: str, *, created: bool) -> None:
+    out = session.out
+    if out.json or out.terminal:
+        from andon.cli.shown import document, state_word
+
+        [task] = await (await app.engine()).get([task_id])
+        if out.json:
+            shown = {"id": task_id} if task is None else document(session.profile, task)
+            out.document({**shown, "created": created})
+            return
+        state = "gone" if task is None else state_word(session.profile, task)
+        out.words([task_id, state, "" if created else "was submitted before"])
+    else:
+        out.line(task_id)

@@ -1,0 +1,80 @@
+"""`andon tasks`: list and show here, everything that changes tasks in `acts`."""
+
+import click
+
+from andon.cli.filters import Filters, filters
+from andon.cli.lazy import Entry, LazyGroup
+from andon.cli.session import Session, common
+
+_ACTS = "andon.cli.acts"
+
+COMMANDS = {
+    "list": Entry("andon.cli.tasks:list_tasks", "List tasks.", "Look"),
+    "show": Entry("andon.cli.show:show", "Show one task with its runs and its history.", "Look"),
+    "cancel": Entry(f"{_ACTS}:cancel", "Cancel tasks that have not ended.", "Act"),
+    "retry": Entry(f"{_ACTS}:retry", "Rerun what has ended, run now what waits.", "Act"),
+    "rerun": Entry(f"{_ACTS}:rerun", "Run tasks again that have ended.", "Act"),
+    "run-now": Entry(f"{_ACTS}:run_now", "Start waiting tasks without their wait.", "Act"),
+    "schedule": Entry(f"{_ACTS}:schedule", "Release blocked tasks by hand.", "Act"),
+    "reschedule": Entry(f"{_ACTS}:reschedule", "Give waiting tasks another start time.", "Act"),
+    "reprioritise": Entry(f"{_ACTS}:reprioritise", "Give waiting tasks another priority.", "Act"),
+    "delete": Entry(f"{_ACTS}:delete", "Remove the records of ended tasks.", "Act"),
+}
+
+
+@click.group(cls=LazyGroup, entries=COMMANDS)
+def tasks() -> None:
+    """List, show and act on tasks.
+
+    What acts takes ids (`-` reads them from stdin), filters, or --all.
+    """
+
+
+@click.command("list")
+@filters
+@click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True)
+@click.option("--cursor", default="", help="Go on after the last page.")
+@click.option("--newest", is_flag=True, help="Newest first.")
+@common
+async def list_tasks(
+    session: Session, *, filters: Filters, limit: int, cursor: str, newest: bool
+) -> None:
+    """List tasks.
+
+    In the order of their creation. A page may be short; what to give as --cursor for the next one
+    is printed to stderr.
+    """
+    await list_page(session, filters, limit=limit, cursor=cursor, newest=newest)
+
+
+async def list_page(
+    session: Session,
+    filters: Filters,
+    *,
+    limit: int,
+    cursor: str,
+    newest: bool,
+    dead_letters: bool = False,
+    empty: str = "No tasks match.",
+) -> None:
+    """Print one page."""
+    from andon.cli import shown
+
+    profile, out = session.profile, session.out
+    query = filters.query(
+        profile, limit=limit, cursor=cursor, newest_first=newest, dead_letters=dead_letters
+    )
+    keep = filters.keep(profile)
+    async with session.engine() as engine:
+        await filters.check(engine)
+        page = await engine.find(query)
+        found = [task for task in page.tasks if keep is None or keep(task)]
+        if out.json:
+            listed = [shown.document(profile, task) for task in found]
+            out.document({"tasks": listed, "cursor": page.cursor})
+            return
+        now = engine.now()
+        rows = (shown.row(profile, task, out, now) for task in found)
+        out.table(shown.columns(profile), rows, empty=empty)
+        if page.cursor:
+            out.note(f"There may be more: --cursor {page.cursor}")

@@ -1,0 +1,118 @@
+"""What may be typed for an option: durations, moments, priorities, rates."""
+
+import math
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def seconds_of(text: str) -> float:
+    """`90`, `30s`, `1h30m`, `2d` in seconds. Raises `ValueError` saying what is wrong."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        if text.startswith("-") and _PART.match(text[1:]):
+            raise ValueError("A duration must not be negative.") from None
+        if not text or _PART.sub("", text):
+            raise ValueError(
+                f"{text!r} is no duration; write seconds, or 30s, 5m, 1h30m, 2d."
+            ) from None
+        seconds = sum(float(n) * _SECONDS[unit] for n, unit in _PART.findall(text))
+    if seconds < 0:
+        raise ValueError("A duration must not be negative.")
+    if not math.isfinite(seconds):
+        raise ValueError(f"{text!r} is no duration.")
+    return seconds
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """A point in time: absolute in ms UTC, or seconds from now by the store's clock."""
+
+    at: int | None = None
+    after: float = 0.0
+
+    def on(self, now: int) -> int:
+        """The point in ms UTC."""
+        return self.at if self.at is not None else now + round(self.after * 1000)
+
+
+def when_of(text: str) -> When:
+    """`+5m`, `now` or ISO 8601 (UTC where no zone is given). Raises `ValueError`."""
+    if text == "now":
+        return When()
+    if text.startswith("+"):
+        return When(after=seconds_of(text[1:]))
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is no time; write ISO 8601 (2030-01-31T12:00Z), or +5m for five minutes "
+            "from now."
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return When(at=round((moment - _EPOCH).total_seconds() * 1000))
+
+
+def rate_of(text: str) -> float:
+    """`5`, `300/m`, `1000/h` per second. Raises `ValueError`."""
+    number, slash, unit = text.partition("/")
+    if (slash and unit not in _SECONDS) or not re.fullmatch(r"\d+(\.\d+)?", number):
+        raise ValueError(f"{text!r} is no rate; write 5 (a second), 300/m or 1000/h.")
+    return float(number) / _SECONDS[unit or "s"]
+
+
+class Typed(click.ParamType[Any]):
+    """A type made of a function that raises `ValueError` with a sentence."""
+
+    def __init__(self, name: str, convert: Any, *, clears: bool = False) -> None:
+        self.name = name
+        self._convert = convert
+        self._clears = clears
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The value, or a usage error."""
+        if not isinstance(value, str):
+            return value
+        if self._clears and value == "none":
+            return CLEARED
+        try:
+            return self._convert(value)
+        except ValueError as error:
+            text = str(error)
+            self.fail(text if text.endswith(".") else f"{value!r} is no {self.name}.", param, ctx)
+
+
+class _Cleared:
+    def __repr__(self) -> str:
+        return "none"
+
+
+CLEARED = _Cleared()
+"""Stands for `none`: take the setting away."""
+
+
+def cleared(value: Any) -> Any:
+    """The value to store: None where the user wrote `none`."""
+    return None if value is CLEARED else value
+
+
+DURATION = Typed("duration", seconds_of)
+WHEN = Typed("time", when_of)
+COUNT_OR_NONE = Typed("number", int, clears=True)
+RATE_OR_NONE = Typed("rate", rate_of, clears=True)
+DURATION_OR_NONE = Typed("duration", seconds_of, clears=True)
+
+
+def comma_separated(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """`a,b` and repeated options alike, each once."""
+    parts = (part.strip() for text in texts for part in text.split(","))
+    return tuple(dict.fromkeys(part for part in parts if part))

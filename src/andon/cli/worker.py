@@ -1,0 +1,116 @@
+"""`andon worker`: a worker and a timekeeper in this process, until told to stop."""
+
+import logging
+import sys
+
+import click
+
+from andon.cli.apps import load_app
+from andon.cli.logs import log_to_stderr
+from andon.cli.session import Session, common
+from andon.cli.values import DURATION, comma_separated
+from andon.client.app import Andon, WorkerSettings
+from andon.worker.shutdown import Signals
+
+logger = logging.getLogger("andon.cli")
+
+SWITCH_INTERVAL_S = 0.001
+"""How long a thread may keep the interpreter: with the usual 5 ms the store's writer waits for
+the loop so often that a drain takes a third longer."""
+
+
+@click.command()
+@click.argument("app")
+@click.option("--queues", multiple=True, metavar="A,B", help="Only these; default: every queue.")
+@click.option("--strict", is_flag=True, help="Ask queues in the order named, not by weight.")
+@click.option("--concurrency", type=click.IntRange(1), metavar="N", help="Runs at once (100).")
+@click.option("--per-type", type=click.IntRange(1), metavar="N", help="Runs at once of one type.")
+@click.option("--id", "worker_id", metavar="ID", help="Unique in the fleet; default: made up.")
+@click.option("--lease", type=DURATION, help="How long a claim holds unrenewed (30s).")
+@click.option("--grace", type=DURATION, help="What runs get at a stop; default: as policies say.")
+@click.option("--no-timekeeper", is_flag=True, help="Leave timers to other workers.")
+@click.option("--quiet", is_flag=True, help="Log warnings and errors only.")
+@common
+async def worker(
+    session: Session,
+    *,
+    app: str,
+    queues: tuple[str, ...],
+    strict: bool,
+    concurrency: int | None,
+    per_type: int | None,
+    worker_id: str | None,
+    lease: float | None,
+    grace: float | None,
+    no_timekeeper: bool,
+    quiet: bool,
+) -> None:
+    """Run an application's tasks.
+
+    APP is module:attribute, or path/to/file.py[:attribute]; the attribute may be left out where
+    there is one application only. SIGTERM or SIGINT: claim no more and finish what runs; again:
+    stop it; a third time: exit at once. SIGTSTP: claim no more until SIGCONT.
+    """
+    log_to_stderr(quiet=quiet)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    settings = settings_of(
+        queues=queues,
+        strict=strict,
+        concurrency=concurrency,
+        per_type=per_type,
+        worker_id=worker_id,
+        lease=lease,
+        grace=grace,
+    )
+    application = load_app(app, url=session.given_url)
+    try:
+        await run(application, settings, timekeeper=not no_timekeeper)
+    finally:
+        await application.close()
+
+
+def settings_of(
+    *,
+    queues: tuple[str, ...] = (),
+    strict: bool = False,
+    concurrency: int | None = None,
+    per_type: int | None = None,
+    worker_id: str | None = None,
+    lease: float | None = None,
+    grace: float | None = None,
+) -> WorkerSettings:
+    """The settings that were given. Raises `click.UsageError` for what makes no sense."""
+    settings = WorkerSettings(queues=comma_separated(queues), strict=strict)
+    if strict and not settings.get("queues"):
+        raise click.UsageError("--strict needs --queues, in the order they are to be asked.")
+    if concurrency is not None:
+        settings["concurrency"] = concurrency
+    if per_type is not None:
+        settings["per_type"] = per_type
+    if worker_id is not None:
+        settings["id"] = worker_id
+    if lease is not None:
+        settings["lease"] = lease
+    if grace is not None:
+        settings["shutdown_grace"] = grace
+    return settings
+
+
+async def run(app: Andon, settings: WorkerSettings, *, timekeeper: bool = True) -> None:
+    """Work until told to stop by a signal."""
+    made = await app.worker(**settings)
+    engine = await app.connections.engine()
+    if timekeeper:
+        engine.timekeeper.start()
+    queues = ", ".join(made.config.queues) or "every queue"
+    with Signals(made):
+        # Told once signals are listened to: whoever waits for this line may send one.
+        logger.info(
+            "Worker %s runs %d task types of %s from %s.",
+            made.id,
+            len(app.registry),
+            app.url,
+            queues,
+        )
+        await made.run(signals=False)
+    logger.info("Worker %s has left in good order.", made.id)

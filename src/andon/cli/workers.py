@@ -1,0 +1,60 @@
+"""`andon workers`: who runs tasks."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from andon.cli.output import Column, Word
+from andon.cli.session import Session, common
+
+if TYPE_CHECKING:
+    from andon.cli.output import Cell, Output
+    from andon.model.fleet import WorkerInfo
+
+COLUMNS = (
+    Column("id", keeps=True),
+    Column("host"),
+    Column("pid", right=True),
+    Column("state"),
+    Column("active", right=True),
+    Column("queues"),
+    Column("started"),
+    Column("seen"),
+)
+_STYLES = {"running": "green", "quiet": "yellow", "stopping": "magenta"}
+
+
+@click.group()
+def workers() -> None:
+    """List workers."""
+
+
+@workers.command("list")
+@common
+async def list_workers(session: Session) -> None:
+    """List workers heard of within the last minute."""
+    async with session.engine() as engine:
+        found, now = await engine.workers(), engine.now()
+    out = session.out
+    if out.json:
+        out.document(found)
+        return
+    out.table(
+        COLUMNS,
+        [cells(worker, out, now) for worker in found],
+        empty="No worker is alive. Start one with: andon worker APP.",
+    )
+
+
+def cells(worker: "WorkerInfo", out: "Output", now: int) -> list["Cell"]:
+    """One worker in a list."""
+    return [
+        worker.id,
+        worker.host,
+        worker.pid,
+        Word(worker.state, _STYLES.get(worker.state, "")),
+        f"{worker.active}/{worker.concurrency}",
+        ",".join(worker.queues),
+        out.when(worker.started_at, now),
+        out.when(worker.seen_at, now),
+    ]

@@ -1,0 +1,219 @@
+"""Making functions and programs task types."""
+
+import inspect
+from collections.abc import Callable, Coroutine, Sequence
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Literal,
+    NoReturn,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
+
+from andon.client.function import TaskFunction
+from andon.client.naming import default_name
+from andon.client.options import SubmitOptions, TaskOptions, split_task_options
+from andon.lifecycle.policies import check_options
+from andon.worker.calls import Call
+from andon.worker.context import Context
+from andon.worker.registry import Registry, TaskType
+
+if TYPE_CHECKING:
+    from andon.client.app import Andon
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+ANY_CALL = Call(None)
+"""The codec of tasks whose signature is not known here."""
+
+
+class _Anything:
+    """No handler names this type: a parameter that takes it takes whatever there is."""
+
+
+class TaskDecorator(Protocol):
+    """What `app.task(...)` with options returns.
+
+    A handler whose first parameter may be anything cannot be told from one that takes a `Context`
+    there; a type checker lets every call of it pass.
+    """
+
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[_Anything, ...], Coroutine[Any, Any, R]], /
+    ) -> TaskFunction[..., R, Coroutine[Any, Any, R]]: ...
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
+    ) -> TaskFunction[P, R, Coroutine[Any, Any, R]]: ...
+    @overload
+    def __call__(
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> TaskFunction[P, R, Coroutine[Any, Any, R]]: ...
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[_Anything, ...], R], /
+    ) -> TaskFunction[..., R, R]: ...
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[Context, P], R], /
+    ) -> TaskFunction[P, R, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> TaskFunction[P, R, R]: ...
+
+
+class Declaring:
+    """The half of an application that knows its task types."""
+
+    def __init__(self, *, queue: str, defaults: TaskOptions) -> None:
+        check_options(split_task_options(defaults, "Andon").policy)
+        self.queue = queue
+        self.registry = Registry()
+        self.functions: dict[tuple[str, int], TaskFunction[..., Any, Any]] = {}
+        self._defaults = defaults
+
+    def declared(self, task_type: TaskType) -> None:
+        """Called with each task type after it was registered."""
+
+    @overload
+    def task(
+        self, function: Callable[Concatenate[_Anything, ...], Coroutine[Any, Any, R]], /
+    ) -> TaskFunction[..., R, Coroutine[Any, Any, R]]: ...
+    @overload
+    def task(
+        self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
+    ) -> TaskFunction[P, R, Coroutine[Any, Any, R]]: ...
+    @overload
+    def task(
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> TaskFunction[P, R, Coroutine[Any, Any, R]]: ...
+    @overload
+    def task(
+        self, function: Callable[Concatenate[_Anything, ...], R], /
+    ) -> TaskFunction[..., R, R]: ...
+    @overload
+    def task(self, function: Callable[Concatenate[Context, P], R], /) -> TaskFunction[P, R, R]: ...
+    @overload
+    def task(self, function: Callable[P, R], /) -> TaskFunction[P, R, R]: ...
+    @overload
+    def task(
+        self,
+        /,
+        *,
+        name: str | None = None,
+        version: int = 0,
+        queue: str | None = None,
+        isolation: Literal["process"] | None = None,
+        unique: bool = False,
+        priority: int | str = 0,
+        **options: Unpack[TaskOptions],
+    ) -> TaskDecorator: ...
+    def task(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        version: int = 0,
+        queue: str | None = None,
+        isolation: Literal["process"] | None = None,
+        unique: bool = False,
+        priority: int | str = 0,
+        **options: Unpack[TaskOptions],
+    ) -> Any:
+        """Make a function a task type: `@app.task`, or `@app.task(name=…, …)`.
+
+        An async function runs on the worker's loop, a plain one in a thread, and with
+        `isolation="process"` in a process of its own. A parameter annotated with `Context` gets
+        the run's context and is not submitted; put it first. `name` is by default the module's
+        name and the function's; it is stored with every task, so give one if the code may move.
+        `unique` derives a unique key from the arguments of each submission.
+
+        Raises `ConfigurationError` for options that cannot be, for annotations that JSON cannot
+        carry, and for a name that another function has already.
+        """
+
+        def decorate(handler: Callable[..., Any]) -> TaskFunction[..., Any, Any]:
+            kind = "async" if inspect.iscoroutinefunction(handler) else "thread"
+            codec = Call(handler)
+            return self._register(
+                name or default_name(handler),
+                codec,
+                options,
+                _given(unique=unique, priority=priority),
+                version=version,
+                queue=queue or self.queue,
+                handler=handler,
+                kind=isolation or kind,
+                wants_context=bool(codec.context),
+            )
+
+        return decorate if function is None else decorate(function)
+
+    def command(
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        version: int = 0,
+        queue: str | None = None,
+        unique: bool = False,
+        priority: int | str = 0,
+        **options: Unpack[TaskOptions],
+    ) -> TaskFunction[..., Any, NoReturn]:
+        """Make a program a task type: each run starts it and judges it by its exit code (R24)."""
+        return self._register(
+            name,
+            ANY_CALL,
+            options,
+            _given(unique=unique, priority=priority),
+            version=version,
+            queue=queue or self.queue,
+            argv=tuple(argv),
+            kind="command",
+        )
+
+    def _register(
+        self,
+        name: str,
+        codec: Call,
+        options: TaskOptions,
+        submit_defaults: SubmitOptions,
+        **how: Any,
+    ) -> TaskFunction[..., Any, Any]:
+        merged = cast("TaskOptions", {**self._defaults, **options})
+        split = split_task_options(merged, f"Task type {name!r}")
+        task_type = self.registry.add(
+            TaskType(
+                name=name,
+                codec=codec,
+                options=split.policy,
+                retry_on_types=split.retry_on,
+                no_retry_on_types=split.no_retry_on,
+                backoff=split.backoff,
+                max_concurrent=split.policy.get("max_concurrent"),
+                **how,
+            )
+        )
+        function = TaskFunction[..., Any, Any](
+            cast("Andon", self), task_type, defaults=submit_defaults
+        )
+        self.functions[task_type.name, task_type.version] = function
+        self.declared(task_type)
+        return function
+
+
+def _given(*, unique: bool, priority: int | str) -> SubmitOptions:
+    given = SubmitOptions()
+    if unique:
+        given["unique"] = True
+    if priority:
+        given["priority"] = priority
+    return given

@@ -1,0 +1,91 @@
+"""What the demo says at its end: the ledger, where the report is, and what to try next."""
+
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+from andon.demo.ledger import Ledger
+from andon.demo.place import Place, store_in
+from andon.model.task import Task
+from andon.model.words import State
+
+_MOST_PROBLEMS = 10
+
+
+def told(ledger: Ledger, place: Place, report: Task | None, *, again: str) -> str:
+    """All of it, as text."""
+    return "\n".join(
+        [*_ledger(ledger), "", *_report(place, report), "", *_next(ledger, place, again)]
+    )
+
+
+def _ledger(ledger: Ledger) -> list[str]:
+    head = "The ledger balances" if ledger.balances else "THE LEDGER DOES NOT BALANCE"
+    sum_ = f"completed {ledger.completed:,} + failed {ledger.failed:,}"
+    if ledger.unfinished:
+        sum_ += f" + unfinished {ledger.unfinished:,}"
+    states = ", ".join(f"{state} {number:,}" for state, number in ledger.states.items())
+    lines = [
+        f"{head}: submitted {ledger.submitted:,} {'=' if ledger.balances else 'against'} {sum_}",
+        "",
+        f"  by state      {states}",
+        f"  dead letters  {ledger.dead_letters:,}",
+        f"  runs          {ledger.runs:,}, each resolved once; "
+        f"{ledger.retried:,} tasks took more than one",
+        f"  of the runs   {ledger.retries:,} failed and retried, "
+        f"{ledger.lost:,} lost with their worker, {ledger.released:,} handed back",
+        f"  event log     {ledger.moves:,} moves, each of them in the table of moves",
+        f"  took          {ledger.seconds:,.1f} s from the first submit to the last end",
+    ]
+    lines += [f"  PROBLEM       {problem}" for problem in ledger.problems[:_MOST_PROBLEMS]]
+    if len(ledger.problems) > _MOST_PROBLEMS:
+        lines.append(f"  PROBLEM       and {len(ledger.problems) - _MOST_PROBLEMS:,} more")
+    return lines
+
+
+def _report(place: Place, report: Task | None) -> list[str]:
+    if report is None:
+        return ["There is no report: the scan never came to submit it."]
+    if report.state is not State.COMPLETED:
+        error = report.status.last_error
+        why = f": {error.message}" if error is not None else ""
+        return [f"There is no report: its task ended {report.state.value}{why}"]
+    path = _near(place.report)
+    return [f"The report  {path}", f"Its chart   {path.with_suffix('.svg')}"]
+
+
+def _next(ledger: Ledger, place: Place, again: str) -> list[str]:
+    andon = _program()
+    url = shlex.quote(_near_url(place))
+    steps = [("dlq list", "what could not be analysed")] if ledger.dead_letters else []
+    if ledger.most_runs:
+        steps.append((f"tasks show {ledger.most_runs}", "a life with retries"))
+    steps += [
+        ("queues list", "what each queue holds"),
+        ("tasks list --limit 20", "tasks, with their states"),
+        ("doctor", "what this store promises"),
+    ]
+    lines = ["Try next"]
+    for step, what in steps:
+        lines += [f"  {what}:", f"    {andon} {step} --url {url}"]
+    return [*lines, "  all of it once more:", f"    {again} --fresh"]
+
+
+def _program() -> str:
+    """How `andon` is called from here."""
+    here = Path(sys.executable).with_name("andon")
+    found = shutil.which("andon")
+    if (found is not None and Path(found) == here) or not here.exists():
+        return "andon"
+    return shlex.quote(str(_near(here)))
+
+
+def _near(path: Path) -> Path:
+    """The path from here, where that is shorter to say."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+def _near_url(place: Place) -> str:
+    return store_in(_near(place.home)) if place.url == store_in(place.home) else place.url

@@ -1,0 +1,63 @@
+"""The board in plain lines, for a pipe, a log, or a terminal without Rich."""
+
+import time
+from typing import TYPE_CHECKING, TextIO
+
+from andon.demo.view import View
+from andon.model.words import TERMINAL, State
+
+if TYPE_CHECKING:
+    from andon.demo.tally import Failure
+
+_EVERY_S = 1.0
+_WAITING = (State.BLOCKED, State.SCHEDULED, State.PENDING, State.RETRY, State.ACTIVE)
+
+
+class Lines:
+    """Writes a line about every second, and one for each task that failed for good."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._said = 0.0
+        self._last = ""
+        self._failed: Failure | None = None
+
+    def __enter__(self) -> "Lines":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._out.flush()
+
+    def show(self, view: View, *, last: bool = False) -> None:
+        """Say what is new, if it is time."""
+        now = time.monotonic()
+        if now - self._said < _EVERY_S and not last:
+            return
+        self._said = now
+        self._failures(view)
+        line = _line(view)
+        if line != self._last:
+            self._last = line
+            print(f"{now - view.started:6.1f} s  {line}", file=self._out, flush=True)
+
+    def say(self, text: str) -> None:
+        """Say something between the lines."""
+        print(text, file=self._out, flush=True)
+
+    def _failures(self, view: View) -> None:
+        recent = list(view.tally.failures)
+        if self._failed in recent:
+            recent = recent[recent.index(self._failed) + 1 :]
+        for failure in recent:
+            self._failed = failure
+            name, why = failure.shown(view.paths)
+            print(f"{'':10}{failure.state.value} {name}: {why}", file=self._out)
+
+
+def _line(view: View) -> str:
+    tally = view.tally
+    parts = [f"{tally.ended}/{view.total} done"]
+    shown = (*_WAITING, *(state for state in State if state in TERMINAL))
+    parts += [f"{state.value} {tally.counts[state]}" for state in shown if tally.counts[state]]
+    parts.append(f"{tally.rate(view.now):.0f}/s")
+    return "  ".join(parts)

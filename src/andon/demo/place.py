@@ -1,0 +1,177 @@
+"""Where one demo keeps what it knows: its folder, its store, and which round it is in.
+
+A round is one pass over the files. Its ids and its queue carry the round, so that `--fresh` begins
+another beside it and nothing is taken from under a worker that still lives. All of it is decided
+here, from the folder alone: the same command again finds the same tasks.
+"""
+
+import contextlib
+import fcntl
+import os
+import sysconfig
+from collections.abc import Generator
+from hashlib import blake2b
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+import msgspec
+
+from andon.demo import scanning
+from andon.demo.files import write_whole
+from andon.model.errors import ConfigurationError
+
+
+class Round(msgspec.Struct, frozen=True, kw_only=True):
+    """What is remembered between commands."""
+
+    folder: str
+    url: str
+    number: int = 1
+    cursor: str = ""  #: the event log's end when the round began
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """One folder's demo."""
+
+    folder: Path  #: what is analysed
+    home: Path  #: where the store, the list of files and the report are
+    url: str
+    round: Round
+
+    @property
+    def prefix(self) -> str:
+        """What the ids of this round begin with."""
+        return f"{_key(self.folder)}-{self.round.number}"
+
+    @property
+    def queue(self) -> str:
+        """The queue of this round."""
+        return f"demo-{self.prefix}"
+
+    @property
+    def scan_id(self) -> str:
+        """The id of the scan, the first task."""
+        return f"{self.prefix}-scan"
+
+    @property
+    def report_id(self) -> str:
+        """The id of the report, the last task."""
+        return f"{self.prefix}-report"
+
+    @property
+    def listing(self) -> Path:
+        """The list of files of this round."""
+        return self.home / f"files-{self.round.number}.json"
+
+    @property
+    def report(self) -> Path:
+        """The report of this round."""
+        return self.home / "report.md"
+
+
+def source_folder(folder: str | os.PathLike[str] | None) -> Path:
+    """The folder to analyse, absolute; the standard library when none is named.
+
+    Raises `ConfigurationError` for what is no folder, or has no Python file.
+    """
+    path = Path(folder or sysconfig.get_path("stdlib"))
+    try:
+        path = path.resolve(strict=True)
+        if not path.is_dir():
+            raise NotADirectoryError
+        if next(scanning.walk(path), None) is None:
+            raise ConfigurationError(
+                f"There is no Python file below {path}. Name a folder that has some."
+            )
+    except FileNotFoundError:
+        raise ConfigurationError(
+            f"There is no folder {os.fspath(path)!r}. Name one that has Python files, or none: "
+            "then it is Python's own standard library."
+        ) from None
+    except NotADirectoryError:
+        raise ConfigurationError(
+            f"{os.fspath(path)!r} is not a folder. Name the folder that it is in."
+        ) from None
+    return path
+
+
+def home_of(folder: Path, out: str | os.PathLike[str] | None) -> Path:
+    """The demo's own folder: `out`, else one below `.andon` in the current folder."""
+    home = Path(out) if out is not None else Path(".andon") / f"demo-{_key(folder)}"
+    home = home.absolute()
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(
+            f"{str(home)!r} cannot be made ({error.strerror}). Name another folder with --out."
+        ) from None
+    return home
+
+
+def store_in(home: Path) -> str:
+    """The URL of the demo's own store."""
+    return f"sqlite:///{quote(str(home / 'andon.db'))}"
+
+
+def find(folder: Path, home: Path, url: str | None) -> Place:
+    """The demo of this folder as it was left, or a new one; nothing is written.
+
+    Raises `ConfigurationError` when `home` holds the demo of another folder, or the store is one
+    that several processes cannot share.
+    """
+    kept = _read(home)
+    if kept is not None and kept.folder != str(folder):
+        raise ConfigurationError(
+            f"{str(home)!r} holds the demo of {kept.folder}. Name another folder with --out."
+        )
+    chosen = url or store_in(home)
+    if urlsplit(chosen).scheme == "memory":
+        raise ConfigurationError(
+            "The demo's workers are processes, and memory:// lives in one. Use sqlite:///file.db."
+        )
+    if kept is None or kept.url != chosen:
+        kept = Round(folder=str(folder), url=chosen)
+    return Place(folder=folder, home=home, url=chosen, round=kept)
+
+
+def keep(place: Place) -> None:
+    """Remember the round."""
+    write_whole(place.home / "round.json", msgspec.json.encode(place.round))
+
+
+def next_round(place: Place, cursor: str) -> Place:
+    """The place with a new round, which begins at this end of the event log."""
+    number = place.round.number + 1
+    after = msgspec.structs.replace(place.round, number=number, cursor=cursor)
+    return msgspec.structs.replace(place, round=after)
+
+
+@contextlib.contextmanager
+def held(home: Path) -> Generator[None]:
+    """Be the only demo in this folder. The lock goes with the process, however it ends.
+
+    Raises `ConfigurationError` when another demo has it.
+    """
+    with (home / "lock").open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ConfigurationError(
+                f"Another demo is at work in {str(home)!r}. Wait for it, stop it, or name another "
+                "folder with --out."
+            ) from None
+        yield
+
+
+def _read(home: Path) -> Round | None:
+    path = home / "round.json"
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Round)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.DecodeError) as error:
+        raise ConfigurationError(f"{str(path)!r} cannot be read: {error}. Remove it.") from None
+
+
+def _key(folder: Path) -> str:
+    return blake2b(os.fsencode(folder), digest_size=4).hexdigest()

@@ -1,0 +1,103 @@
+"""Acting on every task that a query finds: in pages, once each, and with an end.
+
+The pages follow the order of creation, so that a task which stays in the filter after the act (or
+comes back into it) is not met again. Tasks submitted after the start are left alone; without that,
+acting on what somebody keeps submitting would not end.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from andon.engine.base import Acted
+from andon.model.task import Task
+from andon.stores.base import MAX_BATCH, Page, Query
+
+Act = Callable[[Sequence[str]], Awaitable[list[Acted]]]
+"""What is done to tasks, by their ids; `engine.retry`, for example."""
+
+
+class Finds(Protocol):
+    """The part of an `Engine` that finds tasks."""
+
+    def now(self) -> int:
+        """The store's clock, ms UTC."""
+        ...
+
+    async def find(self, query: Query) -> Page:
+        """A page of tasks."""
+        ...
+
+
+class Tally(msgspec.Struct):
+    """How many tasks were found, and how acting on them ended."""
+
+    found: int = 0
+    changed: int = 0
+    unchanged: int = 0  #: nothing was to be done
+    refused: int = 0
+
+    def count(self, acted: Sequence[Acted]) -> None:
+        """Add outcomes."""
+        for one in acted:
+            self.found += 1
+            self.refused += one.error is not None
+            self.changed += one.error is None and one.changed
+            self.unchanged += one.error is None and not one.changed
+
+
+async def found(
+    engine: Finds,
+    query: Query,
+    *,
+    keep: Callable[[Task], bool] | None = None,
+    most: int | None = None,
+) -> AsyncIterator[list[Task]]:
+    """Pages of the tasks that match now, oldest first unless the query says otherwise.
+
+    `keep` narrows what the query finds; `most` ends after so many tasks. A task that is moved by
+    somebody else meanwhile may be found or not.
+    """
+    began = engine.now()
+    left = most
+    query = msgspec.structs.replace(query, limit=MAX_BATCH)
+    while True:
+        page = await engine.find(query)
+        old = [task for task in page.tasks if task.status.created_at <= began]
+        tasks = [task for task in old if keep is None or keep(task)][:left]
+        if tasks:
+            yield tasks
+        if left is not None:
+            left -= len(tasks)
+        past_the_start = bool(page.tasks) and not old and not query.newest_first
+        if not page.cursor or past_the_start or left == 0:
+            return
+        query = msgspec.structs.replace(query, cursor=page.cursor)
+
+
+async def act_on_found(
+    engine: Finds,
+    query: Query,
+    act: Act,
+    *,
+    keep: Callable[[Task], bool] | None = None,
+    most: int | None = None,
+    dry_run: bool = False,
+    progress: Callable[[Sequence[Task], Sequence[Acted]], Awaitable[None]] | None = None,
+) -> Tally:
+    """Do `act` to every task that the query finds. With `dry_run` it is only counted.
+
+    `progress` is told of each page: the tasks as they were found, and what became of each. A task
+    that cannot be acted on counts as refused and holds up no other.
+    """
+    tally = Tally()
+    async for tasks in found(engine, query, keep=keep, most=most):
+        if dry_run:
+            acted = [Acted(task.id, task.state, changed=False) for task in tasks]
+        else:
+            acted = await act([task.id for task in tasks])
+        tally.count(acted)
+        if progress is not None:
+            await progress(tasks, acted)
+    return tally

@@ -1,0 +1,302 @@
+"""The command line as it is used: real processes, signals, pipes and terminals."""
+
+import contextlib
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from andon.lifecycle.commands import Release
+
+from .conftest import Cli
+
+ANDON = [sys.executable, "-m", "andon.cli"]
+
+APP = """
+import asyncio
+from andon import Andon, Context
+
+app = Andon()
+
+@app.task(name="add")
+async def add(a: int, b: int) -> int:
+    return a + b
+
+@app.task(name="boom", max_retries=0)
+async def boom() -> None:
+    raise ValueError("out of paper")
+
+@app.task(name="hang", shutdown_grace=60)
+async def hang(ctx: Context) -> None:
+    ctx.progress(10, "hanging")
+    await asyncio.Event().wait()
+"""
+
+
+class Running:
+    """A command under way, whose output is waited for."""
+
+    def __init__(self, cli: Cli, *args: str, **how: Any) -> None:
+        env = {**os.environ, "ANDON_URL": cli.url, "PYTHONUNBUFFERED": "1", **how.pop("env", {})}
+        self.process = subprocess.Popen(
+            [*ANDON, *args],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            cwd=cli.folder,
+            env=env,
+            text=True,
+            **how,
+        )
+        self.told: list[str] = []
+
+    def until(self, text: str) -> str:
+        """Read until a line has this; that line."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.told.append(line)
+            if text in line:
+                return line
+        raise AssertionError(f"{text!r} was not told, but:\n{''.join(self.told)}")
+
+    def signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def end(self) -> int:
+        """Its exit code, all that it printed read."""
+        assert self.process.stdout is not None
+        self.told += self.process.stdout
+        return self.process.wait()
+
+
+@pytest.fixture
+def running(cli: Cli) -> Iterator[Any]:
+    started: list[Running] = []
+
+    def start(*args: str, **how: Any) -> Running:
+        started.append(Running(cli, *args, **how))
+        return started[-1]
+
+    yield start
+    for one in started:
+        with contextlib.suppress(ProcessLookupError):
+            one.process.kill()
+        one.process.wait()
+        assert one.process.stdout is not None
+        one.process.stdout.close()
+
+
+@pytest.fixture
+def app(cli: Cli) -> str:
+    return cli.write("process_app.py", APP)
+
+
+def test_a_worker_runs_what_is_submitted_and_leaves_on_sigterm(
+    cli: Cli, app: str, running: Any
+) -> None:
+    worker = running("worker", app, "--id", "w1", "--concurrency", "3", "--queues", "default")
+    worker.until("Worker w1 runs 3 task types")
+    done = cli("submit", "add", "--args", "[3, 4]", "--wait", "--timeout", "30")
+    assert done.stdout == "7\n"
+    assert (
+        "ended failed (error): out of paper"
+        in cli("submit", "boom", "--wait", "--timeout", "30", code=1).stderr
+    )
+    assert cli.lines("workers", "list")[0][0] == "w1"
+    worker.signal(signal.SIGTERM)
+    assert worker.end() == 0
+    assert "has left in good order" in "".join(worker.told)
+    assert cli.lines("workers", "list") == []
+
+
+def test_a_second_signal_hurries_and_the_run_goes_back_to_its_place(
+    cli: Cli, app: str, running: Any
+) -> None:
+    worker = running("worker", app)
+    cli.submit("hang", "--id", "h")
+    follow = running("events", "--follow", "--since-start", "--task", "h")
+    follow.until("pending → active")
+    worker.signal(signal.SIGINT)
+    worker.until("claiming no more")
+    worker.signal(signal.SIGINT)
+    assert worker.end() == 0
+    assert cli.state("h") == "pending"
+    assert cli.json("tasks", "show", "h")["tries"] == 0
+
+
+def test_a_quiet_worker_claims_nothing_until_it_goes_on(cli: Cli, app: str, running: Any) -> None:
+    cli("storage", "init")
+    worker = running("worker", app, "--id", "w1")
+    worker.until("runs 3 task types")
+    worker.signal(signal.SIGTSTP)
+    until(lambda: cli.json("workers", "list")[0]["state"] == "quiet")
+    cli.submit("add", "--id", "a", "--args", "[1, 2]")
+    [task] = cli.claim()  # it is still there to be claimed
+    cli.report(task, Release())
+    worker.signal(signal.SIGCONT)
+    assert cli.lines("wait", "a", "--timeout", "30") == [["a", "completed", ""]]
+
+
+def test_an_application_that_cannot_be_loaded_is_exit_code_1(cli: Cli, running: Any) -> None:
+    worker = running("worker", "nowhere.py")
+    assert worker.end() == 1
+    assert worker.told[-1].startswith("andon: There is no file")
+    assert "--strict needs --queues" in cli("worker", "x.py", "--strict", code=2).stderr
+    cli("worker", "x.py", "--concurrency", "0", code=2)
+
+
+def test_wait_is_woken_by_another_process(cli: Cli, app: str, running: Any) -> None:
+    cli.submit("add", "--id", "a", "--args", "[1, 2]")
+    wait = running("wait", "a")
+    running("worker", app)
+    assert wait.end() == 0
+    assert wait.told == ["a\tcompleted\t\n"]
+
+
+def test_follow_goes_on_until_interrupted(cli: Cli, running: Any) -> None:
+    cli.submit("job", "--id", "before")
+    follow = running("events", "--follow", "--since-start", "--json")
+    follow.until('"before"')
+    cli.submit("job", "--id", "after")
+    assert json.loads(follow.until('"after"'))["to"] == "pending"
+    follow.signal(signal.SIGINT)
+    assert follow.end() == 130
+    assert "Traceback" not in "".join(follow.told)
+
+
+def test_a_reader_that_goes_away_is_no_traceback(cli: Cli) -> None:
+    cli("submit", "job", "--jsonl", cli.write("t.jsonl", *({"id": f"t{n}"} for n in range(300))))
+    env = {**os.environ, "ANDON_URL": cli.url}
+    lister = f"{sys.executable} -m andon.cli tasks list --limit 300"
+    done = subprocess.run(
+        ["sh", "-c", f"{lister} | head -n 1"], env=env, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("t0\t")
+    assert "Traceback" not in done.stderr
+
+
+# --- dev ---
+
+
+def test_dev_runs_logs_reloads_and_leaves(cli: Cli, app: str, running: Any) -> None:
+    dev = running("dev", app)
+    dev.until("runs 3 task types")
+    cli.submit("add", "--id", "a", "--args", "[1, 2]")
+    assert "active → completed" in dev.until("completed")
+    text = Path(app).read_text()
+    Path(app).write_text(text + "\n@app.task(name='new')\nasync def new() -> None: ...\n")
+    dev.until("changed: starting anew")
+    dev.until("runs 4 task types")
+    Path(app).write_text("this is no Python\n")
+    dev.until("SyntaxError")
+    dev.until("It has ended (exit code 1)")
+    Path(app).write_text(text)
+    dev.until("runs 3 task types")
+    dev.signal(signal.SIGTERM)
+    assert dev.end() == 0
+    assert cli.lines("workers", "list") == []
+
+
+def test_a_reload_gives_a_run_back_without_a_try(cli: Cli, app: str, running: Any) -> None:
+    cli.submit("hang", "--id", "h")
+    dev = running("dev", app, "--grace", "0")
+    dev.until("pending → active")
+    Path(app).write_text(APP + "\n# changed\n")
+    dev.until("active → pending")
+    dev.until("pending → active")
+    assert cli.json("tasks", "show", "h")["tries"] == 0
+
+
+def test_the_worker_of_dev_does_not_outlive_it(cli: Cli, app: str, running: Any) -> None:
+    dev = running("dev", app, "--grace", "0")
+    dev.until("runs 3 task types")
+    dev.signal(signal.SIGKILL)
+    dev.until("has left in good order")  # the child has the same stdout
+    assert cli.lines("workers", "list") == []
+
+
+# --- terminals ---
+
+
+def on_pty(cli: Cli, *args: str) -> str:
+    """What a command prints to a terminal of 120 columns."""
+    ours, theirs = pty.openpty()
+    env = {**os.environ, "ANDON_URL": cli.url, "COLUMNS": "120", "TERM": "xterm-256color"}
+    with subprocess.Popen(
+        [*ANDON, *args], stdin=theirs, stdout=theirs, stderr=theirs, env=env, cwd=cli.folder
+    ) as process:
+        os.close(theirs)
+        told = b""
+        while select.select([ours], [], [], 30)[0]:
+            try:
+                part = os.read(ours, 65_536)
+            except OSError:  # Linux: the last one has closed it
+                break
+            if not part:
+                break
+            told += part
+        process.wait(30)
+        os.close(ours)
+    return told.decode()
+
+
+def test_a_terminal_gets_a_table_and_a_pipe_gets_lines(cli: Cli) -> None:
+    cli.submit("job", "--id", "t")
+    told = on_pty(cli, "tasks", "list")
+    assert "name" in told
+    assert "\x1b[" in told
+    assert "\t" not in told
+    env = {**os.environ, "ANDON_URL": cli.url}
+    piped = subprocess.run(
+        [*ANDON, "tasks", "list"], env=env, capture_output=True, text=True, check=True
+    )
+    assert piped.stdout.startswith("t\tjob\tdefault\tpending\t")
+    assert "\x1b" not in piped.stdout
+
+
+def test_a_terminal_gets_a_progress_bar_while_it_waits(cli: Cli, app: str, running: Any) -> None:
+    cli.submit("hang", "--id", "h")
+    worker = running("worker", app)
+    worker.until("runs 3 task types")
+    told = on_pty(cli, "wait", "h", "--timeout", "1.5")
+    assert "hanging" in told
+    assert "10%" in told
+    assert "h is active" in told
+
+
+def test_top_draws_until_interrupted(cli: Cli) -> None:
+    cli.submit("job", "--id", "t")
+    ours, theirs = pty.openpty()
+    env = {**os.environ, "ANDON_URL": cli.url, "COLUMNS": "120", "TERM": "xterm-256color"}
+    with subprocess.Popen(
+        [*ANDON, "top"], stdin=theirs, stdout=theirs, stderr=theirs, env=env
+    ) as process:
+        os.close(theirs)
+        told = b""
+        while b"default" not in told:
+            assert select.select([ours], [], [], 30)[0]
+            told += os.read(ours, 65_536)
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(OSError):
+            while part := os.read(ours, 65_536):
+                told += part
+        assert process.wait(30) == 130
+    os.close(ours)
+    assert b"Traceback" not in told
+
+
+def until(holds: Any) -> None:
+    """Look until it holds; each look costs a command, so this is no busy loop."""
+    for _ in range(200):
+        with contextlib.suppress(IndexError):
+            if holds():
+                return
+    raise AssertionError("It never held.")

@@ -1,0 +1,143 @@
+"""A local engine on each store, on a clock that only the test moves."""
+
+import asyncio
+import inspect
+import itertools
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from conftest import selected_stores
+
+from andon.engine.base import Submission, Submitted
+from andon.engine.local import LocalEngine
+from andon.lifecycle.commands import Command, Complete
+from andon.model.task import Task
+from andon.model.words import State
+from andon.stores.base import ClaimRequest, Store
+from andon.stores.memory import MemoryStore
+from andon.stores.sqlite import SqliteStore
+
+START = 1_800_000_000_000
+
+
+class Clock:
+    """Store time, moved by hand."""
+
+    def __init__(self) -> None:
+        self.ms = START
+
+    def __call__(self) -> int:
+        return self.ms
+
+
+class Shop:
+    """An engine, its clock, and the few words that tests need."""
+
+    def __init__(self, store: Store, clock: Clock, **options: Any) -> None:
+        self.clock = clock
+        self.engine = LocalEngine(store, random=random.Random(7), **options)
+        self._numbers = itertools.count()
+
+    async def submit(self, task_id: str = "", name: str = "job", **fields: Any) -> str:
+        outcome = await self.try_submit(task_id, name, **fields)
+        assert outcome.error is None, outcome.error
+        return outcome.id
+
+    async def try_submit(self, task_id: str = "", name: str = "job", **fields: Any) -> Submitted:
+        (outcome,) = await self.engine.submit([self.submission(task_id, name, **fields)])
+        return outcome
+
+    def submission(self, task_id: str = "", name: str = "job", **fields: Any) -> Submission:
+        return Submission(id=task_id or f"t{next(self._numbers):03}", name=name, **fields)
+
+    async def claim(self, limit: int = 1, **fields: Any) -> list[Task]:
+        request = {
+            "worker": "w1",
+            "token": f"token{next(self._numbers)}",
+            "queues": ("default",),
+            "limit": limit,
+            "lease_ms": 30_000,
+        }
+        return await self.engine.claim(ClaimRequest(**{**request, **fields}))
+
+    async def run(self, command: Command | None = None) -> Task:
+        """Claim the next task and report on it (complete unless said otherwise)."""
+        (task,) = await self.claim()
+        await self.engine.report(task, command or Complete(result=b"1"))
+        await self.told()
+        return task
+
+    async def told(self) -> None:
+        """Wait until every end so far has been told to dependents."""
+        await self.engine.settled()
+
+    async def later(self, seconds: float) -> None:
+        """Move the clock, and fire what is due then."""
+        self.clock.ms += round(seconds * 1000)
+        await self.fire()
+
+    async def fire(self) -> None:
+        await self.engine.timekeeper.run_once()
+        await self.told()
+
+    async def task(self, task_id: str) -> Task:
+        (task,) = await self.engine.get([task_id])
+        assert task is not None, f"{task_id} is gone"
+        return task
+
+    async def state(self, task_id: str) -> State | None:
+        (task,) = await self.engine.get([task_id])
+        return None if task is None else task.state
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "store_kind" in metafunc.fixturenames:
+        metafunc.parametrize("store_kind", selected_stores(metafunc.config))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a coroutine test on the loop on which its engine was opened."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = inspect.signature(pyfuncitem.obj).parameters
+    runner = cast("asyncio.Runner", pyfuncitem.funcargs["runner"])
+    runner.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True
+
+
+@pytest.fixture
+def runner() -> Iterator[asyncio.Runner]:
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store(store_kind: str, clock: Clock, tmp_path: Path) -> Store:
+    if store_kind == "memory":
+        return MemoryStore(clock=clock)
+    return SqliteStore(f"sqlite:///{tmp_path / 'andon.db'}", clock=clock)
+
+
+@pytest.fixture
+def shop_options() -> dict[str, Any]:
+    """Options of the engine; a test module may override them."""
+    return {}
+
+
+@pytest.fixture
+def shop(
+    store: Store, clock: Clock, runner: asyncio.Runner, shop_options: dict[str, Any]
+) -> Iterator[Shop]:
+    shop = Shop(store, clock, **shop_options)
+    runner.run(shop.engine.open())
+    yield shop
+    runner.run(shop.engine.close())

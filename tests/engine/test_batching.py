@@ -1,0 +1,114 @@
+"""The batcher: batches form under load, nobody waits at rest, nothing handed over is lost."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from andon.engine.batching import Batcher
+
+
+class Sink:
+    """Takes batches, one at a time, when let."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[int]] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.fail = False
+
+    async def __call__(self, items: Sequence[int]) -> list[int]:
+        self.batches.append(list(items))
+        await self.gate.wait()
+        if self.fail:
+            raise OSError("away")
+        return [item * 10 for item in items]
+
+
+async def _alone() -> None:
+    sink = Sink()
+    batcher = Batcher(sink, size=100)
+    assert await batcher.put(1) == 10
+    assert sink.batches == [[1]]
+
+
+def test_one_item_goes_at_once() -> None:
+    asyncio.run(_alone())
+
+
+async def _under_load() -> None:
+    sink = Sink()
+    batcher = Batcher(sink, size=4)
+    outcomes = await asyncio.gather(*(batcher.put(i) for i in range(10)))
+    assert outcomes == [i * 10 for i in range(10)]
+    assert [len(batch) for batch in sink.batches] == [4, 4, 2]
+
+
+def test_what_comes_together_goes_together_in_order() -> None:
+    asyncio.run(_under_load())
+
+
+async def _same_key() -> None:
+    sink = Sink()
+    batcher = Batcher(sink, size=100, key=lambda item: item % 3)
+    await asyncio.gather(*(batcher.put(i) for i in range(7)))
+    assert sink.batches == [[0, 1, 2], [3, 4, 5], [6]]
+
+
+def test_two_items_with_one_key_never_share_a_batch() -> None:
+    asyncio.run(_same_key())
+
+
+async def _gone_caller() -> None:
+    sink = Sink()
+    sink.gate.clear()
+    batcher = Batcher(sink, size=1)
+    callers = [asyncio.ensure_future(batcher.put(i)) for i in range(2)]
+    await asyncio.sleep(0)
+    for caller in callers:
+        caller.cancel()
+    sink.gate.set()
+    await batcher.drain()
+    assert sink.batches == [[0], [1]]
+
+
+def test_what_was_handed_over_is_written_though_its_caller_is_gone() -> None:
+    asyncio.run(_gone_caller())
+
+
+async def _failure() -> None:
+    sink = Sink()
+    sink.fail = True
+    batcher = Batcher(sink, size=10)
+    outcomes = await asyncio.gather(*(batcher.put(i) for i in range(3)), return_exceptions=True)
+    assert [type(o) for o in outcomes] == [OSError] * 3
+    sink.fail = False
+    assert await batcher.put(1) == 10
+
+
+def test_a_failed_flush_fails_its_items_and_no_others() -> None:
+    asyncio.run(_failure())
+
+
+async def _push_back() -> None:
+    sink = Sink()
+    sink.gate.clear()
+    batcher = Batcher(sink, size=1, most_waiting=2)
+    putting = [asyncio.ensure_future(batcher.put(i)) for i in range(10)]
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert batcher.waiting <= 2
+    sink.gate.set()
+    assert await asyncio.gather(*putting) == [i * 10 for i in range(10)]
+
+
+def test_a_full_batcher_pushes_back() -> None:
+    asyncio.run(_push_back())
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_draining_an_idle_batcher_returns(size: int) -> None:
+    async def drain() -> None:
+        await Batcher(Sink(), size=size).drain()
+
+    asyncio.run(drain())

@@ -1,0 +1,171 @@
+"""Acts of control: by id, on any state, and never by halves."""
+
+import pytest
+
+from andon.lifecycle.commands import (
+    Complete,
+    Delete,
+    Fail,
+    Interrupted,
+    Reprioritise,
+    Rerun,
+    Reschedule,
+    RunNow,
+)
+from andon.model.errors import (
+    ConfigurationError,
+    InvalidSubmission,
+    InvalidTransition,
+    LeaseLost,
+    TaskNotFound,
+    UniqueKeyHeld,
+)
+from andon.model.task import TaskError
+from andon.model.words import State
+
+from .conftest import START, Shop
+
+FAIL = Fail(error=TaskError(message="no"), retryable=False)
+
+
+async def test_cancel_of_a_waiting_task_is_at_once(shop: Shop) -> None:
+    await shop.submit("a")
+    (acted,) = await shop.engine.cancel(["a"])
+    assert (acted.state, acted.changed) == (State.CANCELLED, True)
+    (again,) = await shop.engine.cancel(["a"])
+    assert (again.state, again.changed, again.error) == (State.CANCELLED, False, None)
+
+
+async def test_cancel_of_a_running_task_asks_it_to_stop(shop: Shop) -> None:
+    await shop.submit("a")
+    (task,) = await shop.claim()
+    (acted,) = await shop.engine.cancel(["a"])
+    assert (acted.state, acted.changed) == (State.ACTIVE, True)
+    assert await shop.engine.report(task, Interrupted()) is State.CANCELLED
+
+
+async def test_a_completion_after_the_cancel_request_still_completes(shop: Shop) -> None:
+    await shop.submit("a")
+    (task,) = await shop.claim()
+    await shop.engine.cancel(["a"])
+    assert await shop.engine.report(task, Complete()) is State.COMPLETED
+
+
+async def test_a_failure_after_the_cancel_request_is_cancelled(shop: Shop) -> None:
+    await shop.submit("a")
+    (task,) = await shop.claim()
+    await shop.engine.cancel(["a"])
+    assert await shop.engine.report(task, Fail(error=TaskError(message="x"))) is State.CANCELLED
+
+
+async def test_a_forced_cancel_takes_the_run_away(shop: Shop) -> None:
+    await shop.submit("a")
+    (task,) = await shop.claim()
+    (acted,) = await shop.engine.cancel(["a"], force=True)
+    assert acted.state is State.CANCELLED
+    with pytest.raises(LeaseLost):
+        await shop.engine.report(task, Complete())
+
+
+async def test_cancel_of_what_has_ended_otherwise_is_refused(shop: Shop) -> None:
+    await shop.submit("a")
+    await shop.run()
+    (acted,) = await shop.engine.cancel(["a"])
+    assert isinstance(acted.error, InvalidTransition)
+    assert acted.state is State.COMPLETED
+
+
+async def test_an_unknown_id_is_said_to_be_unknown(shop: Shop) -> None:
+    (acted,) = await shop.engine.cancel(["absent"])
+    assert isinstance(acted.error, TaskNotFound)
+
+
+async def test_retry_reruns_the_ended_and_hurries_the_waiting(shop: Shop) -> None:
+    await shop.submit("ended")
+    await shop.run(FAIL)
+    await shop.submit("waiting", delay=600.0)
+    await shop.submit("pending")
+    await shop.submit("running", priority=5)
+    await shop.claim()
+    acted = await shop.engine.retry(["ended", "waiting", "pending", "running"])
+    assert [a.state for a in acted[:3]] == [State.PENDING] * 3
+    assert [a.changed for a in acted] == [True, True, False, False]
+    assert isinstance(acted[3].error, InvalidTransition)
+
+
+async def test_a_rerun_starts_the_budget_anew(shop: Shop) -> None:
+    await shop.submit("a", options={"max_retries": 1, "retry_delay": None})
+    error = Fail(error=TaskError(message="x"))
+    await shop.run(error)
+    await shop.run(error)
+    assert await shop.state("a") is State.FAILED
+    await shop.engine.act(["a"], Rerun())
+    await shop.run(error)
+    assert await shop.state("a") is State.PENDING
+
+
+async def test_a_rerun_that_keeps_a_spent_budget_gives_one_more_run(shop: Shop) -> None:
+    await shop.submit("a", options={"max_retries": 1, "retry_delay": None})
+    error = Fail(error=TaskError(message="x"))
+    await shop.run(error)
+    await shop.run(error)
+    await shop.engine.act(["a"], Rerun(keep_budget=True))
+    await shop.run(error)
+    assert await shop.state("a") is State.FAILED
+
+
+async def test_a_rerun_may_find_its_unique_key_held(shop: Shop) -> None:
+    await shop.submit("a", unique_key="k")
+    await shop.run()
+    await shop.submit("b", unique_key="k")
+    (acted,) = await shop.engine.act(["a"], Rerun())
+    assert isinstance(acted.error, UniqueKeyHeld)
+    assert await shop.state("a") is State.COMPLETED
+
+
+async def test_run_now_and_reschedule_move_the_start(shop: Shop) -> None:
+    await shop.submit("a", delay=60.0)
+    await shop.engine.act(["a"], Reschedule(run_at=START + 5_000))
+    await shop.later(5)
+    assert await shop.state("a") is State.PENDING
+    await shop.engine.act(["a"], Reschedule(run_at=START + 90_000))
+    assert await shop.state("a") is State.SCHEDULED
+    await shop.engine.act(["a"], RunNow())
+    assert [t.id for t in await shop.claim()] == ["a"]
+
+
+async def test_reprioritise_changes_who_is_next(shop: Shop) -> None:
+    await shop.submit("a")
+    await shop.submit("b")
+    await shop.engine.act(["b"], Reprioritise(priority=3))
+    assert [t.id for t in await shop.claim(limit=2)] == ["b", "a"]
+    with pytest.raises(InvalidSubmission):
+        await shop.engine.act(["a"], Reprioritise(priority=99))
+
+
+async def test_a_live_task_is_not_deleted(shop: Shop) -> None:
+    await shop.submit("a")
+    (acted,) = await shop.engine.act(["a"], Delete())
+    assert isinstance(acted.error, InvalidTransition)
+    assert "Cancel it first" in str(acted.error)
+    assert await shop.state("a") is State.PENDING
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"max_concurent": 3},
+        {"max_size": 0},
+        {"weight": 0},
+        {"rate_limit": 0},
+        {"max_concurrent": "three"},
+        {"name": "other"},
+    ],
+)
+async def test_a_queue_setting_that_cannot_be_changes_nothing(
+    shop: Shop, changes: dict[str, object]
+) -> None:
+    before = await shop.engine.queues()
+    with pytest.raises(ConfigurationError):
+        await shop.engine.configure_queue("default", changes)
+    assert await shop.engine.queues() == before

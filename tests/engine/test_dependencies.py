@@ -1,0 +1,201 @@
+"""Dependencies: told at once, and found again after a crash at any point."""
+
+import pytest
+
+from andon.engine.dependencies import Dependencies
+from andon.lifecycle.commands import Complete, Delete, Fail, Rerun, Schedule
+from andon.model.errors import InvalidSubmission
+from andon.model.task import TaskError
+from andon.model.words import Reason, State
+
+from .conftest import Shop
+
+FAIL = Fail(error=TaskError(message="no"), retryable=False)
+
+
+async def test_a_task_waits_for_all_its_dependencies(shop: Shop) -> None:
+    await shop.submit("a")
+    await shop.submit("b")
+    await shop.submit("c", dependencies=("a", "b"))
+    assert await shop.state("c") is State.BLOCKED
+    await shop.run()
+    assert await shop.state("c") is State.BLOCKED
+    await shop.run()
+    assert await shop.state("c") is State.PENDING
+
+
+async def test_a_dependency_that_has_ended_already_counts(shop: Shop) -> None:
+    await shop.submit("a")
+    await shop.run()
+    await shop.submit("b", dependencies=("a",))
+    assert await shop.state("b") is State.PENDING
+
+
+async def test_a_dependency_discarded_a_moment_ago_counts(shop: Shop) -> None:
+    await shop.submit("a", options={"discard_states": ("completed",)})
+    await shop.run()
+    await shop.submit("b", dependencies=("a",))
+    assert await shop.state("b") is State.PENDING
+
+
+async def test_unreachable_cascades_at_once(shop: Shop) -> None:
+    await shop.submit("a")
+    for parent, child in (("a", "b"), ("b", "c"), ("c", "d")):
+        await shop.submit(child, dependencies=(parent,))
+    await shop.run(FAIL)
+    states = [await shop.state(i) for i in "bcd"]
+    assert states == [State.UNREACHABLE] * 3
+    task = await shop.task("d")
+    assert task.status.reason is Reason.DEPENDENCY_FAILED
+    assert task.status.last_error is not None
+    assert "c" in task.status.last_error.message
+
+
+async def test_all_resolved_takes_any_end(shop: Shop) -> None:
+    await shop.submit("a")
+    await shop.submit("b")
+    await shop.submit("c", dependencies=("a", "b"), requires="all-resolved")
+    await shop.run(FAIL)
+    await shop.engine.cancel(["b"])
+    await shop.told()
+    assert await shop.state("c") is State.PENDING
+
+
+async def test_a_task_that_depends_on_itself_waits_to_be_scheduled(shop: Shop) -> None:
+    await shop.submit("a", dependencies=("a",))
+    await shop.later(600)
+    assert await shop.state("a") is State.BLOCKED
+    (acted,) = await shop.engine.act(["a"], Schedule())
+    assert (acted.changed, acted.state) == (True, State.PENDING)
+
+
+async def test_waiting_on_failure_stays_blocked_until_a_rerun_completes(shop: Shop) -> None:
+    await shop.submit("a")
+    await shop.submit("b", dependencies=("a",), options={"on_dependency_failure": "wait"})
+    await shop.run(FAIL)
+    await shop.later(600)
+    assert await shop.state("b") is State.BLOCKED
+    await shop.engine.act(["a"], Rerun())
+    await shop.run()
+    assert await shop.state("b") is State.PENDING
+
+
+async def test_a_rerun_does_not_revive_the_unreachable(shop: Shop) -> None:
+    await shop.submit("a")
+    await shop.submit("b", dependencies=("a",))
+    await shop.run(FAIL)
+    await shop.engine.act(["a"], Rerun())
+    await shop.run()
+    assert await shop.state("b") is State.UNREACHABLE
+
+
+async def test_results_are_loaded_and_kept_until_the_dependent_has_ended(shop: Shop) -> None:
+    await shop.submit("a", options={"discard_states": ("completed",)})
+    await shop.submit("b", dependencies=("a",), load_dependencies=True)
+    await shop.run()
+    await shop.fire()
+    assert await shop.state("a") is State.COMPLETED, "kept: its result is still needed"
+    (b,) = await shop.claim()
+    results = await shop.engine.dependency_results(b)
+    loaded = results["a"]
+    assert loaded is not None
+    assert loaded.result == b"1"
+    await shop.engine.report(b, Complete())
+    await shop.told()
+    await shop.fire()
+    assert await shop.state("a") is None
+
+
+async def test_a_forced_delete_leaves_a_hole_that_is_told(shop: Shop) -> None:
+    await shop.submit("a")
+    await shop.submit("b")
+    await shop.submit("c", dependencies=("a", "b"), load_dependencies=True)
+    await shop.run()
+    (kept,) = await shop.engine.act(["a"], Delete())
+    assert kept.error is not None, "a dependent needs it"
+    (gone,) = await shop.engine.act(["a"], Delete(), force=True)
+    assert gone.changed
+    await shop.run()
+    (c,) = await shop.claim()
+    assert (await shop.engine.dependency_results(c))["a"] is None
+
+
+async def test_parents_of_one_call_are_made_before_their_children(shop: Shop) -> None:
+    outcomes = await shop.engine.submit(
+        [
+            shop.submission("c", dependencies=("b",)),
+            shop.submission("b", dependencies=("a",)),
+            shop.submission("a"),
+        ]
+    )
+    assert [(o.id, o.state) for o in outcomes] == [
+        ("c", State.BLOCKED),
+        ("b", State.BLOCKED),
+        ("a", State.PENDING),
+    ]
+
+
+async def test_a_circle_is_refused_and_the_rest_is_stored(shop: Shop) -> None:
+    outcomes = await shop.engine.submit(
+        [
+            shop.submission("a", dependencies=("b",)),
+            shop.submission("b", dependencies=("a",)),
+            shop.submission("c"),
+            shop.submission("d", dependencies=("a",)),
+        ]
+    )
+    errors = {o.id: o.error for o in outcomes}
+    assert isinstance(errors["a"], InvalidSubmission)
+    assert isinstance(errors["b"], InvalidSubmission)
+    assert "circle" in str(errors["a"])
+    assert isinstance(errors["d"], InvalidSubmission), "a child of a refused parent is refused"
+    assert errors["c"] is None
+    assert [await shop.state(i) for i in "abd"] == [None] * 3
+
+
+@pytest.mark.parametrize("lost", ["link", "fan-out"])
+async def test_what_a_crash_left_untold_is_told_by_the_verify_timer(
+    shop: Shop, lost: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def crashed(*_: object, **__: object) -> None:
+        """The process died before this was done."""
+
+    def forgotten(*_: object, **__: object) -> None:
+        """Likewise."""
+
+    with monkeypatch.context() as patch:
+        if lost == "link":
+            patch.setattr(Dependencies, "link", crashed)
+        await shop.submit("a")
+        await shop.submit("b", dependencies=("a",))
+        if lost == "fan-out":
+            patch.setattr(Dependencies, "ended", forgotten)
+        await shop.run()
+    assert await shop.state("b") is State.BLOCKED
+    await shop.later(2)
+    assert await shop.state("b") is State.PENDING
+
+
+async def test_a_fan_out_cut_short_is_finished_by_housekeeping(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await shop.submit("a")
+    await shop.submit("b", dependencies=("a",))
+    with monkeypatch.context() as patch:
+        patch.setattr(Dependencies, "ended", lambda *_, **__: None)
+        await shop.run()
+    assert await shop.state("b") is State.BLOCKED
+    await shop.engine.timekeeper.housekeep()
+    await shop.told()
+    assert await shop.state("b") is State.PENDING
+
+
+async def test_a_wide_fan_in_rewrites_the_child_once(shop: Shop) -> None:
+    parents = [shop.submission(f"p{i}") for i in range(300)]
+    await shop.engine.submit(parents)
+    await shop.submit("child", dependencies=tuple(p.id for p in parents))
+    for task in await shop.claim(limit=300):
+        await shop.engine.report(task, Complete())
+    await shop.told()
+    child = await shop.task("child")
+    assert (child.state, child.status.revision) == (State.PENDING, 2)

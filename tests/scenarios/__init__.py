@@ -1,0 +1,1 @@
+"""Every arrow and every ruling, taken by a real worker process."""

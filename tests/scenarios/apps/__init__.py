@@ -1,0 +1,1 @@
+"""The applications that worker processes run, one per profile."""

@@ -1,0 +1,61 @@
+"""Coroutine tests on one loop each, and one stage per module: `APP` says which application."""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from .stage import Stage
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.scenario)
+
+
+@pytest.fixture(scope="module")
+def stage(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Stage]:
+    """The module's application with a worker process on the queue `default`."""
+    settings = getattr(request.module, "WORKER", {})
+    with Stage(request.module.APP, tmp_path_factory.mktemp("stage"), **settings) as stage:
+        yield stage
+
+
+class Opening:
+    """Stands for the scene until the test's own loop runs."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+
+
+@pytest.fixture
+def scene(stage: Stage) -> Opening:
+    """The stage as the test sees it."""
+    return Opening(stage)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a coroutine test, its scene open on the test's loop."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = inspect.signature(pyfuncitem.obj).parameters
+    arguments = {name: pyfuncitem.funcargs[name] for name in names}
+    asyncio.run(_play(pyfuncitem.obj, arguments))
+    return True
+
+
+async def _play(test: Callable[..., Awaitable[None]], arguments: dict[str, object]) -> None:
+    opening = arguments.get("scene")
+    if isinstance(opening, Opening):
+        async with opening.stage.scene() as scene:
+            await test(**{**arguments, "scene": scene})
+    else:
+        await test(**arguments)

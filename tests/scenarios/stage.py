@@ -1,0 +1,396 @@
+"""A stage for scenarios: a store on disk, worker processes on it, and what an onlooker sees.
+
+`Stage` lives as long as its module's tests, `Scene` as long as one test: it is an engine in the
+test's own process, which runs no handler and fires no timer. Whatever happens to a task there was
+done by a worker process.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
+from importlib import import_module
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from andon import Andon, TaskHandle
+from andon.engine.local import LocalEngine
+from andon.lifecycle.profiles import profile
+from andon.lifecycle.rendering import as_seen, history_as, state_name
+from andon.model.task import RunCell, Task, TaskEvent
+from andon.model.words import TERMINAL, Event, State
+from andon.stores.registry import open_store
+
+PATIENCE = 30.0
+"""Seconds that anything may take before a test gives up; nothing waits that long when it works."""
+
+TICK = 0.01
+ANDON = (sys.executable, "-m", "andon.cli")
+TESTS = Path(__file__).parents[1]
+NEW, GONE = "new", "gone"
+"""Where a life begins and ends, in the arrows of a diagram."""
+
+T = TypeVar("T")
+
+_NAME_FIELD = {"native": "state", "jobbers": "status", "cbintel": "status", "choria": "State"}
+
+
+class WorkerProcess:
+    """One `andon worker` in a process of its own, started at once."""
+
+    def __init__(self, stage: "Stage", queue: str, settings: dict[str, Any]) -> None:
+        self.queue = queue
+        self.id = f"worker-{next(stage.numbers)}"
+        self._awaited = False
+        self._log = stage.folder / f"{self.id}.log"
+        settings = {"queues": queue, "id": self.id, **settings}
+        options = [f"--{name}={value}" for name, value in settings.items()]
+        with self._log.open("w") as log:
+            self._process = subprocess.Popen(
+                [*ANDON, "worker", stage.place, *options],
+                cwd=stage.folder,
+                env={**os.environ, "ANDON_URL": stage.url, "PYTHONPATH": str(TESTS)},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def log(self) -> str:
+        """What the process has printed."""
+        return self._log.read_text()
+
+    def signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
+    def terminate(self) -> None:
+        self.signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.signal(signal.SIGKILL)
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    async def exited(self) -> int:
+        """The exit status, once there is one; what it has to be is the test's to say."""
+        self._awaited = True
+        try:
+            return await asyncio.to_thread(self._process.wait, PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"{self.id} goes on:\n{self.log}") from None
+
+    def close(self) -> None:
+        """End the process: in good order, or the test that hindered it fails."""
+        status = None
+        for number, patience in ((signal.SIGCONT, 0), (signal.SIGTERM, 2), (signal.SIGTERM, 30)):
+            status = self._after(number, patience) if status is None else status
+        if status is None:
+            self.kill()
+            self._process.wait()
+            raise AssertionError(f"{self.id} did not leave:\n{self.log}")
+        # Without its handlers yet, or killed by the test, a process ends by the signal itself.
+        expected = (0, -signal.SIGKILL, -signal.SIGTERM)
+        assert self._awaited or status in expected, f"{self.id} ended with {status}:\n{self.log}"
+
+    def _after(self, number: int, patience: float) -> int | None:
+        """The exit status after a signal; None if it has not exited in so many seconds."""
+        if self.is_running:
+            self.signal(number)
+        try:
+            return self._process.wait(patience)
+        except subprocess.TimeoutExpired:
+            return None
+
+
+class Gate:
+    """Holds a handler until it is opened."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = str(path)
+
+    async def begun(self) -> None:
+        """Wait until the handler runs."""
+        await until(Path(self.path + ".begun").exists)
+
+    def begin_anew(self) -> None:
+        """Forget that a handler ran here."""
+        Path(self.path + ".begun").unlink(missing_ok=True)
+
+    def open(self) -> None:
+        Path(self.path).touch()
+
+    @property
+    def told(self) -> list[str]:
+        """What handlers said."""
+        with contextlib.suppress(FileNotFoundError):
+            return Path(self.path + ".told").read_text().splitlines()
+        return []
+
+    async def heard(self, *words: str) -> None:
+        """Wait until handlers have said exactly this."""
+        await until(lambda: self.told == list(words))
+
+
+async def until(holds: Callable[[], Any]) -> None:
+    """Wait for a condition that nobody hints at, such as a file."""
+
+    async def check() -> bool:
+        return bool(holds())
+
+    await until_true(check)
+
+
+async def until_true(holds: Callable[[], Awaitable[bool]]) -> None:
+    """The same for a condition that has to be asked for."""
+    deadline = asyncio.get_running_loop().time() + PATIENCE
+    while not await holds():
+        assert asyncio.get_running_loop().time() < deadline, "waited in vain"
+        await asyncio.sleep(TICK)
+
+
+class Stage:
+    """An application, a store on disk, and one worker process on the queue `default`."""
+
+    def __init__(self, place: str, folder: Path, **settings: Any) -> None:
+        """`place` is the application as module:attribute; `settings` are `andon worker` options."""
+        module, _, attribute = place.partition(":")
+        self.place = place
+        self.app: Andon = getattr(import_module(module), attribute)
+        self.folder = folder
+        self.url = f"sqlite:///{folder}/andon.db"
+        self.numbers = itertools.count()
+        self.worker: WorkerProcess | None = None
+        self._settings = settings
+        self._is_up = False
+
+    def __enter__(self) -> Self:
+        self.worker = WorkerProcess(self, "default", self._settings)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.worker is not None:
+            self.worker.close()
+
+    async def _up(self, scene: "Scene") -> None:
+        """Wait for the worker once: the short times in the tests begin when it claims."""
+        if self.worker is not None and not self._is_up:
+            await scene.says(self.worker, "running")
+            self._is_up = True
+
+    @contextlib.asynccontextmanager
+    async def scene(self) -> AsyncIterator["Scene"]:
+        """The stage as seen from the test's process, on the running loop."""
+        engine = self.app.engine_on(open_store(self.url))
+        await engine.open()
+        scene = Scene(self, engine)
+        put_back = self.app.connections.use(engine)
+        try:
+            await self._up(scene)
+            yield scene
+        finally:
+            put_back()
+            scene.close()
+            await engine.close()
+
+
+class Scene:
+    """What one test does and sees."""
+
+    def __init__(self, stage: Stage, engine: LocalEngine) -> None:
+        self.stage = stage
+        self.engine = engine
+        self.profile = profile(stage.app.profile)
+        self._workers: list[WorkerProcess] = []
+
+    def close(self) -> None:
+        for worker in self._workers:
+            worker.close()
+
+    # --- the set ---
+
+    def new(self, what: str) -> str:
+        """A name that no other test uses."""
+        return f"{what}-{next(self.stage.numbers)}"
+
+    def gate(self) -> Gate:
+        return Gate(self.stage.folder / self.new("gate"))
+
+    def worker(self, queue: str | None = None, **settings: Any) -> WorkerProcess:
+        """Another worker process, on a queue of its own unless told which."""
+        worker = WorkerProcess(self.stage, queue or self.new("queue"), settings)
+        self._workers.append(worker)
+        return worker
+
+    def background(self, waiting: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+        """Let something go on beside the test."""
+        return asyncio.ensure_future(waiting)
+
+    # --- what is seen ---
+
+    async def get(self, task: TaskHandle[Any] | str) -> Task:
+        """The record."""
+        [found] = await self.engine.get([_id(task)])
+        assert found is not None, f"{_id(task)} is gone"
+        return found
+
+    async def record(self, task: TaskHandle[Any] | str) -> dict[str, Any]:
+        """The record under the profile's own field names."""
+        found = await self.get(task)
+        history = await self.engine.history(found.id)
+        return as_seen(self.profile, found, history.events)
+
+    async def state(self, task: TaskHandle[Any] | str) -> str:
+        """The state under the profile's own name."""
+        return state_name(self.profile, await self.get(task))
+
+    async def end(self, task: TaskHandle[Any] | str) -> Task:
+        """The record once the task has ended."""
+        return await self.engine.wait_end(_id(task), PATIENCE)
+
+    async def when(self, task: TaskHandle[Any] | str, holds: Callable[[Task], Any]) -> Task:
+        """The record once the condition holds; fails if the task ends before."""
+        async with asyncio.timeout(PATIENCE):
+            async for found in self.engine.watch(_id(task)):
+                if holds(found):
+                    return found
+        raise AssertionError(f"{_id(task)} ended before that")
+
+    async def renewed(self, task: TaskHandle[Any] | str, holds: Callable[[RunCell], Any]) -> None:
+        """Wait until the run's cell says so: renewals and heartbeats are no moves, and not told."""
+
+        async def check() -> bool:
+            cell = (await self.get(task)).cell
+            assert cell is not None, "the run has ended"
+            return bool(holds(cell))
+
+        await until_true(check)
+
+    async def reaches(self, task: TaskHandle[Any] | str, state: State) -> Task:
+        """The record once the task is in this state of Andon's own."""
+        return await self.when(task, lambda found: found.state is state)
+
+    async def sees(self, task: TaskHandle[Any] | str, *names: str) -> list[dict[str, Any]]:
+        """The whole history in the profile's shape, once the event log shows exactly these names.
+
+        Fails as soon as it shows others. What the record itself keeps is held against the log.
+        """
+        task_id, shown = _id(task), list[str]()
+        moves: list[TaskEvent] = []
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                async for event in self.engine.follow(""):
+                    if event.task != task_id:
+                        continue
+                    moves.append(event)
+                    [found] = await self.engine.get([task_id])
+                    shown = self._names(moves, found)
+                    if shown == list(names):
+                        await self._agrees(task_id, moves, names[-1])
+                        return history_as(self.profile, moves, found)
+                    if shown != list(names)[: len(shown)]:
+                        break
+        raise AssertionError(
+            f"expected {' > '.join(names)}\n     saw {' > '.join(shown)}\n"
+            f"   moves {', '.join(f'{m.event}({m.reason})' for m in moves)}"
+        )
+
+    def _names(self, moves: Sequence[TaskEvent], found: Task | None) -> list[str]:
+        field = _NAME_FIELD.get(self.profile.name, "state")
+        names = [entry[field] for entry in history_as(self.profile, moves, found)]
+        return [*names, GONE] if moves[-1].event is Event.DELETE else names
+
+    async def _agrees(self, task_id: str, moves: Sequence[TaskEvent], last: str) -> None:
+        """The record's own history is what the log showed; its state is the last name shown."""
+        [found] = await self.engine.get([task_id])
+        if found is None:
+            return
+        kept = (await self.engine.history(task_id)).events
+        assert [_plain(move) for move in kept[: len(moves)]] == [_plain(move) for move in moves]
+        if found.state in TERMINAL and len(kept) == len(moves):
+            assert state_name(self.profile, found) == last
+
+    async def says(self, worker: WorkerProcess, state: str) -> None:
+        """Wait until the worker describes itself as running, quiet or stopping."""
+
+        async def holds() -> bool:
+            found = {found.id: found.state for found in await self.engine.workers()}
+            return found.get(worker.id) == state
+
+        await until_true(holds)
+
+    async def moves(self, task: TaskHandle[Any] | str) -> list[str]:
+        """The native events of the task so far, as the log has them."""
+        return [event.event.value for event in await self.events(task)]
+
+    async def events(self, task: TaskHandle[Any] | str) -> list[TaskEvent]:
+        """The task's events so far, as the log has them."""
+        found: list[TaskEvent] = []
+        cursor = ""
+        while True:
+            page = await self.engine.events(cursor)
+            found += [event for event in page.events if event.task == _id(task)]
+            cursor = page.cursor
+            if not page.events:
+                return found
+
+
+Provoke = Callable[[Scene], Awaitable[TaskHandle[Any] | str]]
+
+
+class Arrow:
+    """A row of a table of arrows.
+
+    `words` is the arrow, "source -> target: when"; `provoke` has a worker process take it and
+    answers with the task; `names` are what the profile shows of that task's whole life.
+    """
+
+    def __init__(self, words: str, provoke: Provoke, *names: str) -> None:
+        self.words = words
+        self.provoke = provoke
+        self.names = names
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        source, _, target = self.words.partition(":")[0].partition("->")
+        return source.strip(), target.strip()
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether the names have the arrow in them."""
+        life = [NEW, *self.names]
+        return self.ends in itertools.pairwise(life)
+
+
+def missing(diagram: Iterable[str], arrows: Iterable[Arrow]) -> list[str]:
+    """Arrows of the diagram that no row of the table takes."""
+    return sorted(set(diagram) - {arrow.words for arrow in arrows})
+
+
+def each(arrows: Iterable[Arrow]) -> dict[str, Any]:
+    """Arguments of `parametrize` for a table."""
+    rows = list(arrows)
+    return {"argnames": "arrow", "argvalues": rows, "ids": [f"{r.words}" for r in rows]}
+
+
+def _id(task: TaskHandle[Any] | str) -> str:
+    return task if isinstance(task, str) else task.id
+
+
+def _plain(event: TaskEvent) -> tuple[Any, ...]:
+    return event.revision, event.at, event.event, event.source, event.target, event.reason
