@@ -41,7 +41,7 @@ async def work(engine: LocalEngine, folder: Path, rng: random.Random) -> None:
     done = Lines(folder / "done")
 
     async def step(ctx: Context) -> int:
-        await asyncio.sleep(rng.random() * 0.02)
+        await asyncio.sleep(rng.random() * 0.15)
         if rng.random() < 0.1:
             raise ValueError("this time it fails")
         done.add(ctx.task_id, ctx.run, ctx.fence)
@@ -59,16 +59,16 @@ async def submit(engine: LocalEngine, folder: Path, rng: random.Random) -> None:
     prefix, count = sys.argv[5], int(sys.argv[6])
     path = folder / f"acknowledged-{prefix}"
     known = path.read_text().split() if path.exists() else []
-    acknowledged = Lines(path)
+    said = Lines(path)
     at = max(len(set(known)) - 20, 0)
     while at < count:
         some = range(at, min(at + rng.randint(1, 5), count))
         wishes = [Submission(id=f"{prefix}-{n}", name="step", options=OPTIONS) for n in some]
         for outcome in await engine.submit(wishes):
             assert outcome.error is None, outcome.error
-            acknowledged.add(outcome.id)
+            said.add(outcome.id)
         at = some.stop
-        await asyncio.sleep(rng.random() * 0.01)
+        await asyncio.sleep(rng.random() * 0.06)  # there is load while others are killed
 
 
 async def meddle(engine: LocalEngine, folder: Path, rng: random.Random) -> None:
@@ -76,15 +76,19 @@ async def meddle(engine: LocalEngine, folder: Path, rng: random.Random) -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     while not stop.is_set():
-        files = list(folder.glob("acknowledged-*"))
-        ids = [task_id for file in files for task_id in file.read_text().split()]
+        ids = acknowledged(folder)
         if ids:
             some = rng.sample(ids, min(3, len(ids)))
-            if rng.random() < 0.5:
-                await engine.cancel(some, force=rng.random() < 0.3)
-            else:
+            if rng.random() < 0.6:
                 await engine.act(some, Rerun())
+            if rng.random() < 0.6:  # perhaps what was just rerun, and is about to be claimed
+                await engine.cancel(some, force=rng.random() < 0.3)
         await asyncio.sleep(rng.random() * 0.05)
+
+
+def acknowledged(folder: Path) -> list[str]:
+    """Ids that some submitter was answered for."""
+    return [word for file in folder.glob("acknowledged-*") for word in file.read_text().split()]
 
 
 async def hold(engine: LocalEngine, folder: Path, rng: random.Random) -> None:

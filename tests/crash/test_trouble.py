@@ -106,10 +106,15 @@ def test_a_full_disk_refuses_and_goes_on_when_there_is_room(
         await bench.submit("first")
         await limit_pages(bench, 1)  # as small as what is there
         stored = 0
-        with pytest.raises(StoreUnavailable, match="full"):
+
+        async def fill() -> None:
+            nonlocal stored
             for n in range(10_000):
                 await bench.submit(f"big{n}", args=b'"' + b"x" * 2_000 + b'"')
                 stored += 1
+
+        with pytest.raises(StoreUnavailable, match="full"):
+            await fill()
         expected = {"first", *(f"big{n}" for n in range(stored))}
         assert set(await bench.everything()) == expected
         await limit_pages(bench, 1_000_000)
@@ -166,17 +171,22 @@ asyncio.run(main())
     assert ended.stdout.splitlines()[-1] == "recovered"
 
 
+def locker(file: Path) -> subprocess.Popen[str]:
+    """Another program that takes the whole database and keeps it until a line comes in."""
+    return subprocess.Popen(
+        [sys.executable, "-c", LOCKER, str(file)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
 def test_a_database_locked_by_another_program_is_waited_for(tmp_path: Path) -> None:
     file = tmp_path / "andon.db"
 
     async def scenario(bench: Bench) -> None:
         await bench.submit("before")
-        other = subprocess.Popen(
-            [sys.executable, "-c", LOCKER, str(file)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        other = locker(file)
         try:
             assert other.stdout is not None
             assert await asyncio.to_thread(other.stdout.readline) == "locked\n"

@@ -128,6 +128,7 @@ class Worlds:
 
     def fire(self, change_of: Callable[[Task], Change | None], rearm: Any) -> None:
         """What a timekeeper does with all that is due, in lockstep."""
+        taken: dict[str, Any] = {}
         for _ in range(12):
             expected = {task.id for task in self.model.due()}
             taken = self._each(lambda store: store.take_due(0, 500, HOLD_MS))
