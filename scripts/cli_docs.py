@@ -7,20 +7,18 @@ What stands between `<!-- generated: commands -->` and `<!-- end -->` is generat
 written by hand.
 """
 
-import argparse
 import inspect
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import generated
 
 from andon.cli.lazy import LazyGroup
 from andon.cli.root import COMMANDS, root
 
 PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
-PART = re.compile(r"(<!-- generated: commands -->\n).*?(<!-- end -->)", re.DOTALL)
 WORDS = {"integer": "N", "integer range": "N", "directory": "FOLDER", "text": "TEXT"}
 COMMON = {"url", "as_json", "seen_as", "debug", "help"}
 
@@ -91,27 +89,6 @@ def row_of(option: click.Parameter) -> str:
     return f"| {names} | {' '.join(filter(None, told))} |".replace("  |", " |")
 
 
-def rewritten(text: str) -> str:
-    if len(PART.findall(text)) != 1:
-        raise SystemExit(f"{PAGE.name} must have the part `commands` once.")
-    return PART.sub(lambda match: f"{match[1]}\n{reference()}\n\n{match[2]}", text)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--check", action="store_true", help="fail when the page is stale")
-    arguments = parser.parse_args()
-    old = PAGE.read_text(encoding="utf-8")
-    new = rewritten(old)
-    if old == new:
-        return 0
-    if arguments.check:
-        print("docs/cli.md is stale; run: python scripts/cli_docs.py", file=sys.stderr)
-        return 1
-    PAGE.write_text(new, encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
     assert isinstance(root, LazyGroup)
-    sys.exit(main())
+    sys.exit(generated.main(PAGE, {"commands": reference}, about=__doc__ or ""))

@@ -6,11 +6,11 @@
 A part stands between `<!-- generated: NAME -->` and `<!-- end -->`; all else is written by hand.
 """
 
-import argparse
-import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+
+import generated
 
 from andon.lifecycle.moves import MOVES, Move, fields_set
 from andon.lifecycle.policies import resolve
@@ -22,7 +22,6 @@ from andon.model.words import TERMINAL, WAITING, Event, Reason, State
 
 E, S = Event, State
 PAGE = Path(__file__).parents[1] / "docs" / "lifecycle.md"
-PART = re.compile(r"(<!-- generated: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 FOREIGN = [profile for profile in PROFILES.values() if profile.name != "native"]
 
 GROUPS: list[tuple[str, frozenset[State]]] = [
@@ -256,28 +255,5 @@ PARTS: dict[str, Callable[[], str]] = {
 }
 
 
-def rewritten(text: str) -> str:
-    """Return the page with every generated part made anew; every part must be there once."""
-    found = [match.group(2) for match in PART.finditer(text)]
-    if sorted(found) != sorted(PARTS):
-        raise SystemExit(f"{PAGE.name} has the parts {found}, expected {list(PARTS)}.")
-    return PART.sub(lambda match: f"{match[1]}\n{PARTS[match[2]]()}\n\n{match[3]}", text)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--check", action="store_true", help="fail when the page is stale")
-    arguments = parser.parse_args()
-    old = PAGE.read_text(encoding="utf-8")
-    new = rewritten(old)
-    if old == new:
-        return 0
-    if arguments.check:
-        print("docs/lifecycle.md is stale; run: python scripts/lifecycle_docs.py", file=sys.stderr)
-        return 1
-    PAGE.write_text(new, encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(generated.main(PAGE, PARTS, about=__doc__ or ""))
