@@ -104,7 +104,11 @@ class Kit:
             digest=fields.pop("digest", "digest"),
             **fields,
         )
-        return admit(definition, self.store.now(), self.fresh("submit"))
+        now = self.store.now()
+        if definition.run_at is not None:
+            # As of a moment before its start, which may have come while it was written down here.
+            now = min(now, definition.run_at - 1)
+        return admit(definition, now, self.fresh("submit"))
 
     async def create(self, *tasks: Task) -> list[Created]:
         return await self.store.create(tasks)

@@ -72,9 +72,13 @@ async def test_a_key_is_free_while_its_task_is_in_other_states(kit: Kit) -> None
     assert refused.kind is ChangeKind.KEY_HELD
 
 
+async def test_a_key_is_held_within_its_period(kit: Kit) -> None:
+    await kit.submit(unique_key="k", policy={"unique_period": 600.0})
+    assert (await another(kit)).kind is CreateKind.KEY_HELD
+
+
 async def test_a_key_is_free_after_its_period(kit: Kit) -> None:
     await kit.submit(unique_key="k", policy={"unique_period": 0.02})
-    assert (await another(kit)).kind is CreateKind.KEY_HELD
     await kit.pass_time(25)
     assert (await another(kit)).kind is CreateKind.CREATED
     assert (await another(kit)).kind is CreateKind.KEY_HELD
