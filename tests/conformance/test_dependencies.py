@@ -145,6 +145,17 @@ async def test_what_satisfied_a_child_is_reported_when_it_asks_again(kit: Kit) -
     assert await settle(kit, child, parent) == 0
 
 
+async def test_what_satisfied_a_child_does_so_for_good(kit: Kit) -> None:
+    parent, child = await family(kit)
+    ended = await kit.moved(parent, Complete())
+    await settle(kit, child, parent)
+    await kit.move(ended, Rerun())
+    (second,) = await kit.claim()
+    await kit.move(second, Fail(error=TaskError(message="no"), retryable=False))
+    (told,) = await kit.store.link([Link(child.id, (parent.id,))])
+    assert told.state is State.COMPLETED
+
+
 async def test_a_child_that_waits_no_longer_has_nothing_remaining(kit: Kit) -> None:
     parent, child = await family(kit)
     await kit.move(child, Unblock())

@@ -3,7 +3,7 @@
 import pytest
 
 from andon.engine.dependencies import Dependencies
-from andon.lifecycle.commands import Complete, Delete, Fail, Rerun, Schedule
+from andon.lifecycle.commands import Complete, Delete, Fail, Reprioritise, Rerun, Schedule
 from andon.model.errors import InvalidSubmission
 from andon.model.task import TaskError
 from andon.model.words import Reason, State
@@ -78,6 +78,19 @@ async def test_waiting_on_failure_stays_blocked_until_a_rerun_completes(shop: Sh
     await shop.engine.act(["a"], Rerun())
     await shop.run()
     assert await shop.state("b") is State.PENDING
+
+
+async def test_a_dependency_once_satisfied_stays_so_when_its_rerun_fails(shop: Shop) -> None:
+    await shop.submit("p")
+    await shop.submit("q")
+    await shop.submit("c", dependencies=("p", "q"))
+    await shop.run()
+    await shop.engine.act(["p"], Rerun())
+    await shop.engine.act(["q"], Reprioritise(priority=-4))
+    assert (await shop.run(FAIL)).id == "p"
+    assert await shop.state("c") is State.BLOCKED
+    await shop.run()
+    assert await shop.state("c") is State.PENDING
 
 
 async def test_a_rerun_does_not_revive_the_unreachable(shop: Shop) -> None:

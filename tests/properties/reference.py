@@ -154,6 +154,8 @@ class Reference:
             repeated = stub is not None and change.event.write_id in stub[3]
             return Changed(ChangeKind.APPLIED if repeated else ChangeKind.GONE)
         task = record.task
+        if change.before.status.created_at != task.status.created_at:
+            return Changed(ChangeKind.GONE)  # decided on an earlier task of this id
         if any(e.write_id == change.event.write_id for e in record.history):
             return self._applied(task)
         lease = None if task.cell is None else task.cell.lease_until
@@ -213,7 +215,8 @@ class Reference:
                 over, state = True, State.COMPLETED
             if over:
                 ended.append(Ended(link.child, parent, state, link.any_end))
-            if record is not None and (link.loads or not over):
+            satisfies = over and (link.any_end or state is State.COMPLETED)
+            if record is not None and (link.loads or not satisfies):  # a rerun may yet satisfy
                 tie = Tie(link.loads, link.any_end, settled=over)
                 tie = self.edges.setdefault((parent, link.child), tie)
                 tie.settled = tie.settled and over

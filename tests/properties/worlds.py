@@ -215,7 +215,7 @@ class Worlds:
                 assert not history.dropped
                 edges = self._run(store.dependents(task_id))
                 found = [(e.child, e.loads, e.any_end, e.settled) for e in edges]
-                assert found == self._edges(task_id), (name, task_id)
+                assert found == self._edges(task_id), (name, task_id, found, self._edges(task_id))
             self._compare_stats(name, store)
             self._compare_events(name, store)
 

@@ -126,13 +126,20 @@ class Dependencies:
         if child is None or child.state is not State.BLOCKED:
             await self._store.unlink([(end.parent, end.child)])
             return
-        if child.policy.on_dependency_failure == "wait":
+        if child.policy.on_dependency_failure == "wait" or await self._holds(child, end):
             return
         missing = end.state is None
         command = Unreach(
             parent=end.parent, missing=missing, parent_state=end.state.value if end.state else ""
         )
         await self._act([end.child], command)
+
+    async def _holds(self, child: Task, end: Ended) -> bool:
+        """Whether the dependency stands all the same: it satisfied the child before it was rerun
+        (once is for good, R8), or it has been rerun since it failed."""
+        loads = child.definition.load_dependencies
+        again = await self._store.link([Link(child.id, (end.parent,), loads, end.any_end)])
+        return all(_satisfied(ended) for ended in again)
 
 
 def _satisfied(end: Ended) -> bool:

@@ -189,17 +189,19 @@ class Records:
         if parent == link.child:
             return None
         row = self.rows.get(parent)
+        if parent in self.edges.satisfied(link.child):
+            if link.loads and row is not None:
+                self.edges.add(parent, link, ended=True)
+                self.edges.settle(parent, link.child)
+            return (State.COMPLETED,)
         if row is None:
             stub = self.stub(parent, now)
             return (None if stub is None else stub.state,)
         ended = row.entry.state not in LIVE
-        satisfied = parent in self.edges.satisfied(link.child)
         satisfies = ended and (link.any_end or row.entry.state is State.COMPLETED)
-        if link.loads or not (satisfies or satisfied):  # a rerun may satisfy where an end did not
+        if link.loads or not satisfies:  # a rerun may satisfy where an end did not
             self.edges.add(parent, link, ended=ended)
-        if ended:
-            return (row.entry.state,)
-        return (State.COMPLETED,) if satisfied else None
+        return (row.entry.state,) if ended else None
 
     def settle(self, settlement: Settlement, now: int) -> int:
         """Note that the child was told; how many of its dependencies are not satisfied yet."""

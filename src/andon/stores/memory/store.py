@@ -199,6 +199,8 @@ class MemoryStore:
             stub = self._records.stub(change.before.id, now)
             repeated = stub is not None and stub.wrote(change.event)
             return Changed(ChangeKind.APPLIED if repeated else ChangeKind.GONE)
+        if change.before.status.created_at != row.task.status.created_at:
+            return Changed(ChangeKind.GONE)  # decided on an earlier task of this id
         if row.wrote(change.event):
             return self._applied(row)
         moved = change.before.status.revision != row.task.status.revision

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from andon.model.words import TERMINAL, State
 from andon.stores.base import SUBMIT_WINDOW_MS, Edge, Ended, Link, Settlement
-from andon.stores.sqlite.statements import EDGES
+from andon.stores.sqlite.statements import EDGES, LIFE
 from andon.stores.sqlite.transaction import Transaction
 
 
@@ -21,6 +21,9 @@ def link(tx: Transaction, links: Sequence[Link]) -> list[Ended]:
             if tx.db.execute(EDGES.is_satisfied, (wish.child, parent)).fetchone():
                 # counted off already, but perhaps the child was not told that it is free
                 ended.append(Ended(wish.child, parent, State.COMPLETED, wish.any_end))
+                if wish.loads and tx.db.execute(LIFE.seq_of, (parent,)).fetchone():
+                    edge = (parent, wish.child, wish.loads, wish.any_end)
+                    tx.db.execute(EDGES.link_ended, edge)
                 continue
             (state,) = states(tx.db, [parent], stubs_since)
             if state is None or state in TERMINAL or state is State.UNKNOWN:
