@@ -213,12 +213,12 @@ class Andon(Declaring):
     def _records_invalid(self, task_type: TaskType, fields: dict[str, Any]) -> bool:
         options = fields.get("options")
         chosen = options.get("on_invalid") if options else None
-        chosen = (
-            chosen
-            or task_type.options.get("on_invalid")
-            or self._profile_default("on_invalid", "refuse")
-        )
+        chosen = chosen or task_type.options.get("on_invalid") or self._profile_on_invalid
         return chosen == "record"
+
+    @cached_property
+    def _profile_on_invalid(self) -> str:
+        return self._profile_default("on_invalid", "refuse")
 
     def _profile_default(self, option: str, otherwise: Any) -> Any:
         from andon.lifecycle.profiles import profile

@@ -1,10 +1,10 @@
 """Acts of control: read, decide, write, and decide again if the task moved in between."""
 
 import asyncio
-import secrets
 from collections.abc import Awaitable, Callable, Sequence
 
 from andon.engine.base import Acted
+from andon.engine.writes import new_write_id
 from andon.lifecycle.admission import check_priority
 from andon.lifecycle.apply import Moved, apply
 from andon.lifecycle.commands import (
@@ -119,7 +119,7 @@ class Control:
         return await self._one(task, choose, force)
 
     async def _one(self, task: Task, choose: Choose, force: bool) -> Acted:
-        write_id = secrets.token_hex(8)
+        write_id = new_write_id()
         for _ in range(MOST_ATTEMPTS):
             command = choose(task)
             if command is None:

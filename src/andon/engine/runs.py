@@ -1,12 +1,12 @@
 """Runs: claimed, renewed, and resolved by whoever holds them; nobody else changes a thing (R3)."""
 
-import secrets
 from collections.abc import Callable, Sequence
 from copy import copy
 
 from andon.engine.batching import Batcher
 from andon.engine.book import PolicyBook
 from andon.engine.control import MOST_ATTEMPTS, change_of
+from andon.engine.writes import new_write_id
 from andon.lifecycle.apply import apply
 from andon.lifecycle.commands import Command
 from andon.lifecycle.delays import Random
@@ -69,7 +69,7 @@ class Runs:
     async def report(self, task: Task, command: Command) -> State | None:
         """Resolve the run in hand; decide again while the run still holds the task."""
         run = task.status.run
-        write_id = secrets.token_hex(8)
+        write_id = new_write_id()
         for _ in range(MOST_ATTEMPTS):
             try:
                 moved = apply(

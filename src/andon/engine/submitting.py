@@ -5,7 +5,6 @@ children, a child of a refused parent is refused, and a cycle is refused (R8).
 """
 
 import asyncio
-import secrets
 from collections import deque
 from collections.abc import Sequence
 from graphlib import CycleError, TopologicalSorter
@@ -16,6 +15,7 @@ from andon.engine.book import PolicyBook
 from andon.engine.control import Control
 from andon.engine.definitions import define
 from andon.engine.dependencies import Dependencies
+from andon.engine.writes import new_write_id
 from andon.lifecycle.admission import admit, admit_invalid, check
 from andon.lifecycle.commands import Evict
 from andon.model.errors import (
@@ -115,7 +115,7 @@ class Submitting:
 
     def _record(self, submission: Submission, now: int) -> Task:
         definition = define(submission, self._book, now, self._max_payload)
-        write_id = secrets.token_hex(8)
+        write_id = new_write_id()
         try:
             if submission.invalid:
                 raise InvalidSubmission(submission.invalid, field="args")

@@ -8,13 +8,13 @@ taker dies. Sleeps until the next timer or a hint, at most SLOW_POLL_S: nothing 
 
 import asyncio
 import logging
-import secrets
 from collections.abc import Sequence
 from random import Random
 from typing import Protocol
 
 from andon.engine.control import change_of
 from andon.engine.dependencies import Dependencies
+from andon.engine.writes import new_write_id
 from andon.lifecycle.apply import apply
 from andon.lifecycle.commands import Delete
 from andon.lifecycle.timers import on_timer, rearm, wants_verify
@@ -126,7 +126,7 @@ class Timekeeper:
                     command,
                     now=now,
                     random=self._random.random,
-                    write_id=secrets.token_hex(8),
+                    write_id=new_write_id(),
                 )
             except InvalidTransition:  # pragma: no cover - the table covers every timer
                 log.exception("timer of task %s", task.id)
@@ -195,7 +195,7 @@ class Timekeeper:
                             Delete(reason=Reason.DEAD_LETTER_BOUND),
                             now=now,
                             random=self._random.random,
-                            write_id=secrets.token_hex(8),
+                            write_id=new_write_id(),
                         ),
                     ),
                 )
