@@ -65,7 +65,9 @@ class TaskEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     source: State | None  #: None for submit
     target: State | None  #: None for delete
     reason: Reason | None = None
-    run: int | None = None  #: number of the run concerned
+    run: int | None = None
+    """Number of the run that the move opens, if it enters `pending`; else of the one it concerns.
+    Reason, worker and error are always those of the run that the move resolves."""
     worker: str = ""
     write_id: str = ""  #: unique per intended write; a repeat of it is recognised (R31)
     error: TaskError | None = None
