@@ -1,7 +1,6 @@
 """From a submission to the definition that is stored: defaults filled in, times made absolute."""
 
 import hashlib
-import json
 
 import msgspec
 
@@ -58,14 +57,6 @@ def define(submission: Submission, book: PolicyBook, now: int, max_payload: int)
         digest=digest_of(s),
         profile=book.profile.name,
     )
-
-
-def check_args(args: bytes) -> None:
-    """Refuse arguments that are not JSON. For submissions from outside; the client encodes."""
-    try:
-        json.loads(args)
-    except ValueError as error:
-        raise InvalidSubmission(f"The arguments are not JSON: {error}", field="args") from error
 
 
 def _milliseconds(seconds: float, field: str) -> int:

@@ -192,9 +192,3 @@ def _tokens(tx: Transaction, config: QueueConfig) -> float:
 def _draw(tx: Transaction, config: QueueConfig, count: int) -> None:
     tokens = _tokens(tx, config) - count
     tx.db.execute(CONFIG.put_bucket, (config.name, tokens, tx.now))
-
-
-def seconds_to_token(tx: Transaction, config: QueueConfig) -> float:
-    """How long until a rate-limited queue lets a claim through."""
-    assert config.rate_limit is not None
-    return max(1 - _tokens(tx, config), 0.0) / config.rate_limit

@@ -21,6 +21,7 @@ from andon.stores.base import (
     SUBMIT_WINDOW_MS,
     Change,
     Changed,
+    ChangeKind,
     ClaimRequest,
     Created,
     Due,
@@ -178,7 +179,12 @@ class SqliteStore:
 
     async def commit(self, changes: Sequence[Change]) -> list[Changed]:
         prepared = committing.prepare(changes)
-        return await self._write(lambda tx: committing.commit(tx, prepared))
+        outcomes = await self._write(lambda tx: committing.commit(tx, prepared))
+        if self._held:  # what moved has a timer of its own, and is never armed anew
+            for change, outcome in zip(changes, outcomes, strict=True):
+                if outcome.kind is ChangeKind.APPLIED:
+                    self._held.pop(change.before.id, None)
+        return outcomes
 
     async def take_due(self, partition: int, limit: int, hold_ms: int) -> Due:
         if not self._virtual and self._clock.jumped() > JUMP_MS:
