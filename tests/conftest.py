@@ -1,9 +1,11 @@
 """What every test can rely on: the choice of stores, and how hard Hypothesis tries."""
 
 import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+from servers import Servers
 
 STORES = ("memory", "sqlite")
 
@@ -31,3 +33,11 @@ def selected_stores(config: pytest.Config) -> tuple[str, ...]:
     """Return the stores that store-parametrised tests run on, in the order of STORES."""
     chosen: list[str] = config.getoption("--store") or list(STORES)
     return tuple(store for store in STORES if store in chosen)
+
+
+@pytest.fixture(scope="session")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    """The store servers of this test process."""
+    servers = Servers(tmp_path_factory.mktemp("servers"))
+    yield servers
+    servers.close()

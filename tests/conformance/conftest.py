@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from conftest import selected_stores
+from servers import Servers
 
 from .kit import Kit, StoreFactory
 
@@ -52,14 +53,13 @@ def runner() -> Iterator[asyncio.Runner]:
 
 
 @pytest.fixture
-def store_factory(store_kind: str, tmp_path: Path) -> StoreFactory:
-    if store_kind == "memory":
-        return StoreFactory("memory://", shared=False, durable=False)
+def store_factory(store_kind: str, tmp_path: Path, servers: Servers) -> StoreFactory:
+    if store_kind == "given":
+        return StoreFactory(os.environ[GIVEN_URL], shared=True, durable=True)
     if store_kind == "memory-4":
         return StoreFactory("memory://?partitions=4", shared=False, durable=False)
-    if store_kind == "sqlite":
-        return StoreFactory(f"sqlite:///{tmp_path / 'andon.db'}", shared=True, durable=True)
-    return StoreFactory(os.environ[GIVEN_URL], shared=True, durable=True)
+    kept = store_kind != "memory"
+    return StoreFactory(servers.fresh_url(store_kind, tmp_path), shared=kept, durable=kept)
 
 
 @pytest.fixture

@@ -214,6 +214,16 @@ class History(msgspec.Struct, frozen=True):
     dropped: int = 0
 
 
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """One task as another store held it, for `andon storage copy`."""
+
+    task: Task
+    history: tuple[TaskEvent, ...]  #: its moves, oldest first, without gaps up to its revision
+    dropped: int = 0  #: older moves that the other store no longer had
+    edges: tuple[Edge, ...] = ()  #: to its dependents
+    satisfied: tuple[str, ...] = ()  #: of its own dependencies, those counted off already
+
+
 class Listener(Protocol):
     """A subscription to topics. Hints may be lost: check, then wait, and poll slowly besides."""
 
@@ -329,6 +339,14 @@ class Store(Protocol):
 
     async def take_unsettled(self, limit: int) -> list[tuple[str, State]]:
         """Ended tasks that still have unsettled edges: fan-outs that a crash cut short."""
+        ...
+
+    # --- moving in from another store ---
+
+    async def restore(self, snapshots: Sequence[Snapshot]) -> list[bool]:
+        """Store records as they were elsewhere, each with its indexes, moves, edges and count of
+        dependencies, whatever state they are in; False where the id is taken, and nothing was
+        changed. The moves join the event log; a run in hand goes on under its lease."""
         ...
 
     # --- reading ---

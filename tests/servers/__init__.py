@@ -1,0 +1,79 @@
+"""Real store servers for the tests, from wheels: started on free loopback ports when the first
+test asks, one of each kind per test process, and always stopped.
+
+Each kind has a module here with a class that fulfils `Server`. `Servers` hands out URLs, each in
+a namespace of its own, so that tests never see each other's tasks.
+"""
+
+import itertools
+import os
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol, cast
+
+KINDS = {
+    "redis": "servers.redis:RedisServer",
+    "postgres": "servers.postgres:PostgresServer",
+    "nats": "servers.nats:NatsServer",
+}
+"""Kind of store to the class that runs its server; each takes the folder it may fill."""
+
+
+class Server(Protocol):
+    """One server process with its data in one folder."""
+
+    @property
+    def pid(self) -> int:
+        """Its process, for signals."""
+        ...
+
+    def start(self) -> None:
+        """Start, or start again on the same data and port; returns when it answers."""
+        ...
+
+    def stop(self) -> None:
+        """End it and wait for that; harmless when it has ended. Keeps the data."""
+        ...
+
+    def url(self, namespace: str) -> str:
+        """The store's URL for a namespace ([a-z][a-z0-9_]*)."""
+        ...
+
+
+def make(kind: str, folder: Path) -> Server:
+    """A server of that kind, not started."""
+    module, _, name = KINDS[kind].partition(":")
+    return cast("Server", getattr(import_module(module), name)(folder))
+
+
+class Servers:
+    """The servers of one test process, each started when it is first asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._running: dict[str, Server] = {}
+        self._count = itertools.count()
+
+    def running(self, kind: str) -> Server:
+        """The server of that kind, which tests share: do not hurt it; `make` one for that."""
+        if kind not in self._running:
+            folder = self._folder / kind
+            folder.mkdir(parents=True)
+            server = make(kind, folder)
+            server.start()
+            self._running[kind] = server
+        return self._running[kind]
+
+    def fresh_url(self, kind: str, folder: Path) -> str:
+        """A URL of that kind on which nothing was stored; embedded stores live in `folder`."""
+        if kind == "memory":
+            return "memory://"
+        if kind == "sqlite":
+            return f"sqlite:///{folder / 'andon.db'}"
+        return self.running(kind).url(f"t{os.getpid()}_{next(self._count)}")
+
+    def close(self) -> None:
+        """Stop every server."""
+        for server in self._running.values():
+            server.stop()
+        self._running.clear()
