@@ -1,6 +1,7 @@
 """Creating records: idempotent by id, unique by key, bounded by queue."""
 
 import json
+import sqlite3
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -47,6 +48,43 @@ def prepare(tasks: Sequence[Task], partition_of: Callable[[str], int]) -> list[P
 
 def create(tx: Transaction, prepared: Sequence[Prepared]) -> list[Created]:
     """Write new records with their events and index entries; outcomes in order."""
+    if all(_is_plain(tx, p) for p in prepared) and tx.db.execute(LIFE.any_stub).fetchone() is None:
+        first = _insert_definitions(tx, prepared)
+        if first is not None:
+            for p in prepared:
+                _count(tx, p)
+            _write(tx, prepared, first)
+            return [_CREATED] * len(prepared)
+    return _create_each(tx, prepared)
+
+
+def _is_plain(tx: Transaction, p: Prepared) -> bool:
+    """Whether nothing but its id can be taken: the hot path, which looks for nothing before it
+    writes and lets the unique index say what is there already."""
+    if p.entry.unique_key is not None:
+        return False
+    config = tx.configs.get(p.entry.queue)
+    return config is None or config.max_size is None
+
+
+def _insert_definitions(tx: Transaction, fresh: Sequence[Prepared]) -> int | None:
+    """Write the definitions; the first of their keys, or None, nothing written, if an id is
+    taken."""
+    first = tx.take_seqs(len(fresh))
+    rows = [(seq, p.task.definition.id, p.definition) for seq, p in enumerate(fresh, first)]
+    tx.db.execute("SAVEPOINT definitions")
+    try:
+        write(tx.db, LIFE.insert_definition, rows)
+    except sqlite3.IntegrityError:
+        tx.db.execute("ROLLBACK TO definitions")
+        return None
+    finally:
+        tx.db.execute("RELEASE definitions")
+    return first
+
+
+def _create_each(tx: Transaction, prepared: Sequence[Prepared]) -> list[Created]:
+    """Look for what is taken first, and write the rest."""
     taken = _taken(tx, prepared)
     outcomes: list[Created] = []
     fresh: list[Prepared] = []
@@ -63,7 +101,9 @@ def create(tx: Transaction, prepared: Sequence[Prepared]) -> list[Created]:
             _count(tx, p)
         outcomes.append(outcome)
     if fresh:
-        _write(tx, fresh)
+        first = _insert_definitions(tx, fresh)
+        assert first is not None, "nobody else writes, and these ids were free"
+        _write(tx, fresh, first)
     return outcomes
 
 
@@ -138,19 +178,16 @@ def _count(tx: Transaction, p: Prepared) -> None:
         tx.count(queue, DEAD, 1)
 
 
-def _write(tx: Transaction, fresh: Sequence[Prepared]) -> None:
+def _write(tx: Transaction, fresh: Sequence[Prepared], first: int) -> None:
     db = tx.db
-    first = tx.take_seqs(len(fresh))
-    definitions: list[tuple[object, ...]] = []
     tasks: list[tuple[object, ...]] = []
     ready: list[tuple[object, ...]] = []
     for seq, p in enumerate(fresh, first):
         entry, definition = p.entry, p.task.definition
         queue = tx.name_id(entry.queue)
         pos = tx.add_event(seq, definition.id, p.task.status.events[-1], None)
-        definitions.append((seq, definition.id, p.definition))
         tasks.append(
-            (seq, p.partition, queue, entry.state.value, p.task.status.revision, entry.timer,
+            (seq, p.partition, queue, entry.state, p.task.status.revision, entry.timer,
              entry.key, entry.group, 1 if entry.dead_letter else None, pos, p.status)
         )  # fmt: skip
         if entry.timer is not None:
@@ -167,6 +204,5 @@ def _write(tx: Transaction, fresh: Sequence[Prepared]) -> None:
             tx.hint_ready(entry.queue)
         elif entry.remaining:
             db.execute(EDGES.start_fan_in, (definition.id, entry.remaining))
-    write(db, LIFE.insert_definition, definitions)
     write(db, LIFE.insert_task, tasks)
     write(db, LIFE.insert_ready, ready)
