@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -51,8 +52,7 @@ def create(tx: Transaction, prepared: Sequence[Prepared]) -> list[Created]:
     if all(_is_plain(tx, p) for p in prepared) and tx.db.execute(LIFE.any_stub).fetchone() is None:
         first = _insert_definitions(tx, prepared)
         if first is not None:
-            for p in prepared:
-                _count(tx, p)
+            _count(tx, prepared)
             _write(tx, prepared, first)
             return [_CREATED] * len(prepared)
     return _create_each(tx, prepared)
@@ -98,7 +98,7 @@ def _create_each(tx: Transaction, prepared: Sequence[Prepared]) -> list[Created]
             taken[task_id] = Created(
                 CreateKind.EXISTS, p.task.definition.digest, p.task.status.state
             )
-            _count(tx, p)
+            _count(tx, [p])
         outcomes.append(outcome)
     if fresh:
         first = _insert_definitions(tx, fresh)
@@ -171,23 +171,26 @@ def _oldest(tx: Transaction, queue: int) -> tuple[Task, ...]:
     return tuple(task for (task_id,) in rows if (task := read_task(tx.db, task_id)) is not None)
 
 
-def _count(tx: Transaction, p: Prepared) -> None:
-    queue = tx.name_id(p.entry.queue)
-    tx.count(queue, p.entry.state, 1)
-    if p.entry.dead_letter:
-        tx.count(queue, DEAD, 1)
+def _count(tx: Transaction, fresh: Sequence[Prepared]) -> None:
+    alike = Counter((p.entry.queue, p.entry.state, p.entry.dead_letter) for p in fresh)
+    for (queue_name, state, dead), n in alike.items():
+        queue = tx.name_id(queue_name)
+        tx.count(queue, state, n)
+        if dead:
+            tx.count(queue, DEAD, n)
 
 
 def _write(tx: Transaction, fresh: Sequence[Prepared], first: int) -> None:
     db = tx.db
     tasks: list[tuple[object, ...]] = []
     ready: list[tuple[object, ...]] = []
+    queues: set[str] = set()  # that got something to claim
     for seq, p in enumerate(fresh, first):
-        entry, definition = p.entry, p.task.definition
+        entry, task_id, status = p.entry, p.task.definition.id, p.task.status
         queue = tx.name_id(entry.queue)
-        pos = tx.add_event(seq, definition.id, p.task.status.events[-1], None)
+        pos = tx.add_event(seq, task_id, status.events[-1], None)
         tasks.append(
-            (seq, p.partition, queue, entry.state, p.task.status.revision, entry.timer,
+            (seq, p.partition, queue, entry.state, status.revision, entry.timer,
              entry.key, entry.group, 1 if entry.dead_letter else None, pos, p.status)
         )  # fmt: skip
         if entry.timer is not None:
@@ -201,8 +204,10 @@ def _write(tx: Transaction, fresh: Sequence[Prepared], first: int) -> None:
                 (tx.lane(queue, p.partition), -r.priority, r.order, seq, tx.name_id(entry.name),
                  r.dead_at, r.first_limit)
             )  # fmt: skip
-            tx.hint_ready(entry.queue)
+            queues.add(entry.queue)
         elif entry.remaining:
-            db.execute(EDGES.start_fan_in, (definition.id, entry.remaining))
+            db.execute(EDGES.start_fan_in, (task_id, entry.remaining))
+    for name in queues:
+        tx.hint_ready(name)
     write(db, LIFE.insert_task, tasks)
     write(db, LIFE.insert_ready, ready)

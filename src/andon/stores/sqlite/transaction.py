@@ -89,7 +89,6 @@ class Transaction:
             self._next_pos = (row[0] if row else 0) + 1
         pos = self._next_pos
         self._next_pos += 1
-        self.hints.add(EVENTS_TOPIC)
         self.moved.append(task_id)
         return pos
 
@@ -151,6 +150,8 @@ class Transaction:
     def finish(self) -> None:
         """Write what was gathered."""
         self.flush_events()
+        if self._next_pos:
+            self.hints.add(EVENTS_TOPIC)
         changes = [(q, s, n) for (q, s), n in self._counts.items() if n]
         if changes:
             self.db.executemany(LIFE.count, changes)
