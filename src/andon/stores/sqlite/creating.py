@@ -47,7 +47,7 @@ def prepare(tasks: Sequence[Task], partition_of: Callable[[str], int]) -> list[P
 
 def create(tx: Transaction, prepared: Sequence[Prepared]) -> list[Created]:
     """Write new records with their events and index entries; outcomes in order."""
-    taken = _taken(tx, prepared)
+    taken = already_there(tx, prepared)
     outcomes: list[Created] = []
     fresh: list[Prepared] = []
     keys: dict[str, str] = {}
@@ -60,14 +60,14 @@ def create(tx: Transaction, prepared: Sequence[Prepared]) -> list[Created]:
             taken[task_id] = Created(
                 CreateKind.EXISTS, p.task.definition.digest, p.task.status.state
             )
-            _count(tx, p)
+            count(tx, p)
         outcomes.append(outcome)
     if fresh:
         _write(tx, fresh)
     return outcomes
 
 
-def _taken(tx: Transaction, prepared: Sequence[Prepared]) -> dict[str, Created]:
+def already_there(tx: Transaction, prepared: Sequence[Prepared]) -> dict[str, Created]:
     """Ids that are there already, or were until a moment ago (R31)."""
     ids = json.dumps([p.task.definition.id for p in prepared])
     taken: dict[str, Created] = {}
@@ -131,7 +131,8 @@ def _oldest(tx: Transaction, queue: int) -> tuple[Task, ...]:
     return tuple(task for (task_id,) in rows if (task := read_task(tx.db, task_id)) is not None)
 
 
-def _count(tx: Transaction, p: Prepared) -> None:
+def count(tx: Transaction, p: Prepared) -> None:
+    """Count a record that comes in."""
     queue = tx.name_id(p.entry.queue)
     tx.count(queue, p.entry.state, 1)
     if p.entry.dead_letter:
