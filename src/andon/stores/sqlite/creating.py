@@ -52,7 +52,7 @@ def create(tx: Transaction, prepared: Sequence[Prepared]) -> list[Created]:
     if all(_is_plain(tx, p) for p in prepared) and tx.db.execute(LIFE.any_stub).fetchone() is None:
         first = _insert_definitions(tx, prepared)
         if first is not None:
-            _count(tx, prepared)
+            count(tx, prepared)
             _write(tx, prepared, first)
             return [_CREATED] * len(prepared)
     return _create_each(tx, prepared)
@@ -85,7 +85,7 @@ def _insert_definitions(tx: Transaction, fresh: Sequence[Prepared]) -> int | Non
 
 def _create_each(tx: Transaction, prepared: Sequence[Prepared]) -> list[Created]:
     """Look for what is taken first, and write the rest."""
-    taken = _taken(tx, prepared)
+    taken = already_there(tx, prepared)
     outcomes: list[Created] = []
     fresh: list[Prepared] = []
     keys: dict[str, str] = {}
@@ -98,7 +98,7 @@ def _create_each(tx: Transaction, prepared: Sequence[Prepared]) -> list[Created]
             taken[task_id] = Created(
                 CreateKind.EXISTS, p.task.definition.digest, p.task.status.state
             )
-            _count(tx, [p])
+            count(tx, [p])
         outcomes.append(outcome)
     if fresh:
         first = _insert_definitions(tx, fresh)
@@ -107,7 +107,7 @@ def _create_each(tx: Transaction, prepared: Sequence[Prepared]) -> list[Created]
     return outcomes
 
 
-def _taken(tx: Transaction, prepared: Sequence[Prepared]) -> dict[str, Created]:
+def already_there(tx: Transaction, prepared: Sequence[Prepared]) -> dict[str, Created]:
     """Ids that are there already, or were until a moment ago (R31)."""
     ids = json.dumps([p.task.definition.id for p in prepared])
     taken: dict[str, Created] = {}
@@ -171,7 +171,8 @@ def _oldest(tx: Transaction, queue: int) -> tuple[Task, ...]:
     return tuple(task for (task_id,) in rows if (task := read_task(tx.db, task_id)) is not None)
 
 
-def _count(tx: Transaction, fresh: Sequence[Prepared]) -> None:
+def count(tx: Transaction, fresh: Sequence[Prepared]) -> None:
+    """Count records that come in."""
     alike = Counter((p.entry.queue, p.entry.state, p.entry.dead_letter) for p in fresh)
     for (queue_name, state, dead), n in alike.items():
         queue = tx.name_id(queue_name)

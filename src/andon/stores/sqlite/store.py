@@ -35,6 +35,7 @@ from andon.stores.base import (
     Query,
     Renewal,
     Settlement,
+    Snapshot,
     Verdict,
     ready_topic,
 )
@@ -48,6 +49,7 @@ from andon.stores.sqlite import (
     fleet,
     placing,
     reading,
+    restoring,
     timing,
 )
 from andon.stores.sqlite.checkpoint import Checkpointer
@@ -221,6 +223,12 @@ class SqliteStore:
 
     async def take_unsettled(self, limit: int) -> list[tuple[str, State]]:
         return await self._read(lambda db: dependencies.unsettled(db, limit))
+
+    # --- moving in from another store ---
+
+    async def restore(self, snapshots: Sequence[Snapshot]) -> list[bool]:
+        prepared = restoring.prepare(snapshots, self.partition_of)
+        return await self._write(lambda tx: restoring.restore(tx, prepared))
 
     # --- reading ---
 

@@ -27,6 +27,11 @@ INSERT INTO task (seq, partition, queue, state, revision, timer, key, "group", d
     body)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?)
 
+-- name: restore_task
+INSERT INTO task (seq, partition, queue, state, revision, timer, key, "group", dead, last, run,
+    fence, worker, claimed_at, lease_until, heartbeat_at, progress, message, body)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
 -- name: insert_event
 INSERT INTO event (pos, seq, prev, at, body) VALUES (?, ?, ?, ?, ?)
 
@@ -61,6 +66,11 @@ SELECT DISTINCT key FROM parked WHERE queue = ?
 SELECT r.lane, r.level, r.ord, r.seq, r.type, r.dead_at, r.first_limit, t.key, t.partition
 FROM ready r JOIN task t USING (seq)
 WHERE r.lane BETWEEN ? AND ? AND t.key IS NOT NULL ORDER BY r.level DESC, r.ord DESC, r.seq DESC
+
+-- name: worst_ready
+SELECT r.lane, r.level, r.ord, r.seq, r.type, r.dead_at, r.first_limit, t.key, t.partition
+FROM ready r JOIN task t USING (seq)
+WHERE r.lane BETWEEN ? AND ? AND t.key = ? ORDER BY r.level DESC, r.ord DESC, r.seq DESC LIMIT ?
 
 -- name: admitted
 SELECT n FROM admitted WHERE queue = ? AND key = ?
