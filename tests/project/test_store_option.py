@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from conftest import STORES
 
 pytest_plugins = ["pytester"]
 
@@ -18,7 +19,7 @@ PRINTS_SELECTION = """
 @pytest.mark.parametrize(
     ("arguments", "selected"),
     [
-        ([], "memory sqlite"),
+        ([], " ".join(STORES)),
         (["--store", "sqlite"], "sqlite"),
         (["--store", "sqlite", "--store", "memory"], "memory sqlite"),
     ],
