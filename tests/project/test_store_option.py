@@ -7,13 +7,20 @@ from conftest import STORES
 
 pytest_plugins = ["pytester"]
 
-CONFTEST = Path(__file__).parents[1] / "conftest.py"
+TESTS = Path(__file__).parents[1]
+CONFTEST = TESTS / "conftest.py"
 PRINTS_SELECTION = """
     from conftest import selected_stores
 
     def test_selection(pytestconfig):
         print("selected:", *selected_stores(pytestconfig))
 """
+
+
+@pytest.fixture(autouse=True)
+def import_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the copy of conftest.py imports lies beside the original."""
+    monkeypatch.setenv("PYTHONPATH", str(TESTS))
 
 
 @pytest.mark.parametrize(
