@@ -1,5 +1,6 @@
 """Harm done to stored data behind a store's back, which each kind keeps in its own way."""
 
+import asyncio
 import contextlib
 import sqlite3
 from collections.abc import Awaitable, Callable
@@ -14,6 +15,16 @@ async def damage(url: str, task_id: str) -> None:
 async def forget_deletions(url: str) -> None:
     """Make every deletion so long ago that repeats of its submit are no longer recognised."""
     await _FORGET[urlsplit(url).scheme](url)
+
+
+async def disconnect(url: str) -> int:
+    """Have the server end every connection that others have to it; how many there were."""
+    return await _DISCONNECT[urlsplit(url).scheme](url)
+
+
+def can_disconnect(url: str) -> bool:
+    """Whether the kind of server has a command for that."""
+    return urlsplit(url).scheme in _DISCONNECT
 
 
 async def _damage_sqlite(url: str, task_id: str) -> None:
@@ -37,5 +48,20 @@ def _on_file(url: str, statement: str, *arguments: object) -> int:
         return db.execute(statement, arguments).rowcount
 
 
+async def _disconnect_redis(url: str) -> int:
+    parts = urlsplit(url)
+    reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+    killed = 0
+    for kind in ("normal", "pubsub"):
+        writer.write(f"CLIENT KILL TYPE {kind} SKIPME yes\r\n".encode())
+        reply = await reader.readline()
+        assert reply[:1] == b":", reply
+        killed += int(reply[1:])
+    writer.close()
+    await writer.wait_closed()
+    return killed
+
+
 _DAMAGE: dict[str, Callable[[str, str], Awaitable[None]]] = {"sqlite": _damage_sqlite}
 _FORGET: dict[str, Callable[[str], Awaitable[None]]] = {"sqlite": _forget_sqlite}
+_DISCONNECT: dict[str, Callable[[str], Awaitable[int]]] = {"redis": _disconnect_redis}
