@@ -32,8 +32,8 @@ async def queues(store: "RedisStore") -> list[QueueConfig]:
 async def put_queue(store: "RedisStore", config: QueueConfig) -> None:
     """Replace a queue's configuration, and let through what its limits have room for now."""
     for partition in range(store.partitions):
-        body = body(encode(config)) if partition == 0 else None
-        await store.run("configure", partition, (config.name, limits(config), body))
+        whole = body(encode(config)) if partition == 0 else None
+        await store.run("configure", partition, (config.name, limits(config), whole))
     for partition in range(store.partitions):
         following = b""
         while True:

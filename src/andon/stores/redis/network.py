@@ -56,9 +56,15 @@ class Network:
         return reply
 
     async def call(
-        self, partition: int, words: tuple[Any, ...], script: Script | None = None
+        self,
+        partition: int,
+        words: tuple[Any, ...],
+        script: Script | None = None,
+        *,
+        tolerant: bool = False,
     ) -> Any:
-        """Send a command to the server that holds a partition, until it is answered."""
+        """Send a command to the server that holds a partition, until it is answered. `tolerant`:
+        a refusal is a value too."""
         started = time.monotonic()
         delay = 0.02
         asked: Address | None = None
@@ -87,6 +93,8 @@ class Network:
                     asked = _target(reason, address)
                     continue
                 elif word not in PASSING:
+                    if tolerant:
+                        return reply
                     raise refusal(self.location.shown, reason)
                 elif word == "READONLY":
                     self._forget(address)
@@ -166,9 +174,9 @@ class Network:
         """A server that hears the hints of all."""
         return await self._address(0)
 
-    async def primaries(self, partitions: int) -> list[Address]:
-        """Every server that holds a partition."""
-        return sorted({await self._address(p) for p in range(partitions)})
+    async def primaries(self, partitions: int) -> dict[Address, int]:
+        """Every server that holds a partition, with one that it holds."""
+        return {await self._address(p): p for p in range(partitions)}
 
     async def _ask_sentinels(self) -> Address:
         reason = ""

@@ -42,7 +42,7 @@ from andon.stores.base import (
     ready_topic,
 )
 from andon.stores.hints import Hub
-from andon.stores.redis import claiming, committing, creating, fleet, reading, renewing
+from andon.stores.redis import claiming, committing, creating, durability, fleet, reading, renewing
 from andon.stores.redis.blocking import BlockingLine
 from andon.stores.redis.clock import RemoteClock
 from andon.stores.redis.hints import Subscription
@@ -383,7 +383,9 @@ class RedisStore:
         return await reading.trim(self, limit, self._location.max_events)
 
     async def info(self) -> StoreInfo:
-        return await reading.info(self)
+        if self._network is None:
+            raise StoreUnavailable(f"The store {self._location.shown} is not open.")
+        return await durability.info(self, self._network, SCHEMA_VERSION)
 
     # --- how operations reach the servers ---
 

@@ -107,12 +107,14 @@ local function apply(item)
     -- watchers see the end, then the record goes
     call('ZREM', list_of(queue, state), id)
     if new[DEAD_LETTER] then call('ZREM', P .. 'dead:' .. queue, id) end
+    if new[UNIQUE] and item[RESERVED] == 0 then let_go_of(new[UNIQUE], id) end
     remove(id, new, state, {item[WRITE_ID]})
     log[#log + 1] = item[DISCARD]
     return 'a'
   end
+  -- 'w' is what a stub will need: the write that ended the task, whose reply may be lost
   call('HSET', task, 's', item[STATUS], 'x', item[ENTRY], 'st', state,
-    'v', item[AFTER_REVISION] .. ' ' .. created .. ' ' .. number)
+    'v', item[AFTER_REVISION] .. ' ' .. created .. ' ' .. number, 'w', item[WRITE_ID])
   if state == 'active' then
     if item[ASKED] then call('HSET', task, 'q', '1') end
   elseif found[4] then
@@ -121,7 +123,6 @@ local function apply(item)
   if item[SETS_RESULT] then
     if item[RESULT] then call('HSET', task, 'r', item[RESULT]) else call('HDEL', task, 'r') end
   end
-  if not LIVE[state] then call('HSET', task, 'w', item[WRITE_ID]) end
   keep_history(item, id)
   set_timer(id, new[TIMER])
   if LIVE[state] and not LIVE[st] then call('ZREM', P .. 'fanout', id) end
