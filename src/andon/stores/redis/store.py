@@ -92,6 +92,7 @@ class RedisStore:
             raise
         self._subscription = Subscription(self._location, self._hub, network.any_address)
         self._blocking = BlockingLine(self._location, self._clock)
+        await self._subscription.open()
 
     async def _set_up(self) -> None:
         """Make the namespace, or find that it is ours and fits."""
