@@ -127,7 +127,7 @@ class Subscription:
     def _settle(self) -> None:
         if self._missed:  # while the connection was away: everybody looks once
             self._missed = False
-            self._hub.hint_all(list(self._hub.listeners))
+            self._hub.hint_all(set(self._hub.listeners))
         # Who listened before this and asked for nothing since may have missed a hint.
         if not self._awaited:
             for listener in self._early:

@@ -42,7 +42,7 @@ from andon.stores.base import (
     ready_topic,
 )
 from andon.stores.hints import Hub
-from andon.stores.redis import claiming, committing, creating, durability, fleet, reading, renewing
+from andon.stores.redis import claiming, committing, creating, durability, fleet, reading, renewing, restoring
 from andon.stores.redis.blocking import BlockingLine
 from andon.stores.redis.clock import RemoteClock
 from andon.stores.redis.hints import Subscription
@@ -309,7 +309,12 @@ class RedisStore:
     # --- moving in from another store ---
 
     async def restore(self, snapshots: Sequence[Snapshot]) -> list[bool]:
-        raise NotImplementedError
+        return await self._written(self._restore(snapshots))
+
+    async def _restore(self, snapshots: Sequence[Snapshot]) -> list[bool]:
+        items = [restoring.item(s, entry_of(s.task), keeps_key=True) for s in snapshots]
+        replies = await self._spread("restore", items, [s.task.id for s in snapshots])
+        return [reply == 1 for reply in replies]
 
     # --- reading ---
 

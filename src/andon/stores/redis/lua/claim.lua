@@ -64,22 +64,19 @@ local function candidates(queue, most)
 end
 
 local function stamp(queue, id, found, x)
-  local revision, created, number = revision_of(found[4])
+  local revision, created, number, apart = revision_of(found[4])
   revision = revision + 1
   local fence = math.max(x[FENCE] + 1, now)
   local run = token .. '-' .. int(#taken)
   local timer = lease_until
   if x[FIRST_LIMIT] then timer = math.min(timer, now + x[FIRST_LIMIT]) end
   if x[DEAD_AT] then timer = math.min(timer, x[DEAD_AT]) end
-  call('HSET', P .. 'task:' .. id, 'st', 'active', 'v', revision .. ' ' .. created .. ' ' .. number,
+  call('HSET', P .. 'task:' .. id, 'st', 'active', 'v', version_of(revision, created, number, apart),
     'c', cmsgpack.pack({revision, run, fence, worker, token, now, lease_until, now, 0, ''}))
   arm(id, timer)
   local event = 'C' .. cmsgpack.pack({revision, now, x[RUN_NUMBER], worker, run, id})
   log[#log + 1] = event
-  if revision > 12 and call('EXISTS', P .. 'history:' .. id) == 1 then
-    call('RPUSH', P .. 'history:' .. id, event)
-    call('LTRIM', P .. 'history:' .. id, -1000, -1)
-  end
+  if apart ~= '' then keep_apart(id, event) end
   hint('task', id)
   if x[UNIQUE] and x[FREES_ON_CLAIM] then let_go_of(x[UNIQUE], id) end
   if x[KEY] then run_of_key(queue, x[KEY], 1) end

@@ -81,7 +81,15 @@ end
 
 local function list_of(queue, state) return P .. 'state:' .. queue .. '|' .. state end
 
-local function revision_of(version) return string.match(version, '^(%d+) (%d+) (%d+)$') end
+-- A version: revision, creation, number, and "h" once the moves are kept apart from the status.
+local function revision_of(version) return string.match(version, '^(%d+) (%d+) (%d+)(h?)$') end
+local function version_of(revision, created, number, apart)
+  return revision .. ' ' .. created .. ' ' .. number .. apart
+end
+local function keep_apart(id, event)
+  call('RPUSH', P .. 'history:' .. id, event)
+  call('LTRIM', P .. 'history:' .. id, -1000, -1)
+end
 
 -- The name under which a task stands in its lane: equals go by the number of their creation.
 local function member_of(number, id) return string.format('%012d', number) .. id end
@@ -263,6 +271,29 @@ local function enter(x, number, id)
   if state == 'pending' and x[SCORE] then place(x, number, id) end
 end
 
+local known = {}
+
+-- A record that was not there before takes its places.
+local function introduce(x, number, id)
+  local queue = x[QUEUE]
+  if not known[queue] then
+    known[queue] = true
+    if call('SADD', P .. 'queues', queue) == 1 then hint('config', '') end
+  end
+  enter(x, number, id)
+  if x[TIMER] then arm(id, x[TIMER]) end
+  if x[KEY] then call('ZADD', P .. 'key:' .. x[KEY], x[CREATED], id) end
+  if x[GROUP] then call('ZADD', P .. 'group:' .. x[GROUP], x[CREATED], id) end
+end
+
+-- The outcome where an id is taken: digest and state of what is there, or was a moment ago.
+local function taken(id)
+  local found = call('HMGET', P .. 'task:' .. id, 'st', 'x')
+  if found[1] then return {'e', cmsgpack.unpack(found[2])[DIGEST], found[1]} end
+  local stub = stub_of(id)
+  if stub then return {'e', stub[2], stub[3]} end
+end
+
 local function set_timer(id, at)
   if at then arm(id, at) else call('ZREM', P .. 'timers', id) end
 end
@@ -296,7 +327,7 @@ local function set_aside(id)
   local found = call('HMGET', P .. 'task:' .. id, 'v', 'st', 'x', 'c')
   local st = found[2]
   if not st or st == 'unknown' then return end
-  local revision, created, number = revision_of(found[1])
+  local revision, created, number, apart = revision_of(found[1])
   local x = cmsgpack.unpack(found[3])
   local cell = found[4] and cmsgpack.unpack(found[4])
   leave(x, st, number, id, cell and cell[C_WORKER])
@@ -308,10 +339,10 @@ local function set_aside(id)
   for i = 1, DIGEST do packed[i] = x[i] == nil and cjson.null or x[i] end
   call('ZADD', list_of(x[QUEUE], 'unknown'), x[CREATED], id)
   call('HDEL', P .. 'task:' .. id, 'c', 'q')
-  call('HSET', P .. 'task:' .. id, 'st', 'unknown', 'v', last .. ' ' .. created .. ' ' .. number,
+  call('HSET', P .. 'task:' .. id, 'st', 'unknown', 'v', version_of(last, created, number, 'h'),
     'x', cmsgpack.pack(packed))
   call('ZREM', P .. 'timers', id)
   log[#log + 1] = 'U' .. cmsgpack.pack({last, now, st, id})
-  call('RPUSH', P .. 'history:' .. id, log[#log])
+  keep_apart(id, log[#log])
   hint('task', id)
 end
