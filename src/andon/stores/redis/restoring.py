@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from andon.lifecycle.indexes import IndexEntry
+from andon.lifecycle.indexes import IndexEntry, entry_of
+from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.base import Edge, Snapshot
 from andon.stores.redis.committing import FIRST_APART
@@ -13,6 +14,7 @@ from andon.stores.redis.records import (
     packed_entry,
     packed_event,
 )
+from andon.stores.redis.reserving import Wish
 
 LOADS, ANY_END, SETTLED = 1, 2, 4
 """What the scripts add up to the flags of an edge."""
@@ -21,6 +23,14 @@ LOADS, ANY_END, SETTLED = 1, 2, 4
 def flags(edge: Edge) -> int:
     """An edge's flags, as scripts keep them."""
     return LOADS * edge.loads + ANY_END * edge.any_end + SETTLED * edge.settled
+
+
+def wish(task: Task) -> Wish | None:
+    """The unique key that a restored record holds."""
+    entry = entry_of(task)
+    if entry.unique_key is None:
+        return None
+    return Wish(entry.unique_key, entry.unique_until, task.definition.id)
 
 
 def item(snapshot: Snapshot, entry: IndexEntry, *, keeps_key: bool) -> tuple[Any, ...]:

@@ -193,28 +193,29 @@ local function unplace(x, number, id)
   if key then admit(queue, key, -1) end
 end
 
--- Unique keys of this partition. A reservation is "id until", until being 0 for ever.
+-- Unique keys of this partition. A reservation is "until since id", until being 0 for ever.
 
-local function holder_of(unique, id)
+local function reservation(unique)
   local found = call('GET', P .. 'unique:' .. unique)
   if not found then return nil end
-  local till, holder = string.match(found, '^(%d+) (.*)$')
-  till = tonumber(till)
-  if holder == id or (till > 0 and till <= now) then return nil end
+  local till, since, id = string.match(found, '^(%d+) (%d+) (.*)$')
+  return id, tonumber(till), tonumber(since), found
+end
+
+local function holder_of(unique, id)
+  local holder, till = reservation(unique)
+  if not holder or holder == id or (till > 0 and till <= now) then return nil end
   return holder
 end
 
 local function lapsed(x) return x[UNIQUE_UNTIL] and x[UNIQUE_UNTIL] <= now end
 
 local function reserve(unique, till, id)
-  call('SET', P .. 'unique:' .. unique, int(till or 0) .. ' ' .. id)
+  call('SET', P .. 'unique:' .. unique, int(till or 0) .. ' ' .. int(now) .. ' ' .. id)
 end
 
 local function let_go_of(unique, id)
-  local found = call('GET', P .. 'unique:' .. unique)
-  if found and string.match(found, '^%d+ (.*)$') == id then
-    call('DEL', P .. 'unique:' .. unique)
-  end
+  if reservation(unique) == id then call('DEL', P .. 'unique:' .. unique) end
 end
 
 -- Edges. `edges:` has the children of a parent by name, `flags:` what is known of each,
@@ -258,7 +259,8 @@ local function leave(x, st, number, id, worker)
       admit(queue, key, -1)
     end
     if worker then call('ZREM', P .. 'worker:' .. worker, id) end
-    if config_of(queue).concurrent then hint('ready', queue) end
+    local config = config_of(queue)
+    if config.concurrent or config.spread then hint('ready', queue) end
   elseif st == 'blocked' then
     call('DEL', P .. 'satisfied:' .. id)
   end
