@@ -18,8 +18,11 @@ _CLAIMED = 4
 """What `claim.lua` hands out of each task: id, definition, status and fence."""
 
 
-def packed(request: ClaimRequest, grants: dict[str, Any] | None = None) -> bytes:
-    """The request as `claim.lua` takes it; `grants` as `spread.Grants` has them."""
+def packed(
+    request: ClaimRequest, grants: dict[str, Any] | None = None, *, part_of: str | None = None
+) -> bytes:
+    """The request as `claim.lua` takes it; `grants` as `spread.Grants` has them, `part_of` the
+    token of the claim that they were taken for."""
     return encode(
         (
             request.worker,
@@ -29,6 +32,7 @@ def packed(request: ClaimRequest, grants: dict[str, Any] | None = None) -> bytes
             request.room or None,
             request.queues,
             grants,
+            part_of,
         )
     )
 

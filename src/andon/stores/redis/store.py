@@ -213,7 +213,7 @@ class RedisStore:
         return await self._written(self._claim(request))
 
     async def _claim(self, request: ClaimRequest) -> list[Task]:
-        tasks, reply = await self._claim_with(request, None)
+        tasks, reply = await self._claim_with(request)
         if self.partitions > 1:
             tasks += await self._claim_spread(request, tasks, reply)
             frees = [
@@ -226,9 +226,13 @@ class RedisStore:
         return tasks
 
     async def _claim_with(
-        self, request: ClaimRequest, grants: dict[str, Any] | None
+        self,
+        request: ClaimRequest,
+        grants: dict[str, Any] | None = None,
+        *,
+        part_of: str | None = None,
     ) -> tuple[list[Task], list[Any]]:
-        packed = claiming.packed(request, grants)
+        packed = claiming.packed(request, grants, part_of=part_of)
         reply = await self._run_packed("claim", request.partition, packed)
         tasks, broken = claiming.claimed(reply, request)
         if broken:
@@ -242,9 +246,7 @@ class RedisStore:
     ) -> list[Task]:
         """What the queues have whose limits all partitions share."""
         if reply[1] == b"again":
-            # a repeat: what was claimed with grants has a token of its own
-            repeat = spread.again(request, limit=0, room={})
-            return (await self._claim_with(repeat, None))[0]
+            return []
         limited = spread.limited_in(reply)
         left = request.limit - len(tasks)
         if not limited or left <= 0:
@@ -258,7 +260,9 @@ class RedisStore:
         used: Counter[str] = Counter()
         try:
             await grants.take(limited, left)
-            claimed, _ = await self._claim_with(more, grants.granted)
+            claimed: list[Task] = []
+            if grants.granted:
+                claimed, _ = await self._claim_with(more, grants.granted, part_of=request.token)
             used.update(task.definition.queue for task in claimed)
         finally:
             await grants.give_back(used)
