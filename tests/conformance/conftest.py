@@ -29,8 +29,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     kinds = ["given"] if GIVEN_URL in os.environ else list(selected_stores(metafunc.config))
     if find_spec("andon.stores.sqlite") is None and "sqlite" in kinds:
         kinds.remove("sqlite")
-    if "memory" in kinds:
-        kinds.append("memory-4")
+    kinds += [f"{kind}-4" for kind in ("memory", "sqlite") if kind in kinds]
     metafunc.parametrize("store_kind", kinds)
 
 
@@ -56,10 +55,12 @@ def runner() -> Iterator[asyncio.Runner]:
 def store_factory(store_kind: str, tmp_path: Path, servers: Servers) -> StoreFactory:
     if store_kind == "given":
         return StoreFactory(os.environ[GIVEN_URL], shared=True, durable=True)
-    if store_kind == "memory-4":
-        return StoreFactory("memory://?partitions=4", shared=False, durable=False)
-    kept = store_kind != "memory"
-    return StoreFactory(servers.fresh_url(store_kind, tmp_path), shared=kept, durable=kept)
+    kind, _, partitions = store_kind.partition("-")
+    kept = kind != "memory"
+    url = servers.fresh_url(kind, tmp_path)
+    if partitions:
+        url = f"{url}?partitions={partitions}"
+    return StoreFactory(url, shared=kept, durable=kept)
 
 
 @pytest.fixture
