@@ -12,7 +12,7 @@ import pytest
 from andon.model.fleet import WorkerInfo
 from andon.model.words import State
 from andon.worker.claims import Claims
-from andon.worker.turns import STAY_S, Turns
+from andon.worker.turns import LONGEST_STAY_S, SHORTEST_STAY_S, Turns
 from andon.worker.worker import Worker, WorkerConfig
 
 from .kit import Kit, until
@@ -38,30 +38,55 @@ def test_workers_begin_all_over_the_partitions():
     assert max(begun.values()) < 3 * 1_000 / 64
 
 
+def test_a_round_passes_every_partition_once_and_workers_go_different_ways():
+    def way(seed: int) -> list[int]:
+        ours = turns(64, seed)
+        passed: list[int] = []
+        for _ in range(64):
+            passed.append(ours.partition)
+            ours.move_on()
+        assert ours.partition == passed[0]
+        return passed
+
+    assert sorted(way(1)) == list(range(64))
+    steps = {(b - a) % 64 for a, b in zip(way(1), way(1)[1:], strict=False)}
+    assert len(steps) > 10
+    assert way(1) != way(2)
+
+
 def test_who_is_told_of_work_looks_everywhere():
-    assert turns(64).looks(polls=False, idle=1_000) == 64
+    ours = turns(64)
+    ours.idle = 1_000
+    assert ours.looks(polls=False) == 64
 
 
 @pytest.mark.parametrize(
-    ("idle", "looks"), [(0, 64), (1, 64), (3, 64), (4, 48), (64, 3), (192, 1), (1_000, 1)]
+    ("idle", "looks"), [(1, 64), (3, 64), (4, 48), (64, 3), (192, 1), (1_000, 1)]
 )
 def test_idle_workers_share_the_looking(idle: int, looks: int):
-    assert turns(64).looks(polls=True, idle=idle) == looks
+    ours = turns(64)
+    ours.idle = idle
+    assert ours.looks(polls=True) == looks
 
 
-def test_a_worker_stays_a_moment_where_it_gets_all_it_asks_for():
+@pytest.mark.parametrize(
+    ("workers", "stay"), [(1, SHORTEST_STAY_S), (16, 0.5), (64, LONGEST_STAY_S)]
+)
+def test_a_worker_stays_a_moment_where_it_gets_all_it_asks_for(workers: int, stay: float):
     clock = Clock()
-    ours = turns(4, clock=clock)
+    ours = turns(64, clock=clock)
+    ours.workers = workers
     first = ours.partition
-    clock.now = STAY_S / 2
+    clock.now = stay * 0.9
     ours.filled()
     assert ours.partition == first
-    clock.now = STAY_S
+    clock.now = stay
     ours.filled()
-    assert ours.partition == (first + 1) % 4
-    clock.now += STAY_S / 2
+    second = ours.partition
+    assert second != first
+    clock.now += stay / 2
     ours.filled()
-    assert ours.partition == (first + 1) % 4, "the moment begins anew"
+    assert ours.partition == second, "the moment begins anew"
 
 
 @asynccontextmanager

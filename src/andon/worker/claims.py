@@ -67,7 +67,6 @@ class Claims:
         self._turns = Turns(1, rng=rng, clock=clock)
         self._polls = False  #: it looks because of the slow poll, not because it was told
         self._pause = SLOW_POLL_S
-        self.idle = 1  #: workers with room, this one included, as last known
 
     # --- what changes from outside ---
 
@@ -90,6 +89,10 @@ class Claims:
         """Claim nothing while quiet."""
         self._quiet = quiet
         self._wake.set()
+
+    def fleet(self, *, workers: int, idle: int) -> None:
+        """How many workers there are, and how many of them have room; with this one."""
+        self._turns.workers, self._turns.idle = workers, idle
 
     def stop(self) -> None:
         """Claim no more; `run` returns once the claim under way was answered."""
@@ -126,7 +129,7 @@ class Claims:
         if self._listener is None:  # subscribe, then check, then sleep
             self._listener = self._engine.listen([ready_topic(q) for q in self._order.names])
         got = 0
-        for _ in range(self._turns.looks(polls=self._polls, idle=self.idle)):
+        for _ in range(self._turns.looks(polls=self._polls)):
             tasks = await self._claim(room - got)
             got += len(tasks)
             if got >= room or self._stopped:
