@@ -30,7 +30,7 @@ COMMANDS = {
     "queues": Entry("andon.cli.queues:queues", "List, pause and configure queues.", _FLEET),
     "workers": Entry("andon.cli.workers:workers", "List workers.", _FLEET),
     "top": Entry("andon.cli.top:top", "Watch queues and workers live.", _FLEET),
-    "storage": Entry("andon.cli.storage:storage", "Set up and describe the store.", _STORE),
+    "storage": Entry("andon.cli.storage:storage", "Set up, describe and copy the store.", _STORE),
     "doctor": Entry("andon.cli.doctor:doctor", "Check what is promised and what is wrong.", _STORE),
     "bench": Entry("andon.cli.bench:bench", "Measure this store on this machine.", _STORE),
 }

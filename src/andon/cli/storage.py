@@ -1,10 +1,11 @@
-"""`andon storage`: set up the store, say how long it keeps what has ended, describe it."""
+"""`andon storage`: set up the store, describe it, say how long it keeps what has ended, copy it."""
 
 from typing import TYPE_CHECKING
 
 import click
 
 from andon.artifacts.place import open_blobs
+from andon.cli.copying import copy
 from andon.cli.output import ACCIDENTS, Cell, size_of, span
 from andon.cli.session import Session, common
 from andon.cli.values import CLEARED, DURATION_OR_NONE
@@ -23,7 +24,7 @@ Retention = float | object | None
 
 @click.group()
 def storage() -> None:
-    """Set up and describe the store."""
+    """Set up, describe and copy the store."""
 
 
 def _scheme(session: Session) -> str:
@@ -148,6 +149,9 @@ async def migrate(session: Session) -> None:
         session.out.document({"schema_version": found.schema_version})
     else:
         session.out.line(f"{found.location} has schema {found.schema_version}, the newest known.")
+
+
+storage.add_command(copy)
 
 
 async def _set_retention(store: "Store", retention: Retention) -> None:

@@ -41,6 +41,9 @@ from andon.worker.shutdown import Shutdown, Signals
 _LAST_CLAIM_S = 10.0
 """How long a stop waits for the answer to a claim that is under way."""
 
+_COUNT_S = 60.0
+"""How often a worker of a store with partitions counts the fleet, about."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerConfig:
@@ -252,6 +255,8 @@ class Worker:
                 return
             await asyncio.sleep(patience.failed())
         self._spawn(self._follow("Queues", CONFIG_TOPIC, self._on_configuration, poll=SLOW_POLL_S))
+        if self._partitions > 1:
+            self._spawn(keep_on("Counting workers", self._count_workers, self._rng))
         await self._claims.run(self._partitions)
 
     async def _prepare(self) -> None:
@@ -285,6 +290,14 @@ class Worker:
     async def _watch_leases(self) -> None:
         await asyncio.sleep(self.config.lease / 6)
         self._keeper.expired()
+
+    async def _count_workers(self) -> None:
+        """Who shares the partitions with this one (see `turns`)."""
+        workers = await self._engine.workers()
+        others = [worker for worker in workers if worker.id != self.id]
+        room = [w for w in others if w.state == "running" and w.active < w.concurrency]
+        self._claims.fleet(workers=len(others) + 1, idle=len(room) + 1)
+        await asyncio.sleep(_COUNT_S * (0.75 + 0.5 * self._rng.random()))
 
     # --- the end ---
 
