@@ -20,6 +20,12 @@ settings.load_profile(
 )
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Return how many tests run at once if nobody says: most of them wait more than they compute,
+    so twice as many as there are processors end in half the time."""
+    return 2 * (os.cpu_count() or 1)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--store",
