@@ -7,15 +7,21 @@ from urllib.parse import urlsplit
 from andon.model.errors import ConfigurationError
 from andon.stores.base import Store
 
+_REDIS = "andon.stores.redis:RedisStore"
+
 _STORES = {
     "memory": "andon.stores.memory:MemoryStore",
     "sqlite": "andon.stores.sqlite:SqliteStore",
+    "redis": _REDIS,
+    "rediss": _REDIS,
+    "redis+cluster": _REDIS,
+    "rediss+cluster": _REDIS,
+    "redis+sentinel": _REDIS,
+    "valkey": _REDIS,
+    "valkeys": _REDIS,
 }
 
 _SERVERS = {
-    "redis": "Redis",
-    "rediss": "Redis",
-    "valkey": "Valkey",
     "postgres": "PostgreSQL",
     "postgresql": "PostgreSQL",
     "nats": "NATS",

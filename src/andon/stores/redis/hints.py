@@ -1,0 +1,133 @@
+"""Hints between processes: one channel per namespace and kind of topic, on a connection of its own.
+
+A process subscribes to the kinds that somebody in it listens to, so a worker hears of queues and
+not of every task. Whoever subscribes and then looks must not look too early: `settled` is awaited
+before every request, and costs nothing unless a subscription is on its way.
+"""
+
+import asyncio
+import contextlib
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import hiredis
+
+from andon.model.errors import AndonError
+from andon.stores.hints import Hub
+from andon.stores.redis.connection import Connection, Lost
+from andon.stores.redis.location import Address, Location
+from andon.stores.redis.network import connect
+
+SETTLE_WITHIN_S = 2.0
+PING_EVERY_S = 5.0
+"""How often a silent subscription is tried, so that a server that vanished is noticed."""
+
+
+def kind_of(topic: str) -> str:
+    """The kind of a topic: what stands before the colon."""
+    return topic.partition(":")[0]
+
+
+class Subscription:
+    """Brings the hints of all processes to the hub of this one."""
+
+    def __init__(self, location: Location, hub: Hub, where: Callable[[], Any]) -> None:
+        self._location = location
+        self._hub = hub
+        self._where = where
+        self._prefix = f"{location.namespace}:hints:".encode()
+        self._kinds: Counter[str] = Counter()
+        self._confirmed: set[str] = set()
+        self._changed = asyncio.Event()
+        self._settled = asyncio.Event()
+        self._settled.set()
+        self._connection: Connection | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def listen(self, topics: Iterable[str]) -> Any:
+        """Subscribe to topics from now on."""
+        wanted = list(topics)
+        kinds = {kind_of(topic) for topic in wanted}
+        self._kinds.update(kinds)
+        self._follow()
+        return self._hub.listen(wanted, on_close=lambda: self._leave(kinds))
+
+    def _leave(self, kinds: set[str]) -> None:
+        # A kind once wanted is kept: the next listener is likely to want it too.
+        self._kinds.subtract(kinds)
+
+    async def settled(self) -> None:
+        """Wait until what is listened to is subscribed to; gives up soon, hints may be lost."""
+        if self._settled.is_set():
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SETTLE_WITHIN_S):
+                await self._settled.wait()
+
+    @property
+    def is_settled(self) -> bool:
+        return self._settled.is_set()
+
+    async def close(self) -> None:
+        """Unsubscribe."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        if self._connection is not None:
+            self._connection.close()
+
+    def _follow(self) -> None:
+        if self._wanted() <= self._confirmed:
+            return
+        self._settled.clear()
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._keep_subscribed())
+        elif self._connection is not None and self._connection.alive:
+            self._subscribe(self._connection)
+
+    def _wanted(self) -> set[str]:
+        return set(self._kinds)
+
+    def _subscribe(self, connection: Connection) -> None:
+        channels = [self._prefix + kind.encode() for kind in self._wanted() - self._confirmed]
+        connection.post(hiredis.pack_command((b"SUBSCRIBE", *channels)))
+
+    async def _keep_subscribed(self) -> None:
+        delay = 0.05
+        rng = random.Random()
+        while True:
+            with contextlib.suppress(Lost, OSError, TimeoutError, AndonError):
+                address: Address = await self._where()
+                connection = await connect(self._location, address, on_push=self._pushed)
+                self._connection = connection
+                self._confirmed.clear()
+                self._subscribe(connection)
+                delay = 0.05
+                await self._until_lost(connection)
+            self._confirmed.clear()
+            # Hints may have been missed meanwhile: everybody looks once.
+            self._hub.hint_all(list(self._hub.listeners))
+            await asyncio.sleep(delay * (0.5 + rng.random()))
+            delay = min(delay * 2, 2.0)
+
+    async def _until_lost(self, connection: Connection) -> None:
+        while not connection.lost.done():
+            await asyncio.wait([connection.lost], timeout=PING_EVERY_S)
+            if not connection.lost.done():
+                await connection.request(b"PING")
+
+    def _pushed(self, push: list[Any]) -> None:
+        if push[0] == b"subscribe":
+            self._confirmed.add(push[1][len(self._prefix) :].decode())
+            if self._wanted() <= self._confirmed:
+                self._settled.set()
+        elif push[0] == b"message":
+            kind = push[1][len(self._prefix) :].decode()
+            if kind in ("ready", "control", "task"):
+                for name in push[2].split(b"\n"):
+                    self._hub.hint(f"{kind}:{name.decode()}")
+            else:
+                self._hub.hint(kind)
