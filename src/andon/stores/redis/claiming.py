@@ -18,8 +18,8 @@ _CLAIMED = 4
 """What `claim.lua` hands out of each task: id, definition, status and fence."""
 
 
-def packed(request: ClaimRequest) -> bytes:
-    """The request as `claim.lua` takes it."""
+def packed(request: ClaimRequest, grants: dict[str, Any] | None = None) -> bytes:
+    """The request as `claim.lua` takes it; `grants` as `spread.Grants` has them."""
     return encode(
         (
             request.worker,
@@ -28,6 +28,7 @@ def packed(request: ClaimRequest) -> bytes:
             request.lease_ms,
             request.room or None,
             request.queues,
+            grants,
         )
     )
 
@@ -41,7 +42,7 @@ def claimed(reply: list[Any], request: ClaimRequest) -> tuple[list[Task], list[s
     now, before = reply[0], reply[2]
     tasks: list[Task] = []
     broken: list[str] = []
-    rows = range(4, len(reply), _CLAIMED)
+    rows = range(5, len(reply), _CLAIMED)
     for index, i in enumerate(rows, start=before + 1):
         try:
             definition = decode_definition(reply[i + 1])

@@ -1,5 +1,6 @@
 """What commit sends and what comes back."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -9,6 +10,7 @@ from andon.model.task import MAX_EVENTS_KEPT, Task
 from andon.model.words import TERMINAL, Event, State
 from andon.stores.base import Change, Changed, ChangeKind
 from andon.stores.redis.records import body, encode, packed_entry, packed_event, task_of
+from andon.stores.redis.reserving import Wish
 
 APPLIED = Changed(ChangeKind.APPLIED)
 HAS_DEPENDENTS = Changed(ChangeKind.APPLIED, has_dependents=True)
@@ -37,6 +39,33 @@ def prepare(change: Change) -> Prepared:
         definition=change.before.definition, status=change.after, cell=change.before.cell
     )
     return Prepared(change, entry_of(record))
+
+
+def wish(prepared: Prepared) -> Wish | None:
+    """The unique key that a change begins to hold."""
+    after = prepared.after
+    if after is None or after.unique_key is None:
+        return None
+    if entry_of(prepared.change.before).unique_key is not None:
+        return None
+    return Wish(after.unique_key, after.unique_until, prepared.change.before.definition.id)
+
+
+def perhaps_free(prepared: Sequence[Prepared]) -> list[tuple[str, str]]:
+    """Unique keys that changes may have given up, or may have reserved in vain."""
+    return [
+        (definition.unique_key, definition.id)
+        for p in prepared
+        for definition in (p.change.before.definition,)
+        if definition.unique_key is not None
+        and (p.after is None or p.change.discard is not None or _key_changes(p))
+    ]
+
+
+def _key_changes(prepared: Prepared) -> bool:
+    after = prepared.after
+    assert after is not None
+    return (entry_of(prepared.change.before).unique_key is None) != (after.unique_key is None)
 
 
 def item(prepared: Prepared, *, reserved: bool) -> tuple[Any, ...]:

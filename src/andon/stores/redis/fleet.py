@@ -33,7 +33,7 @@ async def put_queue(store: "RedisStore", config: QueueConfig) -> None:
     """Replace a queue's configuration, and let through what its limits have room for now."""
     for partition in range(store.partitions):
         whole = body(encode(config)) if partition == 0 else None
-        await store.run("configure", partition, (config.name, limits(config), whole))
+        await store.run("configure", partition, (config.name, limits(config, store.partitions), whole))
     for partition in range(store.partitions):
         following = b""
         while True:
@@ -43,8 +43,8 @@ async def put_queue(store: "RedisStore", config: QueueConfig) -> None:
                 break
 
 
-def limits(config: QueueConfig) -> dict[str, float]:
-    """What scripts know of a queue's configuration."""
+def limits(config: QueueConfig, partitions: int) -> dict[str, float]:
+    """What scripts know of a queue's configuration; "spread" if partitions share its limits."""
     found: dict[str, float] = {}
     if config.paused:
         found["paused"] = 1
@@ -57,8 +57,11 @@ def limits(config: QueueConfig) -> dict[str, float]:
         # One claim must always fit, or a rate below one a second would never let any through.
         found["burst"] = max(config.rate_burst or -int(-config.rate_limit // 1), 1)
     if config.max_size is not None:
-        found["size"] = config.max_size
+        found["size"] = -(-config.max_size // partitions)  # a share each, rounded up
         found["discards"] = 1 if config.on_full == "discard-old" else 0
+    shared = ("concurrent", "per_key", "rate")
+    if partitions > 1 and any(name in found for name in shared):
+        found["spread"] = 1
     return found
 
 

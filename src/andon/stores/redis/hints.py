@@ -1,25 +1,26 @@
 """Hints between processes: one channel per namespace and kind of topic, on a connection of its own.
 
-A process subscribes to the kinds that somebody in it listens to, so a worker hears of queues and
-not of every task. Whoever subscribes and then looks must not look too early: `settled` is awaited
-before every request, and costs nothing unless a subscription is on its way.
+A process hears of queues, workers, timers and configuration from the start, and of every task and
+event only once somebody in it listens to them: there are many. Whoever subscribes and then looks
+must not look too early: `settled` is awaited before every request, and costs nothing unless a
+subscription is on its way.
 """
 
 import asyncio
 import contextlib
 import random
-from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import hiredis
 
 from andon.model.errors import AndonError
-from andon.stores.hints import Hub
+from andon.stores.hints import HintListener, Hub
 from andon.stores.redis.connection import Connection, Lost
 from andon.stores.redis.location import Address, Location
 from andon.stores.redis.network import connect
 
+FROM_THE_START = ("ready", "control", "timer", "config")
 SETTLE_WITHIN_S = 2.0
 PING_EVERY_S = 5.0
 """How often a silent subscription is tried, so that a server that vanished is noticed."""
@@ -38,36 +39,44 @@ class Subscription:
         self._hub = hub
         self._where = where
         self._prefix = f"{location.namespace}:hints:".encode()
-        self._kinds: Counter[str] = Counter()
+        self._kinds = set(FROM_THE_START)
         self._confirmed: set[str] = set()
-        self._changed = asyncio.Event()
         self._settled = asyncio.Event()
         self._settled.set()
         self._connection: Connection | None = None
         self._task: asyncio.Task[None] | None = None
+        self._early: list[HintListener] = []
+        self._awaited = False
+        self._missed = False
 
-    def listen(self, topics: Iterable[str]) -> Any:
+    async def open(self) -> None:
+        """Subscribe to what is heard from the start."""
+        self._follow()
+        await self.settled()
+
+    def listen(self, topics: Iterable[str]) -> HintListener:
         """Subscribe to topics from now on."""
         wanted = list(topics)
-        kinds = {kind_of(topic) for topic in wanted}
-        self._kinds.update(kinds)
-        self._follow()
-        return self._hub.listen(wanted, on_close=lambda: self._leave(kinds))
-
-    def _leave(self, kinds: set[str]) -> None:
+        listener = self._hub.listen(wanted)
         # A kind once wanted is kept: the next listener is likely to want it too.
-        self._kinds.subtract(kinds)
+        self._kinds.update(map(kind_of, wanted))
+        self._follow()
+        if not self._settled.is_set():
+            self._early.append(listener)
+        return listener
 
     async def settled(self) -> None:
         """Wait until what is listened to is subscribed to; gives up soon, hints may be lost."""
         if self._settled.is_set():
             return
+        self._awaited = True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(SETTLE_WITHIN_S):
                 await self._settled.wait()
 
     @property
     def is_settled(self) -> bool:
+        """Whether everything listened to is subscribed to."""
         return self._settled.is_set()
 
     async def close(self) -> None:
@@ -80,7 +89,7 @@ class Subscription:
             self._connection.close()
 
     def _follow(self) -> None:
-        if self._wanted() <= self._confirmed:
+        if self._kinds <= self._confirmed:
             return
         self._settled.clear()
         if self._task is None:
@@ -88,11 +97,8 @@ class Subscription:
         elif self._connection is not None and self._connection.alive:
             self._subscribe(self._connection)
 
-    def _wanted(self) -> set[str]:
-        return set(self._kinds)
-
     def _subscribe(self, connection: Connection) -> None:
-        channels = [self._prefix + kind.encode() for kind in self._wanted() - self._confirmed]
+        channels = [self._prefix + kind.encode() for kind in self._kinds - self._confirmed]
         connection.post(hiredis.pack_command((b"SUBSCRIBE", *channels)))
 
     async def _keep_subscribed(self) -> None:
@@ -108,8 +114,7 @@ class Subscription:
                 delay = 0.05
                 await self._until_lost(connection)
             self._confirmed.clear()
-            # Hints may have been missed meanwhile: everybody looks once.
-            self._hub.hint_all(list(self._hub.listeners))
+            self._missed = True
             await asyncio.sleep(delay * (0.5 + rng.random()))
             delay = min(delay * 2, 2.0)
 
@@ -119,11 +124,23 @@ class Subscription:
             if not connection.lost.done():
                 await connection.request(b"PING")
 
+    def _settle(self) -> None:
+        if self._missed:  # while the connection was away: everybody looks once
+            self._missed = False
+            self._hub.hint_all(set(self._hub.listeners))
+        # Who listened before this and asked for nothing since may have missed a hint.
+        if not self._awaited:
+            for listener in self._early:
+                listener.notify()
+        self._early.clear()
+        self._awaited = False
+        self._settled.set()
+
     def _pushed(self, push: list[Any]) -> None:
         if push[0] == b"subscribe":
             self._confirmed.add(push[1][len(self._prefix) :].decode())
-            if self._wanted() <= self._confirmed:
-                self._settled.set()
+            if self._kinds <= self._confirmed:
+                self._settle()
         elif push[0] == b"message":
             kind = push[1][len(self._prefix) :].decode()
             if kind in ("ready", "control", "task"):

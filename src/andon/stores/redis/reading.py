@@ -35,8 +35,8 @@ def history(task_id: str, reply: list[Any]) -> History:
     task = task_of(task_id, reply[2:])
     if task is None:
         return History(())
-    if reply[1]:
-        events = [event_of(packed) for packed in reply[1]]
+    if reply[-1].endswith(b"h"):  # the version tells that they are kept apart
+        events = [event_of(packed) for packed in reply[1] if packed]
     else:
         events = [msgspec.structs.replace(e, task=task_id) for e in task.status.events]
     return History(tuple(events), task.status.revision - len(events))

@@ -106,6 +106,25 @@ def packed_entry(entry: IndexEntry, task: Task, status: Status) -> bytes:
     )
 
 
+def packed_cell(cell: RunCell, status: Status) -> bytes:
+    """A run cell as scripts keep it, of a run that was claimed elsewhere."""
+    run = status.runs[-1]
+    return encode(
+        _Cell(
+            status.revision,
+            cell.run,
+            status.fence,
+            status.worker,
+            "",
+            run.claimed_at or cell.heartbeat_at,
+            cell.lease_until,
+            cell.heartbeat_at,
+            cell.progress,
+            cell.message,
+        )
+    )
+
+
 def packed_event(event: TaskEvent, task_id: str) -> bytes:
     """An event as the log keeps it."""
     return encode(

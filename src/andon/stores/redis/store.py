@@ -8,12 +8,13 @@ it has taken.
 import asyncio
 import secrets
 import zlib
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
-from andon.lifecycle.indexes import entry_of
+from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.model.errors import ConfigurationError, StoreIncompatible, StoreUnavailable
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, WorkerInfo
 from andon.model.task import RECORD_VERSION, Task
@@ -42,7 +43,18 @@ from andon.stores.base import (
     ready_topic,
 )
 from andon.stores.hints import Hub
-from andon.stores.redis import claiming, committing, creating, durability, fleet, reading, renewing
+from andon.stores.redis import (
+    claiming,
+    committing,
+    creating,
+    durability,
+    fleet,
+    reading,
+    renewing,
+    reserving,
+    restoring,
+    spread,
+)
 from andon.stores.redis.blocking import BlockingLine
 from andon.stores.redis.clock import RemoteClock
 from andon.stores.redis.hints import Subscription
@@ -92,6 +104,7 @@ class RedisStore:
             raise
         self._subscription = Subscription(self._location, self._hub, network.any_address)
         self._blocking = BlockingLine(self._location, self._clock)
+        await self._subscription.open()
 
     async def _set_up(self) -> None:
         """Make the namespace, or find that it is ours and fits."""
@@ -152,21 +165,104 @@ class RedisStore:
         return await self._written(self._create(tasks))
 
     async def _create(self, tasks: Sequence[Task]) -> list[Created]:
-        items = [creating.item(task, entry_of(task), keeps_key=True) for task in tasks]
-        replies = await self._spread("create", items, [task.id for task in tasks])
-        return [creating.outcome(reply) for reply in replies]
+        entries = [entry_of(task) for task in tasks]
+        refused: dict[str, str] = {}
+        if self.partitions > 1 and any(entry.unique_key for entry in entries):
+            refused = await self._reserve_for(tasks, entries)
+        items = [
+            creating.item(task, entry, keeps_key=self.partitions == 1)
+            for task, entry in zip(tasks, entries, strict=True)
+            if task.id not in refused
+        ]
+        wanted = [task.id for task in tasks if task.id not in refused]
+        replies = iter(await self._spread("create", items, wanted))
+        outcomes = [
+            Created(CreateKind.KEY_HELD, holder=refused[task.id])
+            if task.id in refused
+            else creating.outcome(next(replies))
+            for task in tasks
+        ]
+        if self.partitions > 1:
+            await reserving.let_go(
+                self,
+                [
+                    (entry.unique_key, task.id)
+                    for task, entry, outcome in zip(tasks, entries, outcomes, strict=True)
+                    if entry.unique_key is not None
+                    and outcome.kind in (CreateKind.FULL, CreateKind.EXISTS)
+                ],
+            )
+        return outcomes
+
+    async def _reserve_for(
+        self, tasks: Sequence[Task], entries: Sequence[IndexEntry]
+    ) -> dict[str, str]:
+        """Reserve the unique keys of new records; ids of those refused, to the holders."""
+        known = await self.states([task.id for task in tasks])
+        now = self.now()
+        wishes = [
+            reserving.Wish(entry.unique_key, entry.unique_until, task.id)
+            for task, entry, state in zip(tasks, entries, known, strict=True)
+            if entry.unique_key is not None
+            and state is None  # else the id is taken, which create will say
+            and (entry.unique_until is None or entry.unique_until > now)
+        ]
+        return await reserving.reserve(self, wishes)
 
     async def claim(self, request: ClaimRequest) -> list[Task]:
         return await self._written(self._claim(request))
 
     async def _claim(self, request: ClaimRequest) -> list[Task]:
-        reply = await self._run_packed("claim", request.partition, claiming.packed(request))
+        tasks, reply = await self._claim_with(request, None)
+        if self.partitions > 1:
+            tasks += await self._claim_spread(request, tasks, reply)
+            frees = [
+                (task.definition.unique_key, task.id)
+                for task in tasks
+                if task.definition.unique_key is not None
+                and State.ACTIVE.value not in task.policy.unique_states
+            ]
+            await reserving.let_go(self, frees)
+        return tasks
+
+    async def _claim_with(
+        self, request: ClaimRequest, grants: dict[str, Any] | None
+    ) -> tuple[list[Task], list[Any]]:
+        packed = claiming.packed(request, grants)
+        reply = await self._run_packed("claim", request.partition, packed)
         tasks, broken = claiming.claimed(reply, request)
         if broken:
             await self._run("set_aside", request.partition, broken)
         for queue, seconds in claiming.refills(reply):
-            self._hint_when_refilled(queue, seconds)
-        return tasks
+            self.hint_when_refilled(queue, seconds)
+        return tasks, reply
+
+    async def _claim_spread(
+        self, request: ClaimRequest, tasks: Sequence[Task], reply: list[Any]
+    ) -> list[Task]:
+        """What the queues have whose limits all partitions share."""
+        if reply[1] == b"again":
+            # a repeat: what was claimed with grants has a token of its own
+            repeat = spread.again(request, limit=0, room={})
+            return (await self._claim_with(repeat, None))[0]
+        limited = spread.limited_in(reply)
+        left = request.limit - len(tasks)
+        if not limited or left <= 0:
+            return []
+        room = dict(request.room)
+        for task in tasks:
+            if task.definition.name in room:
+                room[task.definition.name] -= 1
+        more = spread.again(request, limit=left, room=room)
+        grants = spread.Grants(self, more.token)
+        used: Counter[str] = Counter()
+        try:
+            await grants.take(limited, left)
+            claimed, _ = await self._claim_with(more, grants.granted)
+            used.update(task.definition.queue for task in claimed)
+        finally:
+            await grants.give_back(used)
+        return claimed
 
     async def renew(self, renewals: Sequence[Renewal]) -> list[Verdict]:
         replies = await self._spread(
@@ -189,18 +285,32 @@ class RedisStore:
         return await self._written(self._commit(changes))
 
     async def _commit(self, changes: Sequence[Change]) -> list[Changed]:
-        items = [committing.item(committing.prepare(change), reserved=False) for change in changes]
-        ids = [change.before.definition.id for change in changes]
-        replies = await self._spread("commit", items, ids)
+        prepared = [committing.prepare(change) for change in changes]
+        refused: dict[str, str] = {}
+        if self.partitions > 1:
+            wishes = [wish for p in prepared if (wish := committing.wish(p)) is not None]
+            refused = await reserving.reserve(self, wishes) if wishes else {}
+        apart = self.partitions > 1
+        written = [p for p in prepared if p.change.before.definition.id not in refused]
+        items = [committing.item(p, reserved=apart) for p in written]
+        ids = [p.change.before.definition.id for p in written]
+        replies = iter(await self._spread("commit", items, ids))
         outcomes: list[Changed] = []
-        for change, reply in zip(changes, replies, strict=True):
+        for change in changes:
+            task_id = change.before.definition.id
+            if task_id in refused:
+                outcomes.append(Changed(ChangeKind.KEY_HELD, holder=refused[task_id]))
+                continue
+            reply = next(replies)
             if isinstance(reply, list) and reply[0] == b"n":
                 outcomes.append(await self._delete_needed(change, reply))
             else:
                 outcomes.append(committing.outcome(reply, change))
             if outcomes[-1].kind is ChangeKind.APPLIED:
-                self._held.pop(change.before.definition.id, None)
+                self._held.pop(task_id, None)
         await self._unlink_deleted(changes, outcomes)
+        if apart:
+            await reserving.let_go(self, committing.perhaps_free(prepared))
         return outcomes
 
     async def _delete_needed(self, change: Change, reply: list[Any]) -> Changed:
@@ -308,7 +418,18 @@ class RedisStore:
     # --- moving in from another store ---
 
     async def restore(self, snapshots: Sequence[Snapshot]) -> list[bool]:
-        raise NotImplementedError
+        return await self._written(self._restore(snapshots))
+
+    async def _restore(self, snapshots: Sequence[Snapshot]) -> list[bool]:
+        items = [
+            restoring.item(s, entry_of(s.task), keeps_key=self.partitions == 1) for s in snapshots
+        ]
+        replies = await self._spread("restore", items, [s.task.id for s in snapshots])
+        if self.partitions > 1:
+            restored = [s.task for s, reply in zip(snapshots, replies, strict=True) if reply == 1]
+            # a key that another task holds stays with that one
+            await reserving.reserve(self, [w for t in restored if (w := restoring.wish(t))])
+        return [reply == 1 for reply in replies]
 
     # --- reading ---
 
@@ -466,7 +587,7 @@ class RedisStore:
 
     # --- hints ---
 
-    def _hint_when_refilled(self, queue: str, seconds: float) -> None:
+    def hint_when_refilled(self, queue: str, seconds: float) -> None:
         """Wake the claimers of a rate-limited queue when its next token is there: no write will."""
         if queue in self._refills or seconds > SLOW_POLL_S:
             return

@@ -1,11 +1,12 @@
 -- Hand out ready tasks of the queues asked, in their order, each stamped with a new run: id,
 -- definition, status and fence of each. A repeat with the same token gets what it got, as far as those runs
 -- are active; the second element of the reply is then "again". The fourth says when limited
--- rates let more through. About 20 microseconds a task.
+-- rates let more through, the fifth which queues need a grant first. About 20 microseconds a task.
 local refused = refuse_strangers()
 if refused then return refused end
 
 local SCAN_BUDGET = 2000
+local MOST_ASKED_FOR = 50
 local worker, token, limit, lease_ms, room = A[1], A[2], A[3], A[4], A[5]
 local lease_until = now + lease_ms
 local token_key = P .. 'claim:' .. token
@@ -23,8 +24,10 @@ if #given > 0 then
   if #again > 2 then return again end
 end
 
+local grants = A[7] or {} -- queue to what was granted of its limits, where partitions share them
+local limited = {} -- queues that wait for such a grant: what limits them, then keys they ask for
 local refills = {} -- queue and ms until its rate limit lets the next claim through, in turn
-local claimed = {now, 'claim', #given, refills}
+local claimed = {now, 'claim', #given, refills, limited}
 local taken = {}
 
 -- A queue's rate limit: a bucket that fills with time and is drawn from by claims.
@@ -41,6 +44,26 @@ local function allowed(queue, config, wanted)
   end
   if config.rate then wanted = math.min(wanted, math.floor(tokens_of(queue, config) + 1e-9)) end
   return wanted
+end
+
+-- A queue whose limits all partitions share is claimed from with a grant only.
+local function ask_for_grant(queue, config)
+  if config.paused == 1 then return end
+  local row = {queue, config.concurrent or -1, tostring(config.rate or ''), config.burst or 0,
+    config.per_key or -1}
+  local seen, any = {}, false
+  for _, name in ipairs(call('SMEMBERS', P .. 'lanes:' .. queue)) do
+    for _, member in ipairs(call('ZRANGE', lane_of(queue, name), 0, MOST_ASKED_FOR - 1)) do
+      any = true
+      local key = config.per_key
+        and cmsgpack.unpack(call('HGET', P .. 'task:' .. id_of(member), 'x'))[KEY]
+      if key and not seen[key] then
+        seen[key] = true
+        row[#row + 1] = key
+      end
+    end
+  end
+  if any then limited[#limited + 1] = row end
 end
 
 -- The first `most` entries of the queue's lanes that have room, in their common order.
@@ -64,22 +87,19 @@ local function candidates(queue, most)
 end
 
 local function stamp(queue, id, found, x)
-  local revision, created, number = revision_of(found[4])
+  local revision, created, number, apart = revision_of(found[4])
   revision = revision + 1
   local fence = math.max(x[FENCE] + 1, now)
   local run = token .. '-' .. int(#taken)
   local timer = lease_until
   if x[FIRST_LIMIT] then timer = math.min(timer, now + x[FIRST_LIMIT]) end
   if x[DEAD_AT] then timer = math.min(timer, x[DEAD_AT]) end
-  call('HSET', P .. 'task:' .. id, 'st', 'active', 'v', revision .. ' ' .. created .. ' ' .. number,
+  call('HSET', P .. 'task:' .. id, 'st', 'active', 'v', version_of(revision, created, number, apart),
     'c', cmsgpack.pack({revision, run, fence, worker, token, now, lease_until, now, 0, ''}))
   arm(id, timer)
   local event = 'C' .. cmsgpack.pack({revision, now, x[RUN_NUMBER], worker, run, id})
   log[#log + 1] = event
-  if revision > 12 and call('EXISTS', P .. 'history:' .. id) == 1 then
-    call('RPUSH', P .. 'history:' .. id, event)
-    call('LTRIM', P .. 'history:' .. id, -1000, -1)
-  end
+  if apart ~= '' then keep_apart(id, event) end
   hint('task', id)
   if x[UNIQUE] and x[FREES_ON_CLAIM] then let_go_of(x[UNIQUE], id) end
   if x[KEY] then run_of_key(queue, x[KEY], 1) end
@@ -90,34 +110,50 @@ local function stamp(queue, id, found, x)
   return created
 end
 
-local function claim_queue(queue, config, most)
-  local took, looked = 0, 0
-  local from, to, held = {}, {}, {}
+-- What becomes of an entry whose turn it is: "take" it, "pass" it over, or it is "gone".
+local function decide(queue, config, grant, id, x, entry)
+  if x[DEAD_AT] and x[DEAD_AT] <= now then
+    arm(id, now) -- not to be handed out any more; its timer expires it
+    return 'gone'
+  end
+  local key = config.per_key and x[KEY]
+  if not key then return 'take' end
+  if grant then
+    local left = grant.keys[key] or 0
+    if left <= 0 then return 'pass' end
+    grant.keys[key] = left - 1
+  elseif tonumber(call('HGET', P .. 'running:' .. queue, key) or 0) >= config.per_key then
+    admit(queue, key, -1)
+    park(queue, key, entry[1], entry[2])
+    return 'gone'
+  end
+  return 'take'
+end
+
+local function claim_queue(queue, config, most, grant)
+  local took, looked, passed = 0, 0, 0
+  local from, to, over = {}, {}, {}
   while took < most and looked < SCAN_BUDGET do
-    local entries = candidates(queue, most - took)
-    if #entries == 0 then break end
-    local gone, moved = {}, false
+    local entries = candidates(queue, most - took + passed)
+    if #entries <= passed then break end
+    local gone = {}
     for _, entry in ipairs(entries) do
       if took >= most then break end
       local member, name = entry[2], entry[3]
-      if not room or (room[name] or 1) > 0 then
+      if not over[member] and not (room and (room[name] or 1) <= 0) then
         looked = looked + 1
         local id = id_of(member)
         local found = call('HMGET', P .. 'task:' .. id, 'd', 's', 'x', 'v')
         local x = cmsgpack.unpack(found[3])
-        local removals = gone[name]
-        if not removals then
-          removals = {}
-          gone[name] = removals
-        end
-        removals[#removals + 1] = member
-        if x[DEAD_AT] and x[DEAD_AT] <= now then
-          arm(id, now) -- not to be handed out any more; its timer expires it
-        elseif x[KEY] and config.per_key
-          and tonumber(call('HGET', P .. 'running:' .. queue, x[KEY]) or 0) >= config.per_key then
-          admit(queue, x[KEY], -1)
-          park(queue, x[KEY], entry[1], member)
+        local verdict = decide(queue, config, grant, id, x, entry)
+        if verdict == 'pass' then
+          over[member] = true
+          passed = passed + 1
         else
+          gone[name] = gone[name] or {}
+          table.insert(gone[name], member)
+        end
+        if verdict == 'take' then
           taken[#taken + 1] = id
           local created = stamp(queue, id, found, x)
           from[#from + 1] = id
@@ -129,11 +165,9 @@ local function claim_queue(queue, config, most)
       end
     end
     for name, members in pairs(gone) do
-      moved = true
       call('ZREM', lane_of(queue, name), unpack(members))
       tidy_lane(queue, name)
     end
-    if not moved then break end
   end
   if took > 0 then
     call('ZREM', list_of(queue, 'pending'), unpack(from))
@@ -143,26 +177,41 @@ local function claim_queue(queue, config, most)
   return took
 end
 
+local function claim_within_limits(queue, config, wanted)
+  local grant = grants[queue]
+  if config.spread then
+    if grant then
+      claim_queue(queue, config, math.min(grant.most, wanted), grant)
+    else
+      ask_for_grant(queue, config)
+    end
+    return
+  end
+  local most = allowed(queue, config, wanted)
+  if most <= 0 then return end
+  local took = claim_queue(queue, config, most)
+  if config.rate and took > 0 then
+    local left = string.format('%.17g', tokens_of(queue, config) - took)
+    call('HSET', P .. 'bucket:' .. queue, 'tokens', left, 'at', int(now))
+  end
+end
+
+local function note_refill(queue, config)
+  if not config.rate or config.spread or call('EXISTS', P .. 'lanes:' .. queue) == 0 then return end
+  local short = 1 - tokens_of(queue, config)
+  if short > 0 then
+    refills[#refills + 1] = queue
+    refills[#refills + 1] = math.ceil(short / config.rate * 1000)
+  end
+end
+
 for _, id in ipairs(given) do taken[#taken + 1] = id end -- so that no run id is used twice
 for _, queue in ipairs(A[6]) do
   local wanted = limit - (#taken - #given)
   if wanted <= 0 then break end
   local config = config_of(queue)
-  local most = allowed(queue, config, wanted)
-  if most > 0 then
-    local took = claim_queue(queue, config, most)
-    if config.rate and took > 0 then
-      local left = string.format('%.17g', tokens_of(queue, config) - took)
-      call('HSET', P .. 'bucket:' .. queue, 'tokens', left, 'at', int(now))
-    end
-  end
-  if config.rate and call('EXISTS', P .. 'lanes:' .. queue) == 1 then
-    local short = 1 - tokens_of(queue, config)
-    if short > 0 then
-      refills[#refills + 1] = queue
-      refills[#refills + 1] = math.ceil(short / config.rate * 1000)
-    end
-  end
+  claim_within_limits(queue, config, wanted)
+  note_refill(queue, config)
 end
 if #taken > #given then call('SET', token_key, table.concat(taken, '\n'), 'PX', WINDOW_MS) end
 finish()

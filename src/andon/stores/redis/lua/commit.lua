@@ -36,19 +36,6 @@ local function holds_key(x, st)
   return x[UNIQUE] and not (st == 'active' and x[STATE] == 'pending' and x[FREES_ON_CLAIM])
 end
 
-local function keep_history(item, id)
-  local events = item[HISTORY]
-  if not events then return end
-  local key = P .. 'history:' .. id
-  if call('EXISTS', key) == 1 then
-    call('RPUSH', key, item[EVENT])
-    call('LTRIM', key, -1000, -1)
-  else
-    call('RPUSH', key, unpack(events))
-  end
-end
-
-
 local function apply(item)
   local id = item[ID]
   local task = P .. 'task:' .. id
@@ -63,7 +50,7 @@ local function apply(item)
     end
     return 'g'
   end
-  local revision, created, number = revision_of(found[1])
+  local revision, created, number, apart = revision_of(found[1])
   if tonumber(created) ~= item[CREATED_AT] then return 'g' end
   if item[UNREADABLE] and st ~= 'unknown' then
     set_aside(id) -- whoever read it found that it does not decode
@@ -112,9 +99,15 @@ local function apply(item)
     log[#log + 1] = item[DISCARD]
     return 'a'
   end
+  if apart ~= '' then
+    keep_apart(id, item[EVENT])
+  elseif item[HISTORY] then
+    call('RPUSH', P .. 'history:' .. id, unpack(item[HISTORY]))
+    apart = 'h'
+  end
   -- 'w' is what a stub will need: the write that ended the task, whose reply may be lost
   call('HSET', task, 's', item[STATUS], 'x', item[ENTRY], 'st', state,
-    'v', item[AFTER_REVISION] .. ' ' .. created .. ' ' .. number, 'w', item[WRITE_ID])
+    'v', version_of(item[AFTER_REVISION], created, number, apart), 'w', item[WRITE_ID])
   if state == 'active' then
     if item[ASKED] then call('HSET', task, 'q', '1') end
   elseif found[4] then
@@ -123,7 +116,6 @@ local function apply(item)
   if item[SETS_RESULT] then
     if item[RESULT] then call('HSET', task, 'r', item[RESULT]) else call('HDEL', task, 'r') end
   end
-  keep_history(item, id)
   set_timer(id, new[TIMER])
   if LIVE[state] and not LIVE[st] then call('ZREM', P .. 'fanout', id) end
   return told(id, state)

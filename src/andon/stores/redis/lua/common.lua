@@ -81,7 +81,15 @@ end
 
 local function list_of(queue, state) return P .. 'state:' .. queue .. '|' .. state end
 
-local function revision_of(version) return string.match(version, '^(%d+) (%d+) (%d+)$') end
+-- A version: revision, creation, number, and "h" once the moves are kept apart from the status.
+local function revision_of(version) return string.match(version, '^(%d+) (%d+) (%d+)(h?)$') end
+local function version_of(revision, created, number, apart)
+  return revision .. ' ' .. created .. ' ' .. number .. apart
+end
+local function keep_apart(id, event)
+  call('RPUSH', P .. 'history:' .. id, event)
+  call('LTRIM', P .. 'history:' .. id, -1000, -1)
+end
 
 -- The name under which a task stands in its lane: equals go by the number of their creation.
 local function member_of(number, id) return string.format('%012d', number) .. id end
@@ -185,28 +193,29 @@ local function unplace(x, number, id)
   if key then admit(queue, key, -1) end
 end
 
--- Unique keys of this partition. A reservation is "id until", until being 0 for ever.
+-- Unique keys of this partition. A reservation is "until since id", until being 0 for ever.
 
-local function holder_of(unique, id)
+local function reservation(unique)
   local found = call('GET', P .. 'unique:' .. unique)
   if not found then return nil end
-  local till, holder = string.match(found, '^(%d+) (.*)$')
-  till = tonumber(till)
-  if holder == id or (till > 0 and till <= now) then return nil end
+  local till, since, id = string.match(found, '^(%d+) (%d+) (.*)$')
+  return id, tonumber(till), tonumber(since), found
+end
+
+local function holder_of(unique, id)
+  local holder, till = reservation(unique)
+  if not holder or holder == id or (till > 0 and till <= now) then return nil end
   return holder
 end
 
 local function lapsed(x) return x[UNIQUE_UNTIL] and x[UNIQUE_UNTIL] <= now end
 
 local function reserve(unique, till, id)
-  call('SET', P .. 'unique:' .. unique, int(till or 0) .. ' ' .. id)
+  call('SET', P .. 'unique:' .. unique, int(till or 0) .. ' ' .. int(now) .. ' ' .. id)
 end
 
 local function let_go_of(unique, id)
-  local found = call('GET', P .. 'unique:' .. unique)
-  if found and string.match(found, '^%d+ (.*)$') == id then
-    call('DEL', P .. 'unique:' .. unique)
-  end
+  if reservation(unique) == id then call('DEL', P .. 'unique:' .. unique) end
 end
 
 -- Edges. `edges:` has the children of a parent by name, `flags:` what is known of each,
@@ -250,7 +259,8 @@ local function leave(x, st, number, id, worker)
       admit(queue, key, -1)
     end
     if worker then call('ZREM', P .. 'worker:' .. worker, id) end
-    if config_of(queue).concurrent then hint('ready', queue) end
+    local config = config_of(queue)
+    if config.concurrent or config.spread then hint('ready', queue) end
   elseif st == 'blocked' then
     call('DEL', P .. 'satisfied:' .. id)
   end
@@ -261,6 +271,29 @@ local function enter(x, number, id)
   call('ZADD', list_of(queue, state), x[CREATED], id)
   if x[DEAD_LETTER] then call('ZADD', P .. 'dead:' .. queue, x[CREATED], id) end
   if state == 'pending' and x[SCORE] then place(x, number, id) end
+end
+
+local known = {}
+
+-- A record that was not there before takes its places.
+local function introduce(x, number, id)
+  local queue = x[QUEUE]
+  if not known[queue] then
+    known[queue] = true
+    if call('SADD', P .. 'queues', queue) == 1 then hint('config', '') end
+  end
+  enter(x, number, id)
+  if x[TIMER] then arm(id, x[TIMER]) end
+  if x[KEY] then call('ZADD', P .. 'key:' .. x[KEY], x[CREATED], id) end
+  if x[GROUP] then call('ZADD', P .. 'group:' .. x[GROUP], x[CREATED], id) end
+end
+
+-- The outcome where an id is taken: digest and state of what is there, or was a moment ago.
+local function taken(id)
+  local found = call('HMGET', P .. 'task:' .. id, 'st', 'x')
+  if found[1] then return {'e', cmsgpack.unpack(found[2])[DIGEST], found[1]} end
+  local stub = stub_of(id)
+  if stub then return {'e', stub[2], stub[3]} end
 end
 
 local function set_timer(id, at)
@@ -296,7 +329,7 @@ local function set_aside(id)
   local found = call('HMGET', P .. 'task:' .. id, 'v', 'st', 'x', 'c')
   local st = found[2]
   if not st or st == 'unknown' then return end
-  local revision, created, number = revision_of(found[1])
+  local revision, created, number, apart = revision_of(found[1])
   local x = cmsgpack.unpack(found[3])
   local cell = found[4] and cmsgpack.unpack(found[4])
   leave(x, st, number, id, cell and cell[C_WORKER])
@@ -308,10 +341,10 @@ local function set_aside(id)
   for i = 1, DIGEST do packed[i] = x[i] == nil and cjson.null or x[i] end
   call('ZADD', list_of(x[QUEUE], 'unknown'), x[CREATED], id)
   call('HDEL', P .. 'task:' .. id, 'c', 'q')
-  call('HSET', P .. 'task:' .. id, 'st', 'unknown', 'v', last .. ' ' .. created .. ' ' .. number,
+  call('HSET', P .. 'task:' .. id, 'st', 'unknown', 'v', version_of(last, created, number, 'h'),
     'x', cmsgpack.pack(packed))
   call('ZREM', P .. 'timers', id)
   log[#log + 1] = 'U' .. cmsgpack.pack({last, now, st, id})
-  call('RPUSH', P .. 'history:' .. id, log[#log])
+  keep_apart(id, log[#log])
   hint('task', id)
 end

@@ -6,16 +6,9 @@ if refused then return refused end
 
 local MOST_OFFERED = 200
 local reply = {now}
-local known, counts, named = {}, {}, {}
+local named = {}
 local fresh = #A
 local number = call('HINCRBY', P .. 'meta', 'number', fresh) - fresh
-
-local function taken(id)
-  local found = call('HMGET', P .. 'task:' .. id, 'st', 'x')
-  if found[1] then return {'e', cmsgpack.unpack(found[2])[DIGEST], found[1]} end
-  local stub = stub_of(id)
-  if stub then return {'e', stub[2], stub[3]} end
-end
 
 -- The first refusal of a batch names as many to evict as are too many, each later one the next.
 local function full(x)
@@ -46,15 +39,8 @@ for i, item in ipairs(A) do
   if not outcome then
     number = number + 1
     call('HSET', P .. 'task:' .. id, 'd', item[2], 's', item[3], 'x', item[4], 'st', x[STATE],
-      'v', item[7] .. ' ' .. int(x[CREATED]) .. ' ' .. int(number))
-    if not known[x[QUEUE]] then
-      known[x[QUEUE]] = true
-      if call('SADD', P .. 'queues', x[QUEUE]) == 1 then hint('config', '') end
-    end
-    enter(x, number, id)
-    if x[TIMER] then arm(id, x[TIMER]) end
-    if x[KEY] then call('ZADD', P .. 'key:' .. x[KEY], x[CREATED], id) end
-    if x[GROUP] then call('ZADD', P .. 'group:' .. x[GROUP], x[CREATED], id) end
+      'v', version_of(item[7], int(x[CREATED]), int(number), ''))
+    introduce(x, number, id)
     if x[UNIQUE] and item[6] and not lapsed(x) then reserve(x[UNIQUE], x[UNIQUE_UNTIL], id) end
     log[#log + 1] = item[5]
     hint('task', id)
