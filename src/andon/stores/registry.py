@@ -10,14 +10,14 @@ from andon.stores.base import Store
 _STORES = {
     "memory": "andon.stores.memory:MemoryStore",
     "sqlite": "andon.stores.sqlite:SqliteStore",
+    "postgresql": "andon.stores.postgres:PostgresStore",
+    "postgres": "andon.stores.postgres:PostgresStore",
 }
 
 _SERVERS = {
     "redis": "Redis",
     "rediss": "Redis",
     "valkey": "Valkey",
-    "postgres": "PostgreSQL",
-    "postgresql": "PostgreSQL",
     "nats": "NATS",
 }
 
