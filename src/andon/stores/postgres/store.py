@@ -215,7 +215,10 @@ class PostgresStore:
         last: Any = None
         for row in rows:
             if row[0] is None:
-                self._hint_when_rate_allows(request.queues, row["lease_until"])
+                if row["lease_until"] is not None:
+                    self._hint_when_rate_allows(request.queues, row["lease_until"])
+                if row["progress"]:
+                    self._wake.tell([TIMER_TOPIC], row["wanted"])
                 continue
             last = row
             task = task_of(row)

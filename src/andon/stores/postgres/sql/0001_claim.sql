@@ -40,8 +40,9 @@ BEGIN
         FROM queue c LEFT JOIN bucket b ON b.queue = c.id WHERE c.id = q);
 END $$;
 
--- Rows: the records as claimed. One more row without a record tells, in `lease_until`, in how many
--- ms a bucket that gave out will hold something again.
+-- Rows: the records as claimed. One more row without a record may tell, in `lease_until`, in how
+-- many ms a bucket that gave out will hold something again, and in `progress`, how many dead entries
+-- were made due.
 CREATE FUNCTION claim_tasks(
     p_told bigint, p_me text, p_worker text, p_token text, p_queues integer[], p_limit integer,
     p_lease bigint, p_kinds integer[], p_room integer[], p_partition integer
@@ -115,60 +116,69 @@ BEGIN
         CLOSE picking;
     END IF;
 
-    SELECT min(ceil((1 - tokens(c.id, t)) * 1000 / c.rate)) INTO wait FROM queue c
-    WHERE c.id = ANY (p_queues) AND c.rate > 0 AND NOT c.paused
-        AND coalesce(cardinality(picked), 0) < p_limit;
-    IF wait IS NOT NULL THEN
-        RETURN QUERY SELECT NULL::bigint, NULL::bytea, NULL, NULL::bigint, NULL, NULL::bigint, NULL, NULL,
-            NULL::bigint, wait, NULL::bigint, NULL::integer, NULL, NULL::bytea, NULL::bytea, NULL, t,
-            NULL::text[], NULL::bigint;
-    END IF;
-    IF coalesce(cardinality(picked), 0) = 0 THEN
-        RETURN;
+    IF cardinality(picked) > 0 THEN
+        RETURN QUERY
+        WITH picks AS MATERIALIZED (
+            SELECT e.*, k.last, k.queue, nextval('event_pos') AS pos,
+                p_token || '-' || (u.i - 1 + coalesce(cardinality(before), 0)) AS run
+            FROM unnest(lanes, ords, picked) WITH ORDINALITY u (lane, ord, seq, i)
+            JOIN ready e ON e.lane = u.lane AND e.ord = u.ord AND e.seq = u.seq
+            JOIN task k ON k.seq = u.seq
+        ), gone AS (
+            DELETE FROM ready e USING picks p WHERE e.lane = p.lane AND e.ord = p.ord AND e.seq = p.seq
+        ), stamped AS (
+            UPDATE task k SET state = 'active', revision = k.revision + 1,
+                timer = least(t + p_lease, t + p.first_limit, p.dead_at), run = p.run,
+                fence = greatest(k.fence + 1, t), worker = p_worker, token = p_token, claimed_at = t,
+                lease_until = t + p_lease, heartbeat_at = t, progress = 0, message = '', last = p.pos,
+                asked = false
+            FROM picks p WHERE k.seq = p.seq
+            RETURNING k.seq, k.state, k.revision, k.run, k.fence, k.worker, k.token, k.claimed_at,
+                k.lease_until, k.heartbeat_at, k.progress, k.message, k.body, p.pos, p.last AS prev,
+                p.run_no, p.frees
+        ), whole AS (
+            SELECT s.*, d.id, d.body AS definition FROM stamped s JOIN definition d ON d.seq = s.seq
+        ), logged AS (
+            INSERT INTO event (pos, seq, prev, at, revision, run_no, task, worker, run)
+            SELECT w.pos, w.seq, w.prev, t, w.revision, w.run_no, w.id, w.worker, w.run FROM whole w
+        ), freed AS (
+            DELETE FROM unique_key u USING whole w
+            WHERE w.frees IS NOT NULL AND u.key = w.frees AND u.id = w.id
+        ), counted AS (
+            INSERT INTO delta (queue, n, state)
+            SELECT p.queue, s.sign * count(*), s.state FROM picks p
+            CROSS JOIN (VALUES (-1, 'pending'), (1, 'active')) s (sign, state) GROUP BY p.queue, s.sign, s.state
+        ), drawn AS (
+            INSERT INTO bucket AS b (queue, tokens, at)
+            SELECT c.id, tokens(c.id, t) - count(*), t FROM picks p JOIN queue c ON c.id = p.queue
+            WHERE c.rate IS NOT NULL GROUP BY c.id
+            ON CONFLICT (queue) DO UPDATE SET tokens = excluded.tokens, at = excluded.at
+        ), noted AS (
+            INSERT INTO claim AS c (token, at, seqs)
+            SELECT p_token, t, coalesce(before, '{}') || array_agg(p.seq) FROM picks p
+            ON CONFLICT (token) DO UPDATE SET at = excluded.at, seqs = excluded.seqs
+        )
+        SELECT w.seq, w.definition, w.state, w.revision, w.run, w.fence, w.worker, w.token, w.claimed_at,
+            w.lease_until, w.heartbeat_at, w.progress, w.message, w.body, NULL::bytea, w.id, t, awake, w.pos
+        FROM whole w ORDER BY w.pos;
     END IF;
 
-    RETURN QUERY
-    WITH picks AS MATERIALIZED (
-        SELECT e.*, k.last, k.queue, nextval('event_pos') AS pos,
-            p_token || '-' || (u.i - 1 + coalesce(cardinality(before), 0)) AS run
-        FROM unnest(lanes, ords, picked) WITH ORDINALITY u (lane, ord, seq, i)
-        JOIN ready e ON e.lane = u.lane AND e.ord = u.ord AND e.seq = u.seq
-        JOIN task k ON k.seq = u.seq
-    ), gone AS (
-        DELETE FROM ready e USING picks p WHERE e.lane = p.lane AND e.ord = p.ord AND e.seq = p.seq
-    ), stamped AS (
-        UPDATE task k SET state = 'active', revision = k.revision + 1,
-            timer = least(t + p_lease, t + p.first_limit, p.dead_at), run = p.run,
-            fence = greatest(k.fence + 1, t), worker = p_worker, token = p_token, claimed_at = t,
-            lease_until = t + p_lease, heartbeat_at = t, progress = 0, message = '', last = p.pos,
-            asked = false
-        FROM picks p WHERE k.seq = p.seq
-        RETURNING k.seq, k.state, k.revision, k.run, k.fence, k.worker, k.token, k.claimed_at,
-            k.lease_until, k.heartbeat_at, k.progress, k.message, k.body, p.pos, p.last AS prev,
-            p.run_no, p.frees
-    ), whole AS (
-        SELECT s.*, d.id, d.body AS definition FROM stamped s JOIN definition d ON d.seq = s.seq
-    ), logged AS (
-        INSERT INTO event (pos, seq, prev, at, revision, run_no, task, worker, run)
-        SELECT w.pos, w.seq, w.prev, t, w.revision, w.run_no, w.id, w.worker, w.run FROM whole w
-    ), freed AS (
-        DELETE FROM unique_key u USING whole w
-        WHERE w.frees IS NOT NULL AND u.key = w.frees AND u.id = w.id
-    ), counted AS (
-        INSERT INTO delta (queue, n, state)
-        SELECT p.queue, s.sign * count(*), s.state FROM picks p
-        CROSS JOIN (VALUES (-1, 'pending'), (1, 'active')) s (sign, state) GROUP BY p.queue, s.sign, s.state
-    ), drawn AS (
-        INSERT INTO bucket AS b (queue, tokens, at)
-        SELECT c.id, tokens(c.id, t) - count(*), t FROM picks p JOIN queue c ON c.id = p.queue
-        WHERE c.rate IS NOT NULL GROUP BY c.id
-        ON CONFLICT (queue) DO UPDATE SET tokens = excluded.tokens, at = excluded.at
-    ), noted AS (
-        INSERT INTO claim AS c (token, at, seqs)
-        SELECT p_token, t, coalesce(before, '{}') || array_agg(p.seq) FROM picks p
-        ON CONFLICT (token) DO UPDATE SET at = excluded.at, seqs = excluded.seqs
-    )
-    SELECT w.seq, w.definition, w.state, w.revision, w.run, w.fence, w.worker, w.token, w.claimed_at,
-        w.lease_until, w.heartbeat_at, w.progress, w.message, w.body, NULL::bytea, w.id, t, awake, w.pos
-    FROM whole w ORDER BY w.pos;
+    IF coalesce(cardinality(picked), 0) >= p_limit THEN
+        RETURN;
+    END IF;
+    SELECT min(ceil((1 - tokens(c.id, t)) * 1000 / c.rate)) INTO wait FROM queue c
+    WHERE c.id = ANY (p_queues) AND c.rate > 0 AND NOT c.paused AND tokens(c.id, t) < 1;
+    -- Dead entries are not handed out; their timers fire now and expire them (R6).
+    WITH dead AS (
+        SELECT k.seq FROM lane l JOIN ready e ON e.lane = l.id AND e.ord >= l.mark JOIN task k ON k.seq = e.seq
+        WHERE l.queue = ANY (p_queues) AND l.partition = p_partition AND e.dead_at <= t AND k.timer > t
+        LIMIT 200 FOR UPDATE OF k SKIP LOCKED
+    ), hurried AS (
+        UPDATE task k SET timer = t FROM dead d WHERE k.seq = d.seq RETURNING 1
+    ) SELECT count(*) INTO looked FROM hurried;
+    IF wait IS NOT NULL OR looked > 0 THEN
+        RETURN QUERY SELECT NULL::bigint, NULL::bytea, NULL, NULL::bigint, NULL, NULL::bigint, NULL, NULL,
+            NULL::bigint, wait, NULL::bigint, looked, NULL, NULL::bytea, NULL::bytea, NULL, t,
+            awake, NULL::bigint;
+    END IF;
 END $$;

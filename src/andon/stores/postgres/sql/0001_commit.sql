@@ -227,6 +227,7 @@ BEGIN
     promoted := '{}';
     -- Kinds of plain changes that turn out not to match: conflict or gone, told apart by `change_one`.
     kinds := array_fill(NULL::text, ARRAY[size]);
+    holders := kinds;
     IF cardinality(p_plain) > 0 THEN
         WITH c AS MATERIALIZED (
             SELECT u.*, nextval('event_pos') AS pos

@@ -43,6 +43,7 @@ BEGIN
         outcomes := array_fill('n'::text, ARRAY[size]);
         states := array_fill(NULL::text, ARRAY[size]);
         bodies := array_fill(NULL::bytea, ARRAY[size]);
+        -- (assigned to one by one, an array would begin at the first place that was assigned to)
         FOR r IN
             SELECT u.i, d.body, coalesce(k.state, p_states[array_position(p_ids, u.id)]) AS state
             FROM unnest(seqs, p_ids) WITH ORDINALITY u (seq, id, i)
@@ -57,9 +58,9 @@ BEGIN
             SELECT u.i, u.seq, s.state, s.digest FROM unnest(seqs, p_ids) WITH ORDINALITY u (seq, id, i)
             JOIN stub s ON s.id = u.id AND s.at > t - 600000
         LOOP
-            IF outcomes IS NULL THEN
-                outcomes := array_fill('n'::text, ARRAY[size]);
-            END IF;
+            outcomes := coalesce(outcomes, array_fill('n'::text, ARRAY[size]));
+            states := coalesce(states, array_fill(NULL::text, ARRAY[size]));
+            digests := coalesce(digests, array_fill(NULL::text, ARRAY[size]));
             CONTINUE WHEN outcomes[r.i] <> 'n';
             outcomes[r.i] := 'e'; states[r.i] := r.state; digests[r.i] := r.digest;
             DELETE FROM definition d WHERE d.seq = r.seq;
@@ -69,6 +70,7 @@ BEGIN
     IF array_length(array_remove(p_uniques, NULL), 1) > 0
         OR EXISTS (SELECT FROM queue c WHERE c.id = ANY (p_queues) AND c.max_size IS NOT NULL) THEN
         outcomes := coalesce(outcomes, array_fill('n'::text, ARRAY[size]));
+        holders := array_fill(NULL::text, ARRAY[size]);
         FOR r IN
             SELECT u.*, c.max_size, c.body FROM unnest(seqs, p_ids, p_queues, p_lanes, p_uniques, p_untils)
                 WITH ORDINALITY u (seq, id, queue, lane, key, until, i)
