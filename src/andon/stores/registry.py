@@ -19,11 +19,11 @@ _STORES = {
     "redis+sentinel": _REDIS,
     "valkey": _REDIS,
     "valkeys": _REDIS,
+    "postgresql": "andon.stores.postgres:PostgresStore",
+    "postgres": "andon.stores.postgres:PostgresStore",
 }
 
 _SERVERS = {
-    "postgres": "PostgreSQL",
-    "postgresql": "PostgreSQL",
     "nats": "NATS",
 }
 
