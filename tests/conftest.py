@@ -7,7 +7,7 @@ import pytest
 from hypothesis import settings
 from servers import Servers
 
-STORES = ("memory", "sqlite")
+STORES = ("memory", "sqlite", "nats")
 
 # A shared machine may be slow: a deadline per example would fail for reasons of its own.
 # CI prints the blob that replays a failing example elsewhere.

@@ -10,6 +10,8 @@ from andon.stores.base import Store
 _STORES = {
     "memory": "andon.stores.memory:MemoryStore",
     "sqlite": "andon.stores.sqlite:SqliteStore",
+    "nats": "andon.stores.nats:NatsStore",
+    "tls": "andon.stores.nats:NatsStore",
 }
 
 _SERVERS = {
@@ -18,7 +20,6 @@ _SERVERS = {
     "valkey": "Valkey",
     "postgres": "PostgreSQL",
     "postgresql": "PostgreSQL",
-    "nats": "NATS",
 }
 
 
