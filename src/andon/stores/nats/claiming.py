@@ -67,7 +67,7 @@ class Claims:
     def __init__(self, core: Core, index: Index) -> None:
         self._core = core
         self._index = index
-        self._lines: dict[tuple[int, str, int], Line] = {}
+        self._lines: dict[tuple[int, str, str], Line] = {}
         self._locks: dict[int, asyncio.Lock] = {}
         self._contended = 0.0
         self._refills: dict[str, asyncio.TimerHandle] = {}
@@ -83,7 +83,7 @@ class Claims:
         async with self._locks.setdefault(request.partition, asyncio.Lock()):
             return await _Claim(self._core, self._index, self, request).run()
 
-    def line(self, partition: int, queue: str, level: int) -> Line:
+    def line(self, partition: int, queue: str, level: str) -> Line:
         """The line of a queue and priority."""
         return self._lines.setdefault((partition, queue, level), Line())
 
@@ -231,10 +231,10 @@ class _Claim:
                 chosen = await self._choose(line, queue, level, wanted)
                 if not chosen:
                     break
-                if not await self._stamp(chosen):
+                if not await self._stamp(line, chosen):
                     return
 
-    async def _choose(self, line: Line, queue: str, level: int, wanted: int) -> list[Head]:
+    async def _choose(self, line: Line, queue: str, level: str, wanted: int) -> list[Head]:
         """The first in line that there is room for; they leave what was read of the line."""
         looked = 0
         while True:
@@ -274,7 +274,7 @@ class _Claim:
             count = min(max(wanted * _AHEAD, 16), MAX_BATCH * 2)
             if chosen:
                 line.heads = [*chosen, *kept]
-            page, _ = await self._heads.page(self._heads.names.lane(queue, level), line.next, count)
+            page, _ = await self._heads.page(self._heads.names.line(queue, level), line.next, count)
             line.read_at = time.monotonic()
             if not page:
                 line.heads = kept
@@ -333,7 +333,7 @@ class _Claim:
             found.append((task.id, task.status.revision, _first_timer(ready, task, cell.lease_until)))
         return found
 
-    async def _stamp(self, chosen: Sequence[Head]) -> bool:
+    async def _stamp(self, line: Line, chosen: Sequence[Head]) -> bool:
         """Write the stamps; those lost to others are left. False if this claim is a repeat."""
         tasks = [
             self._stamped(head.task, len(self._named) + n)
@@ -363,11 +363,6 @@ class _Claim:
                 elif now_there.task.state is State.PENDING and now_there.is_pending:
                     retry.append(now_there)
             if retry:
-                line = self._claims.line(
-                    self._request.partition,
-                    retry[0].task.definition.queue if retry[0].task else "",
-                    retry[0].task.status.priority if retry[0].task else 0,
-                )
                 line.heads = sorted([*retry, *line.heads], key=_rank)
         return True
 
@@ -492,7 +487,7 @@ class _Claim:
 
 def _rank(head: Head) -> tuple[int, int]:
     status = head.task.status if head.task is not None else None
-    return (0, head.seq) if status is None else (status.order, head.seq)
+    return (status.order if status else 0, head.body.place or head.seq)
 
 
 def _first_timer(ready: ReadyEntry | None, task: Task, lease_until: int) -> int:

@@ -194,8 +194,11 @@ class _Commit:
             return plan
         token = head.body.token if after.state is State.ACTIVE else ""
         body = self._heads.body(after, head, token=token)
-        plan = _Plan(head, body, self._heads.subject(after))
+        plan = _Plan(head, body, self._heads.subject(after, head))
         plan.edges = edges
+        if after.state is State.PENDING:
+            level = plan.subject.rpartition(".")[2]
+            await self._core.fleet.use([(after.definition.queue, level)])
         timer = entry_of(after).timer
         if timer is not None:
             plan.timer = (after.id, after.status.revision, timer)
@@ -271,7 +274,6 @@ class _Commit:
         )
         left = before.state in (State.ACTIVE, State.PENDING)
         if after is not None and after.state is State.PENDING:
-            await self._core.fleet.use([(queue, after.priority)])
             self._topics.append(ready_topic(queue))
         elif limited and left:
             self._topics.append(ready_topic(queue))

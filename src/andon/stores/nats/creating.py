@@ -22,6 +22,7 @@ from andon.stores.nats.bodies import Head
 from andon.stores.nats.core import Core
 from andon.stores.nats.edges import is_over
 from andon.stores.nats.index import Gate, Index
+from andon.stores.nats.names import level_of
 from andon.stores.nats.timing import schedules
 from andon.stores.nats.unique import lapsed
 from andon.stores.nats.wire import CONFLICT, Write
@@ -32,7 +33,9 @@ _CREATED = Created(CreateKind.CREATED)
 async def create(core: Core, index: Index, tasks: Sequence[Task]) -> list[Created]:
     """Store new records; outcomes in order."""
     outcomes: list[Created | None] = [None] * len(tasks)
-    used = [(task.definition.queue, task.status.priority) for task in tasks]
+    used = [
+        (task.definition.queue, level_of(task.status.priority, back=False)) for task in tasks
+    ]
     new_queue = await core.fleet.use(used)
     configs = await core.fleet.configs()
     first: dict[str, int] = {}

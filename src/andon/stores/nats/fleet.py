@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from andon.model.fleet import QueueConfig, TypeInfo, WorkerInfo
 from andon.stores.base import SLOW_POLL_S
 from andon.stores.nats.heads import Heads
-from andon.stores.nats.names import dotless, hashed
+from andon.stores.nats.names import dotless, hashed, rank_of
 from andon.stores.nats.wire import CONFLICT, GUARD, Write, seq_of, subject_of
 
 WORKER_SEEN_MS = 60_000
@@ -31,7 +31,7 @@ class Fleet:
         self._names = heads.names
         self._now = now
         self._configs: dict[str, QueueConfig] = {}
-        self._levels: dict[str, set[int]] = {}
+        self._levels: dict[str, set[str]] = {}
         self._read_at = -1e9
 
     # --- queues ---
@@ -51,7 +51,7 @@ class Fleet:
     async def _load(self) -> None:
         found = await self._heads.walk([self._names.of("q", "*"), self._names.of("v", ">")])
         configs: dict[str, QueueConfig] = {}
-        levels: dict[str, set[int]] = {}
+        levels: dict[str, set[str]] = {}
         for msg in found:
             if not msg.data:
                 continue
@@ -60,24 +60,24 @@ class Fleet:
                 config = _queue(msg.data)
                 configs[config.name] = config
             else:
-                levels.setdefault(rest[0], set()).add(int(rest[1]))
+                levels.setdefault(rest[0], set()).add(rest[1])
         self._configs, self._levels = configs, levels
 
     async def config(self, queue: str) -> QueueConfig | None:
         """The queue's configuration; None if it has the default one."""
         return (await self.configs()).get(queue)
 
-    def levels(self, queue: str) -> list[int]:
-        """Priorities that the queue is known to have, highest first."""
-        return sorted(self._levels.get(dotless(queue), ()), reverse=True)
+    def levels(self, queue: str) -> list[str]:
+        """The lines that the queue is known to have, in the order in which they are served."""
+        return sorted(self._levels.get(dotless(queue), ()), key=rank_of)
 
     async def refresh(self) -> None:
         """Read again now."""
         self.stale()
         await self.configs()
 
-    async def use(self, queues: Sequence[tuple[str, int]]) -> bool:
-        """Make queues and priorities known before the first task of them is stored; True if one
+    async def use(self, queues: Sequence[tuple[str, str]]) -> bool:
+        """Make queues and their lines known before the first task of them is stored; True if one
         of the queues is new."""
         await self.configs()
         writes: list[Write] = []
@@ -85,7 +85,7 @@ class Fleet:
         for queue, level in dict.fromkeys(queues):
             known = self._levels.setdefault(dotless(queue), set())
             if level not in known:
-                writes.append((self._names.of("v", dotless(queue), str(level)), b"1", None))
+                writes.append((self._names.of("v", dotless(queue), level), b"1", None))
             if queue not in self._configs and not any(
                 w[0] == self._queue_subject(queue) for w in writes
             ):

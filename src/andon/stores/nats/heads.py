@@ -26,7 +26,7 @@ from andon.stores.nats.bodies import (
     encode,
     moves_of,
 )
-from andon.stores.nats.names import ARCHIVED, Names
+from andon.stores.nats.names import ARCHIVED, Names, level_of
 from andon.stores.nats.wire import GUARD, GUARDED, NEVER, Wire, Write, seq_of, subject_of
 
 REMEMBERED = 4_096
@@ -143,10 +143,12 @@ class Heads:
 
     # --- writing ---
 
-    def subject(self, task: Task) -> str:
+    def subject(self, task: Task, head: Head | None = None) -> str:
         """Where this version of a record belongs."""
         if task.state is State.PENDING:
-            return self.names.pending(task.id, task.definition.queue, task.status.priority)
+            back = head is not None and came_back(task, head)
+            level = level_of(task.status.priority, back=back)
+            return self.names.pending(task.id, task.definition.queue, level)
         return self.names.rest(task.id)
 
     def body(self, task: Task, head: Head | None, *, token: str = "", own: int = 1) -> Body:
@@ -169,6 +171,9 @@ class Heads:
             own,
             0 if head is None or head.body.deleted else head.body.linked,
             token,
+            place=(head.body.place or head.seq)
+            if head is not None and _same_order(task, head)
+            else 0,
         )
 
     def tombstone(self, head: Head, events: Sequence[TaskEvent], now: int) -> Body:
@@ -262,4 +267,14 @@ def same(head: Head, *, linked: int | None = None) -> Body:
         0,
         old.linked if linked is None else linked,
         old.token,
+        place=old.place or head.seq,
     )
+
+
+def _same_order(task: Task, head: Head) -> bool:
+    return head.task is not None and head.task.status.order == task.status.order
+
+
+def came_back(task: Task, head: Head) -> bool:
+    """Whether a pending task returns to the place in line that it had."""
+    return not head.is_pending and _same_order(task, head)

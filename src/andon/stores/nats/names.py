@@ -40,6 +40,17 @@ def dotted(token: str) -> str:
     return token.replace("~", ".")
 
 
+def level_of(priority: int, *, back: bool) -> str:
+    """A queue's lines: one for each priority, and one beside it for what came back to its old
+    place, which would stand at the end of the other."""
+    return f"{priority}b" if back else str(priority)
+
+
+def rank_of(level: str) -> tuple[int, bool]:
+    """Sorts lines: the highest priority first, what came back before the rest."""
+    return -int(level.rstrip("b")), not level.endswith("b")
+
+
 class Names:
     """The subjects of one partition of one namespace."""
 
@@ -57,12 +68,12 @@ class Names:
     def rest(self, task_id: str) -> str:
         return f"{self.root}t.{task_id}.r"
 
-    def pending(self, task_id: str, queue: str, priority: int) -> str:
-        return f"{self.root}t.{task_id}.p.{dotless(queue)}.{priority}"
+    def pending(self, task_id: str, queue: str, level: str) -> str:
+        return f"{self.root}t.{task_id}.p.{dotless(queue)}.{level}"
 
-    def lane(self, queue: str, priority: int) -> str:
-        """Every pending record of a queue and priority."""
-        return f"{self.root}t.*.p.{dotless(queue)}.{priority}"
+    def line(self, queue: str, level: str) -> str:
+        """Every pending record of a queue and level."""
+        return f"{self.root}t.*.p.{dotless(queue)}.{level}"
 
     def timer(self, at: int, first: str, second: str | int) -> str:
         return f"{self.root}s.{at // BUCKET_MS}.{first}.{second}"

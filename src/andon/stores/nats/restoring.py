@@ -10,7 +10,7 @@ from andon.stores.base import Snapshot
 from andon.stores.nats.bodies import Archive, encode
 from andon.stores.nats.core import Core
 from andon.stores.nats.edges import Edges, is_over
-from andon.stores.nats.names import ARCHIVED
+from andon.stores.nats.names import ARCHIVED, level_of
 from andon.stores.nats.timing import schedules
 from andon.stores.nats.unique import lapsed
 from andon.stores.nats.wire import CONFLICT, Write
@@ -28,7 +28,7 @@ async def _restore(core: Core, snapshot: Snapshot) -> bool:
     there = (await heads.read([task.id])).get(task.id)
     if there is not None and (there.task is not None or there.body.deleted > now - 600_000):
         return False
-    await core.fleet.use([(task.definition.queue, task.status.priority)])
+    await core.fleet.use([(task.definition.queue, level_of(task.status.priority, back=False))])
     entry = entry_of(task)
     if entry.unique_key is not None and not lapsed(entry, now):
         await core.reserve(entry.unique_key, task.id, task.status.revision)
