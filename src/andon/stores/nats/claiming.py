@@ -206,7 +206,7 @@ class _Claim:
             writes: list[Write] = [(self._token_subject(), body, headers)]
             writes += schedules(names, timers)
             (seq, *_) = await self._heads.wire.write(names.stream, writes)
-            if seq != CONFLICT:
+            if seq > CONFLICT:
                 self._token_seq, self._named = seq, named
                 return True
             timers = ()
@@ -231,7 +231,13 @@ class _Claim:
                 chosen = await self._choose(line, queue, level, wanted)
                 if not chosen:
                     break
-                if not await self._stamp(line, chosen):
+                done = False
+                try:
+                    done = await self._stamp(line, chosen)
+                finally:
+                    if not done:
+                        line.heads = sorted([*chosen, *line.heads], key=_rank)
+                if not done:
                     return
 
     async def _choose(self, line: Line, queue: str, level: str, wanted: int) -> list[Head]:
@@ -346,7 +352,7 @@ class _Claim:
         seqs = await self._heads.wire.write(self._heads.names.stream, writes)
         unsure: list[tuple[Head, Task]] = []
         for head, task, seq, body, write in zip(chosen, tasks, seqs, bodies, writes, strict=True):
-            if seq == CONFLICT:
+            if seq <= CONFLICT:
                 unsure.append((head, task))
             else:
                 self._take(head, task, seq, body, write[0])

@@ -150,7 +150,7 @@ class _Commit:
         seqs = await self._heads.wire.write(stream, writes)
         again: list[int] = []
         for (position, plan), seq in zip(plans.items(), seqs, strict=True):
-            if seq == CONFLICT:
+            if seq <= CONFLICT:
                 self._heads.forget(plan.body.id)
                 again.append(position)
             else:

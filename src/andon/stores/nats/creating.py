@@ -25,7 +25,7 @@ from andon.stores.nats.index import Gate, Index
 from andon.stores.nats.names import level_of
 from andon.stores.nats.timing import schedules
 from andon.stores.nats.unique import lapsed
-from andon.stores.nats.wire import CONFLICT, Write
+from andon.stores.nats.wire import CONFLICT, UNSURE, Write
 
 _CREATED = Created(CreateKind.CREATED)
 
@@ -99,26 +99,26 @@ async def _create(
                 for position in mine
             ]
             seqs = await heads.wire.write(heads.names.stream, writes)
-            again: list[int] = []
+            again: dict[int, bool] = {}
             for position, seq in zip(mine, seqs, strict=True):
-                if seq == CONFLICT:
-                    again.append(position)
+                if seq <= CONFLICT:
+                    again[position] = seq == UNSURE
                 else:
                     outcomes[position] = _CREATED
             mine = []
             there = await heads.read(tasks[position].id for position in again) if again else {}
-            for position in again:
-                found = taken(there.get(tasks[position].id), tasks[position], core.clock.now())
+            for position, unsure in again.items():
+                head, now = there.get(tasks[position].id), core.clock.now()
+                found = taken(head, tasks[position], now, unsure=unsure)
                 if found is None:
-                    head = there.get(tasks[position].id)
                     guards[position] = 0 if head is None else head.guard
                     mine.append(position)
                 else:
                     outcomes[position] = found
 
 
-def taken(head: Head | None, task: Task, now: int) -> Created | None:
-    """The outcome when something of this id is there."""
+def taken(head: Head | None, task: Task, now: int, *, unsure: bool = False) -> Created | None:
+    """The outcome when something of this id is there; `unsure` if it may be this very write."""
     if head is None:
         return None
     if head.body.deleted:
@@ -128,9 +128,9 @@ def taken(head: Head | None, task: Task, now: int) -> Created | None:
     there = head.task
     assert there is not None
     write_id = task.status.events[-1].write_id if task.status.events else ""
-    ours = there.status.events[0] if there.status.events else None
-    if write_id and ours is not None and ours.write_id == write_id and head.body.revision == 1:
-        return _CREATED  # our own write, whose answer was lost
+    wrote = {event.write_id for event in there.status.events}
+    if unsure and write_id and write_id in wrote:
+        return _CREATED
     return Created(CreateKind.EXISTS, head.body.digest, there.state)
 
 
@@ -159,7 +159,7 @@ async def _create_limited(
     """Those of a queue with `max_size`: counted and written behind the queue's gate."""
     named = 0
     waiting = list(positions)
-    for _ in range(200):
+    for attempt in range(200):
         if not waiting:
             return
         gate = await index.gate(config.name)
@@ -169,14 +169,15 @@ async def _create_limited(
         rest: list[int] = []
         now = core.clock.now()
         for position in waiting:
-            found = taken(there.get(tasks[position].id), tasks[position], now)
+            found = taken(there.get(tasks[position].id), tasks[position], now, unsure=attempt > 0)
             if found is not None:
                 outcomes[position] = found
             else:
                 rest.append(position)
         room = max(config.max_size - count, 0)
         chosen, refused = rest[:room], rest[room:]
-        if chosen and not await _write_limited(core, gate, config, tasks, chosen, outcomes, there):
+        if chosen and not await _write_limited(
+            core, index, gate, config, tasks, chosen, outcomes, there):
             waiting = rest
             continue
         for position in refused:
@@ -197,6 +198,7 @@ async def _create_limited(
 
 async def _write_limited(
     core: Core,
+    index: Index,
     gate: Gate,
     config: QueueConfig,
     tasks: Sequence[Task],

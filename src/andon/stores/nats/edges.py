@@ -141,7 +141,7 @@ class Edges:
                 body = same(head, linked=head.body.linked + 1)
                 bump = heads.write(body, head.subject, guard=head.guard)
                 (seq,) = await heads.wire.write(heads.names.stream, [bump])
-                if seq == CONFLICT:
+                if seq <= CONFLICT:
                     continue
                 heads.forget(parent)
             return [Ended(link.child, parent, state, link.any_end) for link in links if over]

@@ -161,7 +161,7 @@ class Log:
             guard = {GUARD: str(seq_of(mark[0]) if mark else 0)}
             write = (heads.names.mark, str(end).encode(), guard)
             (seq,) = await heads.wire.write(heads.names.stream, [write])
-            if seq != CONFLICT:
+            if seq > CONFLICT:
                 dropped += count
                 await self._drop(heads, start, end)
         return dropped

@@ -159,4 +159,4 @@ class Fleet:
         (seq,) = await self._heads.wire.write(
             self._names.stream, [(subject, value, {GUARD: guard})]
         )
-        return seq != CONFLICT
+        return seq > CONFLICT

@@ -13,9 +13,10 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 from msgspec.structs import replace
+from nats.aio.msg import Msg
 
 from andon.model.fleet import QueueStats
-from andon.model.task import RunCell, Status, Task
+from andon.model.task import RunCell, Task
 from andon.model.words import State
 from andon.stores.base import MAX_BATCH, Page, Query
 from andon.stores.hints import Hub
@@ -23,10 +24,10 @@ from andon.stores.memory.events import EventLog
 from andon.stores.memory.fleet import Fleet as MemoryFleet
 from andon.stores.memory.records import Records
 from andon.stores.memory.row import Row
-from andon.stores.nats.bodies import Body, Head, Undecodable, decode_body, encode, task_of
+from andon.stores.nats.bodies import NOTHING, Body, Head, Undecodable, decode_body, encode, task_of
 from andon.stores.nats.core import Core
 from andon.stores.nats.names import dotless
-from andon.stores.nats.wire import CONFLICT, GUARD, Write, seq_of, subject_of
+from andon.stores.nats.wire import CONFLICT, GUARD, Write, seq_of
 
 _PAGE = 1_000
 _STALE_S = 300.0
@@ -82,11 +83,11 @@ class Index:
                     self._fleet.queues[name] = config
                     self.records.ready.set_key_limit(name, config.max_concurrent_per_key)
             for partition, heads in enumerate(self._core.heads):
+                found: list[tuple[int, Body, Task | None, int]] = []
                 while True:
                     start = self._positions[partition] + 1
                     page, _ = await heads.page(heads.names.of("t", ">"), start, _PAGE)
-                    for msg in page:
-                        self._apply(partition, msg.data, subject_of(msg), seq_of(msg))
+                    found += [read for msg in page if (read := _read(msg)) is not None]
                     if page:
                         self._positions[partition] = seq_of(page[-1])
                         continue
@@ -101,41 +102,42 @@ class Index:
                     if int(info.get("state", {}).get("last_seq", known)) >= known:
                         break
                     await asyncio.sleep(0.01)
+                # In the order of the lines: whom a key admits is decided as they come.
+                found.sort(key=lambda read: read[0])
+                for place, body, task, seq in found:
+                    self._apply(partition, place, body, task, seq)
 
-    def _apply(self, partition: int, data: bytes, subject: str, seq: int) -> None:
-        try:
-            body = decode_body(data)
-        except Undecodable:
-            return
+    def _apply(
+        self, partition: int, place: int, body: Body, task: Task | None, seq: int
+    ) -> None:
         if self._seqs.get(body.id, 0) > seq:
             return
         row = self.records.rows.get(body.id)
-        if row is not None and row.task.status.revision > body.revision and not body.deleted:
-            if row.task.status.created_at == _created(body):
-                return
-        now = self._core.clock.now()
-        if body.deleted:
+        if row is not None and task is not None and row.task.status.revision > body.revision:
+            if row.task.status.created_at == task.status.created_at:
+                return  # an older version that was read later
+        if task is None:
             self._seqs.pop(body.id, None)
             if row is not None:
-                self._remove(row, now)
+                self._remove(row)
             return
         self._seqs[body.id] = seq
-        task = _slim(task_of(body, seq), body)
         if row is None:
-            self._insert(task, partition, now)
+            self._insert(task, partition, place)
         else:
-            self._move(row, task, now)
+            self._move(row, task, place)
 
-    def _insert(self, task: Task, partition: int, now: int) -> None:
+    def _insert(self, task: Task, partition: int, number: int) -> None:
         records = self.records
         row = records.rows[task.id] = Row(task, partition)
+        row.number = number
         self._fleet.use(row.entry.queue)
         records.lists.insert(row)
         self._ready(row, None)
         if task.status.worker:
             records.lists.work(row, task.status.worker, begun=True)
 
-    def _move(self, row: Row, task: Task, now: int) -> None:
+    def _move(self, row: Row, task: Task, number: int) -> None:
         from andon.lifecycle.indexes import entry_of
 
         records = self.records
@@ -143,13 +145,13 @@ class Index:
             records.lists.work(row, row.task.status.worker, begun=False)
         old, new = row.entry, entry_of(task)
         records.lists.move(row, old, new)
-        row.task, row.entry = task, new
+        row.task, row.entry, row.number = task, new, number
         config = self._fleet.queue(new.queue)
         records.ready.update(row, old, new, config.max_concurrent_per_key)
         if task.status.worker:
             records.lists.work(row, task.status.worker, begun=True)
 
-    def _remove(self, row: Row, now: int) -> None:
+    def _remove(self, row: Row) -> None:
         records = self.records
         if row.task.status.worker:
             records.lists.work(row, row.task.status.worker, begun=False)
@@ -233,7 +235,7 @@ class Index:
         # With several partitions no batch can hold both: the gate only keeps others from
         # counting at the same time.
         (seq,) = await heads.wire.write(heads.names.stream, [over])
-        if seq == CONFLICT:
+        if seq <= CONFLICT:
             return False
         for partition, of_partition in writes.items():
             names = self._core.heads[partition].names
@@ -254,17 +256,21 @@ class _NoLog(EventLog):
     """The index keeps no events."""
 
 
-def _created(body: Body) -> int:
+def _read(msg: Msg) -> tuple[int, Body, Task | None, int] | None:
+    """Place in line, body without payload, what is indexed (None: deleted), and sequence."""
     try:
-        return _status(body.status).created_at
+        body = decode_body(msg.data)
     except Undecodable:
-        return 0
+        return None
+    seq = seq_of(msg)
+    task = None if body.deleted else _slim(task_of(body, seq))
+    bare = Body(
+        body.v, body.id, body.revision, body.state, "", NOTHING, NOTHING, deleted=body.deleted
+    )
+    return body.place or seq, bare, task, seq
 
 
-_status = msgspec.msgpack.Decoder(Status).decode
-
-
-def _slim(task: Task, body: Body) -> Task:
+def _slim(task: Task) -> Task:
     """What is indexed of a record."""
     if task.state is State.UNKNOWN:
         return task
@@ -272,6 +278,8 @@ def _slim(task: Task, body: Body) -> Task:
     return Task(
         definition=replace(task.definition, args=b"", headers={}, policy_given={}, digest=""),
         status=replace(task.status, events=(), runs=task.status.runs[-1:], last_error=None),
-        cell=None if cell is None else RunCell(cell.run, cell.lease_until, cell.heartbeat_at),
+        cell=None if cell is None else RunCell(
+            run=cell.run, lease_until=cell.lease_until, heartbeat_at=cell.heartbeat_at
+        ),
         ref=task.ref,
     )

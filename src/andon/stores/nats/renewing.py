@@ -44,7 +44,7 @@ async def renew(
             waiting = []
             for (i, head), seq in zip(chosen, seqs, strict=True):
                 heads.forget(renewals[i].task)
-                if seq == CONFLICT:
+                if seq <= CONFLICT:
                     waiting.append(i)
                     continue
                 assert head.task is not None

@@ -57,4 +57,4 @@ async def _restore(core: Core, snapshot: Snapshot) -> bool:
     (seq,) = await heads.wire.write(
         names.stream, [heads.write(body, heads.subject(task), guard=guard)]
     )
-    return seq != CONFLICT
+    return seq > CONFLICT

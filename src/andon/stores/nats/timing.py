@@ -119,7 +119,7 @@ class Timers:
             else:
                 left = (subject, b"", {GUARD: str(seq), "Nats-TTL": "1s"})
             (written,) = await wire.write(names.stream, [left])
-            if written != CONFLICT:
+            if written > CONFLICT:
                 for task_id, revision, _ in held:
                     self.held[task_id] = (hold, revision)
                 while len(self.held) > 10_000:

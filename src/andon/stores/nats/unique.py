@@ -59,7 +59,7 @@ class Keys:
             (seq,) = await self._heads.wire.write(
                 self._heads.names.stream, [(subject, body, {GUARD: str(guard)})]
             )
-            if seq != CONFLICT:
+            if seq > CONFLICT:
                 return ""
         return "?"
 

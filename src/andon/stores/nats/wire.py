@@ -43,6 +43,11 @@ Write = tuple[str, bytes, dict[str, str] | None]
 CONFLICT = 0
 """Instead of a sequence: the guard did not hold."""
 
+UNSURE = -1
+"""The same, but the write was sent before without an answer: what is there may be its own."""
+
+_AGAIN = -2
+
 
 class _Problem(msgspec.Struct):
     code: int = 0
@@ -193,24 +198,24 @@ class Wire:
     # --- writing ---
 
     async def write(self, stream: str, writes: Sequence[Write]) -> list[int]:
-        """Write all, in order; per write its sequence, or CONFLICT."""
-        seqs = [-1] * len(writes)
+        """Write all, in order; per write its sequence, CONFLICT or UNSURE."""
+        seqs = [CONFLICT] * len(writes)
         if not writes:
             return seqs
         open_ = list(range(len(writes)))
         deadline = time.monotonic() + PATIENCE_S
-        pause, problem = 0.02, "no answer"
+        pause, problem, guard_lost = 0.02, "no answer", CONFLICT
         while open_:
             answers = await self._send(writes, open_, deadline)
             again: list[int] = []
             for index, answer in zip(open_, answers, strict=True):
                 seq, problem_here = self._judge(answer)
-                if seq < 0:
+                if seq == _AGAIN:
                     again.append(index)
                     problem = problem_here
                 else:
-                    seqs[index] = seq
-            open_ = again
+                    seqs[index] = seq or guard_lost
+            open_, guard_lost = again, UNSURE
             if open_:
                 if time.monotonic() > deadline:
                     raise self._unavailable(problem)
@@ -222,11 +227,11 @@ class Wire:
         return seqs
 
     def _judge(self, answer: Msg | None) -> tuple[int, str]:
-        """A sequence, CONFLICT, or -1 with what was wrong."""
+        """A sequence, CONFLICT, or _AGAIN with what was wrong."""
         if answer is None:
-            return -1, "no answer"
+            return _AGAIN, "no answer"
         if not answer.data:
-            return -1, "no stream answers (is JetStream on, and has it a leader?)"
+            return _AGAIN, "no stream answers (is JetStream on, and has it a leader?)"
         ack = _decode_ack(answer.data)
         if ack.error is None:
             return ack.seq, ""
@@ -236,7 +241,7 @@ class Wire:
             raise StoreIncompatible(
                 f"{self._location.shown} refuses a write: {ack.error.description}."
             )
-        return -1, ack.error.description
+        return _AGAIN, ack.error.description
 
     async def _send(
         self, writes: Sequence[Write], which: Sequence[int], deadline: float
