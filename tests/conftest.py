@@ -7,7 +7,7 @@ import pytest
 from hypothesis import settings
 from servers import IN_VIRTUAL_TIME, Servers
 
-STORES = ("memory", "sqlite", "redis", "postgres")
+STORES = ("memory", "sqlite", "redis", "postgres", "nats")
 
 # A shared machine may be slow: a deadline per example would fail for reasons of its own.
 # CI prints the blob that replays a failing example elsewhere.
