@@ -78,9 +78,7 @@ def task_of(body: Body, seq: int) -> Task:
         definition, status = decode_definition(body.definition), decode_status(body.status)
     except Undecodable:
         return bare(body.id, body.revision)
-    return Task(
-        definition=definition, status=status, cell=body.cell, result=body.result, ref=seq
-    )
+    return Task(definition=definition, status=status, cell=body.cell, result=body.result, ref=seq)
 
 
 def bare(task_id: str, revision: int) -> Task:

@@ -33,9 +33,7 @@ _CREATED = Created(CreateKind.CREATED)
 async def create(core: Core, index: Index, tasks: Sequence[Task]) -> list[Created]:
     """Store new records; outcomes in order."""
     outcomes: list[Created | None] = [None] * len(tasks)
-    used = [
-        (task.definition.queue, level_of(task.status.priority, back=False)) for task in tasks
-    ]
+    used = [(task.definition.queue, level_of(task.status.priority, back=False)) for task in tasks]
     new_queue = await core.fleet.use(used)
     configs = await core.fleet.configs()
     first: dict[str, int] = {}
@@ -177,7 +175,8 @@ async def _create_limited(
         room = max(config.max_size - count, 0)
         chosen, refused = rest[:room], rest[room:]
         if chosen and not await _write_limited(
-            core, index, gate, config, tasks, chosen, outcomes, there):
+            core, index, gate, config, tasks, chosen, outcomes, there
+        ):
             waiting = rest
             continue
         for position in refused:

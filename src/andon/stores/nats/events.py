@@ -218,5 +218,3 @@ def archived(revision: int) -> int:
     if revision <= 2 * ARCHIVED:
         return 0
     return (revision - 2 * ARCHIVED - 1) // ARCHIVED * ARCHIVED + ARCHIVED
-
-

@@ -61,9 +61,7 @@ def schedules(names: Names, wanted: Sequence[Wanted]) -> list[Write]:
     return writes
 
 
-def _schedule(
-    names: Names, at: int, first: str, second: str | int, ids: Sequence[str]
-) -> Write:
+def _schedule(names: Names, at: int, first: str, second: str | int, ids: Sequence[str]) -> Write:
     headers = {
         "Nats-Schedule": f"@at {iso(at)}",
         "Nats-Schedule-Target": names.due(first, second),
