@@ -203,7 +203,7 @@ class _Claim:
             body = " ".join(named).encode()
             headers = {GUARD: str(self._token_seq), "Nats-TTL": "86400s"}
             writes: list[Write] = [(self._token_subject(), body, headers)]
-            writes += schedules(names, timers)
+            writes += schedules(names, timers, self._core.clock.now())
             (seq, *_) = await self._heads.wire.write(names.stream, writes)
             if seq > CONFLICT:
                 self._token_seq, self._named = seq, named
@@ -302,7 +302,7 @@ class _Claim:
             if head.task is not None and head.task.state is not State.UNKNOWN
         ]
         if wanted:
-            await self._core.timers[self._request.partition].set(wanted)
+            await self._core.timers[self._request.partition].set(wanted, now)
             self._due = True
         for head in dead:
             if head.task is None or head.task.state is State.UNKNOWN:
@@ -420,7 +420,7 @@ class _Claim:
             )
             if dead:
                 await self._core.timers[self._request.partition].set(
-                    [(row.task.id, row.task.status.revision, now) for row in dead]
+                    [(row.task.id, row.task.status.revision, now) for row in dead], now
                 )
                 self._due = True
             if not rows:

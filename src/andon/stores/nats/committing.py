@@ -145,7 +145,7 @@ class _Commit:
         if first:
             await self._heads.wire.write(stream, first)
         if timers:
-            await self._timers.set(timers)
+            await self._timers.set(timers, self._core.clock.now())
         writes = [self._record(plan) for plan in plans.values()]
         seqs = await self._heads.wire.write(stream, writes)
         again: list[int] = []

@@ -85,7 +85,7 @@ async def _create(
             for position in mine
             if (at := entries[position].timer) is not None
         ]
-        await heads.wire.write(heads.names.stream, schedules(heads.names, timers))
+        await heads.wire.write(heads.names.stream, schedules(heads.names, timers, core.clock.now()))
         guards = dict.fromkeys(mine, 0)
         while mine:
             writes = [
@@ -228,7 +228,7 @@ async def _write_limited(
         write = heads.write(heads.body(task, None), heads.subject(task), guard=guard)
         writes.setdefault(partition, []).append(write)
     for partition, of_partition in timers.items():
-        await core.timers[partition].set(of_partition)
+        await core.timers[partition].set(of_partition, core.clock.now())
     if not await index.pass_gate(config.name, gate, gate.body, writes):
         return False
     for position in ready:
