@@ -35,6 +35,7 @@ class Body(msgspec.Struct, array_like=True, gc=False):
     token: str = ""  #: of the claim that handed out the run in hand
     deleted: int = 0
     events: tuple[TaskEvent, ...] = ()  #: of a deleted task, whose status is gone
+    dropped: int = 0  #: older moves that are not kept
     place: int = 0  #: sequence of the message that took this place in line; 0 is its own
 
 
@@ -78,9 +79,7 @@ def task_of(body: Body, seq: int) -> Task:
         definition, status = decode_definition(body.definition), decode_status(body.status)
     except Undecodable:
         return bare(body.id, body.revision)
-    return Task(
-        definition=definition, status=status, cell=body.cell, result=body.result, ref=seq
-    )
+    return Task(definition=definition, status=status, cell=body.cell, result=body.result, ref=seq)
 
 
 def bare(task_id: str, revision: int) -> Task:

@@ -6,6 +6,8 @@ further down the line for a while. A queue with limits is claimed from behind it
 help of the index.
 """
 
+import asyncio
+import math
 import random
 import time
 from collections.abc import Sequence
@@ -32,9 +34,6 @@ from andon.stores.nats.index import Bucket, Gate, Index, decode_bucket
 from andon.stores.nats.names import hashed
 from andon.stores.nats.timing import schedules
 from andon.stores.nats.wire import CONFLICT, GUARD, Write, seq_of
-
-import asyncio
-import math
 
 _AHEAD = 4
 """Times the limit that is read of a line at once."""
@@ -204,7 +203,7 @@ class _Claim:
             body = " ".join(named).encode()
             headers = {GUARD: str(self._token_seq), "Nats-TTL": "86400s"}
             writes: list[Write] = [(self._token_subject(), body, headers)]
-            writes += schedules(names, timers)
+            writes += schedules(names, timers, self._core.clock.now())
             (seq, *_) = await self._heads.wire.write(names.stream, writes)
             if seq > CONFLICT:
                 self._token_seq, self._named = seq, named
@@ -251,7 +250,7 @@ class _Claim:
             now = self._core.clock.now()
             order = line.heads
             if self._claims.contended() and len(order) > wanted:
-                start = random.Random().randrange(len(order))  # noqa: S311
+                start = random.Random().randrange(len(order))
                 order = [*order[start:], *order[:start]]
             for head in order:
                 task = head.task
@@ -303,7 +302,7 @@ class _Claim:
             if head.task is not None and head.task.state is not State.UNKNOWN
         ]
         if wanted:
-            await self._core.timers[self._request.partition].set(wanted)
+            await self._core.timers[self._request.partition].set(wanted, now)
             self._due = True
         for head in dead:
             if head.task is None or head.task.state is State.UNKNOWN:
@@ -336,7 +335,9 @@ class _Claim:
             assert head.task is not None
             ready, cell = entry_of(head.task).ready, task.cell
             assert cell is not None
-            found.append((task.id, task.status.revision, _first_timer(ready, task, cell.lease_until)))
+            found.append(
+                (task.id, task.status.revision, _first_timer(ready, task, cell.lease_until))
+            )
         return found
 
     async def _stamp(self, line: Line, chosen: Sequence[Head]) -> bool:
@@ -419,7 +420,7 @@ class _Claim:
             )
             if dead:
                 await self._core.timers[self._request.partition].set(
-                    [(row.task.id, row.task.status.revision, now) for row in dead]
+                    [(row.task.id, row.task.status.revision, now) for row in dead], now
                 )
                 self._due = True
             if not rows:
@@ -433,7 +434,7 @@ class _Claim:
             self._index.put_back(rows)
             if self._repeat is not None:
                 return
-            await asyncio.sleep(random.Random().random() * 0.01 * min(attempt + 1, 10))  # noqa: S311
+            await asyncio.sleep(random.Random().random() * 0.01 * min(attempt + 1, 10))
 
     def _allowed(self, config: QueueConfig, bucket: Bucket | None, wanted: int) -> int:
         if config.max_concurrent is not None:
@@ -484,7 +485,11 @@ class _Claim:
         there = await self._heads.read(task.id for task in tasks)
         for task in tasks:
             head = there.get(task.id)
-            if head is not None and head.task is not None and head.task.status.run == task.status.run:
+            if (
+                head is not None
+                and head.task is not None
+                and head.task.status.run == task.status.run
+            ):
                 if task.definition.name in self._room:
                     self._room[task.definition.name] -= 1
                 self._claimed.append(head.task)

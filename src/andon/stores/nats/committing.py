@@ -145,7 +145,7 @@ class _Commit:
         if first:
             await self._heads.wire.write(stream, first)
         if timers:
-            await self._timers.set(timers)
+            await self._timers.set(timers, self._core.clock.now())
         writes = [self._record(plan) for plan in plans.values()]
         seqs = await self._heads.wire.write(stream, writes)
         again: list[int] = []
@@ -247,7 +247,9 @@ class _Commit:
         gone = bool(plan.body.deleted)
         blocked = before.state is State.BLOCKED
         if (blocked and plan.body.state != State.BLOCKED) or (gone and plan.head.body.linked):
-            await core.edges.forget(task_id, parent=gone and plan.head.body.linked > 0, child=blocked)
+            await core.edges.forget(
+                task_id, parent=gone and plan.head.body.linked > 0, child=blocked
+            )
         await self._free_key(change)
         self._topics += [task_topic(task_id), EVENTS_TOPIC]
         await self._wake(change)
@@ -273,9 +275,7 @@ class _Commit:
             config.max_concurrent is not None or config.max_concurrent_per_key is not None
         )
         left = before.state in (State.ACTIVE, State.PENDING)
-        if after is not None and after.state is State.PENDING:
-            self._topics.append(ready_topic(queue))
-        elif limited and left:
+        if (after is not None and after.state is State.PENDING) or (limited and left):
             self._topics.append(ready_topic(queue))
         if before.state is State.ACTIVE and before.status.worker:
             self._topics.append(control_topic(before.status.worker))
@@ -284,5 +284,3 @@ class _Commit:
             at = entry_of(record).timer
             if at is not None:
                 self._topics += self._core.timer_topic([at])
-
-

@@ -33,9 +33,7 @@ _CREATED = Created(CreateKind.CREATED)
 async def create(core: Core, index: Index, tasks: Sequence[Task]) -> list[Created]:
     """Store new records; outcomes in order."""
     outcomes: list[Created | None] = [None] * len(tasks)
-    used = [
-        (task.definition.queue, level_of(task.status.priority, back=False)) for task in tasks
-    ]
+    used = [(task.definition.queue, level_of(task.status.priority, back=False)) for task in tasks]
     new_queue = await core.fleet.use(used)
     configs = await core.fleet.configs()
     first: dict[str, int] = {}
@@ -87,7 +85,7 @@ async def _create(
             for position in mine
             if (at := entries[position].timer) is not None
         ]
-        await heads.wire.write(heads.names.stream, schedules(heads.names, timers))
+        await heads.wire.write(heads.names.stream, schedules(heads.names, timers, core.clock.now()))
         guards = dict.fromkeys(mine, 0)
         while mine:
             writes = [
@@ -177,7 +175,8 @@ async def _create_limited(
         room = max(config.max_size - count, 0)
         chosen, refused = rest[:room], rest[room:]
         if chosen and not await _write_limited(
-            core, index, gate, config, tasks, chosen, outcomes, there):
+            core, index, gate, config, tasks, chosen, outcomes, there
+        ):
             waiting = rest
             continue
         for position in refused:
@@ -229,7 +228,7 @@ async def _write_limited(
         write = heads.write(heads.body(task, None), heads.subject(task), guard=guard)
         writes.setdefault(partition, []).append(write)
     for partition, of_partition in timers.items():
-        await core.timers[partition].set(of_partition)
+        await core.timers[partition].set(of_partition, core.clock.now())
     if not await index.pass_gate(config.name, gate, gate.body, writes):
         return False
     for position in ready:

@@ -219,7 +219,7 @@ class Edges:
             at = next_timer(task)
             if at is not None and at <= now and not await self.held(parent):
                 timers = self._timers[partition_of(parent, len(self._partitions))]
-                await timers.set([(parent, task.status.revision, now)])
+                await timers.set([(parent, task.status.revision, now)], now)
 
     async def dependents(self, parent: str, after: str, limit: int) -> list[Edge]:
         """A page of edges by child."""

@@ -116,11 +116,12 @@ class Log:
             except Undecodable:
                 continue
             moves = moves_of(body, seq)
-            last = archived(body.revision)
+            last = max(archived(body.revision), body.dropped)
             found.append((seq, body.id, [m for m in moves if m[1].revision > last]))
         for msg in archives:
             archive = decode_archive(msg.data)
-            moves = list(zip(archive.seqs, archive.events, strict=True))
+            seqs = archive.seqs or [seq_of(msg)] * len(archive.events)
+            moves = list(zip(seqs, archive.events, strict=True))
             found.append((seq_of(msg), archive.id, moves))
         return sorted((m for m in found if m[0] <= end), key=lambda m: m[0]), end
 
@@ -195,7 +196,8 @@ class Log:
                 archive = decode_archive(msg.data)
                 if archive.created_at == created:
                     moves.update({e.revision: e for e in archive.events})
-        events = [replace(moves[r], task=head.body.id) for r in sorted(moves)][-MAX_HISTORY:]
+        kept = [revision for revision in sorted(moves) if revision > head.body.dropped]
+        events = [replace(moves[r], task=head.body.id) for r in kept][-MAX_HISTORY:]
         return History(tuple(events), head.body.revision - len(events))
 
     def _parse(self, cursor: str) -> tuple[list[Position], bool]:
@@ -218,5 +220,3 @@ def archived(revision: int) -> int:
     if revision <= 2 * ARCHIVED:
         return 0
     return (revision - 2 * ARCHIVED - 1) // ARCHIVED * ARCHIVED + ARCHIVED
-
-

@@ -174,6 +174,7 @@ class Heads:
             place=(head.body.place or head.seq)
             if head is not None and _same_order(task, head)
             else 0,
+            dropped=0 if head is None or head.body.deleted else head.body.dropped,
         )
 
     def tombstone(self, head: Head, events: Sequence[TaskEvent], now: int) -> Body:
@@ -195,6 +196,7 @@ class Heads:
             own=len(events),
             deleted=now,
             events=(*(event for _, event in kept), *events),
+            dropped=old.dropped,
         )
 
     def write(
@@ -268,6 +270,7 @@ def same(head: Head, *, linked: int | None = None) -> Body:
         old.linked if linked is None else linked,
         old.token,
         place=old.place or head.seq,
+        dropped=old.dropped,
     )
 
 

@@ -107,9 +107,7 @@ class Index:
                 for place, body, task, seq in found:
                     self._apply(partition, place, body, task, seq)
 
-    def _apply(
-        self, partition: int, place: int, body: Body, task: Task | None, seq: int
-    ) -> None:
+    def _apply(self, partition: int, place: int, body: Body, task: Task | None, seq: int) -> None:
         if self._seqs.get(body.id, 0) > seq:
             return
         row = self.records.rows.get(body.id)
@@ -247,9 +245,7 @@ class Index:
         for row in rows:
             if self.records.rows.get(row.task.id) is row:
                 config = self._fleet.queue(row.entry.queue)
-                self.records.ready.update(
-                    row, row.entry, row.entry, config.max_concurrent_per_key
-                )
+                self.records.ready.update(row, row.entry, row.entry, config.max_concurrent_per_key)
 
 
 class _NoLog(EventLog):
@@ -278,8 +274,8 @@ def _slim(task: Task) -> Task:
     return Task(
         definition=replace(task.definition, args=b"", headers={}, policy_given={}, digest=""),
         status=replace(task.status, events=(), runs=task.status.runs[-1:], last_error=None),
-        cell=None if cell is None else RunCell(
-            run=cell.run, lease_until=cell.lease_until, heartbeat_at=cell.heartbeat_at
-        ),
+        cell=None
+        if cell is None
+        else RunCell(run=cell.run, lease_until=cell.lease_until, heartbeat_at=cell.heartbeat_at),
         ref=task.ref,
     )

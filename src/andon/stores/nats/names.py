@@ -82,7 +82,7 @@ class Names:
         return f"{self.root}d.{first}.{second}"
 
     def archive(self, task_id: str, revision: int) -> str:
-        return f"{self.root}h.{task_id}.{revision // ARCHIVED % SLOTS}"
+        return f"{self.root}h.{task_id}.{(revision - 1) // ARCHIVED % SLOTS}"
 
     def of(self, kind: str, *tokens: str) -> str:
         return ".".join((self.root + kind, *tokens))

@@ -37,7 +37,9 @@ async def renew(
                 if head is not None and _holds(head, renewals[i]):
                     chosen.append((i, head))
             writes = [
-                heads.write(_renewed(head, renewals[i], clock.now()), head.subject, guard=head.guard)
+                heads.write(
+                    _renewed(head, renewals[i], clock.now()), head.subject, guard=head.guard
+                )
                 for i, head in chosen
             ]
             seqs = await heads.wire.write(heads.names.stream, writes)
@@ -79,9 +81,7 @@ def _renewed(head: Head, renewal: Renewal, now: int) -> Body:
 
 def progress_topics(renewals: Sequence[Renewal]) -> list[str]:
     """The tasks whose watchers have something to see."""
-    return [
-        task_topic(r.task) for r in renewals if r.progress is not None or r.message is not None
-    ]
+    return [task_topic(r.task) for r in renewals if r.progress is not None or r.message is not None]
 
 
 class Keeper:

@@ -165,7 +165,7 @@ class NatsStore:
         heads = await self._index.read(task_id for task_id, _ in timers)
         for partition in range(self.partitions):
             mine = [t for t in timers if self.partition_of(t[0]) == partition]
-            await core.timers[partition].rearm(mine, heads)
+            await core.timers[partition].rearm(mine, heads, self.now())
         ats = [at for _, at in timers if at is not None]
         await core.hint(core.timer_topic(ats))
 

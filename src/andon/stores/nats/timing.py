@@ -36,16 +36,25 @@ class Timer(msgspec.Struct, array_like=True):
 
     at: int
     ids: tuple[str, ...]
+    revisions: tuple[int, ...]
+    made: int
 
 
 _decode = msgspec.msgpack.Decoder(Timer).decode
+
+_ON_ITS_WAY_MS = 60_000
+"""How long a timer waits for the record it was written for."""
+
+_HELD = 10_000
 
 Wanted = tuple[str, int, int]
 """Task id, revision, ms UTC."""
 
 
-def schedules(names: Names, wanted: Sequence[Wanted]) -> list[Write]:
-    """The writes that set timers."""
+def schedules(
+    names: Names, wanted: Sequence[Wanted], now: int, *, made: int | None = None
+) -> list[Write]:
+    """The writes that set timers. They come before the records; `made` is since when."""
     groups: dict[int, list[Wanted]] = {}
     for timer in wanted:
         groups.setdefault(timer[2] // TOGETHER_MS, []).append(timer)
@@ -57,18 +66,35 @@ def schedules(names: Names, wanted: Sequence[Wanted]) -> list[Write]:
         first, second, _ = group[0]
         if len(group) > 1:
             first, second = "g", secrets.token_hex(8)
-        writes.append(_schedule(names, at, first, second, [timer[0] for timer in group]))
+        writes.append(_schedule(names, (first, second), at, group, now, made or now))
     return writes
 
 
 def _schedule(
-    names: Names, at: int, first: str, second: str | int, ids: Sequence[str]
+    names: Names,
+    name: tuple[str, str | int],
+    at: int,
+    group: Sequence[Wanted],
+    now: int,
+    made: int,
 ) -> Write:
-    headers = {
-        "Nats-Schedule": f"@at {iso(at)}",
-        "Nats-Schedule-Target": names.due(first, second),
-    }
-    return names.timer(at, first, second), encode(Timer(at, tuple(ids))), headers
+    ids, revisions = tuple(t[0] for t in group), tuple(t[1] for t in group)
+    body = encode(Timer(at, ids, revisions, made))
+    due = names.due(*name)
+    if at <= now:
+        return due, body, None
+    headers = {"Nats-Schedule": f"@at {iso(at)}", "Nats-Schedule-Target": due}
+    return names.timer(at, *name), body, headers
+
+
+class _Look:
+    """What was found behind a due entry."""
+
+    def __init__(self) -> None:
+        self.due: list[Head] = []
+        self.later: list[Wanted] = []
+        self.early: list[Wanted] = []
+        self.rest: list[tuple[str, int]] = []  # due, but more than was asked for
 
 
 class Timers:
@@ -103,28 +129,31 @@ class Timers:
         wire, names = self._heads.wire, self._names
         seq, subject = seq_of(entry), subject_of(entry)
         while True:
-            ids = _decode(entry.data).ids
-            heads = await self._heads.read(ids)
-            due, later, rest = self._sorted(ids, heads, room, now, grace_until)
-            writes: list[Write] = schedules(names, later)
-            held = [(head.body.id, head.body.revision, now + hold_ms) for head in due]
+            timer = _decode(entry.data)
+            heads = await self._heads.read(timer.ids)
+            look = self._sorted(timer, heads, room, now, grace_until)
+            writes = schedules(names, look.later, now)
+            writes += schedules(names, look.early, now, made=timer.made)
+            held = [(head.body.id, head.body.revision, now + hold_ms) for head in look.due]
             hold = ""
             if held:
                 name = ("h", secrets.token_hex(8))
-                writes.append(_schedule(names, now + hold_ms, *name, [t[0] for t in held]))
+                writes.append(_schedule(names, name, now + hold_ms, held, now, now))
                 hold = writes[-1][0] if len(held) == 1 else ""
             await wire.write(names.stream, writes)
-            if rest:
-                left: Write = (subject, encode(Timer(now, tuple(rest))), {GUARD: str(seq)})
+            if look.rest:
+                ids, revisions = zip(*look.rest, strict=True)
+                body = encode(Timer(now, ids, revisions, timer.made))
+                left: Write = (subject, body, {GUARD: str(seq)})
             else:
                 left = (subject, b"", {GUARD: str(seq), "Nats-TTL": "1s"})
             (written,) = await wire.write(names.stream, [left])
             if written > CONFLICT:
                 for task_id, revision, _ in held:
                     self.held[task_id] = (hold, revision)
-                while len(self.held) > 10_000:
+                while len(self.held) > _HELD:
                     self.held.pop(next(iter(self.held)))
-                return [head.task for head in due if head.task is not None]
+                return [head.task for head in look.due if head.task is not None]
             if hold:
                 await self.purge(hold)
             again = await self._heads.last([subject])
@@ -133,31 +162,32 @@ class Timers:
             entry, seq = again[0], seq_of(again[0])
 
     def _sorted(
-        self, ids: Sequence[str], heads: dict[str, Head], room: int, now: int, grace_until: int
-    ) -> tuple[list[Head], list[Wanted], list[str]]:
-        """What is due, what is due later, and what there is no room for."""
-        due: list[Head] = []
-        later: list[Wanted] = []
-        rest: list[str] = []
-        for position, task_id in enumerate(ids):
+        self, timer: Timer, heads: dict[str, Head], room: int, now: int, grace_until: int
+    ) -> "_Look":
+        """What of an entry is due, and what becomes of the others."""
+        look = _Look()
+        for task_id, revision in zip(timer.ids, timer.revisions, strict=True):
             head = heads.get(task_id)
-            task = None if head is None else head.task
-            if head is None or task is None or task.state is State.UNKNOWN:
+            if head is None or head.body.revision < revision:
+                # Its record is still on its way; or its writer has died, then it never comes.
+                if now - timer.made < _ON_ITS_WAY_MS:
+                    look.early.append((task_id, revision, now + 500))
                 continue
-            at = next_timer(task)
-            if at is None:
+            task = head.task
+            at = None if task is None or task.state is State.UNKNOWN else next_timer(task)
+            if task is None or at is None:
                 continue
-            if task.state is State.ACTIVE:
-                at = max(at, grace_until) if at <= now else at
+            if task.state is State.ACTIVE and at <= now:
+                at = max(at, grace_until)
             if at > now:
+                # Others have a timer of their own; that of a run is set anew when it fires.
                 if task.state is State.ACTIVE:
-                    later.append((task_id, head.body.revision, at))
-                continue
-            if len(due) >= room:
-                rest = list(ids[position:])
-                break
-            due.append(head)
-        return due, later, rest
+                    look.later.append((task_id, head.body.revision, at))
+            elif len(look.due) < room:
+                look.due.append(head)
+            else:
+                look.rest.append((task_id, revision))
+        return look
 
     async def _next(self, now: int) -> int | None:
         """The earliest timer not yet passed. Exact when it is near or when there are few; else
@@ -179,7 +209,9 @@ class Timers:
             return min([*ats, (bucket + 2) * BUCKET_MS])
         return min(ats, default=None)
 
-    async def rearm(self, timers: Sequence[tuple[str, int | None]], heads: dict[str, Head]) -> None:
+    async def rearm(
+        self, timers: Sequence[tuple[str, int | None]], heads: dict[str, Head], now: int
+    ) -> None:
         """Set timers anew where a fired one meant nothing yet."""
         wanted: list[Wanted] = []
         for task_id, at in timers:
@@ -190,11 +222,11 @@ class Timers:
                 wanted.append((task_id, head.body.revision, at))
             if taken[0]:
                 await self.purge(taken[0])
-        await self._heads.wire.write(self._names.stream, schedules(self._names, wanted))
+        await self.set(wanted, now)
 
-    async def set(self, wanted: Sequence[Wanted]) -> None:
+    async def set(self, wanted: Sequence[Wanted], now: int) -> None:
         """Set timers."""
-        await self._heads.wire.write(self._names.stream, schedules(self._names, wanted))
+        await self._heads.wire.write(self._names.stream, schedules(self._names, wanted, now))
 
     async def purge(self, subject: str) -> None:
         """Forget what stands under a subject."""

@@ -276,7 +276,11 @@ class Wire:
         nc = self.client
         try:
             for number, (subject, payload, headers) in enumerate(writes, start=1):
-                own = {**(headers or {}), "Nats-Batch-Id": batch, "Nats-Batch-Sequence": str(number)}
+                own = {
+                    **(headers or {}),
+                    "Nats-Batch-Id": batch,
+                    "Nats-Batch-Sequence": str(number),
+                }
                 if number == last:
                     own["Nats-Batch-Commit"] = "1"
                 reply = f"{self._inbox}.{token}" if number == last else ""
@@ -348,9 +352,11 @@ class Wire:
                 answer = await self.client.request(f"$JS.API.{subject}", body, timeout=5)
                 found: dict[str, Any] = msgspec.json.decode(answer.data)
                 problem = found.get("error")
-                if problem is None or problem.get("code") != 503 or problem.get(
-                    "err_code"
-                ) in (10076, 10039):
+                if (
+                    problem is None
+                    or problem.get("code") != 503
+                    or problem.get("err_code") in (10076, 10039)
+                ):
                     return found
                 trouble = str(problem.get("description"))
             except nats.errors.NoRespondersError:
