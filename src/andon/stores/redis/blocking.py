@@ -1,29 +1,38 @@
-"""A connection that blocks, for the thread that renews leases: it needs no event loop."""
+"""Connections that block, for the thread that renews leases: they need no event loop."""
 
+import contextlib
 import socket
 import threading
 import time
 from typing import Any
 
-import hiredis
-
 from andon.model.errors import StoreUnavailable
 from andon.stores.redis.clock import RemoteClock
 from andon.stores.redis.errors import PASSING, refusal, unavailable, word_of
 from andon.stores.redis.location import Address, Location
-from andon.stores.redis.network import PATIENCE_S, handshake, slot_of
+from andon.stores.redis.network import FIRST_WAIT_S, LONGEST_WAIT_S, PATIENCE_S, handshake
+from andon.stores.redis.routes import (
+    ASK_FOR_SLOTS,
+    SlotMap,
+    ask_for_primary,
+    prefix,
+    primary_in,
+    slot_of,
+)
 from andon.stores.redis.scripts import Script
 from andon.stores.redis.tls import context_for
+from andon.stores.redis.wire import NOTHING, Words, pack, reader, refused
 
 SOCKET_WITHIN_S = 3.0
-_NOTHING = object()
+
+_ELSEWHERE = frozenset({"MOVED", "ASK", "READONLY"})
 
 
 class _Line:
     """One socket."""
 
     def __init__(self, location: Location, address: Address, *, plain: bool = False) -> None:
-        self._reader = hiredis.Reader(notEnoughData=_NOTHING)
+        self._reader = reader()
         raw = socket.create_connection(address, timeout=SOCKET_WITHIN_S)
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         context = context_for(location)
@@ -32,18 +41,18 @@ class _Line:
         )
         try:
             for words in handshake(location, plain=plain):
-                reply = self.ask(words)
-                if isinstance(reply, hiredis.ReplyError):
-                    if word_of(str(reply)) in PASSING:
-                        raise ConnectionError(str(reply))
-                    raise refusal(location.shown, str(reply))
+                reason = refused(self.ask(words))
+                if word_of(reason) in PASSING:
+                    raise ConnectionError(reason)
+                if reason:
+                    raise refusal(location.shown, reason)
         except BaseException:
             self._socket.close()
             raise
 
-    def ask(self, words: tuple[Any, ...]) -> Any:
-        self._socket.sendall(hiredis.pack_command(words))
-        while (reply := self._reader.gets()) is _NOTHING:
+    def ask(self, words: Words) -> Any:
+        self._socket.sendall(pack(words))
+        while (reply := self._reader.gets()) is NOTHING:
             data = self._socket.recv(65_536)
             if not data:
                 raise ConnectionError("the server closed the connection")
@@ -62,7 +71,7 @@ class BlockingLine:
         self._clock = clock
         self._lock = threading.Lock()
         self._lines: dict[Address, _Line] = {}
-        self._slots: list[tuple[int, int, Address]] = []
+        self._slots = SlotMap()
         self._primary: Address | None = None
         self._closed = False
 
@@ -72,43 +81,43 @@ class BlockingLine:
         for line in list(self._lines.values()):
             line.close()
 
-    def run(self, script: Script, partition: int, packed: bytes, now: bytes) -> list[Any]:
+    def run(self, script: Script, partition: int, packed: bytes) -> list[Any]:
         """Run a script in a partition; its reply, the server's time first."""
-        key = f"{{{self._location.namespace}:{partition}}}:".encode()
+        keys = prefix(self._location.namespace, partition)
         with self._lock:
-            reply = self._until_answered(partition, script, (b"1", key, packed, now))
+            reply = self._until_answered(partition, script, (b"1", keys, packed, self._clock.given))
         self._clock.tell(reply[0])
         return reply
 
-    def _until_answered(self, partition: int, script: Script, words: tuple[Any, ...]) -> list[Any]:
+    def _until_answered(self, partition: int, script: Script, words: Words) -> list[Any]:
         until = time.monotonic() + PATIENCE_S
-        delay = 0.02
-        command: tuple[Any, ...] = (b"EVALSHA", script.sha, *words)
+        wait = FIRST_WAIT_S
+        command: Words = (b"EVALSHA", script.sha, *words)
         while True:
+            if self._closed:
+                raise StoreUnavailable(f"The Redis store at {self._location.shown} is not open.")
             try:
                 reply = self._line_to(self._address(partition)).ask(command)
             except OSError as error:
                 reason = str(error) or type(error).__name__
+                self._clock.silence()
                 self._forget()
             else:
-                if not isinstance(reply, hiredis.ReplyError):
+                reason = refused(reply)
+                if not reason:
                     return reply
-                reason = str(reply)
                 word = word_of(reason)
                 if word == "NOSCRIPT":
                     command = (b"EVAL", script.text, *words)
                     continue
-                if word not in PASSING and word not in ("MOVED", "ASK"):
-                    raise refusal(self._location.shown, reason)
-                self._slots.clear()
-                if word == "READONLY":
+                if word in _ELSEWHERE:
                     self._forget()
-            if self._closed:
-                raise StoreUnavailable(f"The Redis store at {self._location.shown} is not open.")
+                elif word not in PASSING:
+                    raise refusal(self._location.shown, reason)
             if time.monotonic() > until:
                 raise unavailable(self._location.shown, reason)
-            time.sleep(delay)
-            delay = min(delay * 2, 1.0)
+            time.sleep(wait)
+            wait = min(wait * 2, LONGEST_WAIT_S)
 
     def _line_to(self, address: Address) -> _Line:
         line = self._lines.get(address)
@@ -124,56 +133,48 @@ class BlockingLine:
         self._primary = None
 
     def _address(self, partition: int) -> Address:
-        if self._location.kind == "single":
+        kind = self._location.kind
+        if kind == "single":
             return self._location.addresses[0]
-        if self._location.kind == "sentinel":
+        if kind == "sentinel":
             if self._primary is None:
                 self._primary = self._ask_sentinels()
             return self._primary
         if not self._slots:
             self._read_slots()
-        slot = slot_of(f"{self._location.namespace}:{partition}")
-        for first, last, address in self._slots:
-            if first <= slot <= last:
-                return address
-        self._slots.clear()
-        raise ConnectionError(f"no node of the cluster serves slot {slot}")
+        slot = slot_of(self._location.namespace, partition)
+        owner = self._slots.owner(slot)
+        if owner is None:
+            raise ConnectionError(f"no node of the cluster serves slot {slot}")
+        return owner
 
     def _ask_sentinels(self) -> Address:
         reason = ""
         for address in self._location.addresses:
             try:
-                line = _Line(self._location, address, plain=True)
-                try:
-                    reply = line.ask(
-                        (b"SENTINEL", b"get-master-addr-by-name", self._location.service)
-                    )
-                finally:
-                    line.close()
+                with contextlib.closing(_Line(self._location, address, plain=True)) as line:
+                    primary = primary_in(line.ask(ask_for_primary(self._location.service)))
             except OSError as error:
                 reason = str(error)
                 continue
-            if isinstance(reply, list):
-                return reply[0].decode(), int(reply[1])
+            if primary is not None:
+                return primary
             reason = f"the sentinels know no primary named {self._location.service!r}"
         raise ConnectionError(reason)
 
     def _read_slots(self) -> None:
-        reason = ""
-        for address in [*self._lines, *self._location.addresses]:
+        reason = "no node of the cluster answers"
+        for address in self._location.addresses:
             try:
-                reply = self._line_to(address).ask((b"CLUSTER", b"SLOTS"))
+                reply = self._line_to(address).ask(ASK_FOR_SLOTS)
             except OSError as error:
                 reason = str(error)
                 dead = self._lines.pop(address, None)
                 if dead is not None:
                     dead.close()
                 continue
-            if isinstance(reply, list):
-                self._slots = [
-                    (row[0], row[1], (row[2][0].decode() or address[0], row[2][1]))
-                    for row in reply
-                ]
+            reason = refused(reply)
+            if not reason:
+                self._slots.read(reply, address)
                 return
-            reason = str(reply)
         raise ConnectionError(reason)

@@ -30,6 +30,11 @@ class RemoteClock:
         self._asked_in_vain_since: int | None = None
         self._patience = 0
 
+    @property
+    def given(self) -> bytes:
+        """The time that scripts are given: none, unless it is virtual."""
+        return b"" if self.virtual is None else str(self.now()).encode()
+
     def now(self) -> int:
         """Milliseconds since 1970 UTC, never less than before."""
         if self.virtual is not None:

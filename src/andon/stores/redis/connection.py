@@ -9,13 +9,14 @@ on it could not be answered either.
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import hiredis
 
+from andon.stores.redis.wire import NOTHING, pack, reader
+
 REPLY_WITHIN_S = 10.0
 CONNECT_WITHIN_S = 5.0
-_NOTHING = object()
 
 
 class Lost(ConnectionError):
@@ -26,7 +27,7 @@ class Connection(asyncio.Protocol):
     """RESP over one socket. Error replies come back as values, `hiredis.ReplyError`."""
 
     def __init__(self, on_push: Callable[[list[Any]], None] | None = None) -> None:
-        self._reader = hiredis.Reader(notEnoughData=_NOTHING)
+        self._reader = reader()
         self._on_push = on_push
         self._waiting: deque[tuple[asyncio.Future[Any], float]] = deque()
         self._out: list[bytes] = []
@@ -42,7 +43,7 @@ class Connection(asyncio.Protocol):
 
     def request(self, *words: bytes | str | int) -> asyncio.Future[Any]:
         """Send a command; its reply."""
-        return self.send(hiredis.pack_command(words))
+        return self.send(pack(words))
 
     def send(self, packed: bytes) -> asyncio.Future[Any]:
         """Send a packed command; its reply."""
@@ -85,7 +86,7 @@ class Connection(asyncio.Protocol):
                 assert self._transport is not None
                 self._transport.abort()
                 return
-            if reply is _NOTHING:
+            if reply is NOTHING:
                 return
             self._answer(reply)
 
@@ -132,7 +133,7 @@ class Connection(asyncio.Protocol):
 
 
 def _is_push(reply: Any) -> bool:
-    return isinstance(reply, list) and bool(reply) and reply[0] in _PUSHES
+    return isinstance(reply, list) and bool(cast("list[Any]", reply)) and reply[0] in _PUSHES
 
 
 _PUSHES = frozenset(

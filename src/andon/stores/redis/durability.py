@@ -1,15 +1,14 @@
 """What a server says of itself, and what that means for what has been acknowledged."""
 
-from typing import TYPE_CHECKING, Any
-
-import hiredis
+from typing import Any
 
 from andon.model.fleet import StoreInfo
 from andon.model.task import RECORD_VERSION
-
-if TYPE_CHECKING:
-    from andon.stores.redis.network import Network
-    from andon.stores.redis.store import RedisStore
+from andon.stores.redis.network import Network
+from andon.stores.redis.opening import SCHEMA_VERSION
+from andon.stores.redis.partitions import Partitions
+from andon.stores.redis.reading import stats
+from andon.stores.redis.wire import refused
 
 _SETTINGS = (
     "appendonly",
@@ -24,17 +23,16 @@ _EVERYTHING = "everything acknowledged survives"
 _UNKNOWN = "unknown: the server does not tell its settings"
 
 
-async def info(store: "RedisStore", network: "Network", schema_version: int) -> StoreInfo:
+async def info(at: Partitions, retention: bytes | None) -> StoreInfo:
     """What the store is, holds and promises, as its servers are set now."""
-    location = network.location
+    network, location = at.network, at.location
     by_server = [
         (address, await _settings(network, partition), await _facts(network, partition))
-        for address, partition in (await network.primaries(store.partitions)).items()
+        for address, partition in (await network.primaries(at.count)).items()
     ]
     settings = _weakest([settings for _, settings, _ in by_server])
     facts = [facts for _, _, facts in by_server]
-    entries = sum(sum(stats.counts.values()) for stats in await store.stats())
-    retention = await store.setting("retention")
+    entries = sum(sum(of.counts.values()) for of in await stats(at))
     replicas = min(int(f.get("connected_slaves", "0")) for f in facts)
     shown = dict(settings) if settings is not None else {"settings": "not told by the server"}
     shown |= {
@@ -46,9 +44,9 @@ async def info(store: "RedisStore", network: "Network", schema_version: int) -> 
     return StoreInfo(
         kind="redis",
         location=location.shown,
-        schema_version=schema_version,
+        schema_version=SCHEMA_VERSION,
         min_writer=RECORD_VERSION,
-        partitions=store.partitions,
+        partitions=at.count,
         entries=entries,
         bytes=sum(int(f.get("used_memory", "0")) for f in facts),
         in_memory=True,
@@ -61,6 +59,7 @@ async def info(store: "RedisStore", network: "Network", schema_version: int) -> 
 
 def durability(settings: dict[str, str] | None, wait: int) -> dict[str, str]:
     """What survives, by kind of accident."""
+    kept: dict[str, str]
     if settings is None:
         kept = dict.fromkeys(("process_crash", "os_crash", "power_cut"), _UNKNOWN)
     elif settings.get("appendonly") == "yes":
@@ -122,21 +121,21 @@ def _weakest(all_settings: list[dict[str, str] | None]) -> dict[str, str] | None
     return min(told, key=strength)
 
 
-async def _settings(network: "Network", partition: int) -> dict[str, str] | None:
+async def _settings(network: Network, partition: int) -> dict[str, str] | None:
     found: dict[str, str] = {}
     for name in _SETTINGS:
-        reply = await network.call(partition, (b"CONFIG", b"GET", name), tolerant=True)
-        if isinstance(reply, hiredis.ReplyError):
+        reply = await network.ask(partition, (b"CONFIG", b"GET", name))
+        if refused(reply):
             return None  # a managed server that forbids CONFIG
         found |= {reply[i].decode(): reply[i + 1].decode() for i in range(0, len(reply), 2)}
     return found
 
 
-async def _facts(network: "Network", partition: int) -> dict[str, str]:
+async def _facts(network: Network, partition: int) -> dict[str, str]:
     found: dict[str, str] = {}
     for section in (b"server", b"memory", b"replication"):
-        reply: Any = await network.call(partition, (b"INFO", section), tolerant=True)
-        if isinstance(reply, hiredis.ReplyError):
+        reply: Any = await network.ask(partition, (b"INFO", section))
+        if refused(reply):
             continue
         for line in reply.decode().splitlines():
             name, colon, value = line.partition(":")

@@ -22,7 +22,7 @@ PASSING = frozenset(
         "UNKILLABLE",
     }
 )
-"""First words of errors that may pass by themselves. Every write is idempotent, so it is repeated."""
+"""First words of errors that may pass by themselves, so that what met them is tried again."""
 
 _ADVICE = {
     "OOM": "it has used up its maxmemory; raise it, or delete what is not needed",

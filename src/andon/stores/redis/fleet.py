@@ -1,15 +1,12 @@
 """Queues, task types and workers: small records in partition 0, limits in every partition."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from andon.model.fleet import QueueConfig, TypeInfo, WorkerInfo
+from andon.stores.redis.partitions import Partitions
 from andon.stores.redis.records import body, encode
-
-if TYPE_CHECKING:
-    from andon.stores.redis.store import RedisStore
 
 WORKER_SEEN_MS = 60_000
 """A worker unheard of for this long is no longer listed."""
@@ -19,25 +16,25 @@ _decode_type = msgspec.msgpack.Decoder(TypeInfo).decode
 _decode_worker = msgspec.msgpack.Decoder(WorkerInfo).decode
 
 
-async def queues(store: "RedisStore") -> list[QueueConfig]:
+async def queues(at: Partitions) -> list[QueueConfig]:
     """Every queue known, configured or not, by name."""
-    flat = (await store.run("registry", 0, ("configs", None)))[1:]
+    flat = (await at.run("registry", 0, ("configs", None)))[1:]
     found = {flat[i].decode(): _decode_config(flat[i + 1]) for i in range(0, len(flat), 2)}
-    for reply in await store.everywhere("queues", ()):
+    for reply in await at.everywhere("queues", ()):
         for name in reply[1:]:
             found.setdefault(name.decode(), QueueConfig(name=name.decode()))
     return [found[name] for name in sorted(found)]
 
 
-async def put_queue(store: "RedisStore", config: QueueConfig) -> None:
+async def put_queue(at: Partitions, config: QueueConfig) -> None:
     """Replace a queue's configuration, and let through what its limits have room for now."""
-    for partition in range(store.partitions):
+    for partition in range(at.count):
         whole = body(encode(config)) if partition == 0 else None
-        await store.run("configure", partition, (config.name, limits(config, store.partitions), whole))
-    for partition in range(store.partitions):
+        await at.run("configure", partition, (config.name, limits(config, at.count), whole))
+    for partition in range(at.count):
         following = b""
         while True:
-            reply = await store.run("readmit", partition, (config.name, following.decode()))
+            reply = await at.run("readmit", partition, (config.name, following.decode()))
             following = reply[1]
             if not following:
                 break
@@ -65,26 +62,47 @@ def limits(config: QueueConfig, partitions: int) -> dict[str, float]:
     return found
 
 
-async def types(store: "RedisStore") -> list[TypeInfo]:
+async def types(at: Partitions) -> list[TypeInfo]:
     """Every task type published, by name and version."""
-    flat = (await store.run("registry", 0, ("types", None)))[1:]
+    flat = (await at.run("registry", 0, ("types", None)))[1:]
     found = [_decode_type(flat[i]) for i in range(1, len(flat), 2)]
     return sorted(found, key=lambda info: (info.name, info.version))
 
 
-async def put_types(store: "RedisStore", infos: Sequence[TypeInfo]) -> None:
+async def put_types(at: Partitions, infos: Sequence[TypeInfo]) -> None:
     """Publish task types."""
     fields: list[msgspec.Raw | str] = []
     for info in infos:
         fields += (f"{info.name} {info.version}", body(encode(info)))
-    await store.run("put_types", 0, fields)
+    await at.run("put_types", 0, fields)
 
 
-async def workers(store: "RedisStore") -> list[WorkerInfo]:
+async def workers(at: Partitions) -> list[WorkerInfo]:
     """Workers seen lately, by id."""
-    reply = await store.run("workers", 0, (WORKER_SEEN_MS,))
+    reply = await at.run("workers", 0, (WORKER_SEEN_MS,))
     found = [
         msgspec.structs.replace(_decode_worker(reply[i]), seen_at=reply[i + 1])
         for i in range(1, len(reply), 2)
     ]
     return sorted(found, key=lambda info: info.id)
+
+
+async def put_worker(at: Partitions, info: WorkerInfo) -> None:
+    """Say that a worker lives."""
+    await at.run("put_worker", 0, (info.id, body(encode(info))))
+
+
+async def remove_worker(at: Partitions, worker: str) -> None:
+    """Say that a worker has left."""
+    await at.run("put_worker", 0, (worker, None))
+
+
+async def setting(at: Partitions, name: str) -> bytes | None:
+    """A small value."""
+    return (await at.run("registry", 0, ("settings", name)))[1]
+
+
+async def put_setting(at: Partitions, name: str, value: bytes, expect: bytes | None) -> bool:
+    """Compare and set."""
+    expected = None if expect is None else body(expect)
+    return (await at.run("put_setting", 0, (name, body(value), expected)))[1] == 1

@@ -12,13 +12,13 @@ import random
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import hiredis
-
 from andon.model.errors import AndonError
+from andon.stores.base import SLOW_POLL_S, ready_topic
 from andon.stores.hints import HintListener, Hub
 from andon.stores.redis.connection import Connection, Lost
 from andon.stores.redis.location import Address, Location
 from andon.stores.redis.network import connect
+from andon.stores.redis.wire import pack
 
 FROM_THE_START = ("ready", "control", "timer", "config")
 SETTLE_WITHIN_S = 2.0
@@ -39,7 +39,7 @@ class Subscription:
         self._hub = hub
         self._where = where
         self._prefix = f"{location.namespace}:hints:".encode()
-        self._kinds = set(FROM_THE_START)
+        self._kinds: set[str] = set(FROM_THE_START)
         self._confirmed: set[str] = set()
         self._settled = asyncio.Event()
         self._settled.set()
@@ -99,7 +99,7 @@ class Subscription:
 
     def _subscribe(self, connection: Connection) -> None:
         channels = [self._prefix + kind.encode() for kind in self._kinds - self._confirmed]
-        connection.post(hiredis.pack_command((b"SUBSCRIBE", *channels)))
+        connection.post(pack((b"SUBSCRIBE", *channels)))
 
     async def _keep_subscribed(self) -> None:
         delay = 0.05
@@ -148,3 +148,28 @@ class Subscription:
                     self._hub.hint(f"{kind}:{name.decode()}")
             else:
                 self._hub.hint(kind)
+
+
+class Refills:
+    """Wakes the claimers of a rate-limited queue when its next token is there: no write will."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._alarms: dict[str, asyncio.TimerHandle] = {}
+
+    def expect(self, queue: str, seconds: float) -> None:
+        """A token will be there in so many seconds; the slow poll serves what is further off."""
+        if queue in self._alarms or seconds > SLOW_POLL_S:
+            return
+
+        def refilled() -> None:
+            del self._alarms[queue]
+            self._hub.hint(ready_topic(queue))
+
+        self._alarms[queue] = asyncio.get_running_loop().call_later(seconds, refilled)
+
+    def close(self) -> None:
+        """Wake nobody any more."""
+        for alarm in self._alarms.values():
+            alarm.cancel()
+        self._alarms.clear()

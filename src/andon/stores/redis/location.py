@@ -1,6 +1,7 @@
 """Which server, as whom, and under which namespace: the parts of a Redis URL."""
 
 import re
+from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
@@ -105,8 +106,8 @@ def _path(kind: str, path: str) -> tuple[str, int]:
     return service, int(database)
 
 
-def _options(query: str) -> dict[str, object]:
-    options: dict[str, object] = {}
+def _options(query: str) -> dict[str, Any]:
+    options: dict[str, Any] = {}
     for name, value in parse_qsl(query, keep_blank_values=True):
         if name in _NUMBERS:
             least = 0 if name == "wait" else 1
@@ -127,7 +128,7 @@ def _options(query: str) -> dict[str, object]:
             raise ConfigurationError(
                 f"{name}={value} is not an option of the Redis store. It has {known}."
             )
-    partitions = options.get("partitions")
-    if isinstance(partitions, int) and partitions > MOST_PARTITIONS:
+    if options.get("partitions", 1) > MOST_PARTITIONS:
+        partitions = options["partitions"]
         raise ConfigurationError(f"partitions={partitions} is more than {MOST_PARTITIONS}.")
     return options

@@ -6,7 +6,7 @@ moved and a primary that sentinels have replaced are looked up anew.
 """
 
 import asyncio
-import binascii
+import contextlib
 import random
 import time
 from typing import Any
@@ -14,121 +14,132 @@ from typing import Any
 import hiredis
 
 from andon.model.errors import ConfigurationError, StoreUnavailable
+from andon.stores.redis.clock import RemoteClock
 from andon.stores.redis.connection import CONNECT_WITHIN_S, Connection, Lost
 from andon.stores.redis.errors import PASSING, refusal, unavailable, word_of
 from andon.stores.redis.location import Address, Location
+from andon.stores.redis.routes import (
+    ASK_FOR_SLOTS,
+    SlotMap,
+    ask_for_primary,
+    primary_in,
+    redirected_to,
+    slot_of,
+)
 from andon.stores.redis.scripts import Script
 from andon.stores.redis.tls import context_for
+from andon.stores.redis.wire import Words, pack, refused
 
 PATIENCE_S = 10.0
 """How long an operation is tried again before `StoreUnavailable`."""
 
-SLOTS = 16_384
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.02, 1.0
+"""Between tries: doubled each time, and jittered."""
 
 
 class Network:
     """Connections to all servers of one store, made when they are needed."""
 
-    def __init__(self, location: Location) -> None:
+    def __init__(self, location: Location, clock: RemoteClock) -> None:
         self.location = location
+        self._clock = clock
         self._connections: dict[Address, Connection] = {}
         self._connecting: dict[Address, asyncio.Lock] = {}
         self._primary: Address | None = None
-        self._slots: list[tuple[int, int, Address]] = []
+        self._slots = SlotMap()
         self._closed = False
         self._rng = random.Random()
 
     def close(self) -> None:
-        """End all connections."""
+        """End all connections; who still waits gets `StoreUnavailable`."""
         self._closed = True
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
 
-    def prefix(self, partition: int) -> str:
-        """What the keys of a partition begin with."""
-        return f"{{{self.location.namespace}:{partition}}}:"
+    async def call(self, partition: int, words: Words, script: Script | None = None) -> Any:
+        """Send a command to the server that holds a partition, until it is answered.
 
-    async def run(self, script: Script, partition: int, packed: bytes, now: bytes) -> list[Any]:
-        """Run a script in a partition; its reply, the server's time first."""
-        words = (b"1", self.prefix(partition).encode(), packed, now)
-        reply = await self.call(partition, (b"EVALSHA", script.sha, *words), script)
+        Raises what `errors.refusal` makes of an answer that trying again cannot change.
+        """
+        reply = await self.ask(partition, words, script)
+        reason = refused(reply)
+        if reason:
+            raise refusal(self.location.shown, reason)
         return reply
 
-    async def call(
-        self,
-        partition: int,
-        words: tuple[Any, ...],
-        script: Script | None = None,
-        *,
-        tolerant: bool = False,
-    ) -> Any:
-        """Send a command to the server that holds a partition, until it is answered. `tolerant`:
-        a refusal is a value too."""
-        started = time.monotonic()
-        delay = 0.02
-        asked: Address | None = None
-        request = hiredis.pack_command(words)
+    async def ask(self, partition: int, words: Words, script: Script | None = None) -> Any:
+        """The same, with a refusal as a value."""
+        until = time.monotonic() + PATIENCE_S
+        wait = FIRST_WAIT_S
+        request = pack(words)
         while True:
-            address: Address | None = None
             try:
-                address = asked or await self._address(partition)
-                reply = await self._exchange(address, request, asking=asked is not None)
+                reply = await self._send(partition, request)
             except (Lost, OSError, TimeoutError) as error:
                 if self._closed:
                     raise StoreUnavailable(self._not_open) from None
                 reason = _said(error)
-                self._forget(address)
+                self._clock.silence()
             else:
-                if not isinstance(reply, hiredis.ReplyError):
-                    return reply
-                reason = str(reply)
+                reason = refused(reply)
                 word = word_of(reason)
                 if word == "NOSCRIPT" and script is not None:
-                    request = hiredis.pack_command((b"EVAL", script.text, *words[2:]))
+                    request = pack((b"EVAL", script.text, *words[2:]))
                     continue
-                if word == "MOVED":
-                    self._slots.clear()
-                elif word == "ASK":
-                    asked = _target(reason, address)
-                    continue
-                elif word not in PASSING:
-                    if tolerant:
-                        return reply
-                    raise refusal(self.location.shown, reason)
-                elif word == "READONLY":
-                    self._forget(address)
-            asked = None
-            if time.monotonic() - started > PATIENCE_S:
+                if word not in PASSING:
+                    return reply
+            if time.monotonic() > until:
                 raise unavailable(self.location.shown, reason)
-            await asyncio.sleep(delay * (0.5 + self._rng.random()))
-            delay = min(delay * 2, 1.0)
+            await asyncio.sleep(wait * (0.5 + self._rng.random()))
+            wait = min(wait * 2, LONGEST_WAIT_S)
 
     @property
     def _not_open(self) -> str:
         return f"The Redis store at {self.location.shown} is not open."
 
-    async def _exchange(self, address: Address, request: bytes, *, asking: bool) -> Any:
+    async def _send(self, partition: int, request: bytes) -> Any:
+        """The reply of the server that holds the partition now, wherever that turns out to be."""
+        address = await self._address(partition)
+        try:
+            reply = await self._exchange(address, request)
+        except (Lost, OSError, TimeoutError):
+            self._forget(address)
+            raise
+        reason = refused(reply)
+        word = word_of(reason)
+        if word == "ASK":
+            return await self._exchange(redirected_to(reason, address), request, asking=True)
+        if word == "MOVED":
+            self._slots.clear()
+            return await self._exchange(redirected_to(reason, address), request)
+        if word == "READONLY":
+            self._forget(address)
+        return reply
+
+    async def _exchange(self, address: Address, request: bytes, *, asking: bool = False) -> Any:
         connection = self._connections.get(address)
         if connection is None or not connection.alive:
             connection = await self.connection_to(address)
         if asking:
-            connection.request(b"ASKING")
+            _let_go(connection.request(b"ASKING"))
         reply = connection.send(request)
         wait = self.location.wait
         if not wait:
             return await reply
         confirmed = connection.request(b"WAIT", wait, self.location.wait_ms)
-        answer = await reply
+        try:
+            answer = await reply
+        except BaseException:
+            _let_go(confirmed)
+            raise
         replicas = await confirmed
-        if isinstance(answer, hiredis.ReplyError) or isinstance(replicas, hiredis.ReplyError):
+        if refused(answer) or refused(replicas) or replicas >= wait:
             return answer
-        if replicas < wait:
-            return hiredis.ReplyError(
-                f"NOREPLICAS only {replicas} of {wait} replicas confirmed the write "
-                f"within {self.location.wait_ms} ms"
-            )
-        return answer
+        return hiredis.ReplyError(
+            f"NOREPLICAS {replicas} of {wait} replicas confirmed the write "
+            f"within {self.location.wait_ms} ms"
+        )
 
     async def connection_to(self, address: Address) -> Connection:
         """The shared connection to a server, made if there is none."""
@@ -143,15 +154,23 @@ class Network:
                 self._connections[address] = connection
         return connection
 
-    def _forget(self, address: Address | None) -> None:
+    def _forget(self, address: Address) -> None:
         """Look the primary up anew, and connect anew."""
         self._primary = None
         self._slots.clear()
-        connection = self._connections.pop(address, None) if address is not None else None
+        connection = self._connections.pop(address, None)
         if connection is not None:
             connection.close()
 
     # --- who holds what ---
+
+    async def any_address(self) -> Address:
+        """A server that hears the hints of all."""
+        return await self._address(0)
+
+    async def primaries(self, partitions: int) -> dict[Address, int]:
+        """Every server that holds a partition, with one that it holds."""
+        return {await self._address(p): p for p in range(partitions)}
 
     async def _address(self, partition: int) -> Address:
         kind = self.location.kind
@@ -163,65 +182,47 @@ class Network:
             return self._primary
         if not self._slots:
             await self._read_slots()
-        slot = slot_of(f"{self.location.namespace}:{partition}")
-        for first, last, address in self._slots:
-            if first <= slot <= last:
-                return address
-        self._slots.clear()
-        raise Lost(f"no node of the cluster serves slot {slot}")
-
-    async def any_address(self) -> Address:
-        """A server that hears the hints of all."""
-        return await self._address(0)
-
-    async def primaries(self, partitions: int) -> dict[Address, int]:
-        """Every server that holds a partition, with one that it holds."""
-        return {await self._address(p): p for p in range(partitions)}
+        slot = slot_of(self.location.namespace, partition)
+        owner = self._slots.owner(slot)
+        if owner is None:
+            self._slots.clear()
+            raise Lost(f"no node of the cluster serves slot {slot}")
+        return owner
 
     async def _ask_sentinels(self) -> Address:
         reason = ""
         for address in self.location.addresses:
             try:
                 sentinel = await connect(self.location, address, plain=True)
+                with contextlib.closing(sentinel):
+                    reply = await sentinel.request(*ask_for_primary(self.location.service))
             except (Lost, OSError, TimeoutError) as error:
                 reason = _said(error)
                 continue
-            try:
-                reply = await sentinel.request(
-                    b"SENTINEL", b"get-master-addr-by-name", self.location.service
-                )
-            except Lost as error:
-                reason = _said(error)
-                continue
-            finally:
-                sentinel.close()
-            if isinstance(reply, list):
-                return reply[0].decode(), int(reply[1])
+            primary = primary_in(reply)
+            if primary is not None:
+                return primary
             reason = f"the sentinels know no primary named {self.location.service!r}"
         raise Lost(reason)
 
     async def _read_slots(self) -> None:
-        known = [*self._connections, *self.location.addresses]
-        reason = ""
-        for address in known:
+        reason = "no node of the cluster answers"
+        for address in [*self._connections, *self.location.addresses]:
             try:
                 connection = await self.connection_to(address)
-                reply = await connection.request(b"CLUSTER", b"SLOTS")
+                reply = await connection.request(*ASK_FOR_SLOTS)
             except (Lost, OSError, TimeoutError) as error:
                 reason = _said(error)
                 continue
-            if isinstance(reply, hiredis.ReplyError):
-                if "cluster support disabled" in str(reply):
-                    raise ConfigurationError(
-                        f"The server at {address[0]}:{address[1]} is no cluster; use redis://."
-                    )
-                reason = str(reply)
-                continue
-            self._slots = [
-                (row[0], row[1], (row[2][0].decode() or address[0], row[2][1])) for row in reply
-            ]
-            return
-        raise Lost(reason or "no node of the cluster answers")
+            reason = refused(reply)
+            if not reason:
+                self._slots.read(reply, address)
+                return
+            if "cluster support disabled" in reason:
+                raise ConfigurationError(
+                    f"The server at {address[0]}:{address[1]} is no cluster; use redis://."
+                )
+        raise Lost(reason)
 
 
 async def connect(
@@ -236,20 +237,20 @@ async def connect(
         )
         try:
             for words in handshake(location, plain=plain):
-                reply = await connection.request(*words)
-                if isinstance(reply, hiredis.ReplyError):
-                    if word_of(str(reply)) in PASSING:
-                        raise Lost(str(reply))
-                    raise refusal(location.shown, str(reply))
+                reason = refused(await connection.request(*words))
+                if word_of(reason) in PASSING:
+                    raise Lost(reason)
+                if reason:
+                    raise refusal(location.shown, reason)
         except BaseException:
             connection.close()
             raise
     return connection
 
 
-def handshake(location: Location, *, plain: bool) -> list[tuple[Any, ...]]:
+def handshake(location: Location, *, plain: bool) -> list[Words]:
     """The commands that begin a connection."""
-    words: list[tuple[Any, ...]] = []
+    words: list[Words] = []
     if location.password and not plain:
         user = (location.username,) if location.username else ()
         words.append((b"AUTH", *user, location.password))
@@ -259,15 +260,9 @@ def handshake(location: Location, *, plain: bool) -> list[tuple[Any, ...]]:
     return words
 
 
-def slot_of(tag: str) -> int:
-    """The cluster slot of keys with this hash tag."""
-    return binascii.crc_hqx(tag.encode(), 0) % SLOTS
-
-
-def _target(reason: str, asked: Address | None) -> Address:
-    """Where a redirection points to; without a host, to the server that was asked."""
-    host, _, port = reason.split()[2].rpartition(":")
-    return host or (asked[0] if asked else "localhost"), int(port)
+def _let_go(reply: asyncio.Future[Any]) -> None:
+    """Nobody waits for this reply; its loss is told by those that follow."""
+    reply.add_done_callback(lambda done: done.cancelled() or done.exception())
 
 
 def _said(error: BaseException) -> str:

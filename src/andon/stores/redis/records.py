@@ -18,7 +18,11 @@ Undecodable = (msgspec.DecodeError, UnicodeDecodeError)
 """What a body raises that is not what this release can read (a ValidationError is one too)."""
 
 LEVEL = 2**42
-"""What a level of priority is worth in the score of a lane; ms since 1970 stay below it till 2109."""
+"""What a level of priority is worth in the score of a lane; ms since 1970 stay below till 2109."""
+
+FIRST_APART = 13
+"""Revision from which a task's moves are kept apart too: its status carries the last 16 only, and
+a claim writes none, so the list is begun while the status has them all."""
 
 _ROW = 7
 """An id and its parts, as `common.lua` hands records out."""

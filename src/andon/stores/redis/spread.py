@@ -8,18 +8,12 @@ that died are forgotten after a minute, when its claim is certain to have been m
 """
 
 import asyncio
-import zlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
-from andon.stores.base import ClaimRequest
-
-if TYPE_CHECKING:
-    from andon.stores.redis.store import RedisStore
-
-_AGAIN = "~"
-"""Ends the token of a claim made with grants, so that a repeat of either finds its own runs."""
+from andon.stores.redis.partitions import Partitions
 
 
 class Limited(msgspec.Struct, frozen=True):
@@ -33,7 +27,7 @@ class Limited(msgspec.Struct, frozen=True):
     keys: tuple[str, ...]  #: that the first of its tasks have
 
 
-def limited_in(reply: list[Any]) -> list[Limited]:
+def limited_in(rows: list[Any]) -> list[Limited]:
     """The queues that a claim's reply asks grants for."""
     return [
         Limited(
@@ -44,20 +38,15 @@ def limited_in(reply: list[Any]) -> list[Limited]:
             row[4] if row[4] >= 0 else None,
             tuple(key.decode() for key in row[5:]),
         )
-        for row in reply[4]
+        for row in rows
     ]
-
-
-def again(request: ClaimRequest, *, limit: int, room: dict[str, int]) -> ClaimRequest:
-    """The same request, for the queues that need grants."""
-    return msgspec.structs.replace(request, token=request.token + _AGAIN, limit=limit, room=room)
 
 
 class Grants:
     """What one claim may take of limited queues."""
 
-    def __init__(self, store: "RedisStore", token: str) -> None:
-        self._store = store
+    def __init__(self, at: Partitions, token: str) -> None:
+        self._at = at
         self._token = token
         self._drawn: dict[str, tuple[Limited, int]] = {}
         self._permits: dict[str, list[str]] = {}
@@ -67,18 +56,14 @@ class Grants:
         """Take permits, count, and see what is left, for each queue."""
         await asyncio.gather(*(self._take(limited, wanted) for limited in queues))
 
-    async def give_back(self, used: dict[str, int]) -> None:
+    async def give_back(self, used: Mapping[str, int]) -> None:
         """Give permits and unused tokens back."""
         for queue, names in self._permits.items():
-            await self._store.run("permit", self._home(queue), (self._token, None, names))
+            await self._at.run("permit", self._at.of(queue), (self._token, None, names))
         for queue, (limited, drawn) in self._drawn.items():
             unused = drawn - used.get(queue, 0)
             if unused > 0:
                 await self._draw(limited, -unused)
-
-    def _home(self, queue: str) -> int:
-        """The partition in which the limits of a queue are kept."""
-        return zlib.crc32(queue.encode()) % self._store.partitions
 
     async def _take(self, limited: Limited, wanted: int) -> None:
         queue, most = limited.queue, wanted
@@ -86,9 +71,9 @@ class Grants:
         if limited.concurrent is not None or limited.per_key is not None:
             names = [queue, *(f"{queue}|{key}" for key in limited.keys)]
             self._permits[queue] = names
-            reply = await self._store.run("permit", self._home(queue), (self._token, wanted, names))
+            reply = await self._at.run("permit", self._at.of(queue), (self._token, wanted, names))
             before = reply[1:]
-            replies = await self._store.everywhere("running", (queue, limited.keys))
+            replies = await self._at.everywhere("running", (queue, limited.keys))
             running = [sum(counts) for counts in zip(*(r[1:] for r in replies), strict=True)]
             if limited.concurrent is not None:
                 most = min(most, limited.concurrent - running[0] - before[0])
@@ -103,7 +88,7 @@ class Grants:
 
     async def _draw(self, limited: Limited, count: int) -> int:
         arguments = (limited.queue, limited.rate, limited.burst, count)
-        reply = await self._store.run("draw", self._home(limited.queue), arguments)
+        reply = await self._at.run("draw", self._at.of(limited.queue), arguments)
         if reply[2]:
-            self._store.hint_when_refilled(limited.queue, reply[2] / 1000)
+            self._at.refills.expect(limited.queue, reply[2] / 1000)
         return reply[1]

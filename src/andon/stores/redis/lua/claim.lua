@@ -17,9 +17,8 @@ if #given > 0 then
   local again = {now, 'again'}
   for _, id in ipairs(given) do
     local found = parts(id)
-    if found[5] == 'active' and found[3] and cmsgpack.unpack(found[3])[C_TOKEN] == token then
-      hand_out(again, id, found)
-    end
+    local by = found[5] == 'active' and found[3] and cmsgpack.unpack(found[3])[C_TOKEN]
+    if by == token or by == token .. '~' then hand_out(again, id, found) end
   end
   if #again > 2 then return again end
 end
@@ -213,6 +212,13 @@ for _, queue in ipairs(A[6]) do
   claim_within_limits(queue, config, wanted)
   note_refill(queue, config)
 end
-if #taken > #given then call('SET', token_key, table.concat(taken, '\n'), 'PX', WINDOW_MS) end
+if #taken > #given then
+  local ids = table.concat(taken, '\n')
+  call('SET', token_key, ids, 'PX', WINDOW_MS)
+  if A[8] then -- claimed with a grant: a repeat of the whole claim finds these too
+    local first = call('GET', P .. 'claim:' .. A[8])
+    call('SET', P .. 'claim:' .. A[8], first and first .. '\n' .. ids or ids, 'PX', WINDOW_MS)
+  end
+end
 finish()
 return claimed
