@@ -43,6 +43,18 @@ class Server(Protocol):
         """End it and wait for that; harmless when it has ended. Keeps the data."""
         ...
 
+    def kill(self) -> None:
+        """End it at once, as a crash does; `start` then finds what its durability promises."""
+        ...
+
+    def pause(self) -> None:
+        """Have it fall silent, its connections open."""
+        ...
+
+    def resume(self) -> None:
+        """Let it go on after `pause`; harmless if it does."""
+        ...
+
     def url(self, namespace: str) -> str:
         """The store's URL for a namespace ([a-z][a-z0-9_]*)."""
         ...

@@ -19,12 +19,10 @@ _STORES = {
     "redis+sentinel": _REDIS,
     "valkey": _REDIS,
     "valkeys": _REDIS,
-}
-
-_SERVERS = {
-    "postgres": "PostgreSQL",
-    "postgresql": "PostgreSQL",
-    "nats": "NATS",
+    "postgresql": "andon.stores.postgres:PostgresStore",
+    "postgres": "andon.stores.postgres:PostgresStore",
+    "nats": "andon.stores.nats:NatsStore",
+    "tls": "andon.stores.nats:NatsStore",
 }
 
 
@@ -35,11 +33,6 @@ def open_store(url: str) -> Store:
     """
     scheme = urlsplit(url).scheme
     known = " or ".join(f"{name}://" for name in _STORES)
-    if scheme in _SERVERS:
-        raise ConfigurationError(
-            f"This release has no {_SERVERS[scheme]} store, so {scheme}:// cannot be used. "
-            f"Use {known}."
-        )
     if scheme not in _STORES:
         raise ConfigurationError(f"There is no store for {url!r}. Use {known}.")
     module, _, name = _STORES[scheme].partition(":")

@@ -23,6 +23,11 @@ async def set_up(partitions: Partitions) -> None:
     partitions.count = recorded
     for partition in range(1, recorded):
         await _prepare(partitions, partition, recorded)
+    partitions.set_up = _set_up_again
+
+
+async def _set_up_again(partitions: Partitions, partition: int) -> None:
+    await _prepare(partitions, partition, partitions.count)
 
 
 async def _prepare(partitions: Partitions, partition: int, count: int) -> list[Any]:

@@ -2,15 +2,17 @@
 
 import asyncio
 import zlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from andon.stores.redis.clock import RemoteClock
+from andon.stores.redis.errors import refusal, word_of
 from andon.stores.redis.hints import Refills, Subscription
 from andon.stores.redis.network import Network
 from andon.stores.redis.records import encode
 from andon.stores.redis.routes import prefix
 from andon.stores.redis.scripts import script
+from andon.stores.redis.wire import refused
 
 
 class Partitions:
@@ -24,6 +26,7 @@ class Partitions:
         self.location = network.location
         self.network = network
         self.refills = refills
+        self.set_up: Callable[[Partitions, int], Awaitable[None]] | None = None
         self._subscription = subscription
 
     def of(self, name: str) -> int:
@@ -48,7 +51,13 @@ class Partitions:
         found = script(name)
         keys = prefix(self.location.namespace, partition)
         words = (b"EVALSHA", found.sha, b"1", keys, packed, self.clock.given)
-        reply = await self.network.call(partition, words, found)
+        reply = await self.network.ask(partition, words, found)
+        if word_of(refused(reply)) == "ANDONEMPTY" and self.set_up is not None:
+            await self.set_up(self, partition)  # a server that was emptied, or came back so
+            reply = await self.network.ask(partition, words, found)
+        reason = refused(reply)
+        if reason:
+            raise refusal(self.location.shown, reason)
         self.clock.tell(reply[0])
         return reply
 

@@ -1,5 +1,6 @@
 """What goes over the wire, in both directions: hiredis packs commands and reads replies."""
 
+import re
 from typing import Any, cast
 
 import hiredis
@@ -8,6 +9,8 @@ Words = tuple[bytes | str | int, ...]
 
 NOTHING = object()
 """What a reader gives while a reply is not complete."""
+
+_IN_SCRIPT = re.compile(r"^ERR Error running script.*: -([A-Z]+ .*)$", re.DOTALL)
 
 _pack: Any = cast("Any", hiredis).pack_command
 
@@ -23,5 +26,10 @@ def reader() -> hiredis.Reader:
 
 
 def refused(reply: Any) -> str:
-    """What an error reply says; empty for any other."""
-    return str(reply) if isinstance(reply, hiredis.ReplyError) else ""
+    """What an error reply says; empty for any other. Of an error that a command in a script met,
+    which some servers wrap in where it happened, what the command said."""
+    if not isinstance(reply, hiredis.ReplyError):
+        return ""
+    said = str(reply)
+    within = _IN_SCRIPT.search(said)
+    return within[1] if within else said

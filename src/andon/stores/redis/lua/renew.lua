@@ -1,8 +1,5 @@
 -- Extend leases and write progress of runs that still hold their task: "o" (ok), "c" (asked to
 -- stop), "l" (lost). Touches run cells only; timers fire early and are armed anew then.
-local refused = refuse_strangers()
-if refused then return refused end
-
 local function renew(item)
   local id = item[1]
   local task = P .. 'task:' .. id
