@@ -16,6 +16,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -23,6 +24,8 @@ PATIENCE_S = 60.0
 _CLONE_NEWUSER = 0x10000000
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
+_LAUNCHER = ThreadPoolExecutor(1, "postgres-launcher")
+"""What dies with its parent dies with the thread that made it: one that lives as long as we do."""
 
 
 class PostgresServer:
@@ -85,14 +88,15 @@ class PostgresServer:
             self.port = _free_port()
         options = [f"--{name}={value}" for name, value in self._settings.items()]
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
+            self._process = _LAUNCHER.submit(
+                subprocess.Popen,
                 [self._bin / "postgres", "-D", self._data, "-p", str(self.port), *options],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 cwd="/",
-                preexec_fn=self._as.become,  # noqa: PLW1509 - nothing here takes a lock
-            )
+                preexec_fn=self._as.become,
+            ).result()
         self._wait_until_ready()
 
     def stop(self) -> None:
