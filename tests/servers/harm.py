@@ -97,8 +97,46 @@ def _namespace(url: str) -> str:
     return parse_qs(urlsplit(url).query)["namespace"][0]
 
 
+async def _on_postgres(url: str, statement: str, *arguments: object) -> str:
+    """What the server says was done; `{schema}` is the store's."""
+    import asyncpg
+
+    from andon.stores.postgres.location import parse
+
+    location = parse(url)
+    db = await asyncpg.connect(location.dsn)
+    try:
+        return await db.execute(statement.format(schema=location.namespace), *arguments)
+    finally:
+        await db.close()
+
+
+async def _damage_postgres(url: str, task_id: str) -> None:
+    done = await _on_postgres(
+        url,
+        "UPDATE {schema}.task SET body = '\\xc1c1' || substr(body, 3) "
+        "WHERE seq = (SELECT seq FROM {schema}.definition WHERE id = $1)",
+        task_id,
+    )
+    assert done == "UPDATE 1", done
+
+
+async def _forget_postgres(url: str) -> None:
+    await _on_postgres(url, "DELETE FROM {schema}.stub")
+
+
+async def _disconnect_postgres(url: str) -> int:
+    done = await _on_postgres(
+        url,
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()",
+    )
+    return int(done.removeprefix("SELECT "))
+
+
 _DAMAGE: dict[str, Callable[[str, str], Awaitable[None]]] = {
     "sqlite": _damage_sqlite,
+<<<<<<< HEAD
     "redis": _damage_redis,
 }
 _FORGET: dict[str, Callable[[str], Awaitable[None]]] = {
@@ -106,3 +144,14 @@ _FORGET: dict[str, Callable[[str], Awaitable[None]]] = {
     "redis": _forget_redis,
 }
 _DISCONNECT: dict[str, Callable[[str], Awaitable[int]]] = {"redis": _disconnect_redis}
+=======
+    "postgresql": _damage_postgres,
+}
+_FORGET: dict[str, Callable[[str], Awaitable[None]]] = {
+    "sqlite": _forget_sqlite,
+    "postgresql": _forget_postgres,
+}
+_DISCONNECT: dict[str, Callable[[str], Awaitable[int]]] = {
+    "redis": _disconnect_redis,
+    "postgresql": _disconnect_postgres,
+}

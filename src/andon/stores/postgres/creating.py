@@ -24,6 +24,9 @@ _CREATED = Created(CreateKind.CREATED)
 MOST_OFFERED = 8
 """How many of the oldest tasks a full queue names, for `discard-old` to evict."""
 
+BEFORE_EVENTS = 13
+"""Columns before that of the events."""
+
 
 def frees(task: Task, entry: IndexEntry) -> str | None:
     """The unique key that a claim of this pending task sets free (R13)."""
@@ -49,11 +52,16 @@ class Creation:
 
     async def arguments(self, names: Names) -> tuple[list[Any], set[str]]:
         """Arguments of the statement after its first three, and the topics of its hints."""
+        columns, topics = await self.columns(names)
+        events = [encode_event(t.status.events[-1], t.definition.id) for t in self.tasks]
+        columns.insert(BEFORE_EVENTS, events)
+        return columns, topics
+
+    async def columns(self, names: Names) -> tuple[list[Any], set[str]]:
+        """What is sent of every record that comes in, and the topics of its hints."""
         entries, tasks = self._entries, self.tasks
         is_new = await names.know([n for e in entries for n in (e.queue, e.name)])
-        lanes = [
-            lane_of(e, names, p) for e, p in zip(entries, self._partitions, strict=True)
-        ]
+        lanes = [lane_of(e, names, p) for e, p in zip(entries, self._partitions, strict=True)]
         await names.know_lanes(lane for lane in lanes if lane is not None)
         ready = [e.ready for e in entries]
         columns: list[list[Any]] = [
@@ -70,7 +78,6 @@ class Creation:
             [e.group for e in entries],
             [e.dead_letter for e in entries],
             [encode(t.status) for t in tasks],
-            [encode_event(t.status.events[-1], t.definition.id) for t in tasks],
             [None if lane is None else names.lanes[lane] for lane in lanes],
             [None if lane is None else lane[2] for lane in lanes],
             [None if r is None else r.order for r in ready],
@@ -95,7 +102,10 @@ class Creation:
             topics.add(task_topic(task.definition.id))
             if entry.ready is not None:
                 topics.add(ready_topic(entry.queue))
-            if entry.timer is not None and entry.timer - task.status.created_at < SLOW_POLL_S * 1000:
+            if (
+                entry.timer is not None
+                and entry.timer - task.status.created_at < SLOW_POLL_S * 1000
+            ):
                 topics.add(TIMER_TOPIC)
         return columns, topics
 
