@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import sqlite3
 from collections.abc import Awaitable, Callable
-from urllib.parse import urlsplit
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 
 async def damage(url: str, task_id: str) -> None:
@@ -48,6 +49,30 @@ def _on_file(url: str, statement: str, *arguments: object) -> int:
         return db.execute(statement, arguments).rowcount
 
 
+async def _damage_redis(url: str, task_id: str) -> None:
+    key = f"{{{_namespace(url)}:0}}:task:{task_id}"
+    (status,) = await _ask_redis(url, ("HGET", key, "s"))
+    await _ask_redis(url, ("HSET", key, "s", b"\xc1\xc1" + status[2:]))
+
+
+async def _forget_redis(url: str) -> None:
+    (keys,) = await _ask_redis(url, ("KEYS", f"{{{_namespace(url)}:*}}:stub:*"))
+    if keys:
+        await _ask_redis(url, ("DEL", *keys))
+
+
+def _namespace(url: str) -> str:
+    return dict(parse_qsl(urlsplit(url).query))["namespace"]
+
+
+async def _ask_redis(url: str, *commands: tuple[Any, ...]) -> list[Any]:
+    from servers.redis import ask
+
+    port = urlsplit(url).port
+    assert port is not None
+    return await asyncio.to_thread(ask, port, *commands)
+
+
 async def _disconnect_redis(url: str) -> int:
     parts = urlsplit(url)
     reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
@@ -62,6 +87,12 @@ async def _disconnect_redis(url: str) -> int:
     return killed
 
 
-_DAMAGE: dict[str, Callable[[str, str], Awaitable[None]]] = {"sqlite": _damage_sqlite}
-_FORGET: dict[str, Callable[[str], Awaitable[None]]] = {"sqlite": _forget_sqlite}
+_DAMAGE: dict[str, Callable[[str, str], Awaitable[None]]] = {
+    "sqlite": _damage_sqlite,
+    "redis": _damage_redis,
+}
+_FORGET: dict[str, Callable[[str], Awaitable[None]]] = {
+    "sqlite": _forget_sqlite,
+    "redis": _forget_redis,
+}
 _DISCONNECT: dict[str, Callable[[str], Awaitable[int]]] = {"redis": _disconnect_redis}
