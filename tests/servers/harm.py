@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
 
 
@@ -81,7 +81,7 @@ async def _on_redis(url: str) -> AsyncIterator[Callable[..., Awaitable[Any]]]:
     reader = hiredis.Reader()
 
     async def ask(*words: str | bytes) -> Any:
-        writer.write(hiredis.pack_command(words))
+        writer.write(hiredis.pack_command(cast("Any", words)))
         while (reply := reader.gets()) is False:
             reader.feed(await stream.read(65_536))
         assert not isinstance(reply, hiredis.ReplyError), reply
@@ -95,6 +95,9 @@ async def _on_redis(url: str) -> AsyncIterator[Callable[..., Awaitable[Any]]]:
 
 def _namespace(url: str) -> str:
     return parse_qs(urlsplit(url).query)["namespace"][0]
+
+
+# --- PostgreSQL ---
 
 
 async def _on_postgres(url: str, statement: str, *arguments: object) -> str:
@@ -136,19 +139,12 @@ async def _disconnect_postgres(url: str) -> int:
 
 _DAMAGE: dict[str, Callable[[str, str], Awaitable[None]]] = {
     "sqlite": _damage_sqlite,
-<<<<<<< HEAD
     "redis": _damage_redis,
-}
-_FORGET: dict[str, Callable[[str], Awaitable[None]]] = {
-    "sqlite": _forget_sqlite,
-    "redis": _forget_redis,
-}
-_DISCONNECT: dict[str, Callable[[str], Awaitable[int]]] = {"redis": _disconnect_redis}
-=======
     "postgresql": _damage_postgres,
 }
 _FORGET: dict[str, Callable[[str], Awaitable[None]]] = {
     "sqlite": _forget_sqlite,
+    "redis": _forget_redis,
     "postgresql": _forget_postgres,
 }
 _DISCONNECT: dict[str, Callable[[str], Awaitable[int]]] = {
