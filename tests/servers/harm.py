@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
 
 
@@ -81,7 +81,7 @@ async def _on_redis(url: str) -> AsyncIterator[Callable[..., Awaitable[Any]]]:
     reader = hiredis.Reader()
 
     async def ask(*words: str | bytes) -> Any:
-        writer.write(hiredis.pack_command(words))
+        writer.write(hiredis.pack_command(cast("Any", words)))
         while (reply := reader.gets()) is False:
             reader.feed(await stream.read(65_536))
         assert not isinstance(reply, hiredis.ReplyError), reply
@@ -97,12 +97,57 @@ def _namespace(url: str) -> str:
     return parse_qs(urlsplit(url).query)["namespace"][0]
 
 
+# --- PostgreSQL ---
+
+
+async def _on_postgres(url: str, statement: str, *arguments: object) -> str:
+    """What the server says was done; `{schema}` is the store's."""
+    import asyncpg
+
+    from andon.stores.postgres.location import parse
+
+    location = parse(url)
+    db = await asyncpg.connect(location.dsn)
+    try:
+        return await db.execute(statement.format(schema=location.namespace), *arguments)
+    finally:
+        await db.close()
+
+
+async def _damage_postgres(url: str, task_id: str) -> None:
+    done = await _on_postgres(
+        url,
+        "UPDATE {schema}.task SET body = '\\xc1c1' || substr(body, 3) "
+        "WHERE seq = (SELECT seq FROM {schema}.definition WHERE id = $1)",
+        task_id,
+    )
+    assert done == "UPDATE 1", done
+
+
+async def _forget_postgres(url: str) -> None:
+    await _on_postgres(url, "DELETE FROM {schema}.stub")
+
+
+async def _disconnect_postgres(url: str) -> int:
+    done = await _on_postgres(
+        url,
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()",
+    )
+    return int(done.removeprefix("SELECT "))
+
+
 _DAMAGE: dict[str, Callable[[str, str], Awaitable[None]]] = {
     "sqlite": _damage_sqlite,
     "redis": _damage_redis,
+    "postgresql": _damage_postgres,
 }
 _FORGET: dict[str, Callable[[str], Awaitable[None]]] = {
     "sqlite": _forget_sqlite,
     "redis": _forget_redis,
+    "postgresql": _forget_postgres,
 }
-_DISCONNECT: dict[str, Callable[[str], Awaitable[int]]] = {"redis": _disconnect_redis}
+_DISCONNECT: dict[str, Callable[[str], Awaitable[int]]] = {
+    "redis": _disconnect_redis,
+    "postgresql": _disconnect_postgres,
+}

@@ -5,6 +5,7 @@ where it is nobody and yet owns the files it made; where that is forbidden, as t
 in a folder of its own.
 """
 
+import atexit
 import contextlib
 import ctypes
 import os
@@ -15,6 +16,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -22,6 +24,8 @@ PATIENCE_S = 60.0
 _CLONE_NEWUSER = 0x10000000
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
+_LAUNCHER = ThreadPoolExecutor(1, "postgres-launcher")
+"""What dies with its parent dies with the thread that made it: one that lives as long as we do."""
 
 
 class PostgresServer:
@@ -56,11 +60,9 @@ class PostgresServer:
         self._as = _Identity()
         if self._as.needs_own_folder:
             own = Path(tempfile.mkdtemp(prefix="andon-postgres-"))
+            atexit.register(shutil.rmtree, own, ignore_errors=True)
             self._as.give(own)
             self._data = own / "data"
-            self._own_folder: Path | None = own
-        else:
-            self._own_folder = None
 
     @property
     def pid(self) -> int:
@@ -80,18 +82,21 @@ class PostgresServer:
     def start(self) -> None:
         if not (self._data / "PG_VERSION").exists():
             self._initdb()
-        if not self.port:
+        if self.port:
+            self._wait_until_gone()
+        else:
             self.port = _free_port()
         options = [f"--{name}={value}" for name, value in self._settings.items()]
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
+            self._process = _LAUNCHER.submit(
+                subprocess.Popen,
                 [self._bin / "postgres", "-D", self._data, "-p", str(self.port), *options],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 cwd="/",
-                preexec_fn=self._as.become,  # noqa: PLW1509 - nothing here takes a lock
-            )
+                preexec_fn=self._as.become,
+            ).result()
         self._wait_until_ready()
 
     def stop(self) -> None:
@@ -105,8 +110,6 @@ class PostgresServer:
                 except subprocess.TimeoutExpired:
                     process.kill()
                     process.wait()
-        if self._own_folder is not None and process is not None and not self._keeps_data():
-            shutil.rmtree(self._own_folder, ignore_errors=True)
 
     def kill(self) -> None:
         """Kill it as a crash would: at once, nothing flushed; `start` then recovers."""
@@ -114,7 +117,6 @@ class PostgresServer:
         os.kill(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._process = None
-        self._wait_until_gone()
 
     def pause(self) -> None:
         """Stop it and its sessions where they are; to clients it just does not answer."""
@@ -136,9 +138,6 @@ class PostgresServer:
     def url(self, namespace: str) -> str:
         return f"{self.dsn}?namespace={namespace}"
 
-    def _keeps_data(self) -> bool:
-        return False
-
     def _initdb(self) -> None:
         command = [self._bin / "initdb", "-D", self._data, "-U", "postgres", "--auth=trust",
                    "--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"]  # fmt: skip
@@ -158,16 +157,15 @@ class PostgresServer:
         while True:
             assert self._process is not None
             assert self._process.poll() is None, f"it ended:\n{self._log.read_text()[-2000:]}"
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, IndexError):
                 lines = (self._data / "postmaster.pid").read_text().splitlines()
-                if lines[0] == str(self._process.pid) or self._as.renumbered:  # noqa: SIM102
-                    if len(lines) > 7 and lines[7].strip() == "ready":
-                        return
+                if lines[0] == str(self._process.pid) and lines[7].strip() == "ready":
+                    return
             assert time.monotonic() < patience, f"no answer:\n{self._log.read_text()[-2000:]}"
             time.sleep(0.01)
 
     def _wait_until_gone(self) -> None:
-        """The sessions of a killed server notice its death by themselves; wait for the port."""
+        """Sessions of a killed server notice its death by themselves; wait for the port."""
         patience = time.monotonic() + PATIENCE_S
         while True:
             with socket.socket() as probe:
@@ -179,7 +177,6 @@ class PostgresServer:
                 else:
                     break
             time.sleep(0.02)
-        (self._data / "postmaster.pid").unlink(missing_ok=True)
 
     def _family(self, process: subprocess.Popen[bytes] | None = None) -> list[int]:
         process = process or self._process
@@ -193,8 +190,6 @@ class PostgresServer:
 
 class _Identity:
     """As whom the server runs, which must not be root."""
-
-    renumbered = False
 
     def __init__(self) -> None:
         self._is_root = os.geteuid() == 0

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import asyncpg
 
 from andon.model.errors import ConfigurationError, StoreError, StoreUnavailable
-from andon.stores.postgres.errors import code_of, is_passing, translated
+from andon.stores.postgres.errors import LOST, code_of, is_passing, translated
 from andon.stores.postgres.location import Location
 
 Result = TypeVar("Result")
@@ -144,6 +144,9 @@ class Connections:
         db = await self._take()
         try:
             return await work(db)
+        except LOST:
+            db.terminate()
+            raise
         finally:
             self._give(db)
 

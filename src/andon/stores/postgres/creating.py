@@ -24,6 +24,9 @@ _CREATED = Created(CreateKind.CREATED)
 MOST_OFFERED = 8
 """How many of the oldest tasks a full queue names, for `discard-old` to evict."""
 
+BEFORE_EVENTS = 13
+"""Columns before that of the events."""
+
 
 def frees(task: Task, entry: IndexEntry) -> str | None:
     """The unique key that a claim of this pending task sets free (R13)."""
@@ -49,6 +52,13 @@ class Creation:
 
     async def arguments(self, names: Names) -> tuple[list[Any], set[str]]:
         """Arguments of the statement after its first three, and the topics of its hints."""
+        columns, topics = await self.columns(names)
+        events = [encode_event(t.status.events[-1], t.definition.id) for t in self.tasks]
+        columns.insert(BEFORE_EVENTS, events)
+        return columns, topics
+
+    async def columns(self, names: Names) -> tuple[list[Any], set[str]]:
+        """What is sent of every record that comes in, and the topics of its hints."""
         entries, tasks = self._entries, self.tasks
         is_new = await names.know([n for e in entries for n in (e.queue, e.name)])
         lanes = [
@@ -70,7 +80,6 @@ class Creation:
             [e.group for e in entries],
             [e.dead_letter for e in entries],
             [encode(t.status) for t in tasks],
-            [encode_event(t.status.events[-1], t.definition.id) for t in tasks],
             [None if lane is None else names.lanes[lane] for lane in lanes],
             [None if lane is None else lane[2] for lane in lanes],
             [None if r is None else r.order for r in ready],

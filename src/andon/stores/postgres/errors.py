@@ -12,7 +12,14 @@ _PASSING_CLASSES = ("08", "40", "53", "57")
 _PASSING_CODES = frozenset({"25006", "55P03", "55006", "58030"})
 """A server in recovery, a lock not to be had, an object in use, an I/O error."""
 
-LOST = (OSError, asyncpg.InterfaceError, asyncpg.ConnectionDoesNotExistError, TimeoutError)
+LOST = (
+    OSError,
+    TimeoutError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # among others, when a session was ended while it was idle
+    asyncpg.ConnectionDoesNotExistError,
+    asyncio.IncompleteReadError,
+)
 """What the driver raises when there is no server at the other end (any more)."""
 
 
@@ -26,7 +33,7 @@ def is_passing(error: BaseException) -> bool:
     code = code_of(error)
     if code:
         return code in _PASSING_CODES or code[:2] in _PASSING_CLASSES
-    return isinstance(error, (*LOST, asyncio.IncompleteReadError))
+    return isinstance(error, LOST)
 
 
 def translated(error: BaseException, shown: str, schema: str) -> StoreError | ConfigurationError:  # noqa: C901 - a table of codes

@@ -47,6 +47,7 @@ from andon.stores.base import (
 )
 from andon.stores.clock import JUMP_MS
 from andon.stores.hints import Hub
+from andon.stores.postgres import restoring
 from andon.stores.postgres.committing import APPLIED, GONE, HAS_DEPENDENTS, Commit
 from andon.stores.postgres.connections import Connection, Connections, connect
 from andon.stores.postgres.creating import MOST_OFFERED, Creation
@@ -115,6 +116,7 @@ class PostgresStore:
             rows = await self._run(self._sql.opening, self._time.argument())
             self._time.told(rows[0][0])
             self._wake.newest_own = rows[0][1]
+            self._renewer.open()
         except BaseException:
             self._connections = None
             await connections.close()
@@ -425,7 +427,13 @@ class PostgresStore:
     # --- moving in from another store ---
 
     async def restore(self, snapshots: Sequence[Snapshot]) -> list[bool]:
-        raise NotImplementedError
+        if not snapshots:
+            return []
+        columns, topics = await restoring.arguments(snapshots, self._names, self.partition_of)
+        row = await self._write(self._calls.restore, *columns)
+        if any(row["stored"]):
+            await self._tell(topics, row)
+        return list(row["stored"])
 
     # --- reading ---
 
