@@ -49,8 +49,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     kinds = ["given"] if GIVEN_URL in os.environ else list(selected_stores(metafunc.config))
     if find_spec("andon.stores.sqlite") is None and "sqlite" in kinds:
         kinds.remove("sqlite")
-    if "memory" in kinds:
-        kinds.append("memory-4")
+    kinds += [f"{kind}-4" for kind in ("memory", "sqlite") if kind in kinds]
     if "redis" in kinds:
         kinds.append("redis-cluster")
     metafunc.parametrize("store_kind", kinds)
@@ -85,10 +84,16 @@ def runner() -> Iterator[asyncio.Runner]:
 def store_factory(store_kind: str, tmp_path: Path, servers: Servers) -> StoreFactory:
     if store_kind == "given":
         return StoreFactory(os.environ[GIVEN_URL], shared=True, durable=True)
-    if store_kind == "memory-4":
-        return StoreFactory("memory://?partitions=4", shared=False, durable=False)
-    kept = store_kind != "memory"
-    return StoreFactory(servers.fresh_url(store_kind, tmp_path), shared=kept, durable=kept)
+    kind, _, partitions = store_kind.rpartition("-")
+    if not partitions.isdigit():
+        return StoreFactory(
+            servers.fresh_url(store_kind, tmp_path),
+            shared=store_kind != "memory",
+            durable=store_kind != "memory",
+        )
+    kept = kind != "memory"
+    url = f"{servers.fresh_url(kind, tmp_path)}?partitions={partitions}"
+    return StoreFactory(url, shared=kept, durable=kept)
 
 
 @pytest.fixture
