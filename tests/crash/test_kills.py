@@ -5,6 +5,7 @@ import random
 import signal
 import time
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.crash
 
 STORM_S = 5.0
-PATIENCE_S = 12.0
+PATIENCE_S = 40.0
 
 
 class Watcher:
@@ -51,6 +52,13 @@ class Watcher:
         while time.monotonic() < end:
             await self.look()
             await asyncio.sleep(0.02)
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Follow until that holds."""
+        end = time.monotonic() + PATIENCE_S
+        while not holds():
+            assert time.monotonic() < end, "waited in vain"
+            await self.follow(0.02)
 
     async def until_resolved(self, count: int) -> None:
         """Follow until so many tasks were seen and all of them have ended."""
@@ -99,6 +107,8 @@ async def storm(
         await watcher.follow(rng.uniform(0.2, 0.7))
         hunted = [name for name in starts if name[0] in prey]
         name = rng.choice(hunted)
+        if rng.random() < 0.8:  # else perhaps while it begins
+            await watcher.until(lambda name=name: fleet.is_up(name))
         if fleet.kill(name) == -signal.SIGKILL:
             kills += 1
         role, *rest = starts[name]

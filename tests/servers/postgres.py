@@ -147,7 +147,7 @@ class PostgresServer:
             capture_output=True,
             text=True,
             cwd="/",
-            preexec_fn=self._as.become,  # noqa: PLW1509 - as above
+            preexec_fn=self._as.become,
         )
         assert done.returncode == 0, done.stderr
 

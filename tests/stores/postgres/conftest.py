@@ -7,12 +7,12 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+from conformance.kit import Kit, StoreFactory
 from conftest import selected_stores
 from servers import Servers
 from servers.postgres import PostgresServer
 
 from andon.stores.postgres import PostgresStore
-from conformance.kit import Kit, StoreFactory
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -1,7 +1,6 @@
 """The event log's horizon: what may still appear is not passed by."""
 
 import asyncpg
-
 from conformance.kit import Kit
 
 

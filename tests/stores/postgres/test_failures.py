@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 import pytest
+from conformance.kit import PATIENCE_S, Kit, StoreFactory, ids
 from servers.postgres import PostgresServer
 
 from andon.lifecycle.commands import Complete
@@ -13,7 +14,6 @@ from andon.model.errors import StoreIncompatible, StoreUnavailable
 from andon.model.words import State
 from andon.stores.base import Renewal, Verdict, ready_topic
 from andon.stores.postgres import PostgresStore, connections
-from conformance.kit import PATIENCE_S, Kit, StoreFactory, ids
 
 
 @pytest.fixture(autouse=True)

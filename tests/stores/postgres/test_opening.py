@@ -6,11 +6,11 @@ import sys
 
 import asyncpg
 import pytest
+from conformance.kit import Kit
 
 from andon.model.errors import ConfigurationError, StoreIncompatible
 from andon.stores.postgres import PostgresStore
 from andon.stores.postgres.location import hidden, parse
-from conformance.kit import Kit
 
 
 async def refused(url: str, kind: type[Exception]) -> str:
@@ -98,7 +98,9 @@ async def test_an_empty_schema_that_was_made_before_is_used(
     await store.close()
 
 
-async def test_a_schema_of_a_newer_release_is_refused(kit: Kit, url: str, schema: str, db: asyncpg.Connection) -> None:
+async def test_a_schema_of_a_newer_release_is_refused(
+    kit: Kit, url: str, schema: str, db: asyncpg.Connection
+) -> None:
     await kit.submit()
     await db.execute(
         f"UPDATE {schema}.meta SET value = '99' WHERE name IN ('schema_version', 'min_writer')"
