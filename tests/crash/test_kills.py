@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
+from servers import may_repeat
 
 from andon.model.words import TERMINAL, Event, State
 from andon.stores.base import Store
@@ -31,7 +32,7 @@ class Watcher:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.ledger = Ledger()
+        self.ledger = Ledger(may_repeat=may_repeat(store.url))
         self.events: list[TaskEvent] = []
         self._cursor = ""
 
@@ -42,7 +43,8 @@ class Watcher:
             assert not page.gap
             self._cursor = page.cursor
             self.ledger.read(page.events)
-            self.events += page.events
+            known = self.events if may_repeat(self.store.url) else ()
+            self.events += [event for event in page.events if event not in known]
             if not page.events:
                 return
 
@@ -97,23 +99,8 @@ async def storm(
         starts[f"meddler{n}"] = ("meddle", rng.random())
     for name, (role, *rest) in starts.items():
         fleet.start(name, str(role), *rest)
-    start = time.monotonic()
-    kills = 0
-    while True:
-        missing = set(until) - {event.event for event in watcher.events}
-        if not missing and time.monotonic() > start + STORM_S:
-            break
-        assert time.monotonic() < start + STORM_S + PATIENCE_S, f"never seen: {missing}"
-        await watcher.follow(rng.uniform(0.2, 0.7))
-        hunted = [name for name in starts if name[0] in prey]
-        name = rng.choice(hunted)
-        if rng.random() < 0.8:  # else perhaps while it begins
-            await watcher.until(lambda name=name: fleet.is_up(name))
-        if fleet.kill(name) == -signal.SIGKILL:
-            kills += 1
-        role, *rest = starts[name]
-        fleet.start(name, str(role), *rest)
-    assert kills, "nobody was alive to be killed"
+    hunted = {name: start for name, start in starts.items() if name[0] in prey}
+    await hunt(fleet, rng, watcher, hunted, until)
     for n in range(meddlers):
         fleet.signal(f"meddler{n}", signal.SIGTERM)
         assert fleet.end(f"meddler{n}") in (0, -signal.SIGTERM), fleet.logs()
@@ -128,6 +115,32 @@ async def storm(
     await watcher.look()
     await balanced(fleet, watcher, {f"s{s}-{n}" for s in range(submitters) for n in range(each)})
     return watcher
+
+
+async def hunt(
+    fleet: Fleet,
+    rng: random.Random,
+    watcher: Watcher,
+    hunted: dict[str, tuple[object, ...]],
+    until: tuple[Event, ...],
+) -> None:
+    """Kill one after another and start it again."""
+    start = time.monotonic()
+    kills = 0
+    while True:
+        missing = set(until) - {event.event for event in watcher.events}
+        if not missing and time.monotonic() > start + STORM_S:
+            break
+        assert time.monotonic() < start + STORM_S + PATIENCE_S, f"never seen: {missing}"
+        await watcher.follow(rng.uniform(0.2, 0.7))
+        name = rng.choice(list(hunted))
+        if rng.random() < 0.8:  # else perhaps while it begins
+            await watcher.until(lambda name=name: fleet.is_up(name))
+        if fleet.kill(name) == -signal.SIGKILL:
+            kills += 1
+        role, *rest = hunted[name]
+        fleet.start(name, str(role), *rest)
+    assert kills, "nobody was alive to be killed"
 
 
 async def balanced(fleet: Fleet, watcher: Watcher, submitted: set[str]) -> None:

@@ -81,7 +81,9 @@ async def statement(location: Location, db: Connection, sql: str, *arguments: An
 class Connections:
     """At most `pool` connections, the one used last first, so that few stay busy."""
 
-    def __init__(self, location: Location, *, check: Callable[[Connection], Awaitable[None]]) -> None:
+    def __init__(
+        self, location: Location, *, check: Callable[[Connection], Awaitable[None]]
+    ) -> None:
         self._location = location
         self._check = check  # is this still the schema we opened?
         self._idle: list[Connection] = []
@@ -129,12 +131,16 @@ class Connections:
                 raise
             except Exception as error:
                 if not is_passing(error):
-                    raise translated(error, self._location.shown, self._location.namespace) from error
+                    raise translated(
+                        error, self._location.shown, self._location.namespace
+                    ) from error
                 if code_of(error)[:2] != "40":
                     self.away_since = self.away_since or time.monotonic()
                 pause = backoff.next()
                 if pause is None:
-                    raise translated(error, self._location.shown, self._location.namespace) from error
+                    raise translated(
+                        error, self._location.shown, self._location.namespace
+                    ) from error
                 await asyncio.sleep(pause)
             else:
                 self.away_since = None

@@ -61,9 +61,7 @@ class Creation:
         """What is sent of every record that comes in, and the topics of its hints."""
         entries, tasks = self._entries, self.tasks
         is_new = await names.know([n for e in entries for n in (e.queue, e.name)])
-        lanes = [
-            lane_of(e, names, p) for e, p in zip(entries, self._partitions, strict=True)
-        ]
+        lanes = [lane_of(e, names, p) for e, p in zip(entries, self._partitions, strict=True)]
         await names.know_lanes(lane for lane in lanes if lane is not None)
         ready = [e.ready for e in entries]
         columns: list[list[Any]] = [
@@ -104,7 +102,10 @@ class Creation:
             topics.add(task_topic(task.definition.id))
             if entry.ready is not None:
                 topics.add(ready_topic(entry.queue))
-            if entry.timer is not None and entry.timer - task.status.created_at < SLOW_POLL_S * 1000:
+            if (
+                entry.timer is not None
+                and entry.timer - task.status.created_at < SLOW_POLL_S * 1000
+            ):
                 topics.add(TIMER_TOPIC)
         return columns, topics
 

@@ -36,7 +36,7 @@ def is_passing(error: BaseException) -> bool:
     return isinstance(error, LOST)
 
 
-def translated(error: BaseException, shown: str, schema: str) -> StoreError | ConfigurationError:  # noqa: C901 - a table of codes
+def translated(error: BaseException, shown: str, schema: str) -> StoreError | ConfigurationError:
     """The error to raise, with what to do about it."""
     code = code_of(error)
     detail = str(error).partition("\n")[0].rstrip(".") or type(error).__name__

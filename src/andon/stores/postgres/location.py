@@ -17,9 +17,29 @@ _OURS = {
     "pgbouncer": "true|false",
 }
 _DRIVERS = frozenset(
-    "host port user password passfile database dbname sslmode sslcert sslkey sslrootcert sslcrl "
-    "sslpassword sslnegotiation ssl_min_protocol_version ssl_max_protocol_version service "
-    "servicefile target_session_attrs krbsrvname gsslib".split()
+    [
+        "host",
+        "port",
+        "user",
+        "password",
+        "passfile",
+        "database",
+        "dbname",
+        "sslmode",
+        "sslcert",
+        "sslkey",
+        "sslrootcert",
+        "sslcrl",
+        "sslpassword",
+        "sslnegotiation",
+        "ssl_min_protocol_version",
+        "ssl_max_protocol_version",
+        "service",
+        "servicefile",
+        "target_session_attrs",
+        "krbsrvname",
+        "gsslib",
+    ]
 )
 
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,39}")

@@ -100,7 +100,9 @@ async def _migrate(db: Connection, location: Location) -> None:
     for version, scripts in sorted(migrations().items()):
         async with db.transaction():
             # Others that open at the same time wait here, and then find that nothing is left to do.
-            await db.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", f"andon {schema}")
+            await db.execute(
+                "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", f"andon {schema}"
+            )
             facts = await read(db, location)
             if facts is not None and facts.version >= version:
                 continue

@@ -49,9 +49,8 @@ from andon.stores.clock import JUMP_MS
 from andon.stores.hints import Hub
 from andon.stores.postgres import restoring
 from andon.stores.postgres.committing import APPLIED, GONE, HAS_DEPENDENTS, Commit
-from andon.stores.postgres.connections import Connection, Connections, connect
+from andon.stores.postgres.connections import Connection, Connections
 from andon.stores.postgres.creating import MOST_OFFERED, Creation
-from andon.stores.postgres.errors import translated
 from andon.stores.postgres.info import describe
 from andon.stores.postgres.location import parse
 from andon.stores.postgres.migrating import Facts, prepare, read
@@ -501,9 +500,7 @@ class PostgresStore:
 
     async def workers(self) -> list[WorkerInfo]:
         rows = await self._run(self._sql.workers, self._time.argument())
-        return [
-            msgspec.structs.replace(_decode_worker(body), seen_at=seen) for body, seen in rows
-        ]
+        return [msgspec.structs.replace(_decode_worker(body), seen_at=seen) for body, seen in rows]
 
     async def put_worker(self, info: WorkerInfo) -> None:
         await self._run_writing(

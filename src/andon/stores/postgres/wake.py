@@ -88,7 +88,7 @@ class Wake:
         while True:
             try:
                 await self._listen_until_lost()
-            except (OSError, TimeoutError, AndonError, Exception):  # noqa: BLE001 - the slow poll serves meanwhile
+            except (OSError, TimeoutError, AndonError, Exception):
                 self._db = None
                 self._kinds.clear()
             backoff = Backoff(_TRY_AGAIN_S)
@@ -180,7 +180,9 @@ class Wake:
             while self._pending:
                 topics, self._pending = self._pending, set()
                 with contextlib.suppress(AndonError):
-                    await self._run(self._calls.notify, self._channel, payloads(self._instance, topics))
+                    await self._run(
+                        self._calls.notify, self._channel, payloads(self._instance, topics)
+                    )
         finally:
             self._sender = None
 
