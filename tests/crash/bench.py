@@ -5,6 +5,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from servers import may_repeat
+
 from andon.engine.base import Submission
 from andon.engine.local import LocalEngine
 from andon.lifecycle.commands import Complete
@@ -48,7 +50,7 @@ class Bench:
         """What is stored, held against the counts and the event log."""
         page = await self.engine.find(Query(limit=1_000))
         found = {task.id: task.state for task in page.tasks}
-        ledger, cursor = Ledger(), ""
+        ledger, cursor = Ledger(may_repeat=may_repeat(self.store.url)), ""
         while (events := await self.engine.events(cursor)).events:
             ledger.read(events.events)
             cursor = events.cursor

@@ -57,7 +57,11 @@ class Fleet:
         process.communicate()
         return process.returncode
 
-    def end(self, name: str, timeout: float = 10) -> int:
+    def is_up(self, name: str) -> bool:
+        """Whether the process has its store open."""
+        return [str(self.running[name].pid)] in self.lines("up")
+
+    def end(self, name: str, timeout: float = 60) -> int:
         """Wait for the end; the exit status."""
         process = self.running[name]
         process.communicate(timeout=timeout)

@@ -5,9 +5,11 @@ import random
 import signal
 import time
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
+from servers import may_repeat
 
 from andon.model.words import TERMINAL, Event, State
 from andon.stores.base import Store
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.crash
 
 STORM_S = 5.0
-PATIENCE_S = 12.0
+PATIENCE_S = 40.0
 
 
 class Watcher:
@@ -30,7 +32,7 @@ class Watcher:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.ledger = Ledger()
+        self.ledger = Ledger(may_repeat=may_repeat(store.url))
         self.events: list[TaskEvent] = []
         self._cursor = ""
 
@@ -41,7 +43,8 @@ class Watcher:
             assert not page.gap
             self._cursor = page.cursor
             self.ledger.read(page.events)
-            self.events += page.events
+            known = self.events if may_repeat(self.store.url) else ()
+            self.events += [event for event in page.events if event not in known]
             if not page.events:
                 return
 
@@ -51,6 +54,13 @@ class Watcher:
         while time.monotonic() < end:
             await self.look()
             await asyncio.sleep(0.02)
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Follow until that holds."""
+        end = time.monotonic() + PATIENCE_S
+        while not holds():
+            assert time.monotonic() < end, "waited in vain"
+            await self.follow(0.02)
 
     async def until_resolved(self, count: int) -> None:
         """Follow until so many tasks were seen and all of them have ended."""
@@ -89,21 +99,8 @@ async def storm(
         starts[f"meddler{n}"] = ("meddle", rng.random())
     for name, (role, *rest) in starts.items():
         fleet.start(name, str(role), *rest)
-    start = time.monotonic()
-    kills = 0
-    while True:
-        missing = set(until) - {event.event for event in watcher.events}
-        if not missing and time.monotonic() > start + STORM_S:
-            break
-        assert time.monotonic() < start + STORM_S + PATIENCE_S, f"never seen: {missing}"
-        await watcher.follow(rng.uniform(0.2, 0.7))
-        hunted = [name for name in starts if name[0] in prey]
-        name = rng.choice(hunted)
-        if fleet.kill(name) == -signal.SIGKILL:
-            kills += 1
-        role, *rest = starts[name]
-        fleet.start(name, str(role), *rest)
-    assert kills, "nobody was alive to be killed"
+    hunted = {name: start for name, start in starts.items() if name[0] in prey}
+    await hunt(fleet, rng, watcher, hunted, until)
     for n in range(meddlers):
         fleet.signal(f"meddler{n}", signal.SIGTERM)
         assert fleet.end(f"meddler{n}") in (0, -signal.SIGTERM), fleet.logs()
@@ -118,6 +115,32 @@ async def storm(
     await watcher.look()
     await balanced(fleet, watcher, {f"s{s}-{n}" for s in range(submitters) for n in range(each)})
     return watcher
+
+
+async def hunt(
+    fleet: Fleet,
+    rng: random.Random,
+    watcher: Watcher,
+    hunted: dict[str, tuple[object, ...]],
+    until: tuple[Event, ...],
+) -> None:
+    """Kill one after another and start it again."""
+    start = time.monotonic()
+    kills = 0
+    while True:
+        missing = set(until) - {event.event for event in watcher.events}
+        if not missing and time.monotonic() > start + STORM_S:
+            break
+        assert time.monotonic() < start + STORM_S + PATIENCE_S, f"never seen: {missing}"
+        await watcher.follow(rng.uniform(0.2, 0.7))
+        name = rng.choice(list(hunted))
+        if rng.random() < 0.8:  # else perhaps while it begins
+            await watcher.until(lambda name=name: fleet.is_up(name))
+        if fleet.kill(name) == -signal.SIGKILL:
+            kills += 1
+        role, *rest = hunted[name]
+        fleet.start(name, str(role), *rest)
+    assert kills, "nobody was alive to be killed"
 
 
 async def balanced(fleet: Fleet, watcher: Watcher, submitted: set[str]) -> None:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import psutil
 from processes import WorkerProcess
+from servers import may_repeat
 from servers.proxy import Proxy
 
 from andon import TaskHandle
@@ -43,7 +44,7 @@ class Plant:
         self.url = url if proxy is None else proxy.before(url)
         self.submitted: dict[str, Handle] = {}
         self.refused = 0  #: submits that had to be repeated
-        self.ledger = Ledger()
+        self.ledger = Ledger(may_repeat=may_repeat(url))
         self._workers: list[WorkerProcess] = []
         self._numbers = itertools.count()
         self._cursor = ""

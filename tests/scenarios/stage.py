@@ -220,7 +220,7 @@ class Scene:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE):
                 async for event in self.engine.follow(""):
-                    if event.task != task_id:
+                    if event.task != task_id or event in moves:  # a log may repeat itself
                         continue
                     moves.append(event)
                     [found] = await self.engine.get([task_id])
@@ -246,6 +246,10 @@ class Scene:
         if found is None:
             return
         kept = (await self.engine.history(task_id)).events
+        if found.state is State.UNKNOWN:
+            # A store may keep the newest moves inside the record: they are lost with it.
+            moves = moves[len(moves) - len(kept) :]
+            assert kept
         assert [_plain(move) for move in kept[: len(moves)]] == [_plain(move) for move in moves]
         if found.state in TERMINAL and len(kept) == len(moves):
             assert state_name(self.profile, found) == last
@@ -269,7 +273,8 @@ class Scene:
         cursor = ""
         while True:
             page = await self.engine.events(cursor)
-            found += [event for event in page.events if event.task == _id(task)]
+            own = (event for event in page.events if event.task == _id(task))
+            found += [event for event in own if event not in found]
             cursor = page.cursor
             if not page.events:
                 return found

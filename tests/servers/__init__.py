@@ -27,6 +27,12 @@ IN_VIRTUAL_TIME = frozenset({"memory", "sqlite", "redis", "postgres"})
 """Kinds of store that take a `clock`, which gives ms UTC, in place of their own."""
 
 
+def may_repeat(url: str) -> bool:
+    """Whether a reader of that store's event log who is catching up may get an event twice: NATS
+    keeps a task's newest message only, and its moves in there."""
+    return url.startswith("nats://")
+
+
 class Server(Protocol):
     """One server process with its data in one folder."""
 
