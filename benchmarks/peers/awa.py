@@ -28,6 +28,7 @@ class Driver(Peer):
     async def prepare(self) -> None:
         await self.open()
         await self._client.migrate()
+        await self._client.install_queue_storage()
         await self.close()
 
     async def open(self) -> None:

@@ -1,5 +1,6 @@
 """DBOS queues, each task a workflow without steps. Run as a module it is the worker."""
 
+import asyncio
 import signal
 import sys
 from typing import Any
@@ -22,9 +23,12 @@ class Driver(Peer):
     drained = {"poll 0.1 s": 1_500}
 
     async def prepare(self) -> None:
-        dbos = _launched(self.url, executor="producer")
-        dbos.register_queue(QUEUE, polling_interval_sec=_POLL_S)
-        dbos.destroy()
+        def once() -> None:
+            dbos = _launched(self.url, executor="producer")
+            dbos.register_queue(QUEUE, polling_interval_sec=_POLL_S)
+            dbos.destroy()
+
+        await asyncio.to_thread(once)
 
     async def open(self) -> None:
         from dbos import DBOSClient
@@ -34,9 +38,9 @@ class Driver(Peer):
     async def close(self) -> None:
         self._client.destroy()
 
-    def submit(self, number: int) -> None:
+    async def submit(self, number: int) -> None:
         where: Any = {"workflow_name": "noop", "queue_name": QUEUE, "app_version": "1"}
-        self._client.enqueue(where, number)
+        await self._client.enqueue_async(where, number)
 
     def worker(self) -> list[str]:
         return [sys.executable, "-m", "peers.dbos"]
