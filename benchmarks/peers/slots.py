@@ -10,42 +10,43 @@ import mmap
 import os
 import struct
 import time
+from functools import cache
 from pathlib import Path
 
-_HEAD = struct.Struct(
-    "=6q"
-)  # pid, repeats, CPU ns at the first, at the latest, number of the latest
+_HEAD = struct.Struct("=6q")
+"""Process, repeats, CPU ns at its first run and at a late one, and the numbers of these two."""
+
 _SLOT = struct.Struct("=q")
 _EVERY = 64  #: runs between two looks at the CPU clock, which is a system call
 
-_map: mmap.mmap | None = None
 _count = itertools.count(1)
 
 
 def ran(number: int) -> None:
     """Called by each task's handler: task `number` runs now."""
-    global _map
-    now = time.monotonic_ns()
-    if _map is None:
-        _map = _opened(Path(os.environ["BENCH_SLOTS"]))
+    now, slots = time.monotonic_ns(), _mine()
     at = _HEAD.size + number * _SLOT.size
-    if _SLOT.unpack_from(_map, at)[0]:
-        pid, repeats, *rest = _HEAD.unpack_from(_map)
-        _HEAD.pack_into(_map, 0, pid, repeats + 1, *rest)
+    if _SLOT.unpack_from(slots, at)[0]:
+        pid, repeats, *rest = _HEAD.unpack_from(slots)
+        _HEAD.pack_into(slots, 0, pid, repeats + 1, *rest)
         return
-    _SLOT.pack_into(_map, at, now)
+    _SLOT.pack_into(slots, at, now)
     count = next(_count)
     if count % _EVERY == 1:
-        _look_at_cpu(count)
+        _look_at_cpu(slots, count)
 
 
-def _look_at_cpu(count: int) -> None:
-    assert _map is not None
-    _, repeats, first, _, began, _ = _HEAD.unpack_from(_map)
+def _look_at_cpu(slots: mmap.mmap, count: int) -> None:
+    _, repeats, first, _, began, _ = _HEAD.unpack_from(slots)
     cpu = time.process_time_ns()
     if count == 1:
         first, began = cpu, 1
-    _HEAD.pack_into(_map, 0, os.getpid(), repeats, first, cpu, began, count)
+    _HEAD.pack_into(slots, 0, os.getpid(), repeats, first, cpu, began, count)
+
+
+@cache
+def _mine() -> mmap.mmap:
+    return _opened(Path(os.environ["BENCH_SLOTS"]))
 
 
 def _opened(path: Path) -> mmap.mmap:
