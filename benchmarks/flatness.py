@@ -19,15 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import store_servers
+from limits.life import claiming, completions, counted, new_tasks
 
-from andon.client.ids import IdMaker
-from andon.engine.control import change_of
-from andon.lifecycle.admission import admit
-from andon.lifecycle.apply import apply
-from andon.lifecycle.commands import Complete
-from andon.model.task import Definition, Task
 from andon.model.words import State
-from andon.stores.base import MAX_BATCH, Change, ClaimRequest, Query, Store
+from andon.stores.base import MAX_BATCH, Query, Store
 from andon.stores.registry import open_store
 
 BATCH = 100
@@ -35,41 +30,22 @@ FILLING = 4
 """Batches under way at once while a store is filled."""
 
 
-def new_tasks(ids: IdMaker, size: int, now: int) -> list[Task]:
-    return [
-        admit(Definition(id=ids(), name="bench.noop", queue="bench"), now, f"w{i}")
-        for i in range(size)
-    ]
-
-
-def completions(claimed: list[Task], now: int) -> list[Change]:
-    return [
-        change_of(task, apply(task, Complete(result=b"null"), now=now, random=lambda: 0.5))
-        for task in claimed
-    ]
-
-
-def claiming(token: str, limit: int) -> ClaimRequest:
-    return ClaimRequest(worker="w", token=token, queues=("bench",), limit=limit, lease_ms=600_000)
-
-
 async def fill(store: Store, n: int) -> None:
     """Let `n` tasks live in the store, to their completion."""
-    ids, left = IdMaker(), iter(range(0, n, MAX_BATCH))
+    left = iter(range(0, n, MAX_BATCH))
 
     async def some() -> None:
         for start in left:
             size = min(MAX_BATCH, n - start)
-            await store.create(new_tasks(ids, size, store.now()))
-            claimed: list[Task] = []
+            await store.create(new_tasks(size, store.now()))
+            claimed: list[Any] = []
             while len(claimed) < size:
                 token = f"fill-{start}-{len(claimed)}"
                 claimed += await store.claim(claiming(token, size - len(claimed)))
             await store.commit(completions(claimed, store.now()))
 
     await asyncio.gather(*(some() for _ in range(FILLING)))
-    (stats,) = await store.stats()
-    assert stats.counts.get(State.COMPLETED) == n, stats
+    assert await counted(store, State.COMPLETED) == n
 
 
 class Measured:
@@ -78,14 +54,13 @@ class Measured:
     def __init__(self, url: str) -> None:
         self.store = open_store(url)
         self.taken: dict[str, list[float]] = {}
-        self._ids = IdMaker()
         self._round = 0
 
     async def once(self) -> None:
         """Measure everything once, per task (or per call), in microseconds."""
         store, now = self.store, self.store.now()
         self._round += 1
-        tasks = new_tasks(self._ids, BATCH, now)
+        tasks = new_tasks(BATCH, now)
         await self._timed("create", BATCH, lambda: store.create(tasks))
         request = claiming(f"t{self._round}", BATCH)
         claimed = await self._timed("claim", BATCH, lambda: store.claim(request))

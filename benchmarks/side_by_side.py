@@ -188,7 +188,7 @@ def _lines(side: Side, url: str, plan: dict[str, Any]) -> Iterator[str]:
         [*side.command, *([] if "peers.session" in side.command else [url]), json.dumps(plan)],
         env={
             **os.environ,
-            "PYTHONPATH": str(HERE),
+            "PYTHONPATH": os.pathsep.join(filter(None, (str(HERE), os.environ.get("PYTHONPATH")))),
             "PYTHONWARNINGS": "ignore",
             "BENCH_URL": url,
             "BENCH_RESET": shlex.join([*ours, "empty", url]),

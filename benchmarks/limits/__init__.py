@@ -1,8 +1,8 @@
 """The limit of each store: a bare client that does what the store does to its server or file.
 
-A module here is named after its store and has `measure(url, n)`, which gives what `submit` and
-`drain` of `n` tasks reach, each with its verified count. Run as `python -m limits.redis URL N` it
-prints that as JSON.
+A module here is named after its store. Run as `python -m limits.redis URL PLAN` it prints what
+submitting in bulk and draining reach, each with its verified count, as any session does
+(side_by_side.py); `sqlite`, which has no server, is called by embedded.py.
 """
 
 from pathlib import Path
