@@ -14,6 +14,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -183,6 +184,11 @@ def _add(side: Side, told: dict[str, Any]) -> None:
 
 def _lines(side: Side, url: str, plan: dict[str, Any]) -> Iterator[str]:
     """What the session prints, line by line; ends it, and all it started, at the latest then."""
+    with tempfile.TemporaryDirectory(prefix="andon-bench-", ignore_cleanup_errors=True) as folder:
+        yield from _lines_in(folder, side, url, plan)
+
+
+def _lines_in(folder: str, side: Side, url: str, plan: dict[str, Any]) -> Iterator[str]:
     ours = [sys.executable, str(HERE / "store_servers.py")]
     process = subprocess.Popen(
         [*side.command, *([] if "peers.session" in side.command else [url]), json.dumps(plan)],
@@ -190,6 +196,7 @@ def _lines(side: Side, url: str, plan: dict[str, Any]) -> Iterator[str]:
             **os.environ,
             "PYTHONPATH": os.pathsep.join(filter(None, (str(HERE), os.environ.get("PYTHONPATH")))),
             "PYTHONWARNINGS": "ignore",
+            "BENCH_FOLDER": folder,
             "BENCH_URL": url,
             "BENCH_RESET": shlex.join([*ours, "empty", url]),
             "BENCH_COUNTER": shlex.join([*ours, "work", url]),

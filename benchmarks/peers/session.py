@@ -2,7 +2,8 @@
 
 PLAN is JSON with the number of tasks of each measurement, 0 to leave it out. Prints one JSON line
 before each measurement (what begins) and one after it (the outcome). The server is BENCH_URL and is
-emptied by the command in BENCH_RESET, whose counter of work done is told by BENCH_COUNTER.
+emptied by the command in BENCH_RESET, whose counter of work done is told by BENCH_COUNTER; files go
+into BENCH_FOLDER.
 """
 
 import asyncio
@@ -15,7 +16,6 @@ import signal
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Awaitable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -343,14 +343,12 @@ def main(name: str, variant: str, told: str) -> None:
     tell(versions={**versions, "python": ".".join(map(str, sys.version_info[:3]))})
     if plan["imports"]:
         imported(peer, plan["imports"])
-    with tempfile.TemporaryDirectory(prefix="andon-bench-peer-") as folder:
-        os.environ["BENCH_FOLDER"] = folder
-        if peer.uvloop:
-            import uvloop
+    if peer.uvloop:
+        import uvloop
 
-            uvloop.run(session(peer, plan))
-        else:
-            asyncio.run(session(peer, plan))
+        uvloop.run(session(peer, plan))
+    else:
+        asyncio.run(session(peer, plan))
 
 
 if __name__ == "__main__":
