@@ -6,6 +6,7 @@
 Run as a command because a peer's environment lacks what it takes to talk to every server.
 """
 
+import asyncio
 import ctypes
 import json
 import os
@@ -183,13 +184,22 @@ def _postgres(folder: Path) -> tuple[list[str], str, str, int | None]:
 
 
 def _in_postgres(url: str, *statements: str) -> Any:
-    import psycopg
+    """Run statements; the only value of the last."""
+    import asyncpg
 
-    # Another database, so that this one's counters are not ours.
-    where = urlsplit(url)._replace(path="/postgres").geturl()
-    with psycopg.connect(where, autocommit=True, connect_timeout=10) as connection:
-        rows = [connection.execute(statement.encode()) for statement in statements]
-        return rows[-1].fetchone() if rows[-1].description else None
+    async def run() -> Any:
+        # Another database, so that this one's counters are not ours.
+        where = urlsplit(url)._replace(path="/postgres").geturl()
+        connection = await asyncpg.connect(where, timeout=10)
+        try:
+            *first, last = statements
+            for statement in first:
+                await connection.execute(statement)
+            return await connection.fetchval(last)
+        finally:
+            await connection.close()
+
+    return asyncio.run(run())
 
 
 def _empty_postgres(url: str) -> None:
@@ -204,11 +214,10 @@ def _empty_postgres(url: str) -> None:
 
 def _work_of_postgres(url: str) -> int:
     name = urlsplit(url).path[1:]
-    row = _in_postgres(
+    return _in_postgres(
         url,
         f"SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = '{name}'",
     )
-    return int(row[0])
 
 
 # --- NATS ---

@@ -320,6 +320,7 @@ def imported(peer: Peer, runs: int) -> None:
 
 
 async def session(peer: Peer, plan: dict[str, Any]) -> None:
+    tell(begins="start")
     folder = Path(os.environ["BENCH_FOLDER"])
     reset()
     await peer.prepare()
