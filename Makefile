@@ -53,7 +53,7 @@ docs: ## Check that generated pages are fresh and that the commands in the docs 
 	@cd "$(ROOT)" && if [ -e scripts/check_docs.py ]; then \
 		"$(BIN)/python" scripts/check_docs.py $(ARGS); else echo "no docs to check yet"; fi
 
-bench: ## Measure Andon beside its peers.
+bench: ## Measure Andon beside its peers (ARGS="--store redis" for those on Redis).
 	@"$(ROOT)/scripts/setup.sh" bench
 	@cd "$(ROOT)" && if [ -e benchmarks/run.py ]; then \
 		"$(BIN)/python" benchmarks/run.py $(ARGS); else echo "no benchmarks yet"; fi

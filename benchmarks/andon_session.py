@@ -7,12 +7,10 @@ done is told by BENCH_COUNTER.
 import asyncio
 import json
 import os
-import platform
 import shlex
 import subprocess
 import sys
 import time
-from importlib.metadata import version
 from typing import Any
 
 import psutil
@@ -90,12 +88,12 @@ async def idle(url: str, seconds: float) -> None:
 def main(url: str, told: str) -> None:
     plan = json.loads(told)
     sys.setswitchinterval(0.001)  # as `andon bench` sets it
-    tell(versions={"andon": version("andon"), "python": platform.python_version()})
     if plan["imports"]:
         tell(begins="import")
         took = imports(plan["imports"])["import_andon_app_ms"]
         tell(kind="import", n=1, verified=1, import_ms=round(took or 0.0, 1))
     reset()
+    tell(versions=run("submit", url=url, n=1)["versions"])
     submits(url, plan)
     measured("drain", url, plan)
     if plan["idle_s"]:

@@ -124,6 +124,28 @@ def _head(told: Told) -> list[str]:
         f"of all the worker's processes. Idle load: {unit} per second on the server, caused by "
         "one worker that has nothing to do.",
         "",
+        *_durability(told),
+        *_limit(told),
+    ]
+
+
+def _durability(told: Told) -> list[str]:
+    outcomes = told["sides"]["andon"]["outcomes"].get("drain", [])
+    kept = outcomes[0].get("durability") if outcomes else None
+    if not kept:
+        return []
+    said = "; ".join(f"{what.replace('_', ' ')}: {how}" for what, how in kept.items())
+    return [f"What survives on this server, as `andon doctor` tells it: {said}.", ""]
+
+
+def _limit(told: Told) -> list[str]:
+    if "limit" not in told["sides"]:
+        return []
+    return [
+        "*The limit* is one bare connection that sends the server what Andon's store sent during "
+        "the same life of the same tasks (creates of 200, claims and commits of 100), each request "
+        "when the one before is answered: the server's work with nothing beside it.",
+        "",
     ]
 
 

@@ -224,23 +224,41 @@ def _work_of_postgres(url: str) -> int:
 
 
 def _nats(folder: Path) -> tuple[list[str], str, str, None]:
-    port, watch = free_port(), free_port()
+    port = free_port()
     program = str(Path(sys.executable).with_name("nats-server"))
-    (folder / "watch").write_text(str(watch))
     said = subprocess.run([program, "--version"], check=True, capture_output=True, text=True)
-    about = f"NATS {said.stdout.split()[-1].lstrip('v')}, JetStream on files, sync_interval 2 min"
-    command = [program, "-a", "127.0.0.1", "-p", str(port), "-m", str(watch), "-js", "-sd"]
-    return [*command, str(folder)], f"nats://127.0.0.1:{port}?monitor={watch}", about, None
+    about = (
+        f"NATS {said.stdout.split()[-1].lstrip('v')}, one node, JetStream on files, synced every "
+        "2 min as it is by itself"
+    )
+    where = ["-a", "127.0.0.1", "-p", str(port), "-m", str(_watched_at(port))]
+    return [program, *where, "-js", "-sd", str(folder)], f"nats://127.0.0.1:{port}", about, None
+
+
+def _watched_at(port: int) -> int:
+    """The port of its monitoring: a fixed one for each, so that the URL need not tell it."""
+    return port + 1 if port < 65_535 else 65_533
 
 
 def _of_nats(url: str) -> dict[str, Any]:
-    watch = urlsplit(url).query.partition("monitor=")[2]
+    watch = _watched_at(urlsplit(url).port or 4222)
     with urllib.request.urlopen(f"http://127.0.0.1:{watch}/varz", timeout=10) as answer:
         return json.load(answer)
 
 
 def _empty_nats(url: str) -> None:
-    _of_nats(url)  # each measurement is in a namespace of its own
+    import nats
+
+    async def run() -> None:
+        client = await nats.connect(url, connect_timeout=10, max_reconnect_attempts=1)
+        try:
+            jetstream = client.jetstream()
+            for stream in await jetstream.streams_info():
+                await jetstream.delete_stream(stream.config.name or "")
+        finally:
+            await client.close()
+
+    asyncio.run(run())
 
 
 def _work_of_nats(url: str) -> int:
