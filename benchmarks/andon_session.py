@@ -41,7 +41,7 @@ def counted() -> int:
 def submits(url: str, plan: dict[str, Any]) -> None:
     for way in ("single", "concurrent", "bulk"):
         tell(begins=f"submit {way}")
-        trial = run("submit", url=url, n=200, how=way)
+        trial = run("submit", url=url, n=plan["trial"][way], how=way)
         n = round(trial["rate"] * plan["seconds"] / 100) * 100
         reset()
         found = run("submit", url=url, n=max(100, min(plan[way], n)), how=way)

@@ -34,17 +34,20 @@ FULL = {
     "concurrent": 20_000,
     "bulk": 50_000,
     "seconds": 0.8,
+    "trial": {"single": 100, "concurrent": 500, "bulk": 2_000},
     "latency": 200,
     "idle_s": 6.0,
     "imports": 3,
 }
-"""The most tasks of each way to submit, and the seconds each should take; then the others."""
+"""The most tasks of each way to submit, the seconds that each should take, and how many find out
+how many that is; then the others."""
 
 QUICK = {
     "single": 100,
     "concurrent": 200,
     "bulk": 1_000,
     "seconds": 0.1,
+    "trial": {"single": 20, "concurrent": 100, "bulk": 500},
     "latency": 20,
     "idle_s": 1.0,
     "imports": 1,

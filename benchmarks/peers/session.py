@@ -168,7 +168,7 @@ async def submits(peer: Peer, plan: dict[str, Any]) -> None:
             continue
         kind = f"submit {way}"
         tell(begins=kind)
-        trial = WARM_UP * (50 if way == "bulk" else 5)
+        trial = plan["trial"][way]
         begun = time.perf_counter()
         await submit(peer, range(trial))
         n = _as_many_as(plan["seconds"], trial / (time.perf_counter() - begun), plan[way])
