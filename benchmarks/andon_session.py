@@ -43,7 +43,6 @@ def submits(url: str, plan: dict[str, Any]) -> None:
         tell(begins=f"submit {way}")
         trial = run("submit", url=url, n=plan["trial"][way], how=way)
         n = round(trial["rate"] * plan["seconds"] / 100) * 100
-        reset()
         found = run("submit", url=url, n=max(100, min(plan[way], n)), how=way)
         tell(**{**found, "kind": f"submit {way}"})
         reset()
