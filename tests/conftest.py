@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
-from servers import Servers
+from servers import IN_VIRTUAL_TIME, Servers
 
 STORES = ("memory", "sqlite")
 
@@ -33,6 +33,16 @@ def selected_stores(config: pytest.Config) -> tuple[str, ...]:
     """Return the stores that store-parametrised tests run on, in the order of STORES."""
     chosen: list[str] = config.getoption("--store") or list(STORES)
     return tuple(store for store in STORES if store in chosen)
+
+
+def shared_stores(config: pytest.Config) -> tuple[str, ...]:
+    """Return the selected stores that several processes can be on."""
+    return tuple(store for store in selected_stores(config) if store != "memory")
+
+
+def virtual_stores(config: pytest.Config) -> tuple[str, ...]:
+    """Return the selected stores that can be run in virtual time."""
+    return tuple(store for store in selected_stores(config) if store in IN_VIRTUAL_TIME)
 
 
 @pytest.fixture(scope="session")

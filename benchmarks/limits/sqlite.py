@@ -132,7 +132,7 @@ class Bare:
         db, now = self.db, time.time_ns() // 1_000_000
         db.execute("BEGIN IMMEDIATE")
         rows = db.execute(LIFE.candidates, (LANE, batch)).fetchall()
-        events, stamps, gone = [], [], []
+        events, stamps, gone = [], [], ()
         for index, row in enumerate(rows):
             level, order, seq = row[:3]
             self.pos += 1
@@ -142,8 +142,9 @@ class Bare:
                 (seq, now + 30_000, f"{token}-{index}", now, "host-1-abcdef", token, now,
                  now + 30_000, self.pos)
             )  # fmt: skip
-            gone.append((LANE, level, order, seq))
-        db.executemany(LIFE.delete_ready, gone)
+            gone = (LANE, level, order, seq)
+        if gone:
+            db.execute(LIFE.delete_ready_to, gone)
         write(db, LIFE.stamp, stamps)
         write(db, LIFE.insert_event, events)
         db.execute(LIFE.insert_claim, (token, now, str([row[2] for row in rows])))

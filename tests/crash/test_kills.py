@@ -1,4 +1,4 @@
-"""Workers, submitters and a meddler on one file, killed at random moments under load."""
+"""Workers, submitters and a meddler on one store, killed at random moments under load."""
 
 import asyncio
 import random
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from andon.model.words import TERMINAL, Event, State
-from andon.stores.sqlite import SqliteStore
+from andon.stores.base import Store
+from andon.stores.registry import open_store
 from andon.testing.ledger import Ledger
 
 from .conftest import Fleet
@@ -27,7 +28,7 @@ PATIENCE_S = 12.0
 class Watcher:
     """Follows the log from its first event, and holds it to the table as it comes."""
 
-    def __init__(self, store: SqliteStore) -> None:
+    def __init__(self, store: Store) -> None:
         self.store = store
         self.ledger = Ledger()
         self.events: list[TaskEvent] = []
@@ -75,7 +76,7 @@ async def storm(
 ) -> Watcher:
     """Start a fleet, kill whoever's name begins like one of `prey` again and again, for a while and
     until each event of `until` was seen; let the rest finish; the watcher that saw it all."""
-    store = SqliteStore(fleet.url)
+    store = open_store(fleet.url)
     await store.open()
     watcher = Watcher(store)
     starts: dict[str, tuple[object, ...]] = {}
@@ -173,7 +174,7 @@ def test_a_worker_stopped_past_its_lease_is_refused_when_it_goes_on(
     fleet: Fleet, rng: random.Random
 ) -> None:
     async def scenario() -> None:
-        store = SqliteStore(fleet.url)
+        store = open_store(fleet.url)
         await store.open()
         watcher = Watcher(store)
         fleet.start("submitter", "submit", rng.random(), "s", 1)

@@ -1,12 +1,17 @@
-"""The pure model, the memory store and the SQLite store, side by side.
+"""The pure model and a store, side by side, for each store that can be run in virtual time.
 
-Hypothesis draws what is done; every world gets the same, and after each step nobody can tell
-them apart. A failure prints the steps that lead to it, shrunk.
+Hypothesis draws what is done; both get the same, and after each step nobody can tell them
+apart. A failure prints the steps that lead to it, shrunk.
 """
 
+import itertools
 import os
-from typing import Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
 
+import pytest
+from conftest import virtual_stores
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -15,7 +20,9 @@ from hypothesis.stateful import (
     invariant,
     precondition,
     rule,
+    run_state_machine_as_test,
 )
+from servers import Servers, on_clock
 
 from andon.lifecycle.admission import admit
 from andon.lifecycle.apply import apply
@@ -26,7 +33,7 @@ from andon.model.errors import InvalidTransition
 from andon.model.fleet import QueueConfig
 from andon.model.task import Definition, Task
 from andon.model.words import State
-from andon.stores.base import Change, ChangeKind, ClaimRequest, Link, Settlement
+from andon.stores.base import Change, ChangeKind, ClaimRequest, Link, Settlement, Store
 
 from .courses import acts, fields, plain_policies, policies, reports, rest
 from .worlds import MODEL, Copies, Worlds, change_of
@@ -42,9 +49,13 @@ number = st.integers(0, 10**6)
 class Stores(RuleBasedStateMachine):
     """What engines, workers and people may do to a store, in any order."""
 
+    def __init__(self, make: Callable[[Callable[[], int]], dict[str, Store]]) -> None:
+        super().__init__()
+        self.make = make
+
     @initialize()
     def open(self) -> None:
-        self.worlds = Worlds()
+        self.worlds = Worlds(self.make)
         self.writes = 0
         self.tokens: list[str] = []
         self.runs: list[Copies] = []
@@ -258,7 +269,27 @@ def _not_evict(command: Command) -> bool:
     return not isinstance(command, Evict)
 
 
-TestStores = Stores.TestCase
-TestStores.settings = settings(
-    settings(), max_examples=EXAMPLES, stateful_step_count=STEPS, deadline=None
-)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    metafunc.parametrize("store_kind", virtual_stores(metafunc.config))
+
+
+@pytest.mark.timeout(300)
+def test_nobody_can_tell_a_store_from_the_model(
+    store_kind: str, servers: Servers, tmp_path: Path
+) -> None:
+    numbers = itertools.count()
+
+    def make(clock: Callable[[], int]) -> dict[str, Store]:
+        folder = tmp_path / str(next(numbers))
+        folder.mkdir()
+        url = servers.fresh_url(store_kind, folder)
+        # What a power cut may take is of no interest here, and twice as fast.
+        url += "?synchronous=normal" if store_kind == "sqlite" else ""
+        return {store_kind: on_clock(url, clock)}
+
+    run_state_machine_as_test(
+        cast("Any", lambda: Stores(make)),  # calling it is all that is done with it
+        settings=settings(
+            settings(), max_examples=EXAMPLES, stateful_step_count=STEPS, deadline=None
+        ),
+    )

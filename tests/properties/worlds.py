@@ -1,10 +1,7 @@
-"""The same operation done to the reference and to every store, and their answers compared."""
+"""The same operation done to the reference and to stores, and their answers compared."""
 
 import asyncio
-import shutil
-import tempfile
 from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from msgspec.structs import asdict, replace
@@ -26,8 +23,6 @@ from andon.stores.base import (
     Store,
     Verdict,
 )
-from andon.stores.memory import MemoryStore
-from andon.stores.sqlite import SqliteStore
 from andon.testing.ledger import Ledger
 
 from .courses import START
@@ -41,18 +36,14 @@ Copies = dict[str, Task]
 
 
 class Worlds:
-    """The reference, the memory store and the SQLite store, under one virtual clock."""
+    """The reference and one or more stores, under one virtual clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, make: Callable[[Callable[[], int]], dict[str, Store]]) -> None:
+        """`make` gives stores by name, not open and empty, on the clock it is given."""
         self.now = START
         self.model = Reference(START)
-        self._folder = Path(tempfile.mkdtemp(prefix="andon-worlds-"))
         self._runner = asyncio.Runner()
-        file = self._folder / "andon.db"
-        self.stores: dict[str, Store] = {
-            "memory": MemoryStore(clock=lambda: self.now),
-            "sqlite": SqliteStore(f"sqlite:///{file}?synchronous=normal", clock=lambda: self.now),
-        }
+        self.stores = make(lambda: self.now)
         for store in self.stores.values():
             self._run(store.open())
         self._cursors = dict.fromkeys(self.stores, "")
@@ -66,7 +57,6 @@ class Worlds:
         for store in self.stores.values():
             self._run(store.close())
         self._runner.close()
-        shutil.rmtree(self._folder)
 
     def advance(self, ms: int) -> None:
         self.now += ms

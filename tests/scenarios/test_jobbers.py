@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from processes import PATIENCE
 
 from andon import TaskHandle
 from andon.lifecycle.commands import Rerun
@@ -11,7 +12,7 @@ from andon.model.words import Reason, State
 from andon.stores.base import Query
 
 from .apps.jobbers import beat, buggy, fetch, fetch_then_hold, hold, hold_then_fail, pair, work
-from .stage import GONE, PATIENCE, Arrow, Scene, each, missing
+from .stage import GONE, Arrow, Scene, each, missing
 
 APP = "scenarios.apps.jobbers:app"
 

@@ -7,9 +7,13 @@ a namespace of its own, so that tests never see each other's tasks.
 
 import itertools
 import os
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
+
+from andon.stores.base import Store
+from andon.stores.registry import open_store
 
 KINDS = {
     "redis": "servers.redis:RedisServer",
@@ -17,6 +21,9 @@ KINDS = {
     "nats": "servers.nats:NatsServer",
 }
 """Kind of store to the class that runs its server; each takes the folder it may fill."""
+
+IN_VIRTUAL_TIME = frozenset({"memory", "sqlite", "redis", "postgres"})
+"""Kinds of store that take a `clock`, which gives ms UTC, in place of their own."""
 
 
 class Server(Protocol):
@@ -44,6 +51,12 @@ def make(kind: str, folder: Path) -> Server:
     """A server of that kind, not started."""
     module, _, name = KINDS[kind].partition(":")
     return cast("Server", getattr(import_module(module), name)(folder))
+
+
+def on_clock(url: str, clock: Callable[[], int]) -> Store:
+    """The store of that URL, not open, in virtual time."""
+    made: Any = type(open_store(url))
+    return cast("Store", made(url, clock=clock))
 
 
 class Servers:

@@ -212,7 +212,7 @@ class Andon(Declaring):
 
     def _records_invalid(self, task_type: TaskType, fields: dict[str, Any]) -> bool:
         options = fields.get("options")
-        chosen = options.get("on_invalid") if options else None
+        chosen = options.get("on_invalid") if options else ""
         chosen = chosen or task_type.options.get("on_invalid") or self._profile_on_invalid
         return chosen == "record"
 

@@ -68,6 +68,7 @@ class Dependency(msgspec.Struct, frozen=True, kw_only=True):
     result: Any = None  #: decoded JSON
     error: TaskError | None = None
     finished_at: int | None = None  #: ms UTC
+    headers: dict[str, str] = {}  #: as it was submitted with, a trace's context among them
 
     @classmethod
     def of(cls, task: Task | None) -> "Dependency":
@@ -79,6 +80,7 @@ class Dependency(msgspec.Struct, frozen=True, kw_only=True):
             result=None if task.result is None else msgspec.json.decode(task.result),
             error=task.status.last_error,
             finished_at=task.status.finished_at,
+            headers=task.definition.headers,
         )
 
 

@@ -42,6 +42,7 @@ from andon.stores.base import (
     Query,
     Renewal,
     Settlement,
+    Snapshot,
     Verdict,
     control_topic,
     ready_topic,
@@ -304,6 +305,19 @@ class MemoryStore:
     async def take_unsettled(self, limit: int) -> list[tuple[str, State]]:
         taken = self._records.edges.take_unsettled(limit)
         return [(parent, self._records.rows[parent].entry.state) for parent in taken]
+
+    # --- moving in from another store ---
+
+    async def restore(self, snapshots: Sequence[Snapshot]) -> list[bool]:
+        now = self.now()
+        return [self._restore(snapshot, now) for snapshot in snapshots]
+
+    def _restore(self, snapshot: Snapshot, now: int) -> bool:
+        task_id = snapshot.task.id
+        if task_id in self._records.rows or self._records.stub(task_id, now) is not None:
+            return False
+        self._records.restore(snapshot, self.partition_of(task_id), now)
+        return True
 
     # --- reading ---
 

@@ -35,6 +35,7 @@ from andon.stores.base import (
     Query,
     Renewal,
     Settlement,
+    Snapshot,
     Verdict,
     ready_topic,
 )
@@ -48,6 +49,7 @@ from andon.stores.sqlite import (
     fleet,
     placing,
     reading,
+    restoring,
     timing,
 )
 from andon.stores.sqlite.checkpoint import Checkpointer
@@ -222,6 +224,12 @@ class SqliteStore:
     async def take_unsettled(self, limit: int) -> list[tuple[str, State]]:
         return await self._read(lambda db: dependencies.unsettled(db, limit))
 
+    # --- moving in from another store ---
+
+    async def restore(self, snapshots: Sequence[Snapshot]) -> list[bool]:
+        prepared = restoring.prepare(snapshots, self.partition_of)
+        return await self._write(lambda tx: restoring.restore(tx, prepared))
+
     # --- reading ---
 
     async def get(self, ids: Sequence[str]) -> list[Task | None]:
@@ -367,13 +375,13 @@ class SqliteStore:
 
     def _committed(self, transaction: Transaction) -> None:
         """In the writer's thread, after the commit."""
-        hints = transaction.hints
-        if hints and self._loop is not None:
+        hints, moved = transaction.hints, transaction.moved
+        if (hints or moved) and self._loop is not None:
             if self._hub.listeners:
                 with contextlib.suppress(RuntimeError):  # the loop is closing: nobody listens
-                    self._loop.call_soon_threadsafe(self._hub.hint_all, hints)
+                    self._loop.call_soon_threadsafe(self._hub.hint_all, hints, moved)
             if self._wake is not None:
-                self._wake.send(hints)
+                self._wake.send(hints, moved)
         if self._checkpointer is not None:
             self._checkpointer.look()
 
