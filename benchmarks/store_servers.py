@@ -121,7 +121,10 @@ def _postgres(folder: Path) -> tuple[Server, str, str]:
     settings = {"max_connections": "200", "shared_buffers": "256MB", "max_wal_size": "4GB"}
     server = postgres.PostgresServer(folder, settings=settings)
     version = _version(postgres.binaries() / "postgres", "(PostgreSQL) ")
-    about = f"PostgreSQL {version}, synchronous_commit and fsync on, shared_buffers 256 MB, max_wal_size 4 GB"
+    about = (
+        f"PostgreSQL {version}, synchronous_commit and fsync on, shared_buffers 256 MB, "
+        "max_wal_size 4 GB"
+    )
     return server, f"postgresql://postgres@127.0.0.1:{{server.port}}/{DATABASE}", about
 
 
