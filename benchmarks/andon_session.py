@@ -45,7 +45,7 @@ def submits(url: str, plan: dict[str, Any]) -> None:
         n = round(trial["rate"] * plan["seconds"] / 100) * 100
         found = run("submit", url=url, n=max(100, min(plan[way], n)), how=way)
         tell(**{**found, "kind": f"submit {way}"})
-        reset()
+    reset()
 
 
 def measured(kind: Any, url: str, plan: dict[str, Any]) -> None:

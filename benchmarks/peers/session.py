@@ -168,11 +168,11 @@ async def submits(peer: Peer, plan: dict[str, Any]) -> None:
             continue
         kind = f"submit {way}"
         tell(begins=kind)
-        trial = plan["trial"][way]
+        trial, there = plan["trial"][way], await peer.unfinished()
         begun = time.perf_counter()
         await submit(peer, range(trial))
         n = _as_many_as(plan["seconds"], trial / (time.perf_counter() - begun), plan[way])
-        before = await settled(peer, trial)
+        before = await settled(peer, there + trial)
         cpu, begun = time.process_time(), time.perf_counter()
         await submit(peer, range(trial, trial + n))
         seconds, cpu = time.perf_counter() - begun, time.process_time() - cpu
@@ -183,7 +183,7 @@ async def submits(peer: Peer, plan: dict[str, Any]) -> None:
             producer_cpu_us=round(cpu / n * 1e6, 1),
             verified=await settled(peer, before + n) - before,
         )
-        await emptied(peer)
+    await emptied(peer)
 
 
 def _as_many_as(seconds: float, rate: float, most: int) -> int:
