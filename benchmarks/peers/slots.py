@@ -2,7 +2,7 @@
 
 Each task has a slot by its number, into which its handler writes when it ran; so every completion
 is known by name, repeats are counted, and neither forks nor several worker processes escape. It
-costs a handler under a microsecond.
+costs a handler a microsecond or two.
 """
 
 import itertools
