@@ -8,6 +8,7 @@ created, claimed and committed, the look for due timers, a page of a list, and t
 """
 
 import asyncio
+import itertools
 import json
 import statistics
 import sys
@@ -32,7 +33,7 @@ FILLING = 4
 
 async def fill(store: Store, n: int) -> None:
     """Let `n` tasks live in the store, to their completion."""
-    left = iter(range(0, n, MAX_BATCH))
+    left, tokens = iter(range(0, n, MAX_BATCH)), itertools.count()
 
     async def some() -> None:
         for start in left:
@@ -40,8 +41,8 @@ async def fill(store: Store, n: int) -> None:
             await store.create(new_tasks(size, store.now()))
             claimed: list[Any] = []
             while len(claimed) < size:
-                token = f"fill-{start}-{len(claimed)}"
-                claimed += await store.claim(claiming(token, size - len(claimed)))
+                request = claiming(f"fill-{next(tokens)}", size - len(claimed))
+                claimed += await store.claim(request)
             await store.commit(completions(claimed, store.now()))
 
     await asyncio.gather(*(some() for _ in range(FILLING)))

@@ -23,7 +23,7 @@ BY_STORE = {
         "bullmq",
     ),
     "postgres": ("procrastinate", "pgqueuer", "saq", "oban", "awa", "dbos"),
-    "nats": (),
+    "nats": ("taskiq_nats",),
 }
 """Kind of store to the peers that live on it, in the order of the tables."""
 

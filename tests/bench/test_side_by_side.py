@@ -150,4 +150,4 @@ def test_the_report_tells_ratios_of_medians_and_what_is_missing(module: Any):
 def test_the_report_tells_where_a_peer_is_better(module: Any):
     lines = "\n".join(module("side_by_side_report").section(_told(100, 200)))
     assert "- drain, tasks per second: other (2.00x)" in lines
-    assert "- p50" not in lines
+    assert "- latency, p50" not in lines
