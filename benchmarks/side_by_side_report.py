@@ -240,9 +240,9 @@ def _losses(told: Told) -> list[str]:
         better = {s: v for s, v in found.items() if ours is not None and v < ours}
         if better:
             digits = DIGITS.get(figure, 0)
-            label = f"latency, {label}, ms" if figure.startswith("latency") else label
+            shown = f"latency, {label}, ms" if figure.startswith("latency") else label
             said = ", ".join(f"{side} ({value:,.{digits}f})" for side, value in better.items())
-            lines.append(f"- {label} (Andon {_cell(ours, digits)}): {said}")
+            lines.append(f"- {shown} (Andon {_cell(ours, digits)}): {said}")
     if not _peers(told):
         return []
     if not lines:

@@ -122,7 +122,7 @@ def test_a_section_leaves_the_others_as_they_were(
     assert (tmp_path / "page" / "redis-drain.svg").read_text() == "<svg/>"
 
 
-def _told(ours: float, theirs: float) -> dict[str, Any]:
+def _told(ours: float, theirs: float, *, waited: float = 1.0) -> dict[str, Any]:
     def side(rate: float, wait: float) -> dict[str, Any]:
         drains = [{"n": 10, "verified": 10, "rate": rate + i} for i in (-1, 0, 1)]
         waits = [{"n": 10, "verified": 10, "p50_ms": wait, "p95_ms": 9.0, "p99_ms": 9.0}]
@@ -134,7 +134,7 @@ def _told(ours: float, theirs: float) -> dict[str, Any]:
         "server": "Redis 0",
         "machine": {"cpu": "c", "cores": 1, "system": "s", "date": "d", "load_before": [0.1]},
         "rounds": 3,
-        "sides": {"andon": side(ours, 1.0), "other": side(theirs, 2.0)},
+        "sides": {"andon": side(ours, waited), "other": side(theirs, 2.0)},
         "missing": ["third cannot be installed here: no wheel"],
         "flat": None,
     }
@@ -150,4 +150,6 @@ def test_the_report_tells_ratios_of_medians_and_what_is_missing(module: Any):
 def test_the_report_tells_where_a_peer_is_better(module: Any):
     lines = "\n".join(module("side_by_side_report").section(_told(100, 200)))
     assert "- drain, tasks per second: other (2.00x)" in lines
-    assert "- latency, p50" not in lines
+    assert "- latency" not in lines
+    lines = "\n".join(module("side_by_side_report").section(_told(100, 200, waited=3.0)))
+    assert "- latency, p50, ms (Andon 3.0): other (2.0)" in lines
