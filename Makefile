@@ -2,7 +2,7 @@
 #   ARGS   passed on to the command that runs:   make demo ARGS="--help"
 #   TESTS  which tests to run:                   make test TESTS=tests/project
 #   STORE  store tests on these stores only:     make test STORE=sqlite
-#   JOBS   how many tests at once:               make test JOBS=4
+#   JOBS   how many tests at once:               make test JOBS=4   (two a processor, at most 8)
 #   PYTHON which Python makes .venv:             make test PYTHON=python3.12
 
 # One make file, so the list is one path, which may hold spaces.

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import settings
 from servers import IN_VIRTUAL_TIME, Servers
 
-STORES = ("memory", "sqlite")
+STORES = ("memory", "sqlite", "redis", "postgres", "nats")
 
 # A shared machine may be slow: a deadline per example would fail for reasons of its own.
 # CI prints the blob that replays a failing example elsewhere.
@@ -18,6 +18,12 @@ settings.register_profile("thorough", deadline=None, print_blob=True, max_exampl
 settings.load_profile(
     os.environ.get("ANDON_HYPOTHESIS") or ("ci" if os.environ.get("CI") else "dev")
 )
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Return how many tests run at once if nobody says: most of them wait more than they compute,
+    so twice as many as there are processors end in half the time."""
+    return 2 * (os.cpu_count() or 1)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

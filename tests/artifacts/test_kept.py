@@ -133,14 +133,9 @@ async def test_a_long_log_comes_in_pages(kept: Kept):
     assert texts == [str(number) for number in range(70)]
 
 
-def test_an_embedded_store_keeps_its_artifacts_beside_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.delenv("ANDON_ARTIFACTS", raising=False)
+def test_an_embedded_store_keeps_its_artifacts_beside_it(tmp_path: Path):
     assert default_place(f"sqlite:///{tmp_path}/a.db") == f"file://{tmp_path}/a.db-artifacts"
     assert default_place("redis://localhost") is None
-    monkeypatch.setenv("ANDON_ARTIFACTS", "s3://bucket")
-    assert default_place("redis://localhost") == "s3://bucket"
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def server(
     server = own_servers[server_kind]
     server.start()
     yield server
-    server.thaw()
+    server.resume()
 
 
 @pytest.fixture
@@ -105,5 +105,5 @@ def _make_well(arguments: dict[str, object]) -> None:
         if isinstance(harmed, Proxy):
             harmed.mend()
         elif isinstance(harmed, Hurtable):
-            harmed.thaw()
+            harmed.resume()
             harmed.start()

@@ -37,10 +37,10 @@ async def test_a_server_frozen_past_the_lease_finds_everybody_at_work(
     held, gate = await plant.hold(10)
     await plant.submit(100)
     await gate.begun()
-    server.freeze()
+    server.pause()
     with plant.patiently(*workers):
         await asyncio.sleep(LEASE + 1.0)
-    server.thaw()
+    server.resume()
     gate.open()
     await plant.submit(20)
     await plant.balanced()

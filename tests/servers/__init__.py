@@ -17,6 +17,7 @@ from andon.stores.registry import open_store
 
 KINDS = {
     "redis": "servers.redis:RedisServer",
+    "redis-cluster": "servers.redis:RedisCluster",
     "postgres": "servers.postgres:PostgresServer",
     "nats": "servers.nats:NatsServer",
 }
@@ -40,6 +41,18 @@ class Server(Protocol):
 
     def stop(self) -> None:
         """End it and wait for that; harmless when it has ended. Keeps the data."""
+        ...
+
+    def kill(self) -> None:
+        """End it at once, as a crash does; `start` then finds what its durability promises."""
+        ...
+
+    def pause(self) -> None:
+        """Have it fall silent, its connections open."""
+        ...
+
+    def resume(self) -> None:
+        """Let it go on after `pause`; harmless if it does."""
         ...
 
     def url(self, namespace: str) -> str:

@@ -3,8 +3,9 @@
 import asyncio
 import contextlib
 import sqlite3
-from collections.abc import Awaitable, Callable
-from urllib.parse import urlsplit
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 
 async def damage(url: str, task_id: str) -> None:
@@ -48,20 +49,60 @@ def _on_file(url: str, statement: str, *arguments: object) -> int:
         return db.execute(statement, arguments).rowcount
 
 
+# --- Redis ---
+
+
+async def _damage_redis(url: str, task_id: str) -> None:
+    async with _on_redis(url) as ask:
+        [key] = await ask("KEYS", f"{{{_namespace(url)}:*}}:task:{task_id}")
+        body = await ask("HGET", key, "s")
+        await ask("HSET", key, "s", b"\xc1\xc1" + body[2:])
+
+
+async def _forget_redis(url: str) -> None:
+    async with _on_redis(url) as ask:
+        keys = await ask("KEYS", f"{{{_namespace(url)}:*}}:stub:*")
+        assert await ask("DEL", *keys) == len(keys)
+
+
 async def _disconnect_redis(url: str) -> int:
+    async with _on_redis(url) as ask:
+        kinds = ("normal", "pubsub")
+        return sum([await ask("CLIENT", "KILL", "TYPE", k, "SKIPME", "yes") for k in kinds])
+
+
+@contextlib.asynccontextmanager
+async def _on_redis(url: str) -> AsyncIterator[Callable[..., Awaitable[Any]]]:
+    """What sends a command and gives its reply."""
+    import hiredis
+
     parts = urlsplit(url)
-    reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
-    killed = 0
-    for kind in ("normal", "pubsub"):
-        writer.write(f"CLIENT KILL TYPE {kind} SKIPME yes\r\n".encode())
-        reply = await reader.readline()
-        assert reply[:1] == b":", reply
-        killed += int(reply[1:])
-    writer.close()
-    await writer.wait_closed()
-    return killed
+    stream, writer = await asyncio.open_connection(parts.hostname, parts.port)
+    reader = hiredis.Reader()
+
+    async def ask(*words: str | bytes) -> Any:
+        writer.write(hiredis.pack_command(words))
+        while (reply := reader.gets()) is False:
+            reader.feed(await stream.read(65_536))
+        assert not isinstance(reply, hiredis.ReplyError), reply
+        return reply
+
+    try:
+        yield ask
+    finally:
+        writer.close()
 
 
-_DAMAGE: dict[str, Callable[[str, str], Awaitable[None]]] = {"sqlite": _damage_sqlite}
-_FORGET: dict[str, Callable[[str], Awaitable[None]]] = {"sqlite": _forget_sqlite}
+def _namespace(url: str) -> str:
+    return parse_qs(urlsplit(url).query)["namespace"][0]
+
+
+_DAMAGE: dict[str, Callable[[str, str], Awaitable[None]]] = {
+    "sqlite": _damage_sqlite,
+    "redis": _damage_redis,
+}
+_FORGET: dict[str, Callable[[str], Awaitable[None]]] = {
+    "sqlite": _forget_sqlite,
+    "redis": _forget_redis,
+}
 _DISCONNECT: dict[str, Callable[[str], Awaitable[int]]] = {"redis": _disconnect_redis}

@@ -1,16 +1,14 @@
-"""A server that a test may kill, stop and freeze, and that works again after the test."""
+"""A server that tests may stop, kill and pause, one after the other."""
 
-import signal
 from pathlib import Path
 from urllib.parse import urlsplit
-
-import psutil
 
 from servers import Server, make
 
 
 class Hurtable:
-    """One server of its own, for tests that hurt it, one after the other. Fulfils `Server`."""
+    """One server that knows whether it is up. Start it from the main thread: it ends with the
+    thread that started it."""
 
     def __init__(self, kind: str, folder: Path) -> None:
         self._server: Server = make(kind, folder)
@@ -18,57 +16,38 @@ class Hurtable:
         self._count = 0
 
     @property
-    def pid(self) -> int:
-        return self._server.pid
-
-    @property
     def port(self) -> int:
         """Where it listens on loopback."""
-        port = urlsplit(self.url("any")).port
+        port = urlsplit(self._server.url("any")).port
         assert port is not None
         return port
-
-    def url(self, namespace: str) -> str:
-        return self._server.url(namespace)
 
     def fresh_url(self) -> str:
         """A namespace on which nothing was stored."""
         self._count += 1
-        return self.url(f"p{self._count}")
+        return self._server.url(f"p{self._count}")
 
     def start(self) -> None:
-        """Start it unless it runs."""
+        """Start it unless it runs; on the data and the port it had."""
         if not self._is_up:
             self._server.start()
             self._is_up = True
 
     def stop(self) -> None:
-        self.thaw()
+        """End it in good order; harmless when it has ended."""
         self._is_up = False
         self._server.stop()
 
     def kill(self) -> None:
-        """SIGKILL, to all of its processes at once."""
-        found = self._tree()
-        for process in found:
-            process.kill()
+        """SIGKILL."""
         self._is_up = False
-        self._server.stop()
-        psutil.wait_procs(found, timeout=10)
+        self._server.kill()
 
-    def freeze(self) -> None:
+    def pause(self) -> None:
         """SIGSTOP: connections stay, and nobody answers."""
-        self._signal(signal.SIGSTOP)
+        self._server.pause()
 
-    def thaw(self) -> None:
+    def resume(self) -> None:
         """Let it go on; harmless if it does."""
         if self._is_up:
-            self._signal(signal.SIGCONT)
-
-    def _signal(self, number: int) -> None:
-        for process in self._tree():
-            process.send_signal(number)
-
-    def _tree(self) -> list[psutil.Process]:
-        parent = psutil.Process(self.pid)
-        return [parent, *parent.children(recursive=True)]
+            self._server.resume()

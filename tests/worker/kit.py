@@ -74,13 +74,14 @@ class Faults:
 class Kit:
     """One store, one engine, some workers."""
 
-    def __init__(self) -> None:
+    def __init__(self, url: str = "memory://") -> None:
+        self.url = url
         self.registry = Registry()
         self.workers: list[Worker] = []
         self._numbers = itertools.count()
 
     async def open(self) -> None:
-        self.local = LocalEngine(MemoryStore("memory://"))
+        self.local = LocalEngine(MemoryStore(self.url))
         await self.local.open()
         self.engine = Faults(self.local)
 

@@ -86,8 +86,8 @@ class Artifacts(Protocol):
         ...
 
     async def append_log(self, task: str, run: int, number: int, lines: Sequence[LogLine]) -> None:
-        """Add lines to a run's log. Pieces are numbered from 0 by whoever runs it; a repeat of a
-        number replaces it."""
+        """Add lines to a run's log. Each piece has a number greater than those before it, given by
+        whoever runs it; a repeat of a number replaces that piece."""
         ...
 
     async def read_log(self, task: str, run: int, cursor: str = "") -> LogPage:

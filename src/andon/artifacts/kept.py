@@ -105,7 +105,7 @@ class KeptArtifacts:
 
     async def append_log(self, task: str, run: int, number: int, lines: Sequence[LogLine]) -> None:
         piece = b"".join(_encoder.encode(line) + b"\n" for line in lines)
-        await self._blobs.put(f"{self._folder(task, run)}/log/{number:08d}", once(piece))
+        await self._blobs.put(f"{self._folder(task, run)}/log/{number:016d}", once(piece))
 
     async def read_log(self, task: str, run: int, cursor: str = "") -> LogPage:
         folder = f"{self._folder(task, run)}/log"

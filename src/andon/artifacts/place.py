@@ -5,19 +5,19 @@
 | `file:///var/lib/andon/artifacts` | a local folder |
 | `s3://bucket/prefix?region=…&endpoint=…` | S3, or what speaks its protocol |
 | `gs://bucket/prefix`, `az://container/prefix` | Google Cloud Storage, Azure |
+| `memory://` | this process, for tests |
 
 Credentials come from where each vendor's own tools find them (environment, files, the machine's
 role), never from the URL.
 """
 
-import hashlib
 import os
-import tempfile
 from pathlib import Path
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from andon.artifacts.blobs import Blobs
 from andon.artifacts.folder import FolderBlobs
+from andon.artifacts.memory import MemoryBlobs
 from andon.model.errors import ConfigurationError
 
 VARIABLE = "ANDON_ARTIFACTS"
@@ -27,25 +27,25 @@ _OBJECT_STORES = ("s3", "gs", "az")
 _OPTIONS = {"endpoint", "region", "allow_http", "virtual_hosted_style_request", "skip_signature"}
 
 
+def named_place() -> str | None:
+    """The place that the environment names."""
+    return os.environ.get(VARIABLE) or None
+
+
 def default_place(store_url: str) -> str | None:
     """Where artifacts go when nothing is said: beside an embedded store; nowhere for a server's,
     whose clients may be on many machines."""
-    named = os.environ.get(VARIABLE)
-    if named:
-        return named
     parts = urlsplit(store_url)
     if parts.scheme == "sqlite":
-        path = Path(unquote(parts.path)[1:] if parts.path.startswith("/") else parts.path)
-        return f"file://{path.absolute()}-artifacts"
-    if parts.scheme == "memory":
-        name = hashlib.blake2b(f"{os.getpid()}".encode(), digest_size=6).hexdigest()
-        return f"file://{Path(tempfile.gettempdir()) / f'andon-artifacts-{name}'}"
-    return None
+        return f"file://{quote(f'{Path(unquote(parts.path)[1:]).absolute()}-artifacts')}"
+    return "memory://" if parts.scheme == "memory" else None
 
 
 def open_blobs(url: str) -> Blobs:
     """The place that `url` names. Raises `ConfigurationError` for what is none."""
     parts = urlsplit(url)
+    if parts.scheme == "memory":
+        return MemoryBlobs()
     if parts.scheme == "file":
         if parts.netloc or not parts.path.startswith("/"):
             raise ConfigurationError(f"{url!r}: name an absolute path, file:///path/to/folder.")

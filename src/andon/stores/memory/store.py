@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from urllib.parse import parse_qsl, urlsplit
-from zlib import crc32
 
 from msgspec.structs import replace
 
@@ -55,6 +54,7 @@ from andon.stores.memory.events import MAX_EVENTS, EventLog
 from andon.stores.memory.fleet import Fleet
 from andon.stores.memory.records import LIVE, Records
 from andon.stores.memory.row import Row
+from andon.stores.partitions import partition_of
 
 _DONE_TO_A_RUN = frozenset({Event.REQUEST_CANCEL, Event.CANCEL, Event.EXPIRE})
 """Moves of an active task that its worker does not make itself, so that it must be told."""
@@ -103,7 +103,7 @@ class MemoryStore:
         return self._clock.now()
 
     def partition_of(self, task_id: str) -> int:
-        return crc32(task_id.encode()) % self.partitions
+        return partition_of(task_id, self.partitions)
 
     # --- the life of a task ---
 

@@ -8,7 +8,6 @@ the process, not of the machine).
 
 import asyncio
 import contextlib
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -41,6 +40,7 @@ from andon.stores.base import (
 )
 from andon.stores.clock import JUMP_MS, MonotoneClock
 from andon.stores.hints import Hub
+from andon.stores.partitions import partition_of
 from andon.stores.sqlite import (
     claiming,
     committing,
@@ -148,9 +148,7 @@ class SqliteStore:
         return self._clock.now()
 
     def partition_of(self, task_id: str) -> int:
-        if self.partitions == 1:
-            return 0
-        return zlib.crc32(task_id.encode()) % self.partitions
+        return partition_of(task_id, self.partitions)
 
     # --- the life of a task ---
 
