@@ -62,5 +62,5 @@ setup: ## Make .venv with everything, for an editor.
 	@"$(ROOT)/scripts/setup.sh" dev
 
 clean: ## Remove .venv and everything that tools left behind.
-	@cd "$(ROOT)" && rm -rf .venv build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@cd "$(ROOT)" && rm -rf .venv .bench build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	@cd "$(ROOT)" && find src tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
