@@ -4,6 +4,10 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from andon.service.guard import Guard, OpenGuard
+from andon.service.hub import Hub
+from andon.service.jobs import JobSettings
+from andon.service.measuring import measured
+from andon.service.metrics import Metrics
 from andon.service.settings import Settings
 from andon.stores.registry import open_store
 
@@ -22,7 +26,18 @@ class Service:
         self.settings = settings or Settings()
         self.settings.check()
         self.guard = guard or OpenGuard()
-        self.engine: LocalEngine = app.engine_on(open_store(app.url))
+        self.job_settings = JobSettings.read()
+        self.metrics = Metrics()
+        store = open_store(app.url)
+        self.engine: LocalEngine = app.engine_on(measured(store, self.metrics))
+        self.hub = Hub(
+            self.engine,
+            partitions=store.partitions,
+            buffer=self.settings.stream_buffer,
+            ping=self.settings.stream_ping,
+        )
+        self.metrics.streams.set_function(lambda: len(self.hub))
+        self.openapi = b"{}"  #: the document, set by whoever makes the application
         self._stopping: asyncio.Event | None = None
 
     @property
@@ -41,6 +56,7 @@ class Service:
     def begin_stop(self) -> None:
         """End streams and long polls; other requests go on to their end."""
         self.stopping.set()
+        self.hub.end_all("stopping")
 
     async def stop(self) -> None:
         """Close the engine, after everything that was handed over is written."""
