@@ -13,10 +13,13 @@ from .kit import PATIENCE
 class Connection:
     """Bytes out, bytes in."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, receive_buffer: int | None) -> None:
         parts = urlsplit(url)
-        assert parts.hostname is not None
-        self.socket = socket.create_connection((parts.hostname, parts.port or 80), PATIENCE)
+        self.socket = socket.socket()
+        self.socket.settimeout(PATIENCE)
+        if receive_buffer is not None:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        self.socket.connect((parts.hostname, parts.port))
 
     def send(self, data: bytes) -> None:
         self.socket.sendall(data)
@@ -48,9 +51,9 @@ class Connection:
 
 
 @contextmanager
-def connected(url: str) -> Iterator[Connection]:
+def connected(url: str, *, receive_buffer: int | None = None) -> Iterator[Connection]:
     """A connection for as long as the block lasts."""
-    connection = Connection(url)
+    connection = Connection(url, receive_buffer)
     try:
         yield connection
     finally:

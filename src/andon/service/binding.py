@@ -253,7 +253,10 @@ async def read_body(scope: "HTTPScope", receive: "Receive", service: "Service") 
     for name, value in scope["headers"]:
         if name == b"content-length" and (not value.isdigit() or int(value) > limit):
             raise body_too_large(limit)
-    message = await _next_part(receive, service)
+    if scope["state"].get("whole"):  # it has come with the headers: nothing to wait for
+        message: Any = await receive()
+    else:
+        message = await _next_part(receive, service)
     body: bytes = message["body"]
     parts, size = [body], len(body)
     while message["more_body"] and size <= limit:

@@ -81,6 +81,10 @@ class _Bounded(HttpToolsProtocol):
         self._headers_came()
         super().on_headers_complete()
 
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self.scope.setdefault("state", {})["whole"] = True
+
     def send_400_response(self, msg: str) -> None:
         self._refuse(malformed(msg))
 
