@@ -74,6 +74,7 @@ class _Bounded(HttpToolsProtocol):
         super().on_message_begin()
         state = self.scope.setdefault("state", {})
         state["abort"] = self.transport.abort
+        state["flow"] = self.flow
         self._in_headers = True
 
     def on_headers_complete(self) -> None:
