@@ -62,14 +62,14 @@ class Facts(msgspec.Struct, kw_only=True):
 
 async def read(engine: "LocalEngine") -> Facts:
     """Read what the checks need."""
-    from andon.cli.queues import known
+    from andon.engine.fleet import known_queues
 
     ended = [parent for parent, _ in await engine.store.take_unsettled(_SAMPLE)]
     timed = (State.SCHEDULED, State.RETRY, State.ACTIVE)
     return Facts(
         info=await engine.info(),
         now=engine.now(),
-        queues=await known(engine),
+        queues=await known_queues(engine),
         workers=await engine.workers(),
         waiting=list((await engine.find(Query(states=timed, limit=_SAMPLE))).tasks),
         pending=list((await engine.find(Query(states=(State.PENDING,), limit=_SAMPLE))).tasks),
