@@ -1,0 +1,1 @@
+"""The service: everything that can be asked about tasks, over HTTP."""

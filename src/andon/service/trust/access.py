@@ -1,0 +1,161 @@
+"""Who is asking, and may they: the one place where the service decides.
+
+A service that listens on loopback only is open: whoever can reach it could read the store's file.
+Any other needs a token with every request. A token that is given is held against what it is, on an
+open service too, so that a mistake shows where it is made.
+
+A run token speaks for its run. For anything else it carries the scopes of its task, and those count
+only while the run holds the task, which only the store knows.
+"""
+
+import ipaddress
+from collections.abc import Sequence
+
+import msgspec
+
+from andon.model.errors import (
+    AuthenticationFailed,
+    ConfigurationError,
+    PermissionRefused,
+)
+from andon.model.task import Task
+from andon.model.words import State
+from andon.service.trust import runtokens
+from andon.service.trust.registry import Registry
+from andon.service.trust.runtokens import Claims
+from andon.service.trust.scopes import EVERYTHING, holds_some, satisfies
+from andon.stores.base import Store
+
+
+class Caller(msgspec.Struct, frozen=True, kw_only=True):
+    """Whoever asks, and what they may."""
+
+    name: str
+    scopes: tuple[str, ...]
+    run: Claims | None = None  #: with a run token: what it says
+
+    def allows(self, scope: str) -> bool:
+        """Whether the caller may do this."""
+        return satisfies(self.scopes, scope)
+
+    def require(self, scope: str) -> None:
+        """Raise `PermissionRefused` unless the caller may do this."""
+        if not self.allows(scope):
+            raise PermissionRefused(scope)
+
+    def require_some(self, kind: str) -> None:
+        """Raise `PermissionRefused` unless the caller may do this for something at least."""
+        if not holds_some(self.scopes, kind):
+            raise PermissionRefused(f"{kind}*")
+
+    def require_submit(self, queue: str, scopes: Sequence[str]) -> None:
+        """May submit to the queue, and satisfies every scope that the task is to have (R29)."""
+        self.require(f"tasks:create:{queue}")
+        for scope in scopes:
+            self.require(scope)
+
+
+OPEN = Caller(name="anyone on this machine", scopes=(EVERYTHING,))
+"""The caller without a token, where none is needed."""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach what listens there."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+class Access:
+    """Tells who asks. `is_open`: no token is needed."""
+
+    def __init__(self, store: Store, *, is_open: bool, registry: Registry | None = None) -> None:
+        self._store = store
+        self.is_open = is_open
+        self.registry = registry or Registry(store)
+
+    @classmethod
+    async def listening_on(cls, host: str, store: Store) -> "Access":
+        """The access that fits where the service listens.
+
+        Raises `ConfigurationError` where others can reach it and no token is valid.
+        """
+        access = cls(store, is_open=is_loopback(host))
+        now = store.now()
+        if not access.is_open and not any(
+            token.state(now) == "valid" for token in await access.registry.tokens()
+        ):
+            raise ConfigurationError(
+                f"Others can reach {host}, so a token is needed and there is none; make one: "
+                "andon token create NAME --scope SCOPE."
+            )
+        return access
+
+    async def identify(self, authorization: str | None) -> Caller:
+        """The caller behind an `Authorization` header. Raises `AuthenticationFailed`."""
+        if authorization is None:
+            if self.is_open:
+                return OPEN
+            raise AuthenticationFailed(
+                "This service needs a token: send the header Authorization: Bearer TOKEN, "
+                "or set ANDON_TOKEN."
+            )
+        scheme, _, token = authorization.partition(" ")
+        token = token.strip()
+        if scheme.lower() != "bearer" or not token:
+            raise AuthenticationFailed("The Authorization header must be: Bearer TOKEN.")
+        if runtokens.is_run_token(token):
+            claims = await self.claims(token)
+            name = f"run {claims.number} of task {claims.task}"
+            return Caller(name=name, scopes=claims.scopes, run=claims)
+        return await self._of_api_token(token)
+
+    async def _of_api_token(self, token: str) -> Caller:
+        record = await self.registry.find(token)
+        if record is None:
+            raise AuthenticationFailed("This token is not known here; see: andon token list.")
+        state = record.state(self._store.now())
+        if state != "valid":
+            raise AuthenticationFailed(
+                f"Token {record.id} ({record.name}) is {state}; make another: andon token create."
+            )
+        return Caller(name=f"token {record.id} ({record.name})", scopes=record.scopes)
+
+    async def claims(self, token: str) -> Claims:
+        """What a run token says. Raises `AuthenticationFailed`."""
+        if not runtokens.is_run_token(token):
+            raise AuthenticationFailed("That is no run token; a claim gives one with every run.")
+        return runtokens.verify(await self.registry.keys(runtokens.key_of(token)), token)
+
+    async def alive(self, caller: Caller) -> Caller:
+        """The caller, whose scopes count: a run token's do only while its run holds the task.
+
+        Raises `AuthenticationFailed` when it does not any more.
+        """
+        if caller.run is None:
+            return caller
+        [task] = await self._store.get([caller.run.task])
+        if not holds(task, caller.run):
+            raise AuthenticationFailed(
+                f"The token is of {caller.name}, which no longer holds that task."
+            )
+        return caller
+
+    async def run_token(self, task: Task) -> str:
+        """The token of the run that holds a task."""
+        run = task.status.runs[-1]
+        keys = await self.registry.keys()
+        return runtokens.sign(keys, task.id, run.id, run.number, task.definition.scopes)
+
+
+def holds(task: Task | None, claims: Claims) -> bool:
+    """Whether the run that a token names holds its task."""
+    return (
+        task is not None
+        and task.state is State.ACTIVE
+        and task.status.run == claims.run
+        and task.id == claims.task
+    )
