@@ -10,6 +10,7 @@ only while the run holds the task, which only the store knows.
 
 import ipaddress
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -26,6 +27,9 @@ from andon.service.trust.runtokens import Claims
 from andon.service.trust.scopes import EVERYTHING, holds_some, satisfies
 from andon.stores.base import Store
 
+if TYPE_CHECKING:
+    from litestar.types import HTTPScope
+
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """Whoever asks, and what they may."""
@@ -34,13 +38,13 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     scopes: tuple[str, ...]
     run: Claims | None = None  #: with a run token: what it says
 
-    def allows(self, scope: str) -> bool:
+    def may(self, scope: str) -> bool:
         """Whether the caller may do this."""
         return satisfies(self.scopes, scope)
 
     def require(self, scope: str) -> None:
         """Raise `PermissionRefused` unless the caller may do this."""
-        if not self.allows(scope):
+        if not self.may(scope):
             raise PermissionRefused(scope)
 
     def require_some(self, kind: str) -> None:
@@ -69,6 +73,10 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+RUN_ROUTES = ("/api/v1/runs/", "/api/v1/engine/renew", "/api/v1/engine/report")
+"""Where a run token speaks for its run alone, and the store decides whether that run is over."""
+
+
 class Access:
     """Tells who asks. `is_open`: no token is needed."""
 
@@ -77,22 +85,26 @@ class Access:
         self.is_open = is_open
         self.registry = registry or Registry(store)
 
-    @classmethod
-    async def listening_on(cls, host: str, store: Store) -> "Access":
-        """The access that fits where the service listens.
-
-        Raises `ConfigurationError` where others can reach it and no token is valid.
-        """
-        access = cls(store, is_open=is_loopback(host))
-        now = store.now()
-        if not access.is_open and not any(
-            token.state(now) == "valid" for token in await access.registry.tokens()
-        ):
+    async def check(self, host: str) -> None:
+        """Raise `ConfigurationError` if others can reach `host` and no token is valid."""
+        if self.is_open:
+            return
+        now = self._store.now()
+        if not any(token.state(now) == "valid" for token in await self.registry.tokens()):
             raise ConfigurationError(
                 f"Others can reach {host}, so a token is needed and there is none; make one: "
                 "andon token create NAME --scope SCOPE."
             )
-        return access
+
+    async def authorize(self, scope: "HTTPScope") -> Caller:
+        """The caller, by the request's headers. Raises `AuthenticationFailed`."""
+        given = [value for name, value in scope["headers"] if name == b"authorization"]
+        if len(given) > 1:
+            raise AuthenticationFailed("The header Authorization is given twice.")
+        caller = await self.identify(given[0].decode("latin-1") if given else None)
+        if caller.run is not None and not scope["path"].startswith(RUN_ROUTES):
+            return await self.alive(caller)
+        return caller
 
     async def identify(self, authorization: str | None) -> Caller:
         """The caller behind an `Authorization` header. Raises `AuthenticationFailed`."""
@@ -144,11 +156,14 @@ class Access:
             )
         return caller
 
-    async def run_token(self, task: Task) -> str:
-        """The token of the run that holds a task."""
-        run = task.status.runs[-1]
+    async def run_tokens(self, tasks: Sequence[Task]) -> list[str]:
+        """The tokens of the runs that hold these tasks."""
         keys = await self.registry.keys()
-        return runtokens.sign(keys, task.id, run.id, run.number, task.definition.scopes)
+        runs = [task.status.runs[-1] for task in tasks]
+        return [
+            runtokens.sign(keys, task.id, run.id, run.number, task.definition.scopes)
+            for task, run in zip(tasks, runs, strict=True)
+        ]
 
 
 def holds(task: Task | None, claims: Claims) -> bool:
