@@ -1,0 +1,48 @@
+"""What one process serves with: the application, its engine, and what the routes share."""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from andon.service.guard import Guard, OpenGuard
+from andon.service.settings import Settings
+from andon.stores.registry import open_store
+
+if TYPE_CHECKING:
+    from andon.client.app import Andon
+    from andon.engine.local import LocalEngine
+
+
+class Service:
+    """One service; `start` opens its engine, `stop` ends what is under way and closes it."""
+
+    def __init__(
+        self, app: "Andon", settings: Settings | None = None, *, guard: Guard | None = None
+    ) -> None:
+        self.app = app
+        self.settings = settings or Settings()
+        self.settings.check()
+        self.guard = guard or OpenGuard()
+        self.engine: LocalEngine = app.engine_on(open_store(app.url))
+        self._stopping: asyncio.Event | None = None
+
+    @property
+    def stopping(self) -> asyncio.Event:
+        """Set when the service stops: whatever waits for something else ends its wait."""
+        if self._stopping is None:
+            self._stopping = asyncio.Event()
+        return self._stopping
+
+    async def start(self) -> None:
+        """Open the engine and begin to fire timers."""
+        await self.engine.open()
+        if self.settings.timekeeper:
+            self.engine.timekeeper.start()
+
+    def begin_stop(self) -> None:
+        """End streams and long polls; other requests go on to their end."""
+        self.stopping.set()
+
+    async def stop(self) -> None:
+        """Close the engine, after everything that was handed over is written."""
+        self.begin_stop()
+        await self.engine.close()
