@@ -26,6 +26,14 @@ from andon.stores.base import (
 )
 
 
+class Mark(NamedTuple):
+    """The newest progress and heartbeat of a run, as its worker knows them."""
+
+    progress: int | None = None
+    message: str = ""
+    heartbeat_at: int = 0
+
+
 class Runs:
     """The worker's half of the engine, over one store."""
 
@@ -108,14 +116,6 @@ class Runs:
                 return _repeated(current, run, command)
             task = _with_cell(current, task)
         raise StoreUnavailable(f"Task {task.id!r} keeps moving; try again.")
-
-
-class Mark(NamedTuple):
-    """The newest progress and heartbeat of a run, as its worker knows them."""
-
-    progress: int | None = None
-    message: str = ""
-    heartbeat_at: int = 0
 
 
 def _marked(task: Task, mark: Mark, now: int) -> None:

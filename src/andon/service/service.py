@@ -3,8 +3,10 @@
 import asyncio
 from typing import TYPE_CHECKING
 
-from andon.service.guard import Guard, OpenGuard
+from andon.service.guard import Guard
+from andon.service.remote.runs import RemoteRuns
 from andon.service.settings import Settings
+from andon.service.trust.access import Access, is_loopback
 from andon.stores.registry import open_store
 
 if TYPE_CHECKING:
@@ -21,8 +23,10 @@ class Service:
         self.app = app
         self.settings = settings or Settings()
         self.settings.check()
-        self.guard = guard or OpenGuard()
         self.engine: LocalEngine = app.engine_on(open_store(app.url))
+        self.access = Access(self.engine.store, is_open=is_loopback(self.settings.host))
+        self.guard = guard or self.access
+        self.runs = RemoteRuns(self.engine, self.access)
         self._stopping: asyncio.Event | None = None
 
     @property
@@ -35,6 +39,11 @@ class Service:
     async def start(self) -> None:
         """Open the engine and begin to fire timers."""
         await self.engine.open()
+        try:
+            await self.access.check(self.settings.host)
+        except BaseException:
+            await self.engine.close()
+            raise
         if self.settings.timekeeper:
             self.engine.timekeeper.start()
 

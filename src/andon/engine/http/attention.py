@@ -199,8 +199,4 @@ class Attention:
 
 
 def _differs(task: Task, last: Task | None) -> bool:
-    return last is None or (
-        task.status.revision != last.status.revision or task.cell != last.cell
-    )
-
-
+    return last is None or (task.status.revision != last.status.revision or task.cell != last.cell)

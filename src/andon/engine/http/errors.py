@@ -11,21 +11,24 @@ import msgspec
 from andon.model import errors as family
 from andon.model.errors import AndonError
 
-STATUS: tuple[tuple[str, int], ...] = (
-    ("AuthenticationFailed", 401),
-    ("PermissionRefused", 403),
-    ("TaskNotFound", 404),
-    ("TaskConflict", 409),
-    ("UniqueKeyHeld", 409),
-    ("InvalidTransition", 409),
-    ("LeaseLost", 409),
-    ("QueueFull", 429),
-    ("PayloadTooLarge", 413),
-    ("InvalidSubmission", 422),
-    ("ConfigurationError", 422),
-    ("StoreUnavailable", 503),
-)
-"""HTTP status by class name; the first that an error is an instance of."""
+URN = "urn:andon:problem:"
+
+NAMES: dict[str, type[AndonError]] = {
+    "payload-too-large": family.PayloadTooLarge,
+    "invalid-submission": family.InvalidSubmission,
+    "invalid-request": family.ConfigurationError,
+    "task-not-found": family.TaskNotFound,
+    "task-conflict": family.TaskConflict,
+    "unique-key-held": family.UniqueKeyHeld,
+    "queue-full": family.QueueFull,
+    "invalid-transition": family.InvalidTransition,
+    "lease-lost": family.LeaseLost,
+    "store-unavailable": family.StoreUnavailable,
+    "store-incompatible": family.StoreIncompatible,
+    "unauthenticated": family.AuthenticationFailed,
+    "forbidden": family.PermissionRefused,
+}
+"""The classes behind the kinds of problem that a service names in its problem details."""
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -47,19 +50,28 @@ def error_of(problem: Problem) -> AndonError:
     kind: Any = getattr(family, problem.type, None)
     if not (isinstance(kind, type) and issubclass(kind, AndonError)):
         kind = AndonError
-    error = cast("AndonError", kind.__new__(kind))
-    Exception.__init__(error, problem.message)
-    vars(error).update(problem.attributes)
-    return error
+    return _made(cast("type[AndonError]", kind), problem.message, problem.attributes)
 
 
-def status_of(error: AndonError) -> int:
-    """The HTTP status that goes with an error."""
-    for name, status in STATUS:
-        if isinstance(error, getattr(family, name)):
-            return status
-    return 500
+def error_of_document(document: dict[str, Any]) -> AndonError | None:
+    """The error in problem details (RFC 9457); None if they are not of a kind known here."""
+    kind = NAMES.get(str(document.get("type", "")).removeprefix(URN))
+    if kind is None:
+        return None
+    plain = {"type", "title", "status", "detail", "instance"}
+    members = {name: value for name, value in document.items() if name not in plain}
+    return _made(kind, str(document.get("detail", "")), members)
 
 
 def _is_plain(value: object) -> bool:
     return value is None or isinstance(value, str | int | float | bool)
+
+
+def _made(kind: type[AndonError], message: str, attributes: dict[str, Any]) -> AndonError:
+    error = kind.__new__(kind)
+    Exception.__init__(error, message)
+    # What its constructor would have set, and the other end did not tell, is empty.
+    names = kind.__init__.__code__.co_varnames[1 : kind.__init__.__code__.co_argcount]
+    vars(error).update({name: "" for name in names if name not in {"message", "hint"}})
+    vars(error).update(attributes)
+    return error

@@ -1,12 +1,12 @@
 """From a reply to its bytes, or to the error that a local engine would have raised. Pure."""
 
 from http import HTTPStatus
+from typing import Any
 
 import msgspec
 
-from andon.engine.http.errors import error_of
+from andon.engine.http.errors import error_of_document
 from andon.engine.http.place import Place
-from andon.engine.http.wire import decode_problem
 from andon.model.errors import AndonError, StoreError, StoreIncompatible, StoreUnavailable
 
 _AWAY = frozenset(
@@ -19,13 +19,6 @@ _AWAY = frozenset(
 )
 
 
-class _Detail(msgspec.Struct):
-    """Problem details (RFC 9457), as much of them as is told on."""
-
-    title: str = ""
-    detail: str = ""
-
-
 def check(place: Place, status: int, body: bytes) -> bytes:
     """The body of a good reply. Raises the error that any other stands for."""
     if status < HTTPStatus.BAD_REQUEST:
@@ -35,14 +28,13 @@ def check(place: Place, status: int, body: bytes) -> bytes:
 
 def _error(place: Place, status: int, body: bytes) -> AndonError:
     try:
-        return error_of(decode_problem(body))
-    except msgspec.MsgspecError:
-        pass
-    try:
-        told = msgspec.json.decode(body, type=_Detail)
-    except msgspec.MsgspecError:
-        told = _Detail()
-    said = f"{told.detail or told.title or 'nothing more'}".rstrip(".")
+        told = msgspec.json.decode(body, type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        told = {}
+    error = error_of_document(told)
+    if error is not None:
+        return error
+    said = str(told.get("detail") or told.get("title") or "it said no more").rstrip(".")
     if status in _AWAY:
         return StoreUnavailable(f"The service at {place.url} cannot answer now ({status}): {said}.")
     if status == HTTPStatus.NOT_FOUND:

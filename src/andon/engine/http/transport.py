@@ -9,7 +9,7 @@ the caller gets `StoreUnavailable`, as from a store that is away.
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 
 import aiohttp
@@ -111,7 +111,7 @@ class Transport:
             return check(self.place, reply.status, answer)
 
     @asynccontextmanager
-    async def stream(self, method: str, body: bytes) -> AsyncIterator[AsyncIterator[bytes]]:
+    async def stream(self, method: str, body: bytes) -> AsyncGenerator[AsyncIterator[bytes]]:
         """A reply that goes on, line by line. Silence for three keepalives is an error."""
         session = self._session
         if session is None:

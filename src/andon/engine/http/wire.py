@@ -216,4 +216,3 @@ decode_outcomes = msgspec.json.Decoder(list[Outcome]).decode
 decode_claimed = msgspec.json.Decoder(list[Claimed]).decode
 decode_verdicts = msgspec.json.Decoder(list[Verdict]).decode
 decode_frame = msgspec.json.Decoder(Frame).decode
-decode_problem = msgspec.json.Decoder(Problem).decode
