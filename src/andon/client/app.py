@@ -83,8 +83,9 @@ class Andon(Declaring):
 
     `url` names the store; without one the environment variable ANDON_URL does, else it is
     `sqlite:///andon.db`. A URL that begins with http:// or https:// is that of a service
-    (`andon serve`); `token`, or the environment variable ANDON_TOKEN, is what it asks for. `profile` sets the defaults under which tasks run. `queue` is where tasks
-    go that name none. All other keywords are defaults for every task type of this application
+    (`andon serve`); `token`, or the environment variable ANDON_TOKEN, is what it asks for.
+    `profile` sets the defaults under which tasks run. `queue` is where tasks go that name none.
+    All other keywords are defaults for every task type of this application
     (see `TaskOptions`), weaker than the type's own.
 
     Nothing is connected before the first use; that use opens, and the end of the event loop closes.

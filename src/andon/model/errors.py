@@ -151,9 +151,10 @@ class AuthenticationFailed(AccessError):
 class PermissionRefused(AccessError):
     """The token is valid and does not allow this (HTTP 403). `scope` is what is missing."""
 
-    def __init__(self, scope: str) -> None:
+    def __init__(self, scope: str, message: str = "") -> None:
         super().__init__(
-            f"The token does not allow {scope!r}. Use one that does, or make one: "
+            message
+            or f"The token does not allow {scope!r}. Use one that does, or make one: "
             f"andon token create NAME --scope {scope!r}."
         )
         self.scope = scope

@@ -11,7 +11,7 @@ from litestar.openapi.config import OpenAPIConfig
 from andon.service.binding import Binder, send_problem
 from andon.service.calls import Call
 from andon.service.problems import Problem, malformed, not_found, unexpected
-from andon.service.routes import engine, tasks
+from andon.service.routes import engine, runs, tasks
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, Receive, Scope, Send
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("andon.service")
 
-ROUTERS = [tasks.router, engine.router]
+ROUTERS = [tasks.router, engine.router, runs.router]
 
 
 def make_app(service: "Service") -> "ASGIApp":

@@ -25,6 +25,7 @@ from andon.model.words import State
 from andon.service.trust.access import Access, Caller, holds
 from andon.service.trust.runtokens import Claims
 from andon.stores.base import ClaimRequest, Renewal, Verdict, in_batches
+from andon.worker.outcomes import at_shutdown
 
 MOST_CLAIMED = 1_000
 MOST_QUEUES = 1_000
@@ -51,7 +52,7 @@ class Told(msgspec.Struct, frozen=True):
     """How a run ended, its token looked at already."""
 
     claims: Claims
-    command: Command
+    command: Command | None  #: None: the worker shuts down, and the task's policy decides
     mark: Mark = Mark()
 
 
@@ -116,7 +117,11 @@ class RemoteRuns:
     async def _report(self, told: Told, current: Task | None) -> State | AndonError | None:
         claims = told.claims
         try:
-            command = bounded(told.command, self._engine.max_payload)
+            command = told.command
+            if command is None:
+                rule = "resubmit" if current is None else current.policy.on_shutdown
+                command = at_shutdown(rule)
+            command = bounded(command, self._engine.max_payload)
             return await self._engine.report_run(
                 claims.task, claims.run, current, command, told.mark
             )

@@ -19,7 +19,7 @@ KINDS = {
     "tasks:change:": "retry, rerun, schedule, reprioritise and delete tasks of the queue",
     "queues:claim:": "run tasks of the queue",
     "queues:read:": "read the counts and the configuration of the queue",
-    "queues:configure:": "pause and configure the queue",
+    "queues:manage:": "pause and configure the queue",
     "workers:read": "list workers",
     "types:publish": "publish task types and their policies, as Python workers do",
     "admin:": "administer: `admin:tokens`, `admin:storage`",
