@@ -48,7 +48,7 @@ class Process:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                preexec_fn=die_with_parent,
+                preexec_fn=die_with_parent,  # noqa: PLW1509
             )
 
     @property
@@ -134,6 +134,6 @@ def serving_process(folder: Path, **env: str) -> Iterator[ServiceProcess]:
 async def until(holds: Callable[[], Awaitable[Any]]) -> Any:
     """What the condition gives, once it gives something."""
     async with asyncio.timeout(PATIENCE):
-        while not (found := await holds()):
+        while not (found := await holds()):  # noqa: ASYNC110
             await asyncio.sleep(0.02)
         return found

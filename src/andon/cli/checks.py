@@ -62,7 +62,7 @@ class Facts(msgspec.Struct, kw_only=True):
 
 async def read(engine: "Engine") -> Facts:
     """Read what the checks need."""
-    from andon.cli.queues import known
+    from andon.engine.fleet import known_queues
 
     # Only a store tells of these; a service's own timekeeper sees to them.
     store = getattr(engine, "store", None)
@@ -71,7 +71,7 @@ async def read(engine: "Engine") -> Facts:
     return Facts(
         info=await engine.info(),
         now=engine.now(),
-        queues=await known(engine),
+        queues=await known_queues(engine),
         workers=await engine.workers(),
         waiting=list((await engine.find(Query(states=timed, limit=_SAMPLE))).tasks),
         pending=list((await engine.find(Query(states=(State.PENDING,), limit=_SAMPLE))).tasks),

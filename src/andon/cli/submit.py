@@ -231,7 +231,8 @@ async def _note_unknown(session: Session, app: "Andon", name: str, version: int)
 async def _told(session: Session, app: "Andon", task_id: str, *, created: bool) -> None:
     out = session.out
     if out.json or out.terminal:
-        from andon.cli.shown import document, state_word
+        from andon.cli.shown import state_word
+        from andon.lifecycle.rendering import document
 
         [task] = await (await app.engine()).get([task_id])
         if out.json:

@@ -1,26 +1,49 @@
 """The ASGI application: the routes in the framework, and what stands around them all."""
 
 import logging
+import math
+import time
 from typing import TYPE_CHECKING, Any, cast
 
 from litestar import Litestar, Request, Response
 from litestar.datastructures import State
 from litestar.exceptions import HTTPException
-from litestar.openapi.config import OpenAPIConfig
 
 from andon.service.binding import Binder, send_problem
 from andon.service.calls import Call
+from andon.service.openapi import document_of, openapi_config
 from andon.service.problems import Problem, malformed, not_found, unexpected
-from andon.service.routes import engine, runs, tasks
+from andon.service.rates import Rates
+from andon.service.routes import (
+    about,
+    bulk,
+    dead_letters,
+    engine,
+    events,
+    jobs,
+    queues,
+    runs,
+    tasks,
+)
 
 if TYPE_CHECKING:
-    from litestar.types import ASGIApp, Receive, Scope, Send
+    from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
 
     from andon.service.service import Service
 
 log = logging.getLogger("andon.service")
 
-ROUTERS = [tasks.router, engine.router, runs.router]
+ROUTERS = [
+    tasks.router,
+    bulk.router,
+    dead_letters.router,
+    queues.router,
+    events.router,
+    jobs.router,
+    runs.router,
+    engine.router,
+    about.router,
+]
 
 
 def make_app(service: "Service") -> "ASGIApp":
@@ -30,18 +53,42 @@ def make_app(service: "Service") -> "ASGIApp":
         middleware=[Binder],
         request_class=Call,
         exception_handlers={Exception: _unrouted},
-        openapi_config=OpenAPIConfig(title="Andon", version="1", render_plugins=[]),
+        openapi_config=openapi_config(),
         state=State({"service": service}),
         logging_config=None,
     )
 
+    settings = service.settings
+    rates = None if settings.rate_limit is None else Rates(settings.rate_limit, settings.rate_burst)
+    service.openapi = document_of(framework)
+
     async def front(scope: "Scope", receive: "Receive", send: "Send") -> None:
         if scope["type"] == "http":
+            if rates is not None:
+                wait = rates.take(_address(scope), time.monotonic())
+                if wait:
+                    await send_problem(_too_many(wait), scope, send)
+                    return
             # Still encoded: a name may have a slash in it (%2F). `Binder` decodes the parameters.
             scope["path"] = scope["raw_path"].decode("latin-1")
         await framework(scope, receive, send)
 
     return front
+
+
+def _address(scope: "HTTPScope") -> str:
+    client = scope["client"]
+    return "" if client is None else client[0]
+
+
+def _too_many(wait: float) -> Problem:
+    return Problem(
+        429,
+        "too-many-requests",
+        "Too many requests",
+        "This address sends more requests than the service takes.",
+        headers={"Retry-After": str(math.ceil(wait))},
+    )
 
 
 class _Answer(Response[bytes]):

@@ -12,6 +12,7 @@ import asyncio
 import inspect
 import logging
 import re
+import time
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_type_hints
 from urllib.parse import parse_qsl, unquote
 
@@ -41,12 +42,13 @@ if TYPE_CHECKING:
 
     from litestar.handlers import HTTPRouteHandler
     from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
+    from prometheus_client import Histogram
 
     from andon.service.service import Service
 
 log = logging.getLogger("andon.service")
 
-_JSON = (b"content-type", b"application/json")
+_JSON = b"application/json"
 _PATH = re.compile(r" - at `\$\.?(?P<path>.*)`$")
 _encode = msgspec.json.Encoder().encode
 
@@ -69,6 +71,7 @@ class _Plan:
         self.headers: list[tuple[str, bytes]] = []
         self.body: msgspec.json.Decoder[Any] | None = None
         self.raw = False
+        self.seconds: dict[int, Histogram] = {}  #: by status: where the time taken is counted
         names: dict[str, str] = {}
         fields: list[tuple[str, Any, Any]] = []
         hints = get_type_hints(self.function, include_extras=True)
@@ -91,6 +94,8 @@ class _Plan:
                 fields.append((name, kind, msgspec.NODEFAULT if required else parameter.default))
             else:
                 raise TypeError(f"{self.function.__qualname__}: what is {name!r} bound to?")
+        returned = hints.get("return")
+        self.streams = isinstance(returned, type) and issubclass(returned, Stream)
         self.query_names = tuple(names)
         self.query: type[msgspec.Struct] | None = None
         if fields:
@@ -118,22 +123,34 @@ class Binder:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        try:
-            await self._answer(scope, receive, send)
-        except Problem as problem:
-            await send_problem(problem, scope, send)
-        except AndonError as error:
-            await send_problem(problem_of(error), scope, send)
-        except Exception:
-            log.exception("%s %s failed", scope["method"], scope["path"])
-            await send_problem(unexpected(), scope, send)
-
-    async def _answer(self, scope: "HTTPScope", receive: "Receive", send: "Send") -> None:
         plan = self._plan
         if plan is None:
             plan = self._plan = _Plan(cast("HTTPRouteHandler", scope["route_handler"]))
+        began = time.perf_counter()
+        try:
+            status = await self._answer(plan, scope, receive, send)
+        except Problem as problem:
+            status = await send_problem(problem, scope, send)
+        except AndonError as error:
+            status = await send_problem(problem_of(error), scope, send)
+        except Exception:
+            log.exception("%s %s failed", scope["method"], scope["path"])
+            status = await send_problem(unexpected(), scope, send)
+        if not plan.streams:
+            seconds = plan.seconds.get(status)
+            if seconds is None:
+                metrics = cast("Service", scope["litestar_app"].state.service).metrics
+                seconds = plan.seconds[status] = metrics.requests.labels(
+                    scope["method"], scope["path_template"], status
+                )
+            seconds.observe(time.perf_counter() - began)
+
+    async def _answer(
+        self, plan: _Plan, scope: "HTTPScope", receive: "Receive", send: "Send"
+    ) -> int:
         call = Call(scope, receive, send)
         call.status = plan.status
+        call.answer_type = _JSON
         call.answer_headers = []
         service = call.service
         call.caller = await service.guard.authorize(scope)
@@ -150,22 +167,15 @@ class Binder:
         answer = await plan.function(**arguments)
         if isinstance(answer, Stream):
             await answer(scope, receive, send)
-            return
-        body = b"" if answer is None else answer if type(answer) is bytes else _encode(answer)
-        await send(
-            {
-                "type": "http.response.start",
-                "status": call.status,
-                "headers": [
-                    _JSON,
-                    (b"content-length", b"%d" % len(body)),
-                    *call.answer_headers,
-                ]
-                if answer is not None
-                else call.answer_headers,
-            }
-        )
+            return call.status
+        headers = call.answer_headers
+        body = b""
+        if answer is not None:
+            body = answer if type(answer) is bytes else _encode(answer)
+            headers += ((b"content-type", call.answer_type), (b"content-length", b"%d" % len(body)))
+        await send({"type": "http.response.start", "status": call.status, "headers": headers})
         await send({"type": "http.response.body", "body": body, "more_body": False})
+        return call.status
 
 
 def _bind_query(plan: _Plan, scope: "HTTPScope", arguments: dict[str, Any]) -> None:
@@ -276,10 +286,11 @@ async def _next_part(receive: "Receive", service: "Service", *, first: bool) -> 
     return message
 
 
-async def send_problem(problem: Problem, scope: "Scope", send: "Send") -> None:
-    """Answer with problem details."""
+async def send_problem(problem: Problem, scope: "Scope", send: "Send") -> int:
+    """Answer with problem details; the status."""
     body = _encode({**problem.document, "instance": scope["path"]})
     headers = [(b"content-type", CONTENT_TYPE), (b"content-length", b"%d" % len(body))]
     headers += [(name.lower().encode(), value.encode()) for name, value in problem.headers.items()]
     await send({"type": "http.response.start", "status": problem.status, "headers": headers})
     await send({"type": "http.response.body", "body": body, "more_body": False})
+    return problem.status

@@ -6,7 +6,7 @@ Times are ISO 8601 with a zone, or whole milliseconds since 1970 UTC; durations 
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 Moment = Annotated[
     str | int,
@@ -23,6 +23,10 @@ Priority = Annotated[
 ]
 
 
+def _no_arguments() -> msgspec.Raw:
+    return msgspec.Raw(b"{}")
+
+
 class NewTask(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, gc=False):
     """A task to submit. With an `id` of your own the same request may be repeated safely."""
 
@@ -33,7 +37,7 @@ class NewTask(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, gc=False
             description="Named arguments (an object), positional ones (an array), or one value.",
             examples=[{"path": "/in/4711.png", "width": 640}],
         ),
-    ] = msgspec.Raw(b"{}")
+    ] = msgspec.field(default_factory=_no_arguments)
     id: TaskId | None = None
     version: int = 0
     queue: Name | None = None
@@ -65,3 +69,113 @@ class Bulk(msgspec.Struct, forbid_unknown_fields=True):
     """Tasks to submit together. Each stands alone; they may depend on one another."""
 
     tasks: list[NewTask]
+
+
+class Select(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """Which tasks, by what they are. Everything named must hold."""
+
+    states: Annotated[
+        list[str], Meta(description="Names of states, Andon's own or those of `as`.")
+    ] = []
+    queue: str | None = None
+    name: str | None = None
+    tag: str | None = None
+    key: str | None = None
+    group: str | None = None
+    worker: str | None = None
+
+
+class Which(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """Which tasks to act on: `ids`, or a `filter`, or `all`."""
+
+    ids: list[TaskId] | None = None
+    filter: Select | None = None
+    all: bool = False
+    limit: Annotated[int, Meta(ge=1, description="At most so many in this request.")] | None = None
+    dry_run: Annotated[bool, Meta(description="Only say which tasks it would be.")] = False
+
+
+Action = Literal[
+    "cancel", "retry", "rerun", "run-now", "schedule", "reschedule", "reprioritise", "delete"
+]
+
+
+class Act(Which, forbid_unknown_fields=True, kw_only=True):
+    """The same done to many tasks."""
+
+    action: Action
+    force: Annotated[
+        bool, Meta(description="cancel: running tasks at once. delete: also what others need.")
+    ] = False
+    run_at: Annotated[Moment | None, Meta(description="rerun, reschedule.")] = None
+    deadline: Annotated[Moment | None, Meta(description="rerun.")] = None
+    keep_budget: Annotated[bool, Meta(description="rerun: the tries used still count.")] = False
+    priority: Annotated[Priority | None, Meta(description="reprioritise.")] = None
+
+
+class Cancelling(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """How to cancel."""
+
+    force: Annotated[bool, Meta(description="A running task too, without waiting for it.")] = False
+
+
+class Rerunning(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """How to run again what has ended."""
+
+    run_at: Moment | None = None
+    deadline: Annotated[
+        Moment | None, Meta(description="A new one; needed where the old one has passed.")
+    ] = None
+    keep_budget: Annotated[bool, Meta(description="The tries used still count, but for one.")] = (
+        False
+    )
+
+
+class Rescheduling(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """When to start instead."""
+
+    run_at: Moment
+
+
+class Reprioritising(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """Which priority instead."""
+
+    priority: Priority
+
+
+class Nothing(msgspec.Struct, forbid_unknown_fields=True):
+    """An empty object; the body may be left out."""
+
+
+class QueueChanges(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """Settings of a queue to change; null takes a limit away, what is left out stays."""
+
+    paused: bool | UnsetType = UNSET
+    max_concurrent: int | UnsetType | None = UNSET
+    max_concurrent_per_key: int | UnsetType | None = UNSET
+    rate_limit: Annotated[float | UnsetType | None, Meta(description="Claims a second.")] = UNSET
+    rate_burst: int | UnsetType | None = UNSET
+    max_size: int | UnsetType | None = UNSET
+    on_full: Literal["reject", "discard-old"] | UnsetType = UNSET
+    weight: int | UnsetType = UNSET
+    policy: Annotated[
+        dict[str, Any] | UnsetType, Meta(description="The defaults of its tasks' policy, whole.")
+    ] = UNSET
+
+
+class NewJob(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A job, as cbintel's API takes it."""
+
+    type: Annotated[Name, Meta(examples=["crawl"])]
+    params: Annotated[
+        msgspec.Raw, Meta(description="An object.", examples=[{"query": "andon"}])
+    ] = msgspec.field(default_factory=_no_arguments)
+    max_retries: int | None = None
+    retry_on: Annotated[
+        list[str] | None, Meta(description="Codes of errors to retry; only these.")
+    ] = None
+    no_retry_on: Annotated[list[str] | None, Meta(description="Codes never to retry.")] = None
+    job_id: Annotated[
+        TaskId | None,
+        Meta(description="An id of your own, so that the request may be repeated safely."),
+    ] = None

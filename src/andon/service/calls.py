@@ -29,9 +29,10 @@ class Call(Request[Any, Any, Any]):
 
     caller: Caller
     status: int  #: begins as the handler's own
+    answer_type: bytes  #: media type of the answer
     answer_headers: list[tuple[bytes, bytes]]
 
-    __slots__ = ("answer_headers", "caller", "status")
+    __slots__ = ("answer_headers", "answer_type", "caller", "status")
 
     @property
     def service(self) -> "Service":

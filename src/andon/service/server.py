@@ -15,6 +15,7 @@ import uvicorn
 
 from andon.model.errors import ConfigurationError
 from andon.service.app import make_app
+from andon.service.protocol import protocol_with
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -107,7 +108,7 @@ async def serve(service: "Service", *, ready: "Callable[[str], Any] | None" = No
         await service.start()
         config = uvicorn.Config(
             make_app(service),
-            http="httptools",
+            http=protocol_with(settings),
             ws="none",
             lifespan="off",
             interface="asgi3",
@@ -117,7 +118,6 @@ async def serve(service: "Service", *, ready: "Callable[[str], Any] | None" = No
             proxy_headers=False,
             timeout_keep_alive=round(settings.keep_alive),
             timeout_graceful_shutdown=round(settings.shutdown_grace),
-            limit_concurrency=settings.max_connections,
             ssl_certfile=settings.certificate,
             ssl_keyfile=settings.private_key,
         )

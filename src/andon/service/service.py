@@ -4,6 +4,10 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from andon.service.guard import Guard
+from andon.service.hub import Hub
+from andon.service.jobs import JobSettings
+from andon.service.measuring import measured
+from andon.service.metrics import Metrics
 from andon.service.remote.runs import RemoteRuns
 from andon.service.settings import Settings
 from andon.service.trust.access import Access, is_loopback
@@ -23,10 +27,22 @@ class Service:
         self.app = app
         self.settings = settings or Settings()
         self.settings.check()
-        self.engine: LocalEngine = app.engine_on(open_store(app.url))
-        self.access = Access(self.engine.store, is_open=is_loopback(self.settings.host))
+        self.job_settings = JobSettings.read()
+        self.metrics = Metrics()
+        store = open_store(app.url)
+        self.engine: LocalEngine = app.engine_on(measured(store, self.metrics))
+        is_open = is_loopback(self.settings.host) and not self.settings.require_token
+        self.access = Access(self.engine.store, is_open=is_open)
         self.guard = guard or self.access
         self.runs = RemoteRuns(self.engine, self.access)
+        self.hub = Hub(
+            self.engine,
+            partitions=store.partitions,
+            buffer=self.settings.stream_buffer,
+            ping=self.settings.stream_ping,
+        )
+        self.metrics.streams.set_function(lambda: len(self.hub))
+        self.openapi = b"{}"  #: the document, set by whoever makes the application
         self._stopping: asyncio.Event | None = None
 
     @property
@@ -50,6 +66,7 @@ class Service:
     def begin_stop(self) -> None:
         """End streams and long polls; other requests go on to their end."""
         self.stopping.set()
+        self.hub.end_all("stopping")
 
     async def stop(self) -> None:
         """Close the engine, after everything that was handed over is written."""

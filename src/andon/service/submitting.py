@@ -1,17 +1,22 @@
 """From a task as HTTP brings it to a submission, checked like one that Python code makes."""
 
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from andon.client.ids import new_id
 from andon.client.options import derived_key, to_ms, to_priority
-from andon.engine.base import Submission
-from andon.model.errors import InvalidSubmission
+from andon.engine.base import Submission, Submitted
+from andon.model.errors import AndonError, InvalidSubmission
+from andon.service.answers import BulkAccepted, BulkItem
 from andon.service.bodies import NewTask
+from andon.service.problems import Problem, invalid, problem_of
 from andon.worker.calls import MalformedPayload
 from andon.worker.registry import Registry
+
+if TYPE_CHECKING:
+    from andon.service.calls import Call
 
 
 def submission_of(task: NewTask, registry: Registry, default_queue: str) -> Submission:
@@ -86,3 +91,63 @@ def moment_ms(field: str, moment: str | int) -> int:
             f"{field} is ISO 8601 with a zone, as in 2030-01-15T10:30:00Z, not {moment[:40]!r}.",
             field=field,
         ) from error
+
+
+async def submit_one(request: "Call", task: NewTask) -> Submitted:
+    """Store one task. Raises what it was refused with."""
+    service = request.service
+    submission = submission_of(task, service.app.registry, service.app.queue)
+    _check_scopes(request, submission)
+    [outcome] = await service.engine.submit([submission])
+    if outcome.error is not None:
+        raise outcome.error
+    return outcome
+
+
+async def submit_many(request: "Call", tasks: list[NewTask]) -> BulkAccepted:
+    """Store many tasks, each on its own; one entry for each, in the order given."""
+    service = request.service
+    if len(tasks) > service.settings.max_bulk:
+        raise invalid(
+            f"At most {service.settings.max_bulk:,} tasks in one request, not {len(tasks):,}.",
+            field="tasks",
+        )
+    registry, queue = service.app.registry, service.app.queue
+    items: list[BulkItem | None] = []
+    submissions: list[Submission] = []
+    ids: set[str] = set()
+    for task in tasks:
+        try:
+            submission = submission_of(task, registry, queue)
+            if submission.id in ids:
+                raise InvalidSubmission(
+                    f"The id {submission.id!r} is given twice in this request.", field="id"
+                )
+            _check_scopes(request, submission)
+        except (AndonError, Problem) as error:
+            items.append(_refused(task.id or "", error))
+            continue
+        ids.add(submission.id)
+        submissions.append(submission)
+        items.append(None)
+    outcomes = iter(await service.engine.submit(submissions) if submissions else ())
+    answered = [item or _item(next(outcomes)) for item in items]
+    refused = sum(item.error is not None for item in answered)
+    return BulkAccepted(len(answered) - refused, refused, answered)
+
+
+def _check_scopes(request: "Call", submission: Submission) -> None:
+    request.need(f"tasks:create:{submission.queue}")
+    for scope in submission.scopes:  # whoever gives a task scopes must have them (R29)
+        request.need(scope)
+
+
+def _item(outcome: Submitted) -> BulkItem:
+    if outcome.error is None:
+        return BulkItem(outcome.id, outcome.state, outcome.created)
+    return BulkItem(outcome.id, outcome.state, outcome.created, problem_of(outcome.error).document)
+
+
+def _refused(task_id: str, error: AndonError | Problem) -> BulkItem:
+    problem = error if isinstance(error, Problem) else problem_of(error)
+    return BulkItem(task_id, None, created=False, error=problem.document)

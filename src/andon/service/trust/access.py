@@ -73,6 +73,12 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+NOBODY = Caller(name="anyone", scopes=())
+"""The caller of what is there for everybody."""
+
+PUBLIC = frozenset({"/healthz", "/readyz", "/openapi.json"})
+"""What says nothing about anybody's tasks, and is asked by what has no token."""
+
 RUN_ROUTES = ("/api/v1/runs/", "/api/v1/engine/renew", "/api/v1/engine/report")
 """Where a run token speaks for its run alone, and the store decides whether that run is over."""
 
@@ -92,12 +98,14 @@ class Access:
         now = self._store.now()
         if not any(token.state(now) == "valid" for token in await self.registry.tokens()):
             raise ConfigurationError(
-                f"Others can reach {host}, so a token is needed and there is none; make one: "
+                f"What listens on {host} asks for a token, and there is none; make one: "
                 "andon token create NAME --scope SCOPE."
             )
 
     async def authorize(self, scope: "HTTPScope") -> Caller:
         """The caller, by the request's headers. Raises `AuthenticationFailed`."""
+        if scope["path"] in PUBLIC:
+            return NOBODY
         given = [value for name, value in scope["headers"] if name == b"authorization"]
         if len(given) > 1:
             raise AuthenticationFailed("The header Authorization is given twice.")

@@ -21,6 +21,7 @@ KINDS = {
     "queues:read:": "read the counts and the configuration of the queue",
     "queues:manage:": "pause and configure the queue",
     "workers:read": "list workers",
+    "metrics:read": "read the metrics",
     "types:publish": "publish task types and their policies, as Python workers do",
     "admin:": "administer: `admin:tokens`, `admin:storage`",
 }
