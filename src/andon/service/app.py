@@ -24,6 +24,7 @@ from andon.service.routes import (
     queues,
     runs,
     tasks,
+    tokens,
 )
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ ROUTERS = [
     jobs.router,
     runs.router,
     engine.router,
+    tokens.router,
     about.router,
 ]
 

@@ -176,8 +176,8 @@ class Report(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """How one run ended."""
 
     outcome: Literal["completed", "failed", "exception", "snoozed", "released"]
-    result: Annotated[msgspec.Raw, Meta(description="Of a completed run: any JSON.")] = msgspec.Raw(
-        b"null"
+    result: Annotated[msgspec.Raw, Meta(description="Of a completed run: any JSON.")] = (
+        msgspec.field(default_factory=lambda: msgspec.Raw(b"null"))
     )
     error: Error | None = None
     kind: Annotated[Kind, Meta(description="Of a failed run.")] = "error"

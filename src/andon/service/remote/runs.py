@@ -6,6 +6,7 @@ here. Whether a run still holds its task is the store's to say, so a token needs
 """
 
 import asyncio
+import hashlib
 from collections.abc import Sequence
 
 import msgspec
@@ -68,7 +69,7 @@ class RemoteRuns:
         _check_claim(request, self._engine.store.partitions)
         for queue in request.queues:
             caller.require(f"queues:claim:{queue}")
-        tasks = await self._engine.claim(request)
+        tasks = await self._engine.claim(_of_caller(request, caller))
         return list(zip(tasks, await self._access.run_tokens(tasks), strict=True))
 
     async def claims_of(self, tokens: Sequence[str]) -> list[Claims | AuthenticationFailed]:
@@ -138,6 +139,13 @@ class RemoteRuns:
     async def dependencies(self, claims: Claims) -> dict[str, Task | None]:
         """The dependencies of the task that a run holds."""
         return await self._engine.dependency_results(await self.held(claims))
+
+
+def _of_caller(request: ClaimRequest, caller: Caller) -> ClaimRequest:
+    """The claim under a token that nobody else can repeat: who could would get its runs."""
+    who = "\0".join((caller.name, request.worker, *sorted(request.queues), request.token))
+    token = hashlib.blake2b(who.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+    return msgspec.structs.replace(request, token=token)
 
 
 def bounded(command: Command, max_payload: int) -> Command:

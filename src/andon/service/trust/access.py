@@ -79,6 +79,7 @@ NOBODY = Caller(name="anyone", scopes=())
 PUBLIC = frozenset({"/healthz", "/readyz", "/openapi.json"})
 """What says nothing about anybody's tasks, and is asked by what has no token."""
 
+CLAIM = "/api/v1/runs/claim"
 RUN_ROUTES = ("/api/v1/runs/", "/api/v1/engine/renew", "/api/v1/engine/report")
 """Where a run token speaks for its run alone, and the store decides whether that run is over."""
 
@@ -110,7 +111,8 @@ class Access:
         if len(given) > 1:
             raise AuthenticationFailed("The header Authorization is given twice.")
         caller = await self.identify(given[0].decode("latin-1") if given else None)
-        if caller.run is not None and not scope["path"].startswith(RUN_ROUTES):
+        path = scope["path"]
+        if caller.run is not None and (path == CLAIM or not path.startswith(RUN_ROUTES)):
             return await self.alive(caller)
         return caller
 
