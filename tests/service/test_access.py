@@ -1,5 +1,6 @@
 """Every route with every wrong token, and with the one that is right for it."""
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
@@ -187,7 +188,7 @@ class World:
             route.body,
             {"{task}": task, "{new}": f"n{next(self._numbers)}", "{run_token}": run_token},
         )
-        headers = {} if header is None else {"Authorization": header.encode("latin-1")}
+        headers = {} if header is None else {b"Authorization": header.encode("latin-1")}
         sent = None if method in {"GET", "DELETE"} else body
         url = f"{path}?{route.query}" if route.query else path
         with self.client.stream(method, url, json=sent, headers=headers) as reply:
@@ -208,10 +209,10 @@ class World:
     def short_lived(self) -> str:
         if "expired" not in self._made:
             now = self.service.engine.now()
-            made = self.call(self.registry.create("short", ["*"], expires_at=now + 1))
+            made = self.call(self.registry.create("short", ["*"], expires_at=now + 200))
             self._made["expired"] = made[0]
-            while self.service.engine.now() <= now + 1:
-                pass
+            while self.service.engine.now() < now + 200:
+                time.sleep(0.01)
         return self._made["expired"]
 
     def revoked(self) -> str:

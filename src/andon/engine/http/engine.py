@@ -177,12 +177,14 @@ class HttpEngine:
             for r in renewals
         ]
 
-    @staticmethod
     def _merged(
-        renewals: Sequence[Renewal], known: Sequence[Renewal], verdicts: Sequence[Verdict]
+        self, renewals: Sequence[Renewal], known: Sequence[Renewal], verdicts: Sequence[Verdict]
     ) -> list[Verdict]:
         """A verdict for each; a run that was not claimed here, or is reported, is lost."""
         told = {r.run: verdict for r, verdict in zip(known, verdicts, strict=True)}
+        for run, verdict in told.items():
+            if verdict is Verdict.LOST:
+                self._tokens.pop(run, None)
         return [told.get(r.run, Verdict.LOST) for r in renewals]
 
     async def report(self, task: Task, command: Command) -> State | None:
@@ -199,7 +201,8 @@ class HttpEngine:
         outcome = await self._reports.put(report)
         if outcome.error is not None:
             error = error_of(outcome.error)
-            if isinstance(error, LeaseLost):
+            # An expiry that crosses a cancel request is refused, and the run reported otherwise.
+            if isinstance(error, LeaseLost) and command.event is not Event.EXPIRE:
                 self._tokens.pop(run, None)
             raise error
         self._tokens.pop(run, None)

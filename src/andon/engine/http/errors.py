@@ -4,6 +4,7 @@ What comes back is the class that a local engine would have raised. Only classes
 family are known; anything else arrives as an `AndonError` with its message.
 """
 
+from inspect import signature
 from typing import Any, cast
 
 import msgspec
@@ -71,7 +72,7 @@ def _made(kind: type[AndonError], message: str, attributes: dict[str, Any]) -> A
     error = kind.__new__(kind)
     Exception.__init__(error, message)
     # What its constructor would have set, and the other end did not tell, is empty.
-    names = kind.__init__.__code__.co_varnames[1 : kind.__init__.__code__.co_argcount]
+    names = [*signature(kind).parameters] if "__init__" in vars(kind) else []
     vars(error).update({name: "" for name in names if name not in {"message", "hint"}})
     vars(error).update(attributes)
     return error
