@@ -27,7 +27,7 @@ async def test_every_task_is_acted_on_once_over_all_pages(shop: Shop) -> None:
     pages: list[int] = []
     seen: list[str] = []
 
-    async def progress(tasks: Sequence[Task], acted: Sequence[Acted]) -> None:
+    async def progress(tasks: Sequence[Task | None], acted: Sequence[Acted]) -> None:
         pages.append(len(tasks))
         seen.extend(one.id for one in acted)
 

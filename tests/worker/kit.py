@@ -84,9 +84,10 @@ class Kit:
         self.registry = Registry()
         self.workers: list[Worker] = []
         self._numbers = itertools.count()
+        self.local: Engine
 
     async def open(self) -> None:
-        self.local: Engine = LocalEngine(MemoryStore(self.url))
+        self.local = LocalEngine(MemoryStore(self.url))
         await self.local.open()
         self.engine = Faults(self.local)
 

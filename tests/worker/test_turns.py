@@ -9,8 +9,10 @@ from typing import Any, cast
 
 import pytest
 
+from andon.engine.local import LocalEngine
 from andon.model.fleet import WorkerInfo
 from andon.model.words import State
+from andon.stores.base import Store
 from andon.worker.claims import Claims
 from andon.worker.turns import LONGEST_STAY_S, SHORTEST_STAY_S, Turns
 from andon.worker.worker import Worker, WorkerConfig
@@ -99,6 +101,11 @@ async def kit_of(partitions: int) -> AsyncIterator[Kit]:
         await kit.close()
 
 
+def store_of(kit: Kit) -> Store:
+    assert isinstance(kit.local, LocalEngine)
+    return kit.local.store
+
+
 def names(kit: Kit, partition: int, count: int) -> list[str]:
     """Task ids of one partition."""
     found: list[str] = []
@@ -106,7 +113,7 @@ def names(kit: Kit, partition: int, count: int) -> list[str]:
     while len(found) < count:
         number += 1
         name = f"n{number}"
-        if kit.local.store.partition_of(name) == partition:
+        if store_of(kit).partition_of(name) == partition:
             found.append(name)
     return found
 
@@ -147,7 +154,7 @@ async def test_among_many_idle_workers_a_poll_looks_at_one_partition(
         monkeypatch.setattr(Claims, "_next_pause", paused)
         kit.add(job)
         for number in range(100):
-            await kit.local.store.put_worker(WorkerInfo(id=f"w{number}", concurrency=1))
+            await store_of(kit).put_worker(WorkerInfo(id=f"w{number}", concurrency=1))
         await kit.start()
         await until(lambda: looks[-3:] == [1, 1, 1])
         assert looks[0] == 16, "at the start it looks everywhere"

@@ -7,7 +7,7 @@ are one hint, so a thousand of them cost a listener one look.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence
 from typing import Self
 
 from andon.stores.base import task_topic
@@ -83,11 +83,12 @@ class Hub:
         for listener in tuple(self.listeners.get(topic, ())):
             listener.notify()
 
-    def hint_all(self, topics: Set[str], tasks: Sequence[str] = ()) -> None:
+    def hint_all(self, topics: Iterable[str], tasks: Sequence[str] = ()) -> None:
         """Wake who listens to any of the topics, or to one of the tasks."""
+        hinted = set(topics)
         if tasks and any(topic.startswith(_OF_A_TASK) for topic in self.listeners):
-            topics = topics | {task_topic(task) for task in tasks}
-        for topic in self.listeners.keys() & topics:
+            hinted.update(task_topic(task) for task in tasks)
+        for topic in self.listeners.keys() & hinted:
             self.hint(topic)
 
     def listen(
