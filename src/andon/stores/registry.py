@@ -1,4 +1,4 @@
-"""From a URL to a store: `memory://`, `sqlite:///path`. Each store is imported when it is named."""
+"""From a URL to a store: `sqlite:///path`, `redis://host`. Each is imported when it is named."""
 
 from importlib import import_module
 from typing import cast
@@ -21,6 +21,9 @@ _STORES = {
     "valkeys": _REDIS,
 }
 
+_SHOWN = ("memory", "sqlite", "redis")
+"""Schemes that a message names: one of each store."""
+
 _SERVERS = {
     "postgres": "PostgreSQL",
     "postgresql": "PostgreSQL",
@@ -34,7 +37,7 @@ def open_store(url: str) -> Store:
     Raises `ConfigurationError` for a scheme that no store of this release has.
     """
     scheme = urlsplit(url).scheme
-    known = " or ".join(f"{name}://" for name in _STORES)
+    known = " or ".join(f"{name}://" for name in _SHOWN)
     if scheme in _SERVERS:
         raise ConfigurationError(
             f"This release has no {_SERVERS[scheme]} store, so {scheme}:// cannot be used. "

@@ -110,7 +110,7 @@ async def _axis(at: Partitions, query: Query) -> list[str]:
 
 async def _queue_names(at: Partitions) -> list[str]:
     replies = await at.everywhere("queues", ())
-    return sorted({name.decode() for reply in replies for name in reply[1:]})
+    return sorted({name.decode() for reply in replies for name in reply[1]})
 
 
 def _parse(cursor: str) -> _Place | None:
