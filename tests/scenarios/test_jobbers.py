@@ -276,7 +276,7 @@ async def test_the_delay_is_capped_at_an_hour_by_default(scene: Scene) -> None:
 
 async def delays_of(scene: Scene, flaky: Any) -> list[float]:
     """Seconds before each of three retries; the waits themselves are cut short."""
-    handle = await flaky.options(max_retries=3).submit(9)
+    handle = await flaky.options(max_retries=3, dead_letter="save").submit(9)
     delays: list[float] = []
     for run in range(3):
         task = await scene.when(handle, lambda t, run=run: waits_after(t, run))
