@@ -17,6 +17,8 @@ from typing import Any
 
 import hiredis
 
+from andon.stores.redis.wire import pack
+
 PATIENCE_S = 20.0
 
 
@@ -78,7 +80,7 @@ def ask(port: int, *commands: tuple[str | bytes | int, ...]) -> list[Any]:
     replies: list[Any] = []
     with socket.create_connection(("127.0.0.1", port), timeout=5) as line:
         for words in commands:
-            line.sendall(hiredis.pack_command(words))
+            line.sendall(pack(words))
             while (reply := reader.gets()) is False:
                 data = line.recv(65_536)
                 if not data:
