@@ -13,9 +13,11 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import hiredis
+
+from andon.stores.redis.wire import pack
 
 PATIENCE_S = 20.0
 
@@ -78,7 +80,7 @@ def ask(port: int, *commands: tuple[str | bytes | int, ...]) -> list[Any]:
     replies: list[Any] = []
     with socket.create_connection(("127.0.0.1", port), timeout=5) as line:
         for words in commands:
-            line.sendall(hiredis.pack_command(cast("Any", words)))
+            line.sendall(pack(words))
             while (reply := reader.gets()) is False:
                 data = line.recv(65_536)
                 if not data:
@@ -123,6 +125,7 @@ class RedisServer:
             *([f"requirepass {password}", f"masterauth {password}"] if password else []),
             *settings,
         ]
+        self._arguments: tuple[str, ...] = ()
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -137,7 +140,7 @@ class RedisServer:
         if not config.exists():  # a cluster node or replica rewrites its own
             config.write_text("\n".join(self._lines) + "\n")
         self._process = subprocess.Popen(
-            [sys.executable, "-S", "-c", _UNTIL_WE_END, binary(), config],
+            [sys.executable, "-S", "-c", _UNTIL_WE_END, binary(), config, *self._arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -294,3 +297,25 @@ class RedisCluster:
     def keys(self, namespace: str) -> set[str]:
         """Every key of a namespace on every master."""
         return {key for master in self.masters for key in master.keys(namespace)}
+
+
+class RedisSentinel(RedisServer):
+    """A sentinel that has a replica take over after a second of silence."""
+
+    def __init__(self, folder: Path, primary: RedisServer, *, service: str = "mymaster") -> None:
+        super().__init__(folder)
+        self.service = service
+        self._lines = [
+            "bind 127.0.0.1",
+            f"port {self.port}",
+            f"dir {folder}",
+            f"logfile {folder / 'redis.log'}",
+            f"sentinel monitor {service} 127.0.0.1 {primary.port} 1",
+            f"sentinel down-after-milliseconds {service} 1000",
+            f"sentinel failover-timeout {service} 5000",
+        ]
+        self._arguments = ("--sentinel",)
+
+    def url(self, namespace: str) -> str:
+        """The store's URL for a namespace."""
+        return f"redis+sentinel://127.0.0.1:{self.port}/{self.service}/0?namespace={namespace}"

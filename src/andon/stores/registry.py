@@ -1,4 +1,4 @@
-"""From a URL to a store: `memory://`, `sqlite:///path`. Each store is imported when it is named."""
+"""From a URL to a store: `sqlite:///path`, `redis://host`. Each is imported when it is named."""
 
 from importlib import import_module
 from typing import cast
@@ -25,6 +25,9 @@ _STORES = {
     "tls": "andon.stores.nats:NatsStore",
 }
 
+_SHOWN = ("memory", "sqlite", "redis", "postgresql", "nats")
+"""Schemes that a message names: one of each store."""
+
 
 def open_store(url: str) -> Store:
     """The store that `url` names; nothing is connected before its `open`.
@@ -32,7 +35,7 @@ def open_store(url: str) -> Store:
     Raises `ConfigurationError` for a scheme that no store of this release has.
     """
     scheme = urlsplit(url).scheme
-    known = " or ".join(f"{name}://" for name in _STORES)
+    known = " or ".join(f"{name}://" for name in _SHOWN)
     if scheme not in _STORES:
         raise ConfigurationError(f"There is no store for {url!r}. Use {known}.")
     module, _, name = _STORES[scheme].partition(":")

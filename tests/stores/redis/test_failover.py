@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from conformance.kit import Kit, ids
-from servers.redis import RedisCluster, RedisServer, until
+from servers.redis import RedisCluster, RedisSentinel, RedisServer, until
 
 from andon.lifecycle.commands import Complete
 from andon.model.errors import StoreUnavailable
@@ -123,3 +123,43 @@ async def test_a_write_that_too_few_replicas_have_is_not_called_written(
     finally:
         replica.stop()
         primary.stop()
+
+
+@pytest.mark.slow
+async def test_sentinels_name_the_primary_also_after_it_was_replaced(
+    tmp_path: Path, open_kit: OpenKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(network, "PATIENCE_S", 30.0)
+    primary = RedisServer(tmp_path / "primary")
+    replica = RedisServer(tmp_path / "replica", settings=[f"replicaof 127.0.0.1 {primary.port}"])
+    sentinel = RedisSentinel(tmp_path / "sentinel", primary)
+    try:
+        for server in (primary, replica, sentinel):
+            server.start()
+        until(lambda: b"master_link_status:up" in replica.ask("INFO", "replication"), "no link")
+        until(lambda: b"slaves=1" in sentinel.ask("INFO", "sentinel"), "the replica is not known")
+        kit = open_kit(sentinel.url("t") + "&wait=1")
+        await kit.open()
+        tasks = await kit.submit_many(20)
+        primary.kill()
+        alone = open_kit(sentinel.url("t"))
+        await alone.open()
+        assert sorted(ids(await alone.claim(limit=50))) == sorted(ids(tasks))
+        await alone.submit("after")
+    finally:
+        for server in (sentinel, replica, primary):
+            server.stop()
+
+
+async def test_a_primary_that_no_sentinel_knows_is_told(
+    tmp_path: Path, shared: RedisServer, open_kit: OpenKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(network, "PATIENCE_S", 0.3)
+    sentinel = RedisSentinel(tmp_path / "sentinel", shared)
+    try:
+        sentinel.start()
+        url = sentinel.url("t").replace("/mymaster/", "/another/")
+        with pytest.raises(StoreUnavailable, match="know no primary named 'another'"):
+            await open_kit(url).open()
+    finally:
+        sentinel.stop()

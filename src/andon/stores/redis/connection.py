@@ -34,6 +34,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._alarm: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
+        self._ended: asyncio.Future[None] = self._loop.create_future()
         self.lost: asyncio.Future[None] = self._loop.create_future()
 
     @property
@@ -67,8 +68,14 @@ class Connection(asyncio.Protocol):
         """End the connection now."""
         if self._transport is not None:
             self._flush()
-            self._transport.abort()
+            self._transport.close()
         self._lose(Lost("the connection was closed"))
+
+    async def closed(self) -> None:
+        """Wait until the socket is closed; what is not sent within a second is not sent."""
+        if self._transport is not None:
+            await asyncio.wait([self._ended], timeout=1)
+            self._transport.abort()
 
     # --- asyncio's side ---
 
@@ -102,6 +109,8 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lose(Lost(str(exc) if exc else "the server closed the connection"))
+        if not self._ended.done():
+            self._ended.set_result(None)
 
     def _flush(self) -> None:
         if self._transport is not None and self._out:

@@ -18,11 +18,12 @@ _decode_worker = msgspec.msgpack.Decoder(WorkerInfo).decode
 
 async def queues(at: Partitions) -> list[QueueConfig]:
     """Every queue known, configured or not, by name."""
-    flat = (await at.run("registry", 0, ("configs", None)))[1:]
-    found = {flat[i].decode(): _decode_config(flat[i + 1]) for i in range(0, len(flat), 2)}
-    for reply in await at.everywhere("queues", ()):
-        for name in reply[1:]:
+    found: dict[str, QueueConfig] = {}
+    for _, names, *configured in await at.everywhere("queues", ()):
+        for name in names:
             found.setdefault(name.decode(), QueueConfig(name=name.decode()))
+        for name, packed in zip(configured[::2], configured[1::2], strict=True):
+            found[name.decode()] = _decode_config(packed)
     return [found[name] for name in sorted(found)]
 
 

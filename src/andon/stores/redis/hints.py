@@ -87,6 +87,7 @@ class Subscription:
             await asyncio.gather(task, return_exceptions=True)
         if self._connection is not None:
             self._connection.close()
+            await self._connection.closed()
 
     def _follow(self) -> None:
         if self._kinds <= self._confirmed:

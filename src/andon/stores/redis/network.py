@@ -30,8 +30,9 @@ from andon.stores.redis.scripts import Script
 from andon.stores.redis.tls import context_for
 from andon.stores.redis.wire import Words, pack, refused
 
-PATIENCE_S = 10.0
-"""How long an operation is tried again before `StoreUnavailable`."""
+PATIENCE_S = 3.0
+"""How long an operation is tried again before `StoreUnavailable`. Engine and worker try again in
+their turn, and a worker that is told to leave waits for several operations."""
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.02, 1.0
 """Between tries: doubled each time, and jittered."""
@@ -48,14 +49,17 @@ class Network:
         self._primary: Address | None = None
         self._slots = SlotMap()
         self._closed = False
+        self.leaving = False  #: the store is being closed: what fails now is not tried again
         self._rng = random.Random()
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """End all connections; who still waits gets `StoreUnavailable`."""
         self._closed = True
-        for connection in self._connections.values():
-            connection.close()
+        connections = list(self._connections.values())
         self._connections.clear()
+        for connection in connections:
+            connection.close()
+        await asyncio.gather(*(connection.closed() for connection in connections))
 
     async def call(self, partition: int, words: Words, script: Script | None = None) -> Any:
         """Send a command to the server that holds a partition, until it is answered.
@@ -89,7 +93,7 @@ class Network:
                     continue
                 if word not in PASSING:
                     return reply
-            if time.monotonic() > until:
+            if self.leaving or time.monotonic() > until:
                 raise unavailable(self.location.shown, reason)
             await asyncio.sleep(wait * (0.5 + self._rng.random()))
             wait = min(wait * 2, LONGEST_WAIT_S)

@@ -46,7 +46,8 @@ async def history(at: Partitions, task_id: str) -> History:
     if task is None:
         return History(())
     if reply[-1].endswith(b"h"):
-        events = [event_of(packed) for packed in reply[1] if packed]
+        kept = [event_of(packed) for packed in reply[1] if packed]
+        events = [event for event in kept if event.task == task_id]
     else:
         events = [msgspec.structs.replace(e, task=task_id) for e in task.status.events]
     return History(tuple(events), task.status.revision - len(events))
@@ -110,7 +111,7 @@ async def _axis(at: Partitions, query: Query) -> list[str]:
 
 async def _queue_names(at: Partitions) -> list[str]:
     replies = await at.everywhere("queues", ())
-    return sorted({name.decode() for reply in replies for name in reply[1:]})
+    return sorted({name.decode() for reply in replies for name in reply[1]})
 
 
 def _parse(cursor: str) -> _Place | None:

@@ -93,6 +93,8 @@ class RedisStore:
         self._open = opened
 
     async def close(self) -> None:
+        if self._open is not None:
+            self._open.network.leaving = True
         if self._writing:
             await asyncio.gather(*self._writing, return_exceptions=True)
         self._hub.close()
@@ -265,4 +267,4 @@ class _Open:
         self.refills.close()
         await self.subscription.close()
         self.blocking.close()
-        self.network.close()
+        await self.network.close()

@@ -109,8 +109,18 @@ local function stamp(queue, id, found, x)
   return created
 end
 
+-- Whether a body begins as a packed map does. What is damaged further in is found by who decodes it.
+local function is_map(body)
+  local first = string.byte(body or '')
+  return first and (first >= 0x80 and first <= 0x8f or first == 0xde or first == 0xdf)
+end
+
 -- What becomes of an entry whose turn it is: "take" it, "pass" it over, or it is "gone".
-local function decide(queue, config, grant, id, x, entry)
+local function decide(queue, config, grant, id, x, entry, found)
+  if not is_map(found[1]) or not is_map(found[2]) then
+    set_aside(id)
+    return 'gone'
+  end
   if x[DEAD_AT] and x[DEAD_AT] <= now then
     arm(id, now) -- not to be handed out any more; its timer expires it
     return 'gone'
@@ -144,7 +154,7 @@ local function claim_queue(queue, config, most, grant)
         local id = id_of(member)
         local found = call('HMGET', P .. 'task:' .. id, 'd', 's', 'x', 'v')
         local x = cmsgpack.unpack(found[3])
-        local verdict = decide(queue, config, grant, id, x, entry)
+        local verdict = decide(queue, config, grant, id, x, entry, found)
         if verdict == 'pass' then
           over[member] = true
           passed = passed + 1

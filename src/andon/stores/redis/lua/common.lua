@@ -324,6 +324,19 @@ local function hand_out(reply, id, found)
   for i = 1, 6 do reply[n + 1 + i] = found[i] end
 end
 
+-- The moves of a task whose status no longer tells them, as far as the newest of the log has them.
+local function salvage(id)
+  local found = {}
+  for page = 1, 20 do
+    local events = call('LRANGE', P .. 'log', -1000 * page, -1000 * (page - 1) - 1)
+    for i = #events, 1, -1 do
+      if string.find(events[i], id, 1, true) then table.insert(found, 1, events[i]) end
+    end
+    if #events < 1000 or #found >= 16 then break end
+  end
+  for _, event in ipairs(found) do keep_apart(id, event) end
+end
+
 -- Take a record that does not decode out of every index, in one step.
 local function set_aside(id)
   local found = call('HMGET', P .. 'task:' .. id, 'v', 'st', 'x', 'c')
@@ -345,6 +358,7 @@ local function set_aside(id)
     'x', cmsgpack.pack(packed))
   call('ZREM', P .. 'timers', id)
   log[#log + 1] = 'U' .. cmsgpack.pack({last, now, st, id})
+  if apart == '' then salvage(id) end
   keep_apart(id, log[#log])
   hint('task', id)
 end
