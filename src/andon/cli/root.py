@@ -21,6 +21,10 @@ COMMANDS = {
     "submit": Entry("andon.cli.submit:submit", "Submit a task, or a file of them.", _TASKS),
     "tasks": Entry("andon.cli.tasks:tasks", "List, show and act on tasks.", _TASKS),
     "wait": Entry("andon.cli.wait:wait", "Wait until tasks have ended.", _TASKS),
+    "logs": Entry("andon.cli.runlogs:logs", "Print what the runs of a task have logged.", _TASKS),
+    "artifacts": Entry(
+        "andon.cli.artifacts:artifacts", "List and fetch what runs left behind.", _TASKS
+    ),
     "events": Entry("andon.cli.events:events", "Print the moves of tasks.", _TASKS),
     "dlq": Entry("andon.cli.dlq:dlq", "Browse, resubmit and purge dead letters.", _TASKS),
     "queues": Entry("andon.cli.queues:queues", "List, pause and configure queues.", _FLEET),

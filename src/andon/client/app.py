@@ -82,8 +82,9 @@ class Andon(Declaring):
 
     `url` names the store; without one the environment variable ANDON_URL does, else it is
     `sqlite:///andon.db`. `profile` sets the defaults under which tasks run. `queue` is where tasks
-    go that name none. All other keywords are defaults for every task type of this application
-    (see `TaskOptions`), weaker than the type's own.
+    go that name none. `artifacts` is the URL of the place for what runs leave behind, if it is not
+    to be the store's own (see `andon.artifacts.place`). All other keywords are defaults for every
+    task type of this application (see `TaskOptions`), weaker than the type's own.
 
     Nothing is connected before the first use; that use opens, and the end of the event loop closes.
     `async with app:` does both at a chosen point.
@@ -95,6 +96,7 @@ class Andon(Declaring):
         *,
         profile: str = "native",
         queue: str = "default",
+        artifacts: str | None = None,
         middleware: Sequence[object] = (),
         ids: IdMaker = new_id,
         **defaults: Unpack[TaskOptions],
@@ -102,6 +104,7 @@ class Andon(Declaring):
         super().__init__(queue=queue, defaults=defaults)
         self.url = url or os.environ.get("ANDON_URL") or DEFAULT_URL
         self.profile = profile
+        self.artifacts = artifacts
         self.middleware = tuple(middleware)
         self._new_id = ids
         self._on_submit = [
@@ -212,7 +215,7 @@ class Andon(Declaring):
 
     def _records_invalid(self, task_type: TaskType, fields: dict[str, Any]) -> bool:
         options = fields.get("options")
-        chosen = options.get("on_invalid") if options else None
+        chosen = options.get("on_invalid") if options else ""
         chosen = chosen or task_type.options.get("on_invalid") or self._profile_on_invalid
         return chosen == "record"
 
@@ -305,7 +308,7 @@ class Andon(Declaring):
         """
         from andon.engine.local import LocalEngine
 
-        engine = LocalEngine(store, profile=self.profile, random=random)
+        engine = LocalEngine(store, profile=self.profile, random=random, artifacts=self.artifacts)
         engine.know_types([task_type.info for task_type in self.registry])
         return engine
 

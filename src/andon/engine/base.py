@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from andon.artifacts.base import Artifacts
 from andon.lifecycle.commands import Command
 from andon.model.errors import AndonError
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, WorkerInfo
@@ -216,4 +217,9 @@ class Engine(Protocol):
 
     async def info(self) -> StoreInfo:
         """What the store is, holds and promises."""
+        ...
+
+    async def artifacts(self) -> Artifacts:
+        """The artifacts and logs of runs. Raises `ConfigurationError` when nobody has said where
+        they are to be kept."""
         ...

@@ -34,6 +34,7 @@ from andon.worker.patience import Patience
 from andon.worker.presence import Presence, new_worker_id
 from andon.worker.queues import QueueOrder
 from andon.worker.registry import Registry
+from andon.worker.runlogs import RunLogs
 from andon.worker.runs import Middleware, Runs
 from andon.worker.shutdown import Shutdown, Signals
 
@@ -138,6 +139,7 @@ class Worker:
         own = {"default", *(kind.queue for kind in self._registry)}
         self._order = QueueOrder(config.queues, own=own, strict=config.strict, rng=rng)
         self._keeper = self._make_keeper()
+        self._logs = self._make_logs()
         self._runs = Runs(
             engine,
             self._registry,
@@ -150,6 +152,7 @@ class Worker:
             keeper=self._keeper,
             rng=rng,
             clock=self._clock,
+            logs=self._logs,
         )
         self._claims = Claims(
             engine,
@@ -218,6 +221,9 @@ class Worker:
 
     def _make_keeper(self) -> LeaseKeeper:
         return LeaseKeeper(self._engine, shortest=self.lease, clock=self._clock, rng=self._rng)
+
+    def _make_logs(self) -> RunLogs | None:
+        return RunLogs(self._engine)
 
     def _make_executors(self) -> dict[str, Executor]:
         config = self.config
@@ -317,4 +323,6 @@ class Worker:
         await asyncio.gather(*loops, return_exceptions=True)
         self._keeper.stop()
         await asyncio.gather(*(executor.close() for executor in self._executors.values()))
+        if self._logs is not None:
+            await self._logs.aclose()
         await self._presence.leave()

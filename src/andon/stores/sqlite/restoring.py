@@ -72,7 +72,7 @@ def _row(tx: Transaction, seq: int, p: Prepared, snapshot: Snapshot) -> tuple[ob
 def _index(tx: Transaction, seq: int, p: Prepared, snapshot: Snapshot) -> None:
     """All that is derived from a record, and what was known beside it."""
     entry, task_id = p.entry, p.task.id
-    count(tx, p)
+    count(tx, [p])
     tx.hint_timer(entry.timer)
     if p.task.result is not None:
         tx.db.execute(LIFE.put_result, (seq, p.task.result))

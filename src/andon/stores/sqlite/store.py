@@ -373,13 +373,13 @@ class SqliteStore:
 
     def _committed(self, transaction: Transaction) -> None:
         """In the writer's thread, after the commit."""
-        hints = transaction.hints
-        if hints and self._loop is not None:
+        hints, moved = transaction.hints, transaction.moved
+        if (hints or moved) and self._loop is not None:
             if self._hub.listeners:
                 with contextlib.suppress(RuntimeError):  # the loop is closing: nobody listens
-                    self._loop.call_soon_threadsafe(self._hub.hint_all, hints)
+                    self._loop.call_soon_threadsafe(self._hub.hint_all, hints, moved)
             if self._wake is not None:
-                self._wake.send(hints)
+                self._wake.send(hints, moved)
         if self._checkpointer is not None:
             self._checkpointer.look()
 

@@ -16,6 +16,9 @@ WHERE d.id IN (SELECT value FROM json_each(?1))
 -- name: stubs
 SELECT id, digest, state FROM stub WHERE id IN (SELECT value FROM json_each(?1)) AND at > ?2
 
+-- name: any_stub
+SELECT 1 FROM stub LIMIT 1
+
 -- name: insert_definition
 INSERT INTO definition (seq, id, body) VALUES (?, ?, ?)
 
@@ -41,6 +44,9 @@ INSERT INTO ready (lane, level, ord, seq, type, dead_at, first_limit) VALUES (?,
 
 -- name: delete_ready
 DELETE FROM ready WHERE lane = ? AND level = ? AND ord = ? AND seq = ?
+
+-- name: delete_ready_to
+DELETE FROM ready WHERE lane = ? AND (level, ord, seq) <= (?, ?, ?)
 
 -- name: insert_parked
 INSERT INTO parked (queue, key, level, ord, seq, type, partition, dead_at, first_limit)
