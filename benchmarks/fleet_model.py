@@ -149,8 +149,6 @@ class Fleet:
                 yield model.trip_s / 2
                 partition = self.partitions[policy.partition]
                 taken = self._take(partition, room - got)
-                begun = max(self.now, partition.free_at)
-                partition.free_at = begun + model.call_s + taken * model.each_s
                 yield partition.free_at - self.now + model.trip_s / 2
                 self._start(worker, taken)
                 got += taken
@@ -169,9 +167,14 @@ class Fleet:
         partition.asked_at = self.now
         taken = min(most, partition.stored)
         partition.stored -= taken
-        while taken < most and partition.arrived:
-            partition.waits.append(self.now - partition.arrived.popleft())
-            taken += 1
+        came: list[float] = []
+        while taken + len(came) < most and partition.arrived:
+            came.append(partition.arrived.popleft())
+        taken += len(came)
+        begun = max(self.now, partition.free_at)
+        partition.free_at = begun + self.model.call_s + taken * self.model.each_s
+        told = partition.free_at + self.model.trip_s / 2
+        partition.waits += [told - at for at in came]
         partition.started += taken
         second = int(self.now)
         partition.by_second[second] = partition.by_second.get(second, 0) + taken

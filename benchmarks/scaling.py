@@ -27,6 +27,7 @@ START, END = "<!-- generated: simulation -->", "<!-- end -->"
 STORED = 1_000_000_000
 SAMPLE = 400_000
 SEED = 20_261_121
+_CALM_S = 7.0  # by then every idle worker has looked everywhere once
 POLICIES: dict[str, Callable[..., Policy]] = {"former": Former, "now": Turns}
 
 Table = tuple[Sequence[str], list[Sequence[str]]]
@@ -118,7 +119,8 @@ def fairness() -> Table:
 def stream(
     model: Model, policy: str, *, load: float, hot: float, slow: float = 1.0
 ) -> list[Partition]:
-    """Tasks come by chance; partition 0 gets the share `hot`, or its server is `slow`er."""
+    """Tasks come by chance; partition 0 gets the share `hot`, or its server is so
+    busy that a claim takes `slow` times as long."""
     fleet = Fleet(model, POLICIES[policy], seed=SEED)
     rate = load * model.workers * model.concurrency / model.task_s
     rng = fleet.rng
@@ -128,7 +130,7 @@ def stream(
         fleet.arrive(0 if rng.random() < hot else others)
         fleet.at(fleet.now + rng.expovariate(rate), come)
 
-    def drag() -> None:  # whatever its server does takes so much longer
+    def drag() -> None:
         first = fleet.partitions[0]
         first.free_at = max(first.free_at, fleet.now + (slow - 1) * model.call_s)
         fleet.at(fleet.now + slow * model.call_s, drag)
@@ -143,7 +145,7 @@ def hot_partitions() -> Table:
     """How long tasks wait to be claimed when one partition is unlike the others."""
     rows: list[Sequence[str]] = []
     cases = (("even", 64, 1 / 64, 1.0), ("half of all tasks in one", 64, 0.5, 1.0),
-             ("one server 50 times slower", 64, 1 / 64, 50.0),
+             ("one server busy: 5 ms a claim", 64, 1 / 64, 50.0),
              ("half of all tasks in one", 8, 0.5, 1.0))  # fmt: skip
     for (name, partitions, hot, slow), policy in product(cases, POLICIES):
         model = Model(partitions=partitions, concurrency=1, seconds=4.0)
@@ -167,15 +169,22 @@ def idleness() -> Table:
         for number in range(model.partitions):
             come = partial(fleet.arrive, number, hinted=False)
             fleet.at(8.0 + fleet.rng.random() * 4, come)
+        before: list[int] = []
+        fleet.at(_CALM_S, partial(_note_claims, fleet, before))
         seen = fleet.run()
         found = [wait for partition in seen for wait in partition.waits]
-        rate = sum(partition.claims for partition in seen) / model.seconds
+        claims = sum(partition.claims for partition in seen) - sum(before)
+        rate = claims / (model.seconds - _CALM_S)
         rows.append((
             f"{workers:,}", policy, f"{rate:,.0f}", f"{len(found)} of {model.partitions}",
             f"{max(found, default=0):.1f} s",
         ))  # fmt: skip
     head = ("idle workers", "policy", "claims/s", "found", "the last after")
     return head, rows
+
+
+def _note_claims(fleet: Fleet, claims: list[int]) -> None:
+    claims.extend(partition.claims for partition in fleet.partitions)
 
 
 def rebalancing(policy: str) -> dict[str, list[float]]:
@@ -230,8 +239,9 @@ def plot(series: dict[str, dict[str, list[float]]]) -> str:
                 f'<line x1="{x0}" x2="{x0 + width - 20}" y1="{y:.0f}" y2="{y:.0f}" stroke="#ddd"/>'
                 f'<text x="{x0 - 6}" y="{y + 4:.0f}" text-anchor="end">{most * share:,.0f}</text>'
             )
+        seconds = len(next(iter(lines.values())))
+        step = (width - 20) / (seconds - 1)
         for (name, line), colour in zip(lines.items(), colours, strict=True):
-            step = (width - 20) / (len(line) - 1)
             points = " ".join(
                 f"{x0 + i * step:.1f},{top + height * (1 - value / most):.1f}"
                 for i, value in enumerate(line)
@@ -241,7 +251,7 @@ def plot(series: dict[str, dict[str, list[float]]]) -> str:
             )
             y = 262 + 15 * colours.index(colour)
             out.append(f'<text x="{x0}" y="{y}" fill="{colour}">{name}</text>')
-        for second in range(0, len(line), 2):
+        for second in range(0, seconds, 2):
             x = x0 + second * step
             out.append(f'<text x="{x:.0f}" y="{top + height + 15}" text-anchor="middle">'
                        f"{second}</text>")  # fmt: skip

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from andon.engine.base import Submission
 from andon.lifecycle.commands import Release
 
 from .conftest import Cli
@@ -170,6 +171,33 @@ def test_follow_goes_on_until_interrupted(cli: Cli, running: Any) -> None:
     follow.signal(signal.SIGINT)
     assert follow.end() == 130
     assert "Traceback" not in "".join(follow.told)
+
+
+def test_who_follows_a_queue_sees_its_tasks_also_when_they_are_gone_at_once(
+    cli: Cli, running: Any
+) -> None:
+    cli.submit("job", "--id", "before")
+    follow = running("events", "--follow", "--since-start", "--queue", "default", "--json")
+    follow.until('"before"')
+    options = {"discard_states": ("completed",)}
+    submission = Submission(id="brief", name="job", options=options, priority=5)
+    cli.behind(lambda engine: engine.submit([submission]))
+    follow.until('"brief"')
+    cli.end()
+    assert json.loads(follow.until('"completed"'))["task"] == "brief"
+    assert json.loads(follow.until('"delete"'))["task"] == "brief"
+
+
+def test_moves_whose_queue_nothing_tells_are_counted(cli: Cli) -> None:
+    options = {"discard_states": ("completed",)}
+    submission = Submission(id="brief", name="job", options=options)
+    cli.behind(lambda engine: engine.submit([submission]))
+    cli.end()
+    cli.submit("job", "--id", "after")
+    done = cli("events", "--queue", "default")
+    assert [line.split("\t")[1] for line in done.stdout.splitlines()] == ["after"]
+    assert "4 moves of tasks that are deleted by now left out" in done.stderr
+    assert "left out" not in cli("events").stderr
 
 
 def test_a_reader_that_goes_away_is_no_traceback(cli: Cli) -> None:

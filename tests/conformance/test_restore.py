@@ -22,6 +22,7 @@ from andon.lifecycle.commands import (
 from andon.model.task import Stamp, Task, TaskError
 from andon.model.words import State
 from andon.stores.base import (
+    TIMER_TOPIC,
     Change,
     ChangeKind,
     CreateKind,
@@ -385,6 +386,14 @@ async def test_timers_that_passed_on_the_way_are_due(kit: Kit) -> None:
     ahead = Elsewhere(kit, run_at=later)
     await restore(kit, *passed, gone, ahead)
     assert sorted(ids(await kit.take_due())) == sorted(e.task.id for e in [*passed, gone])
+
+
+async def test_a_timekeeper_is_woken_by_a_restored_timer(kit: Kit) -> None:
+    life = Elsewhere(kit, run_at=kit.store.now() + 3_600_000)
+    life.task.status.run_at = kit.store.now() - 1
+    with kit.store.listen([TIMER_TOPIC]) as listener:
+        await restore(kit, life)
+        assert await listener.wait(PATIENCE_S)
 
 
 async def test_a_restored_blocked_task_asks_about_its_dependencies_soon(kit: Kit) -> None:

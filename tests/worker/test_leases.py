@@ -241,3 +241,31 @@ async def test_a_worker_cut_off_from_the_store_gives_its_runs_up_and_reports_not
     task = await kit.end(task_id)
     assert (task.state, result_of(task)) == (State.COMPLETED, "second")
     assert len(kit.engine.called("report")) == 1
+
+
+async def test_a_claim_holds_no_longer_than_the_shortest_lease_of_a_type(kit: Kit):
+    taken: list[int] = []
+
+    async def short(ctx: Context) -> None:
+        task = await kit.get(ctx.task_id)
+        assert task.cell is not None
+        claimed_at = task.status.runs[-1].claimed_at
+        assert claimed_at is not None
+        taken.append(task.cell.lease_until - claimed_at)
+
+    async def long() -> None: ...
+
+    kit.add(short, options={"lease": 9.0})
+    kit.add(long, options={"lease": 600.0})
+    worker = await kit.start()
+    assert worker.lease == 9.0
+    await kit.run("short", lease=9.0)
+    assert taken == [9_000]
+    assert all(request.lease_ms == 9_000 for (request,) in kit.engine.called("claim"))
+
+
+async def test_without_a_shorter_one_a_claim_holds_for_the_workers_lease(kit: Kit):
+    async def long() -> None: ...
+
+    kit.add(long, options={"lease": 600.0})
+    assert (await kit.start(lease=7.0)).lease == 7.0

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from andon.cli.output import Cell, Word, iso
+from andon.cli.output import Cell, Word, iso, plural
 from andon.cli.session import Session, common
 from andon.cli.values import comma_separated
 from andon.engine.filtering import Filters, check_queue
@@ -22,11 +22,14 @@ if TYPE_CHECKING:
 
 _PAGE = 500
 
+_MOST_REMEMBERED = 100_000
+"""Tasks whose queue is remembered while their moves are followed."""
+
 
 @click.command()
 @click.option("--follow", "-f", is_flag=True, help="Go on with what happens from now on.")
 @click.option("--task", "task_id", metavar="ID", help="Moves of this task.")
-@click.option("--queue", metavar="NAME", help="Moves of tasks of this queue that still exist.")
+@click.option("--queue", metavar="NAME", help="Moves of tasks of this queue.")
 @click.option("--state", "states", multiple=True, metavar="STATE", help="Moves into this state.")
 @click.option("--from", "cursor", metavar="CURSOR", help="From after this cursor.")
 @click.option("--since-start", is_flag=True, help="With --follow: from the oldest event kept.")
@@ -77,6 +80,8 @@ class _Printer:
         self._states = states
         self._queue = queue
         self._task_id = task_id
+        self._queues: dict[str, str] = {}  # of tasks seen while their records lived
+        self._left_out = 0
 
     async def history(self, task_id: str) -> None:
         """Print what one task has done so far."""
@@ -101,15 +106,33 @@ class _Printer:
                 tasks = await self._tasks(wanted)
                 for event in wanted:
                     task = tasks.get(event.task)
-                    if self._queue is None or (
-                        task is not None and task.definition.queue == self._queue
-                    ):
+                    if self._queue is None or self._queue_of(event, task) == self._queue:
                         self._print(event, task)
                 if not (page.events or follow):
+                    self._say_what_is_left_out()
                     self._out.note(f"Go on from here: --from {cursor}")
                     return
                 if not page.events:
                     await hints.wait(SLOW_POLL_S)
+
+    def _queue_of(self, event: "TaskEvent", task: "Task | None") -> str | None:
+        """The queue of the task that moved, which its record tells: as long as there is one, and
+        afterwards if it was seen here."""
+        if task is not None:
+            self._queues[event.task] = task.definition.queue
+            if len(self._queues) > _MOST_REMEMBERED:
+                del self._queues[next(iter(self._queues))]
+        queue = self._queues.get(event.task)
+        if queue is None:
+            self._left_out += 1
+        return queue
+
+    def _say_what_is_left_out(self) -> None:
+        if self._left_out:
+            self._out.note(
+                f"{plural(self._left_out, 'move')} of tasks that are deleted by now left out: "
+                "nothing tells their queue any more. Without --queue they are shown."
+            )
 
     async def _tasks(self, events: "Sequence[TaskEvent]") -> "dict[str, Task | None]":
         if self._queue is None and self._session.profile.name == "native" and self._out.json:

@@ -85,9 +85,7 @@ class VirtualWorker(Worker):
     """A worker whose every clock is the loop's."""
 
     def _make_keeper(self) -> LeaseKeeper:
-        return LoopKeeper(
-            self._engine, shortest=self.config.lease, loop=_virtual_loop(), rng=self._rng
-        )
+        return LoopKeeper(self._engine, shortest=self.lease, loop=_virtual_loop(), rng=self._rng)
 
     def _make_logs(self) -> None:
         """None are kept: gathering them for a second would let virtual time pass."""

@@ -55,7 +55,9 @@ class WorkerConfig:
     strict: bool = False  #: ask queues in the order named instead of by weight
     concurrency: int = 100  #: runs at once
     per_type: int | None = None  #: runs at once of a type that sets no limit itself
-    lease: float = 30.0  #: seconds a claim holds; renewals hold for the task's own `lease`
+    lease: float = 30.0
+    """Seconds a claim holds at the most: less if a registered type has a shorter `lease`. Renewals
+    hold for the task's own."""
     shutdown_grace: float | None = None  #: seconds; None: as each task's policy says
     max_payload: int = MAX_PAYLOAD  #: bytes a result may take
     app: str = ""  #: module:attribute of the application, for handlers in child processes
@@ -112,6 +114,16 @@ class Worker:
         return self.config.id
 
     @property
+    def lease(self) -> float:
+        """Seconds for which runs are claimed.
+
+        A claim is for tasks of any type, so it takes the shortest lease among them: were it longer
+        than a task's own, a worker that dies before its first renewal would be missed too late.
+        """
+        own = (kind.options.get("lease") for kind in self._registry)
+        return min((self.config.lease, *(lease for lease in own if lease is not None)))
+
+    @property
     def active(self) -> int:
         """Runs whose handler is running."""
         return self._runs.running
@@ -134,7 +146,7 @@ class Worker:
             self._executors,
             worker=config.id,
             limits=limits,
-            lease=config.lease,
+            lease=self.lease,
             max_payload=config.max_payload,
             middleware=self._middleware,
             keeper=self._keeper,
@@ -149,7 +161,7 @@ class Worker:
             limits,
             worker=config.id,
             concurrency=config.concurrency,
-            lease=config.lease,
+            lease=self.lease,
             rng=rng,
             clock=self._clock,
         )
@@ -208,9 +220,7 @@ class Worker:
     # A worker in virtual time makes these two otherwise.
 
     def _make_keeper(self) -> LeaseKeeper:
-        return LeaseKeeper(
-            self._engine, shortest=self.config.lease, clock=self._clock, rng=self._rng
-        )
+        return LeaseKeeper(self._engine, shortest=self.lease, clock=self._clock, rng=self._rng)
 
     def _make_logs(self) -> RunLogs | None:
         return RunLogs(self._engine)
@@ -288,7 +298,7 @@ class Worker:
             self._claims.queues_changed()
 
     async def _watch_leases(self) -> None:
-        await asyncio.sleep(self.config.lease / 6)
+        await asyncio.sleep(self.lease / 6)
         self._keeper.expired()
 
     async def _count_workers(self) -> None:
