@@ -20,7 +20,7 @@ from andon.stores.postgres import PostgresStore, connections
 @pytest.fixture(autouse=True)
 def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is away for good is noticed sooner; a restart still fits in."""
-    monkeypatch.setattr(connections.Backoff.__init__, "__defaults__", (3.0,))
+    monkeypatch.setattr(connections, "PATIENCE_S", 3.0)
 
 
 @asynccontextmanager

@@ -377,10 +377,7 @@ class PostgresStore:
             [link.loads for link in links],
             [link.any_end for link in links],
         )
-        return [
-            Ended(link.child, parent, None if state is None else State(state), link.any_end)
-            for link, parent, state in ((links[row[0] - 1], row[1], row[2]) for row in rows)
-        ]
+        return [_ended(links[int(row[0]) - 1], row[1], row[2]) for row in rows]
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[int]:
         if not settlements:
@@ -562,6 +559,10 @@ class PostgresStore:
         if row["promoted"]:
             topics |= {ready_topic(name) for name in await self._names.named(row["promoted"])}
         self._wake.tell(topics, row["wanted"])
+
+
+def _ended(link: Link, parent: str, state: str | None) -> Ended:
+    return Ended(link.child, parent, None if state is None else State(state), link.any_end)
 
 
 def progressed(renewals: Sequence[Renewal]) -> set[str]:

@@ -17,7 +17,7 @@ from typing import Any, Self
 from andon.model.errors import AndonError
 from andon.stores.base import Listener
 from andon.stores.hints import HintListener, Hub
-from andon.stores.postgres.connections import Backoff, Connection, connect
+from andon.stores.postgres.connections import Connection, Pauses, connect
 from andon.stores.postgres.location import Location
 from andon.stores.postgres.names import Run
 from andon.stores.postgres.statements import Statements
@@ -28,7 +28,7 @@ _MOST_BYTES = 7_900
 _BUSY_AFTER = 200
 """Notifications that came while nobody of ours waited, after which the mark is taken away."""
 
-_TRY_AGAIN_S = 5.0
+_LONGEST_PAUSE_S = 5.0
 
 
 def kind_of(topic: str) -> str:
@@ -58,6 +58,7 @@ class Wake:
         self._pending: set[str] = set()
         self._sender: asyncio.Task[None] | None = None
         self._lost = False
+        self._pauses = Pauses(_LONGEST_PAUSE_S)
         self.newest_own = 0  #: newest event that this process wrote, or found when it opened
         self.in_flight = 0  #: its writes on their way
         self._background: set[asyncio.Task[Any]] = set()
@@ -91,8 +92,7 @@ class Wake:
             except Exception:
                 self._db = None
                 self._kinds.clear()
-            backoff = Backoff(_TRY_AGAIN_S)
-            await asyncio.sleep(backoff.next() or _TRY_AGAIN_S)
+            await asyncio.sleep(self._pauses.next())
 
     async def _listen_until_lost(self) -> None:
         db = await connect(self._location, application="andon listener")
@@ -106,6 +106,7 @@ class Wake:
         try:
             await db.add_listener(self._channel, self._heard)
             self._db = db
+            self._pauses.reset()
             while not lost.is_set():
                 await self._mark(db)
                 await self._changed.wait()
