@@ -47,7 +47,7 @@ class Wake:
         self._hub = hub
         self._run = run
         self._calls = calls
-        self._channel = f"andon_{location.namespace}"
+        self.channel = f"andon_{location.namespace}"
         self._db: Connection | None = None
         self._kinds: set[str] = set()  # marked
         self._wanted: set[str] = set()  # to be marked
@@ -104,7 +104,7 @@ class Wake:
 
         db.add_termination_listener(end)
         try:
-            await db.add_listener(self._channel, self._heard)
+            await db.add_listener(self.channel, self._heard)
             self._db = db
             self._pauses.reset()
             while not lost.is_set():
@@ -181,13 +181,19 @@ class Wake:
             if self._pending and self._sender is None:
                 self._sender = asyncio.ensure_future(self._send())
 
+    def notes(self, topics: Set[str], wanted: Iterable[str] | None) -> list[str]:
+        """What a user's transaction notifies of: everybody, this process too."""
+        kinds = set(wanted or ())
+        told = {topic for topic in topics if kind_of(topic) in kinds}
+        return payloads("", told) if told else []
+
     async def _send(self) -> None:
         try:
             while self._pending:
                 topics, self._pending = self._pending, set()
                 with contextlib.suppress(AndonError):
                     await self._run(
-                        self._calls.notify, self._channel, payloads(self._instance, topics)
+                        self._calls.notify, self.channel, payloads(self._instance, topics)
                     )
         finally:
             self._sender = None
