@@ -187,7 +187,7 @@ class Connections:
     async def _connect(self) -> Connection:
         async with self._connecting:
             if self._refused is not None and time.monotonic() < self._try_at:
-                raise self._refused
+                raise self._refused.with_traceback(None)
             try:
                 db = await self._attempt()
             except Exception as error:
