@@ -27,7 +27,6 @@ def test_an_unknown_scheme_is_refused_with_the_known_ones(url: str) -> None:
     ("url", "name"),
     [
         ("redis://localhost", "Redis"),
-        ("postgresql://localhost/db", "PostgreSQL"),
         ("nats://localhost", "NATS"),
     ],
 )
@@ -46,3 +45,13 @@ def test_no_store_is_imported_before_it_is_named() -> None:
     code = "import sys, andon.stores.registry; print([m for m in sys.modules if 'memory' in m])"
     shown = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert shown.stdout.strip() == "[]"
+
+
+def test_a_driver_that_is_missing_is_named_with_what_brings_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("andon.stores.postgres")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "asyncpg", None)
+    with pytest.raises(ConfigurationError, match=r"andon\[postgres\]"):
+        open_store("postgresql://localhost/db")
