@@ -23,17 +23,6 @@ def test_an_unknown_scheme_is_refused_with_the_known_ones(url: str) -> None:
         open_store(url)
 
 
-@pytest.mark.parametrize(
-    ("url", "name"),
-    [
-        ("postgresql://localhost/db", "PostgreSQL"),
-    ],
-)
-def test_a_server_that_this_release_cannot_use_is_named(url: str, name: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"This release has no {name} store"):
-        open_store(url)
-
-
 @pytest.mark.parametrize("query", ["partitions=0", "partitions=x", "fast=1", "partitions="])
 def test_an_option_that_cannot_be_is_refused(query: str) -> None:
     with pytest.raises(ConfigurationError, match="not an option of the memory store"):
@@ -44,3 +33,13 @@ def test_no_store_is_imported_before_it_is_named() -> None:
     code = "import sys, andon.stores.registry; print([m for m in sys.modules if 'memory' in m])"
     shown = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert shown.stdout.strip() == "[]"
+
+
+def test_a_driver_that_is_missing_is_named_with_what_brings_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("andon.stores.postgres")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "asyncpg", None)
+    with pytest.raises(ConfigurationError, match=r"andon\[postgres\]"):
+        open_store("postgresql://localhost/db")

@@ -19,6 +19,7 @@ from typing import (
 
 import msgspec
 
+from andon.client.bridge import in_calling_thread, is_called_blocking
 from andon.client.connections import Connections
 from andon.client.declaring import ANY_CALL, Declaring
 from andon.client.function import Draft, TaskFunction, payload_of
@@ -33,9 +34,9 @@ from andon.client.options import (
 )
 from andon.client.services import is_service, service_at
 from andon.client.views import TaskView
-from andon.engine.base import Engine, Submission, Submitted
+from andon.engine.base import Engine, Joining, Submission, Submitted
 from andon.lifecycle.admission import check_name
-from andon.model.errors import SubmissionsRefused
+from andon.model.errors import ConfigurationError, SubmissionsRefused
 from andon.model.policy import Policy
 from andon.stores.base import Query, Store
 from andon.worker.registry import TaskType
@@ -179,7 +180,14 @@ class Andon(Declaring):
         accepted all the same and `SubmissionsRefused` says which is which.
         """
         many = list(drafts)
-        outcomes = await self._send([draft.submission for draft in many])
+        connections = {id(draft.connection): draft.connection for draft in many}
+        if len(connections) > 1:
+            raise TypeError(
+                "These drafts are for several connections; submit those of each in a call of "
+                "their own."
+            )
+        connection = next(iter(connections.values()), None)
+        outcomes = await self._send([draft.submission for draft in many], connection)
         errors = {o.id: o.error for o in outcomes if o.error is not None}
         if errors:
             accepted = tuple(o.id for o in outcomes if o.error is None)
@@ -188,7 +196,7 @@ class Andon(Declaring):
 
     async def submit_draft(self, draft: Draft[R]) -> TaskHandle[R]:
         """Submit one draft. Raises like `TaskFunction.submit`."""
-        [outcome] = await self._send([draft.submission])
+        [outcome] = await self._send([draft.submission], draft.connection)
         if outcome.error is not None:
             raise outcome.error
         return self._handle(draft, outcome)
@@ -202,6 +210,7 @@ class Andon(Declaring):
         task_id: str,
         fields: dict[str, Any],
         unique: bool,
+        connection: Any = None,
     ) -> Draft[Any]:
         """A draft of a call of a task type, `fields` set by its options; "" makes a new id."""
         lenient = self._records_invalid(task_type, fields)
@@ -216,7 +225,7 @@ class Andon(Declaring):
             invalid=invalid,
             **fields,
         )
-        return Draft(self, submission, task_type.codec)
+        return Draft(self, submission, task_type.codec, connection)
 
     def _records_invalid(self, task_type: TaskType, fields: dict[str, Any]) -> bool:
         options = fields.get("options")
@@ -236,11 +245,28 @@ class Andon(Declaring):
     def _handle(self, draft: Draft[R], outcome: Submitted) -> TaskHandle[R]:
         return TaskHandle(self, outcome.id, draft.codec, created=outcome.created)
 
-    async def _send(self, submissions: list[Submission]) -> list[Submitted]:
+    async def _send(self, submissions: list[Submission], connection: Any = None) -> list[Submitted]:
         for hook in self._on_submit:
             submissions = [hook(submission) for submission in submissions]
         engine = await self.connections.engine()
-        return await engine.submit(submissions)
+        if connection is None:
+            return await engine.submit(submissions)
+        joining: Any = engine  # a service's engine is none
+        if not isinstance(joining, Joining):
+            raise ConfigurationError(
+                "connection= needs the PostgreSQL store itself; the application's URL leads to a "
+                "service, which cannot be part of a transaction."
+            )
+        is_awaited = joining.is_awaited(connection)
+        joinable = await joining.join(submissions)
+        if is_awaited:
+            if is_called_blocking():
+                raise TypeError(
+                    "A connection whose calls are awaited belongs to its event loop: await the "
+                    "async method there, or give the sync face a connection that blocks."
+                )
+            return await joinable.submit_async(connection)
+        return await in_calling_thread(lambda: joinable.submit(connection))
 
     # --- what was submitted ---
 

@@ -9,7 +9,10 @@ import atexit
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import Future
+from contextvars import ContextVar
 from importlib import import_module
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 from andon.model.errors import AndonError
@@ -30,6 +33,35 @@ _at_exit: Callable[[Callable[[], None]], object] = getattr(
 
 CLOSE_S = 10.0
 """How long the end of the process waits for the background loop to flush and close."""
+
+
+_ERRANDS: ContextVar[SimpleQueue[Callable[[], None] | None] | None] = ContextVar(
+    "errands", default=None
+)
+"""What the thread that waits for a coroutine is asked to do meanwhile."""
+
+
+def is_called_blocking() -> bool:
+    """Whether a thread without an event loop waits for the coroutine that asks."""
+    return _ERRANDS.get() is not None
+
+
+async def in_calling_thread(work: Callable[[], X]) -> X:
+    """Do something in the thread that called the sync face, which is the one that may use the
+    caller's database connection; here and now where the caller is this loop itself."""
+    errands = _ERRANDS.get()
+    if errands is None:
+        return work()
+    done: Future[X] = Future()
+
+    def errand() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as error:  # the coroutine's to raise
+            done.set_exception(error)
+
+    errands.put(errand)
+    return await asyncio.wrap_future(done)
 
 
 class Bridge:
@@ -58,8 +90,16 @@ class Bridge:
                 "The sync face was called where an event loop runs, which would stop that loop. "
                 "Await the async method instead, or call this in asyncio.to_thread."
             )
-        future = asyncio.run_coroutine_threadsafe(_hosted(coroutine), self._target())
+        errands: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        token = _ERRANDS.set(errands)  # the coroutine runs in a copy of this context
         try:
+            future = asyncio.run_coroutine_threadsafe(_hosted(coroutine), self._target())
+        finally:
+            _ERRANDS.reset(token)
+        try:
+            future.add_done_callback(lambda _: errands.put(None))
+            while (errand := errands.get()) is not None:
+                errand()
             return future.result()
         except BaseException:
             future.cancel()

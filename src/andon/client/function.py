@@ -30,12 +30,15 @@ class Draft(Generic[R_co]):
     twice is one task.
     """
 
-    __slots__ = ("_app", "codec", "submission")
+    __slots__ = ("_app", "codec", "connection", "submission")
 
-    def __init__(self, app: "Andon", submission: Submission, codec: Call) -> None:
+    def __init__(
+        self, app: "Andon", submission: Submission, codec: Call, connection: Any = None
+    ) -> None:
         self._app = app
         self.submission = submission
         self.codec = codec
+        self.connection = connection
 
     def __repr__(self) -> str:
         return f"<Draft {self.id} of {self.submission.name}>"
@@ -71,6 +74,7 @@ class TaskFunction(Generic[P, R, Returned]):
         self._defaults = defaults  # the type's own: priority, unique, key, tags …
         self._options = options or SubmitOptions()
         given = _merged(defaults, self._options)
+        self._connection = given.pop("connection", None)
         self._fields = {"queue": task_type.queue, **to_fields(given)}
         self._id = self._fields.pop("id", "")
         self._unique = "unique_key" not in given and given.get("unique", False)
@@ -135,7 +139,13 @@ class TaskFunction(Generic[P, R, Returned]):
     def draft_call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Draft[R]:
         """The same with the arguments as values, whatever they are called."""
         return self.app.make_draft(
-            self.type, args, kwargs, task_id=self._id, fields=self._fields, unique=self._unique
+            self.type,
+            args,
+            kwargs,
+            task_id=self._id,
+            fields=self._fields,
+            unique=self._unique,
+            connection=self._connection,
         )
 
 

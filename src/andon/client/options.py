@@ -72,6 +72,9 @@ class SubmitOptions(PolicyOptions, total=False):
     tags: Iterable[str]
     headers: Mapping[str, str]
     scopes: Iterable[str]
+    connection: Any
+    """Store the task in the transaction of this connection (PostgreSQL): it is there if and when
+    that commits. Of psycopg, asyncpg, SQLAlchemy (or its session) or Django."""
 
 
 _POLICY = frozenset(PolicyOptions.__annotations__)

@@ -5,7 +5,7 @@ async, safe to call from many coroutines of one event loop, and batched beneath.
 """
 
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 
@@ -77,6 +77,34 @@ class Acted(msgspec.Struct, frozen=True):
     state: State | None  #: after the act; None when the record is gone
     changed: bool
     error: AndonError | None = None
+
+
+@runtime_checkable
+class Joining(Protocol):
+    """An engine whose store may live in a database whose transactions users have themselves."""
+
+    def is_awaited(self, connection: Any) -> bool:
+        """Whether the connection's calls are awaited. Raises `TypeError` for what is no connection
+        and `ConfigurationError` where the store cannot join transactions."""
+        ...
+
+    async def join(self, submissions: Sequence[Submission]) -> "Joinable":
+        """Make ready what submits in a user's transaction: visible if and when that commits. A
+        full queue refuses, even if it could discard; dependencies may be of the same transaction,
+        and are looked for soon after its commit."""
+        ...
+
+
+class Joinable(Protocol):
+    """Submissions ready to join a transaction."""
+
+    def submit(self, connection: Any) -> list[Submitted]:
+        """On a connection whose calls block, in the thread that may use it."""
+        ...
+
+    async def submit_async(self, connection: Any) -> list[Submitted]:
+        """On a connection whose calls are awaited, on the loop it belongs to."""
+        ...
 
 
 class Engine(Protocol):

@@ -13,7 +13,7 @@ import msgspec
 
 from andon.artifacts.base import Artifacts
 from andon.engine.artifacts import Keeping
-from andon.engine.base import Acted, Submission, Submitted
+from andon.engine.base import Acted, Joinable, Submission, Submitted
 from andon.engine.book import PolicyBook
 from andon.engine.control import Control
 from andon.engine.dependencies import Dependencies
@@ -134,6 +134,14 @@ class LocalEngine:
 
     async def submit(self, submissions: Sequence[Submission]) -> list[Submitted]:
         return await self._submitting.submit(submissions)
+
+    def is_awaited(self, connection: Any) -> bool:
+        """Whether a user's connection is one whose calls are awaited."""
+        return self._submitting.joinable_store().is_awaited(connection)
+
+    async def join(self, submissions: Sequence[Submission]) -> Joinable:
+        """Make ready what submits in a user's transaction."""
+        return await self._submitting.join(submissions)
 
     async def claim(self, request: ClaimRequest) -> list[Task]:
         return await self._runs.claim(request)

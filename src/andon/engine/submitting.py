@@ -6,10 +6,11 @@ children, a child of a refused parent is refused, and a cycle is refused (R8).
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from graphlib import CycleError, TopologicalSorter
+from typing import Any
 
-from andon.engine.base import Submission, Submitted
+from andon.engine.base import Joinable, Submission, Submitted
 from andon.engine.batching import Batcher
 from andon.engine.book import PolicyBook
 from andon.engine.control import Control
@@ -20,6 +21,7 @@ from andon.lifecycle.admission import admit, admit_invalid, check
 from andon.lifecycle.commands import Evict
 from andon.model.errors import (
     AndonError,
+    ConfigurationError,
     InvalidSubmission,
     QueueFull,
     TaskConflict,
@@ -27,7 +29,15 @@ from andon.model.errors import (
 )
 from andon.model.task import Task
 from andon.model.words import State
-from andon.stores.base import MAX_BATCH, Created, CreateKind, Store, in_batches
+from andon.stores.base import (
+    MAX_BATCH,
+    Created,
+    CreateKind,
+    Joined,
+    Store,
+    Transactional,
+    in_batches,
+)
 
 _MOST_EVICTIONS = 20
 """How often one submission tries to make room in a full queue before it is refused."""
@@ -106,6 +116,21 @@ class Submitting:
                 outcomes.append(Submitted(submission.id, None, created=False, error=error))
         return outcomes, tasks
 
+    def joinable_store(self) -> Transactional:
+        """The store, if users' transactions can hold its tasks; else `ConfigurationError`."""
+        if isinstance(self._store, Transactional):
+            return self._store
+        raise ConfigurationError(
+            "connection= needs a store in the database that the connection leads to, which is a "
+            "postgresql:// store; this one cannot be part of a transaction."
+        )
+
+    async def join(self, submissions: Sequence[Submission]) -> Joinable:
+        """Records made, and what stores them on a connection of the user's."""
+        store = self.joinable_store()
+        refused, tasks = self._records(submissions, self._store.now())
+        return _Join(refused, tasks, await store.join(tasks) if tasks else None, self._answer)
+
     async def _create(
         self, refused: Sequence[Submitted | None], tasks: Sequence[Task]
     ) -> list[Submitted]:
@@ -128,9 +153,13 @@ class Submitting:
 
     async def _settled(self, task: Task, created: Created) -> Submitted:
         """The answer to one creation, after making room where the queue says so."""
-        definition = task.definition
         if created.kind is CreateKind.FULL:
             created = await self._make_room(task, created)
+        return self._answer(task, created)
+
+    def _answer(self, task: Task, created: Created) -> Submitted:
+        """The answer to one creation."""
+        definition = task.definition
         if created.kind is CreateKind.CREATED:
             failure = task.status.last_error
             error = InvalidSubmission(failure.message) if failure is not None else None
@@ -250,3 +279,30 @@ class Submitting:
             await self._dependencies.link(
                 [(s.id, s.dependencies, s.load_dependencies, s.requires) for s in blocked]
             )
+
+
+class _Join:
+    """Submissions ready to join a transaction."""
+
+    def __init__(
+        self,
+        refused: Sequence[Submitted | None],
+        tasks: Sequence[Task],
+        joined: Joined | None,
+        answer: Callable[[Task, Created], Submitted],
+    ) -> None:
+        self._refused = refused
+        self._tasks = tasks
+        self._joined = joined
+        self._answer = answer
+
+    def submit(self, connection: Any) -> list[Submitted]:
+        return self._answers([] if self._joined is None else self._joined.create(connection))
+
+    async def submit_async(self, connection: Any) -> list[Submitted]:
+        joined = self._joined
+        return self._answers([] if joined is None else await joined.create_async(connection))
+
+    def _answers(self, created: Sequence[Created]) -> list[Submitted]:
+        made = map(self._answer, self._tasks, created)
+        return [outcome or next(made) for outcome in self._refused]

@@ -17,7 +17,7 @@ schema or the record version does not fit. Everything else is an outcome, not an
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -262,6 +262,31 @@ def task_topic(task_id: str) -> str:
 TIMER_TOPIC = "timer"  #: hinted when a timer was set that is due within SLOW_POLL_S
 EVENTS_TOPIC = "events"  #: hinted when events were written
 CONFIG_TOPIC = "config"  #: hinted when queue or type configuration changed
+
+
+class Joined(Protocol):
+    """Records to be created in a transaction of the user's: visible if and when that commits."""
+
+    def create(self, connection: Any) -> list[Created]:
+        """Create them on a connection whose calls block, in the thread that may use it."""
+        ...
+
+    async def create_async(self, connection: Any) -> list[Created]:
+        """Create them on a connection whose calls are awaited, on the loop it belongs to."""
+        ...
+
+
+@runtime_checkable
+class Transactional(Protocol):
+    """A store that lives in a database whose transactions users have themselves."""
+
+    def is_awaited(self, connection: Any) -> bool:
+        """Whether the connection's calls are awaited. Raises `TypeError` for what is none."""
+        ...
+
+    async def join(self, tasks: Sequence[Task]) -> Joined:
+        """Make ready what creates these records."""
+        ...
 
 
 class Store(Protocol):

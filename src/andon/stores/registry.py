@@ -39,4 +39,14 @@ def open_store(url: str) -> Store:
     if scheme not in _STORES:
         raise ConfigurationError(f"There is no store for {url!r}. Use {known}.")
     module, _, name = _STORES[scheme].partition(":")
-    return cast("Store", getattr(import_module(module), name)(url))
+    try:
+        found = import_module(module)
+    except ModuleNotFoundError as error:
+        extra = _EXTRAS.get(error.name or "")
+        if extra is None:
+            raise
+        raise ConfigurationError(
+            f"{scheme}:// needs {error.name}, which is not installed; "
+            f"run: pip install 'andon[{extra}]'."
+        ) from error
+    return cast("Store", getattr(found, name)(url))

@@ -18,9 +18,15 @@ from andon.stores.postgres import PostgresStore, connections
 
 
 @pytest.fixture(autouse=True)
-def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is away for good is noticed sooner; a restart still fits in."""
-    monkeypatch.setattr(connections.Backoff.__init__, "__defaults__", (3.0,))
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow machine takes its time to start a server again; that is no defect of the store."""
+    monkeypatch.setattr(connections, "PATIENCE_S", 30.0)
+
+
+@pytest.fixture
+def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is away for good is noticed soon."""
+    monkeypatch.setattr(connections, "PATIENCE_S", 1.0)
 
 
 @asynccontextmanager
@@ -102,6 +108,7 @@ async def test_a_server_that_is_started_again_is_found_again(hurt_server: Postgr
         assert ids(await kit.claim(limit=5)) == [first.id, second.id]
 
 
+@pytest.mark.usefixtures("impatience")
 async def test_a_server_that_stays_away_is_reported(hurt_server: PostgresServer) -> None:
     async with on(hurt_server, "away") as kit:
         hurt_server.stop()
@@ -110,7 +117,15 @@ async def test_a_server_that_stays_away_is_reported(hurt_server: PostgresServer)
                 await kit.submit()
         finally:
             hurt_server.start()
+        await kit.until(lambda: submitted(kit))
+
+
+async def submitted(kit: Kit) -> bool:
+    try:
         await kit.submit()
+    except StoreUnavailable:
+        return False
+    return True
 
 
 async def test_nothing_is_done_twice_when_the_reply_was_lost(
@@ -170,6 +185,7 @@ async def test_a_server_without_connections_to_spare_is_waited_for(
         await submitting
 
 
+@pytest.mark.usefixtures("impatience")
 async def test_a_server_that_takes_no_writes_is_reported_and_recovers(
     hurt_server: PostgresServer,
 ) -> None:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import asyncpg
 
 from andon.model.errors import ConfigurationError, StoreError, StoreUnavailable
-from andon.stores.postgres.errors import LOST, code_of, is_passing, translated
+from andon.stores.postgres.errors import LOST, is_passing, translated
 from andon.stores.postgres.location import Location
 
 Result = TypeVar("Result")
@@ -24,30 +24,35 @@ Connection = asyncpg.Connection
 PATIENCE_S = 5.0
 """How long an operation is tried again while the server is away, before `StoreUnavailable`."""
 
+LATER_S = 2.5
+"""The same when the server has been away for long already; time for one more attempt."""
+
 CONNECT_S = 5.0
 """Longest that one attempt to connect may take."""
 
 ANSWER_S = 20.0
 """Longest that one statement may take; then its connection is given up."""
 
-_FIRST_PAUSE_S = 0.02
 _LONGEST_PAUSE_S = 0.5
+_LONGEST_REFUSED_S = 2.0
 
 
-class Backoff:
-    """Growing, jittered pauses until patience ends."""
+class Pauses:
+    """Growing, jittered pauses between attempts, in seconds."""
 
-    def __init__(self, patience: float = PATIENCE_S) -> None:
-        self._end = time.monotonic() + patience
-        self._pause = _FIRST_PAUSE_S
+    def __init__(self, longest: float) -> None:
+        self._longest = longest
         self._random = random.Random()
+        self.reset()
 
-    def next(self) -> float | None:
-        """Seconds to wait before the next attempt; None when there is to be none."""
-        if time.monotonic() >= self._end:
-            return None
+    def reset(self) -> None:
+        """It went well: begin with short ones again."""
+        self._pause = 0.02
+
+    def next(self) -> float:
+        """The next pause."""
         pause = self._random.uniform(self._pause / 2, self._pause)
-        self._pause = min(self._pause * 2, _LONGEST_PAUSE_S)
+        self._pause = min(self._pause * 2, self._longest)
         return pause
 
 
@@ -91,7 +96,11 @@ class Connections:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._running: set[asyncio.Task[Any]] = set()
         self._closed = False
-        self.away_since: float | None = None  #: monotonic; None while the server answers
+        self._connecting = asyncio.Lock()
+        self._refused: BaseException | None = None  # why the newest attempt to connect failed
+        self._away_since: float | None = None
+        self._try_at = 0.0  # when the next is made; until then, everybody gets the same answer
+        self._pauses = Pauses(_LONGEST_REFUSED_S)
 
     async def once(self, work: Callable[[Connection], Awaitable[Result]]) -> Result:
         """Do something with one connection, again on another while the server is away."""
@@ -123,7 +132,11 @@ class Connections:
             task.exception()  # the caller may be gone: then nobody asks for it
 
     async def _persist(self, work: Callable[[Connection], Awaitable[Result]]) -> Result:
-        backoff = Backoff()
+        pauses = Pauses(_LONGEST_PAUSE_S)
+        now = time.monotonic()
+        end = now + PATIENCE_S
+        if self._away_since is not None:
+            end = max(now + min(LATER_S, PATIENCE_S), self._away_since + PATIENCE_S)
         while True:
             try:
                 result = await self._once(work)
@@ -134,16 +147,12 @@ class Connections:
                     raise translated(
                         error, self._location.shown, self._location.namespace
                     ) from error
-                if code_of(error)[:2] != "40":
-                    self.away_since = self.away_since or time.monotonic()
-                pause = backoff.next()
-                if pause is None:
+                if time.monotonic() >= end:
                     raise translated(
                         error, self._location.shown, self._location.namespace
                     ) from error
-                await asyncio.sleep(pause)
+                await asyncio.sleep(pauses.next())
             else:
-                self.away_since = None
                 return result
 
     async def _once(self, work: Callable[[Connection], Awaitable[Result]]) -> Result:
@@ -176,6 +185,21 @@ class Connections:
             await turn
 
     async def _connect(self) -> Connection:
+        async with self._connecting:
+            if self._refused is not None and time.monotonic() < self._try_at:
+                raise self._refused.with_traceback(None)
+            try:
+                db = await self._attempt()
+            except Exception as error:
+                self._refused = error
+                self._away_since = self._away_since or time.monotonic()
+                self._try_at = time.monotonic() + self._pauses.next()
+                raise
+            self._refused = self._away_since = None
+            self._pauses.reset()
+            return db
+
+    async def _attempt(self) -> Connection:
         db = await connect(self._location, application="andon")
         try:
             await self._check(db)

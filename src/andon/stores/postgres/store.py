@@ -52,6 +52,7 @@ from andon.stores.postgres.committing import APPLIED, GONE, HAS_DEPENDENTS, Comm
 from andon.stores.postgres.connections import Connection, Connections
 from andon.stores.postgres.creating import MOST_OFFERED, Creation
 from andon.stores.postgres.info import describe
+from andon.stores.postgres.joining import Joined, is_awaited
 from andon.stores.postgres.location import parse
 from andon.stores.postgres.migrating import Facts, prepare, read
 from andon.stores.postgres.names import Names
@@ -170,6 +171,24 @@ class PostgresStore:
         if any(o.kind is CreateKind.FULL for o in outcomes):
             return await self._with_oldest(tasks, outcomes)
         return outcomes
+
+    def is_awaited(self, connection: Any) -> bool:
+        """Whether a user's connection is one whose calls are awaited."""
+        return is_awaited(connection)
+
+    async def join(self, tasks: Sequence[Task]) -> Joined:
+        """Make ready what creates these records in a user's transaction."""
+        creation = Creation(tasks, self.partition_of)
+        columns, topics = await creation.arguments(self._names)
+        return Joined(
+            self._calls.create,
+            # nobody's instance: this process sleeps until the commit like all others
+            [self._time.argument(), "", True, *columns],
+            self._calls.notify,
+            self._wake.channel,
+            notes=lambda row: self._wake.notes(topics | {TIMER_TOPIC}, row["wanted"]),
+            outcomes=creation.outcomes,
+        )
 
     async def _with_oldest(self, tasks: Sequence[Task], outcomes: list[Created]) -> list[Created]:
         """What `discard-old` may evict, for those that a full queue refused."""
@@ -377,10 +396,7 @@ class PostgresStore:
             [link.loads for link in links],
             [link.any_end for link in links],
         )
-        return [
-            Ended(link.child, parent, None if state is None else State(state), link.any_end)
-            for link, parent, state in ((links[row[0] - 1], row[1], row[2]) for row in rows)
-        ]
+        return [_ended(links[int(row[0]) - 1], row[1], row[2]) for row in rows]
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[int]:
         if not settlements:
@@ -562,6 +578,10 @@ class PostgresStore:
         if row["promoted"]:
             topics |= {ready_topic(name) for name in await self._names.named(row["promoted"])}
         self._wake.tell(topics, row["wanted"])
+
+
+def _ended(link: Link, parent: str, state: str | None) -> Ended:
+    return Ended(link.child, parent, None if state is None else State(state), link.any_end)
 
 
 def progressed(renewals: Sequence[Renewal]) -> set[str]:

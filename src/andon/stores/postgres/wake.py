@@ -17,7 +17,7 @@ from typing import Any, Self
 from andon.model.errors import AndonError
 from andon.stores.base import Listener
 from andon.stores.hints import HintListener, Hub
-from andon.stores.postgres.connections import Backoff, Connection, connect
+from andon.stores.postgres.connections import Connection, Pauses, connect
 from andon.stores.postgres.location import Location
 from andon.stores.postgres.names import Run
 from andon.stores.postgres.statements import Statements
@@ -28,7 +28,7 @@ _MOST_BYTES = 7_900
 _BUSY_AFTER = 200
 """Notifications that came while nobody of ours waited, after which the mark is taken away."""
 
-_TRY_AGAIN_S = 5.0
+_LONGEST_PAUSE_S = 5.0
 
 
 def kind_of(topic: str) -> str:
@@ -47,7 +47,7 @@ class Wake:
         self._hub = hub
         self._run = run
         self._calls = calls
-        self._channel = f"andon_{location.namespace}"
+        self.channel = f"andon_{location.namespace}"
         self._db: Connection | None = None
         self._kinds: set[str] = set()  # marked
         self._wanted: set[str] = set()  # to be marked
@@ -58,6 +58,7 @@ class Wake:
         self._pending: set[str] = set()
         self._sender: asyncio.Task[None] | None = None
         self._lost = False
+        self._pauses = Pauses(_LONGEST_PAUSE_S)
         self.newest_own = 0  #: newest event that this process wrote, or found when it opened
         self.in_flight = 0  #: its writes on their way
         self._background: set[asyncio.Task[Any]] = set()
@@ -91,8 +92,7 @@ class Wake:
             except Exception:
                 self._db = None
                 self._kinds.clear()
-            backoff = Backoff(_TRY_AGAIN_S)
-            await asyncio.sleep(backoff.next() or _TRY_AGAIN_S)
+            await asyncio.sleep(self._pauses.next())
 
     async def _listen_until_lost(self) -> None:
         db = await connect(self._location, application="andon listener")
@@ -104,8 +104,9 @@ class Wake:
 
         db.add_termination_listener(end)
         try:
-            await db.add_listener(self._channel, self._heard)
+            await db.add_listener(self.channel, self._heard)
             self._db = db
+            self._pauses.reset()
             while not lost.is_set():
                 await self._mark(db)
                 await self._changed.wait()
@@ -180,13 +181,19 @@ class Wake:
             if self._pending and self._sender is None:
                 self._sender = asyncio.ensure_future(self._send())
 
+    def notes(self, topics: Set[str], wanted: Iterable[str] | None) -> list[str]:
+        """What a user's transaction notifies of: everybody, this process too."""
+        kinds = set(wanted or ())
+        told = {topic for topic in topics if kind_of(topic) in kinds}
+        return payloads("", told) if told else []
+
     async def _send(self) -> None:
         try:
             while self._pending:
                 topics, self._pending = self._pending, set()
                 with contextlib.suppress(AndonError):
                     await self._run(
-                        self._calls.notify, self._channel, payloads(self._instance, topics)
+                        self._calls.notify, self.channel, payloads(self._instance, topics)
                     )
         finally:
             self._sender = None

@@ -163,12 +163,13 @@ DECLARE t bigint := store_time(p_told); r record; n bigint;
 BEGIN
     due := false;
     remaining := array_fill(0::bigint, ARRAY[cardinality(p_children)]);
+    -- The counts first, in one order: of two at once, one sees the other's marks.
+    PERFORM FROM fan_in f WHERE f.child IN (SELECT unnest(p_children)) ORDER BY f.child FOR UPDATE;
     FOR r IN SELECT u.* FROM unnest(p_children, p_parents, p_satisfied) WITH ORDINALITY u (child, parent, satisfied, i)
-        ORDER BY u.child, u.parent LOOP
+        ORDER BY u.i LOOP
         UPDATE edge e SET settled = true WHERE e.parent = r.parent AND e.child = r.child AND NOT e.settled;
         IF r.satisfied THEN
-            -- The count first: its row is held, so that of two at once one sees the other's mark.
-            PERFORM FROM fan_in f WHERE f.child = r.child FOR UPDATE;
+            PERFORM FROM fan_in f WHERE f.child = r.child;
             IF FOUND THEN
                 INSERT INTO satisfied VALUES (r.child, r.parent) ON CONFLICT DO NOTHING;
                 IF FOUND THEN

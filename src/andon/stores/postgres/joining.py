@@ -1,0 +1,201 @@
+"""Creating tasks on a connection of the user's, in the user's transaction.
+
+The call is the same as the store's own, but it neither locks nor updates anything that others wait
+for, and what wakes sleepers is part of the transaction: it is sent if and when that commits.
+
+Connections of psycopg, asyncpg, SQLAlchemy and Django are told by the modules their classes come
+from, so that none of these has to be there.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from andon.model.errors import ConfigurationError
+from andon.stores.base import Created
+from andon.stores.postgres.errors import code_of
+
+COLUMNS = (
+    "told", "pos", "wanted", "promoted", "outcomes", "states", "digests", "bodies", "holders",
+)  # fmt: skip
+_TYPES = (
+    "bigint", "text", "boolean", "text[]", "bytea[]", "integer[]", "integer[]", "integer[]",
+    "text[]", "bigint[]", "bigint[]", "bigint[]", "text[]", "text[]", "boolean[]", "bytea[]",
+    "bytea[]", "integer[]", "integer[]", "bigint[]", "bigint[]", "bigint[]", "integer[]", "text[]",
+    "bigint[]", "text[]", "bigint[]",
+)  # fmt: skip
+_NOTIFY_TYPES = ("text", "text[]")
+
+_KNOWN = "psycopg, asyncpg, SQLAlchemy (a connection or a session) or Django"
+
+Row = dict[str, Any]
+Notes = Callable[[Row], list[str]]
+
+
+class Joined:
+    """One creation to be made in a transaction of the user's."""
+
+    def __init__(
+        self,
+        create: str,
+        arguments: Sequence[Any],
+        notify: str,
+        channel: str,
+        *,
+        notes: Notes,
+        outcomes: Callable[[Row], list[Created]],
+    ) -> None:
+        self._create = create
+        self._arguments = list(arguments)
+        self._notify = notify
+        self._channel = channel
+        self._notes = notes
+        self._outcomes = outcomes
+
+    def create(self, connection: Any) -> list[Created]:
+        """Make it on a connection whose calls block, in the thread that may use it."""
+        run = _blocking(connection)
+        try:
+            row = _row(run(*_percent(self._create, _TYPES, self._arguments)))
+        except Exception as error:
+            raise _explained(error) from error
+        notes = self._notes(row)
+        if notes:
+            run(*_percent(self._notify, _NOTIFY_TYPES, [self._channel, notes]))
+        return self._outcomes(row)
+
+    async def create_async(self, connection: Any) -> list[Created]:
+        """Make it on a connection whose calls are awaited, on the loop it belongs to."""
+        driver = await _of_sqlalchemy(connection)
+        try:
+            row = _row(await _awaited(driver, self._create, _TYPES, self._arguments))
+        except Exception as error:
+            raise _explained(error) from error
+        notes = self._notes(row)
+        if notes:
+            await _awaited(driver, self._notify, _NOTIFY_TYPES, [self._channel, notes])
+        return self._outcomes(row)
+
+
+def is_awaited(connection: Any) -> bool:
+    """Whether the connection's calls are awaited. Raises `TypeError` for what is no connection."""
+    names = _origins(connection)
+    if names & {
+        "asyncpg.connection.Connection",
+        "asyncpg.pool.PoolConnectionProxy",
+        "psycopg.connection_async.AsyncConnection",
+        "psycopg.AsyncConnection",
+        "sqlalchemy.ext.asyncio.engine.AsyncConnection",
+        "sqlalchemy.ext.asyncio.session.AsyncSession",
+        "sqlalchemy.ext.asyncio.scoping.async_scoped_session",
+    }:
+        return True
+    _blocking(connection)
+    return False
+
+
+def _blocking(connection: Any) -> Callable[[str, list[Any]], list[Any]]:
+    """How to run a statement on a connection whose calls block."""
+    names = _origins(connection)
+    if names & {"sqlalchemy.orm.session.Session", "sqlalchemy.orm.scoping.scoped_session"}:
+        connection = connection.connection()
+        names = _origins(connection)
+    if "sqlalchemy.engine.base.Connection" in names:
+        connection = _psycopg_of_sqlalchemy(connection)
+        names = _origins(connection)
+    if names & {"psycopg.connection.Connection", "psycopg.Connection"}:
+        return lambda sql, arguments: _on_psycopg(connection, sql, arguments)
+    if hasattr(connection, "vendor") and hasattr(connection, "settings_dict"):
+        if connection.vendor != "postgresql":
+            raise ConfigurationError(
+                f"The Django connection leads to {connection.vendor}; tasks are created in the "
+                "PostgreSQL database that the store is in."
+            )
+        return lambda sql, arguments: _on_django(connection, sql, arguments)
+    raise TypeError(
+        f"connection= takes a connection of {_KNOWN}, not {type(connection).__module__}."
+        f"{type(connection).__qualname__}."
+    )
+
+
+def _origins(connection: Any) -> set[str]:
+    return {f"{kind.__module__}.{kind.__qualname__}" for kind in type(connection).__mro__}
+
+
+def _percent(sql: str, types: Sequence[str], arguments: list[Any]) -> tuple[str, list[Any]]:
+    """The statement with `%s` in place of `$n`; the types let drivers send anything."""
+    for number in range(len(types), 0, -1):
+        sql = sql.replace(f"${number}", f"%s::{types[number - 1]}")
+    return sql, arguments
+
+
+def _row(rows: Sequence[Any]) -> Row:
+    return dict(zip(COLUMNS, tuple(rows[0]), strict=True))
+
+
+def _on_psycopg(connection: Any, sql: str, arguments: list[Any]) -> list[Any]:
+    from psycopg.rows import tuple_row
+
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        return cursor.execute(sql, arguments).fetchall()
+
+
+def _on_django(connection: Any, sql: str, arguments: list[Any]) -> list[Any]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql, arguments)
+        return cursor.fetchall()
+
+
+def _psycopg_of_sqlalchemy(connection: Any) -> Any:
+    if connection.dialect.name != "postgresql" or connection.dialect.driver != "psycopg":
+        raise TypeError(
+            f"connection= takes a SQLAlchemy connection by psycopg (postgresql+psycopg://), not by "
+            f"{connection.dialect.name}+{connection.dialect.driver}."
+        )
+    return connection.connection.driver_connection
+
+
+async def _of_sqlalchemy(connection: Any) -> Any:
+    """The driver's connection beneath an async one of SQLAlchemy, with its transaction begun."""
+    names = _origins(connection)
+    if names & {
+        "sqlalchemy.ext.asyncio.session.AsyncSession",
+        "sqlalchemy.ext.asyncio.scoping.async_scoped_session",
+    }:
+        connection = await connection.connection()
+        names = _origins(connection)
+    if "sqlalchemy.ext.asyncio.engine.AsyncConnection" not in names:
+        return connection
+    dialect = connection.dialect
+    if dialect.name != "postgresql" or dialect.driver not in (
+        "asyncpg",
+        "psycopg",
+        "psycopg_async",
+    ):
+        raise TypeError(
+            "connection= takes an async SQLAlchemy connection by asyncpg or psycopg, not by "
+            f"{dialect.name}+{dialect.driver}."
+        )
+    # SQLAlchemy begins the driver's transaction with its own first statement, not with ours.
+    await connection.exec_driver_sql("SELECT 1")
+    return (await connection.get_raw_connection()).driver_connection
+
+
+async def _awaited(driver: Any, sql: str, types: Sequence[str], arguments: list[Any]) -> Any:
+    names = _origins(driver)
+    if names & {"asyncpg.connection.Connection", "asyncpg.pool.PoolConnectionProxy"}:
+        return await driver.fetch(sql, *arguments)
+    from psycopg.rows import tuple_row
+
+    async with driver.cursor(row_factory=tuple_row) as cursor:
+        await cursor.execute(*_percent(sql, types, arguments))
+        return await cursor.fetchall()
+
+
+def _explained(error: Exception) -> Exception:
+    """The driver's own error, but for a database in which the store is not."""
+    if code_of(error) in ("3F000", "42883"):
+        return ConfigurationError(
+            "The connection leads to a database, or a search path, without the store's schema; use "
+            "one to the database in the store's URL."
+        )
+    return error
