@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import json
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -153,3 +155,63 @@ def test_what_was_fixed_when_it_was_made_cannot_be_asked_for_otherwise(
     with pytest.raises(ConfigurationError, match=said):
         asyncio.run(opened(address(asked)))
     assert asyncio.run(opened(address(""))).partitions == (2 if "2" in made else 1)
+
+
+# --- what it says of itself ---
+
+
+def test_info_tells_how_often_the_server_flushes(tmp_path: Path) -> None:
+    async def told(url: str) -> tuple[str, str]:
+        store = NatsStore(url)
+        await store.open()
+        info = await store.info()
+        await store.close()
+        return info.settings["sync_interval"], info.durability["power_cut"]
+
+    server = NatsServer(tmp_path / "default")
+    server.start()
+    try:
+        monitor = f"&monitor=http://127.0.0.1:{server.monitor}"
+        interval, lost = asyncio.run(told(server.url("x") + monitor))
+        assert interval == "120s"
+        assert "may be lost" in lost
+        interval, lost = asyncio.run(told(server.url("x")))
+        assert interval.startswith("not told")
+        assert "may be lost" in lost
+    finally:
+        server.stop()
+
+
+def test_a_server_that_flushes_always_loses_nothing_in_a_power_cut(tmp_path: Path) -> None:
+    server = NatsServer(tmp_path, sync_interval="always")
+    server.start()
+
+    async def told() -> None:
+        store = NatsStore(f"{server.url('x')}&monitor=http://127.0.0.1:{server.monitor}")
+        await store.open()
+        info = await store.info()
+        await store.close()
+        assert info.settings["sync_interval"] == "always"
+        assert set(info.durability.values()) == {"everything that was acknowledged"}
+
+    try:
+        asyncio.run(told())
+    finally:
+        server.stop()
+
+
+def andon(*args: str, url: str) -> str:
+    command = [sys.executable, "-m", "andon.cli", *args, "--url", url]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return done.stdout + done.stderr
+
+
+def test_storage_is_set_up_and_described_as_asked(address: Callable[[str], str]) -> None:
+    url = address("")
+    made = andon("storage", "init", "--retention", "1h", "--memory", "--replicas", "1", url=url)
+    assert "1h" in made
+    andon("storage", "configure", "--retention", "5h", url=url)
+    told = dict(line.split("\t")[:2] for line in andon("storage", "info", url=url).splitlines())
+    assert (told["Memory Based"], told["Replicas"], told["Archive Period"]) == ("true", "1", "5h")
+    assert "is kept in memory" in andon("storage", "init", url=f"{url}&storage=file")
+    assert "power cut" in andon("doctor", url=url)

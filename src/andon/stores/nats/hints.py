@@ -83,7 +83,7 @@ class Hints:
                     await self._subscribed.pop(kind).unsubscribe()
                 await wire.client.flush(2)
             except Exception:
-                return  # a lost connection subscribes again by itself; the slow poll covers the rest
+                return  # the slow poll covers what is not subscribed to
 
     async def _take(self, msg: Msg) -> None:
         topics = msg.data.decode().split("\n")
