@@ -38,8 +38,9 @@ def binary() -> str:
 class NatsServer:
     """One server. `extra` goes into its configuration file."""
 
-    def __init__(self, folder: Path, *, extra: str = "", jetstream: bool = True,
-        sync_interval: str = "2m") -> None:
+    def __init__(
+        self, folder: Path, *, extra: str = "", jetstream: bool = True, sync_interval: str = "2m"
+    ) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self.port = free_port()
@@ -61,7 +62,7 @@ class NatsServer:
             f'log_file: "{self.folder / "log"}"',
         ]
         if self._jetstream:
-            store = f'store_dir: "{self.folder / "data"}", sync_interval: {self._sync}'
+            store = f'store_dir: "{self.folder / "data"}", sync_interval: "{self._sync}"'
             lines.append(f"jetstream {{ {store} }}")
         return "\n".join([*lines, self._extra])
 
@@ -70,7 +71,7 @@ class NatsServer:
         path.write_text(self._config())
         self._process = subprocess.Popen(
             [binary(), "-c", str(path)],
-            preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+            preexec_fn=_die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509
             start_new_session=True,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

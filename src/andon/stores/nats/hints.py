@@ -78,7 +78,7 @@ class Hints:
             try:
                 for kind in wanted - set(self._subscribed):
                     subject = f"{self.root}{kind}"
-                    self._subscribed[kind] = await wire.client.subscribe(subject, cb=self._take)
+                    self._subscribed[kind] = await wire.subscribe(subject, self._take)
                 for kind in set(self._subscribed) - wanted:
                     await self._subscribed.pop(kind).unsubscribe()
                 await wire.client.flush(2)
@@ -86,8 +86,7 @@ class Hints:
                 return  # the slow poll covers what is not subscribed to
 
     async def _take(self, msg: Msg) -> None:
-        topics = msg.data.decode().split("\n")
-        self.hub.hint_all(topics)
+        self.hub.hint_all(set(msg.data.decode().split("\n")))
 
     def tell(self, topics: Iterable[str]) -> dict[str, bytes]:
         """Hint in this process; what is to be published to the others, by subject."""

@@ -66,7 +66,7 @@ def schedules(
         first, second, _ = group[0]
         if len(group) > 1:
             first, second = "g", secrets.token_hex(8)
-        writes.append(_schedule(names, (first, second), at, group, now, made or now))
+        writes.append(_schedule(names, (first, second), at, group, now=now, made=made or now))
     return writes
 
 
@@ -75,6 +75,7 @@ def _schedule(
     name: tuple[str, str | int],
     at: int,
     group: Sequence[Wanted],
+    *,
     now: int,
     made: int,
 ) -> Write:
@@ -138,7 +139,7 @@ class Timers:
             hold = ""
             if held:
                 name = ("h", secrets.token_hex(8))
-                writes.append(_schedule(names, name, now + hold_ms, held, now, now))
+                writes.append(_schedule(names, name, now + hold_ms, held, now=now, made=now))
                 hold = writes[-1][0] if len(held) == 1 else ""
             await wire.write(names.stream, writes)
             if look.rest:

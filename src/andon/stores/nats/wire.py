@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -132,7 +132,7 @@ class Wire:
                 no_echo=True,
                 allow_reconnect=True,
                 max_reconnect_attempts=-1,
-                reconnect_time_wait=0.25,
+                reconnect_time_wait=1,
                 connect_timeout=5,
                 ping_interval=20,
                 pending_size=8 * 1024 * 1024,
@@ -169,8 +169,13 @@ class Wire:
             )
         self._nc = nc
         self._inbox = nc.new_inbox()
-        await nc.subscribe(
-            f"{self._inbox}.*", cb=self._answer, pending_msgs_limit=-1, pending_bytes_limit=-1
+        await self.subscribe(f"{self._inbox}.*", self._answer)
+
+    async def subscribe(self, subject: str, take: Callable[[Msg], Awaitable[None]]) -> Any:
+        """Hand over what comes on a subject; nothing is dropped for being slow to take it."""
+        client: Any = self.client  # its own annotations leave something open
+        return await client.subscribe(
+            subject, cb=take, pending_msgs_limit=-1, pending_bytes_limit=-1
         )
 
     async def close(self) -> None:
