@@ -195,15 +195,14 @@ class Timers:
         not later than that."""
         names = self._names
         bucket = now // BUCKET_MS
-        near: list[int] = []
-        for number in (bucket - 1, bucket, bucket + 1):
-            found, more = await self._heads.page(names.of("s", str(number), ">"), 1, _NEAR)
-            # one that has passed has not fired yet: the server takes up to 250 ms
-            near += [at if at > now else now + 50 for at in (_decode(m.data).at for m in found)]
-            if more:
-                return min([*near, now + 250])
-            if near:
-                return min(near)
+        subjects = [names.of("s", str(number), ">") for number in range(bucket - 1, bucket + 2)]
+        found, more = await self._heads.some(subjects, _NEAR)
+        # one that has passed has not fired yet: the server takes up to 250 ms
+        near = [at if at > now else now + 50 for at in (_decode(m.data).at for m in found)]
+        if more:
+            return min([*near, now + 250])
+        if near:
+            return min(near)
         found, more = await self._heads.page(names.of("s", ">"), 1, _FAR)
         ats = [at for at in (_decode(m.data).at for m in found) if at > now]
         if more:
