@@ -115,55 +115,60 @@ class Timers:
             entries, _ = await self._heads.page(self._names.of("d", ">"), seq, _ENTRIES)
             if not entries:
                 break
+            # An entry that somebody else wrote over meanwhile stands behind these.
             seq = seq_of(entries[-1]) + 1
-            for entry in entries:
-                if len(taken) >= limit:
-                    break
-                if entry.data:
-                    room = limit - len(taken)
-                    taken += await self._take(entry, room, hold_ms, now, grace_until)
+            full = [entry for entry in entries if entry.data]
+            room = limit - len(taken)
+            taken += await self._take(full, room, hold_ms, now=now, grace_until=grace_until)
         return Due(tuple(taken), now, await self._next(now))
 
     async def _take(
-        self, entry: Msg, room: int, hold_ms: int, now: int, grace_until: int
+        self, entries: Sequence[Msg], room: int, hold_ms: int, *, now: int, grace_until: int
     ) -> list[Task]:
         wire, names = self._heads.wire, self._names
-        seq, subject = seq_of(entry), subject_of(entry)
-        while True:
-            timer = _decode(entry.data)
-            heads = await self._heads.read(timer.ids)
-            look = self._sorted(timer, heads, room, now, grace_until)
-            writes = schedules(names, look.later, now)
-            writes += schedules(names, look.early, now, made=timer.made)
-            held = [(head.body.id, head.body.revision, now + hold_ms) for head in look.due]
-            hold = ""
-            if held:
-                name = ("h", secrets.token_hex(8))
-                writes.append(_schedule(names, name, now + hold_ms, held, now=now, made=now))
-                hold = writes[-1][0] if len(held) == 1 else ""
-            await wire.write(names.stream, writes)
+        timers = [_decode(entry.data) for entry in entries]
+        heads = await self._heads.read(task_id for timer in timers for task_id in timer.ids)
+        looks: list[_Look] = []
+        first: list[Write] = []
+        over: list[Write] = []
+        held: dict[str, Wanted] = {}
+        for entry, timer in zip(entries, timers, strict=True):
+            look = self._sorted(timer, heads, room - len(held), now=now, grace_until=grace_until)
+            # Two entries may name one task: its first stands.
+            look.due = [head for head in look.due if head.body.id not in held]
+            held.update({h.body.id: (h.body.id, h.body.revision, now + hold_ms) for h in look.due})
+            looks.append(look)
+            first += schedules(names, look.later, now)
+            first += schedules(names, look.early, now, made=timer.made)
+            guard = {GUARD: str(seq_of(entry))}
             if look.rest:
                 ids, revisions = zip(*look.rest, strict=True)
                 body = encode(Timer(now, ids, revisions, timer.made))
-                left: Write = (subject, body, {GUARD: str(seq)})
+                over.append((subject_of(entry), body, guard))
             else:
-                left = (subject, b"", {GUARD: str(seq), "Nats-TTL": "1s"})
-            (written,) = await wire.write(names.stream, [left])
-            if written > CONFLICT:
-                for task_id, revision, _ in held:
-                    self.held[task_id] = (hold, revision)
-                while len(self.held) > _HELD:
-                    self.held.pop(next(iter(self.held)))
-                return [head.task for head in look.due if head.task is not None]
-            if hold:
-                await self.purge(hold)
-            again = await self._heads.last([subject])
-            if not again or not again[0].data or seq_of(again[0]) == seq:
-                return []
-            entry, seq = again[0], seq_of(again[0])
+                over.append((subject_of(entry), b"", {**guard, "Nats-TTL": "1s"}))
+        hold = ""
+        if held:
+            name = ("h", secrets.token_hex(8))
+            first.append(_schedule(names, name, now + hold_ms, [*held.values()], now=now, made=now))
+            hold = first[-1][0] if len(held) == 1 else ""
+        await wire.write(names.stream, first)
+        taken: list[Task] = []
+        for look, seq in zip(looks, await wire.write(names.stream, over), strict=True):
+            if seq <= CONFLICT:
+                continue
+            for head in look.due:
+                assert head.task is not None
+                taken.append(head.task)
+                self.held[head.body.id] = (hold, head.body.revision)
+        while len(self.held) > _HELD:
+            self.held.pop(next(iter(self.held)))
+        if hold and not taken:
+            await self.purge(hold)
+        return taken
 
     def _sorted(
-        self, timer: Timer, heads: dict[str, Head], room: int, now: int, grace_until: int
+        self, timer: Timer, heads: dict[str, Head], room: int, *, now: int, grace_until: int
     ) -> "_Look":
         """What of an entry is due, and what becomes of the others."""
         look = _Look()
