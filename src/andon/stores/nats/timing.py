@@ -16,9 +16,10 @@ from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.base import Due
 from andon.stores.nats.bodies import Head, encode
+from andon.stores.nats.clock import ServerClock, ms_of
 from andon.stores.nats.heads import Heads, iso
 from andon.stores.nats.names import BUCKET_MS, Names
-from andon.stores.nats.wire import CONFLICT, GUARD, Write, seq_of, subject_of
+from andon.stores.nats.wire import CONFLICT, GUARD, Write, seq_of, stamp_of, subject_of
 
 TOGETHER_MS = 200
 """Timers this near to each other share one schedule, which fires at the last of them."""
@@ -101,22 +102,26 @@ class _Look:
 class Timers:
     """The timers of one partition."""
 
-    def __init__(self, heads: Heads) -> None:
+    def __init__(self, heads: Heads, clock: ServerClock) -> None:
         self._heads = heads
+        self._clock = clock
         self._names = heads.names
         self.held: dict[str, tuple[str, int]] = {}
         """Taken here: task to its hold's own schedule (or ""), and the revision it had."""
 
-    async def take(self, limit: int, hold_ms: int, now: int, grace_until: int) -> Due:
+    async def take(self, limit: int, hold_ms: int, grace_until: int) -> Due:
         """Hand out what is due, held back from others."""
         taken: list[Task] = []
-        seq = 1
+        seq, now = 1, self._clock.now()
         while len(taken) < limit:
             entries, _ = await self._heads.page(self._names.of("d", ">"), seq, _ENTRIES)
             if not entries:
                 break
             # An entry that somebody else wrote over meanwhile stands behind these.
             seq = seq_of(entries[-1]) + 1
+            # What has fired tells the server's time, which may be ahead of what is known here.
+            self._clock.tell(ms_of(stamp_of(entries[-1])))
+            now = self._clock.now()
             full = [entry for entry in entries if entry.data]
             room = limit - len(taken)
             taken += await self._take(full, room, hold_ms, now=now, grace_until=grace_until)
@@ -186,9 +191,10 @@ class Timers:
             if task.state is State.ACTIVE and at <= now:
                 at = max(at, grace_until)
             if at > now:
-                # Others have a timer of their own; that of a run is set anew when it fires.
-                if task.state is State.ACTIVE:
-                    look.later.append((task_id, head.body.revision, at))
+                # Early: a renewed run, or a server whose clock is ahead of what it told. Where
+                # the record has moved on, its newest version has a timer of its own.
+                if head.body.revision == revision:
+                    look.later.append((task_id, revision, at))
             elif len(look.due) < room:
                 look.due.append(head)
             else:

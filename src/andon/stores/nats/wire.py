@@ -410,3 +410,9 @@ def subject_of(msg: Msg) -> str:
     """The subject under which it was stored."""
     assert msg.headers is not None
     return msg.headers["Nats-Subject"]
+
+
+def stamp_of(msg: Msg) -> str:
+    """When the server stored it."""
+    assert msg.headers is not None
+    return msg.headers["Nats-Time-Stamp"]
