@@ -38,13 +38,16 @@ def binary() -> str:
 class NatsServer:
     """One server. `extra` goes into its configuration file."""
 
-    def __init__(self, folder: Path, *, extra: str = "", jetstream: bool = True) -> None:
+    def __init__(
+        self, folder: Path, *, extra: str = "", jetstream: bool = True, sync_interval: str = "2m"
+    ) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self.port = free_port()
         self.monitor = free_port()
         self._extra = extra
         self._jetstream = jetstream
+        self._sync = sync_interval
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -59,7 +62,8 @@ class NatsServer:
             f'log_file: "{self.folder / "log"}"',
         ]
         if self._jetstream:
-            lines.append(f'jetstream {{ store_dir: "{self.folder / "data"}" }}')
+            store = f'store_dir: "{self.folder / "data"}", sync_interval: "{self._sync}"'
+            lines.append(f"jetstream {{ {store} }}")
         return "\n".join([*lines, self._extra])
 
     def start(self, *, wait: bool = True) -> None:

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from andon.stores.base import Store
 
 _MOST_TRIES = 20
+
+_ON_SERVERS = frozenset({"nats", "tls"})
+"""Schemes of stores whose server can keep a store in memory, or on several machines."""
+
+_FLAGS = {"storage": "memory", "replicas": "replicas", "partitions": "partitions"}
 Retention = float | object | None
 """Seconds, `CLEARED`, or None where nothing was said."""
 
@@ -31,33 +36,44 @@ def _scheme(session: Session) -> str:
     return session.url.partition(":")[0]
 
 
-def _refuse(session: Session, *, memory: bool, replicas: int) -> None:
-    """What a store of this release cannot do."""
+def _refuse(session: Session, *, memory: bool, replicas: int | None) -> None:
+    """What a store of this release cannot do; one on a server says so itself."""
     scheme = _scheme(session)
+    if scheme in _ON_SERVERS:
+        return
     if memory and scheme != "memory":
         raise ConfigurationError(
             f"{session.url} keeps its tasks in a file, so it cannot be memory based. "
             "For a store in memory, which ends with its process, use the URL memory://."
         )
-    if replicas > 1:
+    if (replicas or 1) > 1:
         raise ConfigurationError(
             f"A {scheme} store has one copy, on this machine; {replicas} replicas need a server "
             "that replicates. Use --replicas 1, and back the file up."
         )
 
 
-def _with_partitions(url: str, partitions: int | None) -> str:
-    if partitions is None:
+def _with(url: str, name: str, value: int | str | None) -> str:
+    """The URL with one option more."""
+    if value is None:
         return url
-    if "partitions=" in url:
-        raise ConfigurationError("The URL names the partitions already; leave --partitions out.")
-    return f"{url}{'&' if '?' in url else '?'}partitions={partitions}"
+    if f"{name}=" in url.partition("?")[2]:
+        raise ConfigurationError(f"The URL says {name} already; leave --{_FLAGS[name]} out.")
+    return f"{url}{'&' if '?' in url else '?'}{name}={value}"
+
+
+def _on_server(session: Session, *, memory: bool, replicas: int | None) -> str:
+    """The URL, with what a server is asked for."""
+    if _scheme(session) not in _ON_SERVERS:
+        return session.url
+    url = _with(session.url, "storage", "memory" if memory else None)
+    return _with(url, "replicas", replicas)
 
 
 @storage.command()
 @click.option("--retention", type=DURATION_OR_NONE, help="How long ended tasks are kept: 1h, 7d.")
-@click.option("--memory", is_flag=True, help="Only for memory://.")
-@click.option("--replicas", type=click.IntRange(1), default=1, show_default=True)
+@click.option("--memory", is_flag=True, help="Kept in memory; for memory:// and nats://.")
+@click.option("--replicas", type=click.IntRange(1), help="Copies on servers; for nats://.")
 @click.option("--partitions", type=click.IntRange(1, 256), help="Fixed once the store is made.")
 @common
 async def init(
@@ -65,7 +81,7 @@ async def init(
     *,
     retention: Retention,
     memory: bool,
-    replicas: int,
+    replicas: int | None,
     partitions: int | None,
 ) -> None:
     """Make the store, if it is not there, and say how it is set up.
@@ -73,7 +89,8 @@ async def init(
     Harmless when repeated. What a kind of store cannot do is refused.
     """
     _refuse(session, memory=memory, replicas=replicas)
-    session.given_url = _with_partitions(session.url, partitions)
+    url = _on_server(session, memory=memory, replicas=replicas)
+    session.given_url = _with(url, "partitions", partitions)
     async with session.local_engine(creates=True, memory=True) as engine:
         if retention is not None:
             await _set_retention(engine.store, retention)
@@ -86,8 +103,8 @@ async def init(
 @click.argument("archive_period", type=DURATION_OR_NONE, required=False, metavar="[DURATION]")
 @click.option("--retention", type=DURATION_OR_NONE, help="The same, by name.")
 @click.option("--artifacts", metavar="URL", help="Where artifacts and logs of runs are kept.")
-@click.option("--memory", is_flag=True, help="Only for memory://.")
-@click.option("--replicas", type=click.IntRange(1), default=1)
+@click.option("--memory", is_flag=True, help="Kept in memory; cannot be changed.")
+@click.option("--replicas", type=click.IntRange(1), help="Copies on servers; for nats://.")
 @click.option("--partitions", type=click.IntRange(1), help="Cannot be changed.")
 @common
 async def configure(
@@ -97,7 +114,7 @@ async def configure(
     retention: Retention,
     artifacts: str | None,
     memory: bool,
-    replicas: int,
+    replicas: int | None,
     partitions: int | None,
 ) -> None:
     """Change how long the store keeps tasks that have ended.
@@ -112,6 +129,7 @@ async def configure(
     if artifacts is not None:
         open_blobs(artifacts)
     _refuse(session, memory=memory, replicas=replicas)
+    session.given_url = _on_server(session, memory=memory, replicas=replicas)
     chosen = retention if retention is not None else archive_period
     if chosen is None and partitions is None and artifacts is None:
         raise click.UsageError("Say for how long: andon storage configure 7d.")

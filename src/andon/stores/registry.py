@@ -25,6 +25,9 @@ _STORES = {
     "tls": "andon.stores.nats:NatsStore",
 }
 
+_EXTRAS = {"hiredis": "redis", "asyncpg": "postgres", "nats": "nats"}
+"""Modules that a store needs beside Andon, and the extra that brings them."""
+
 _SHOWN = ("memory", "sqlite", "redis", "postgresql", "nats")
 """Schemes that a message names: one of each store."""
 

@@ -8,9 +8,10 @@ help of the index.
 
 import asyncio
 import math
-import random
+import secrets
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from andon.lifecycle.apply import next_fence, set_aside, stamped
 from andon.lifecycle.indexes import ReadyEntry, entry_of
@@ -29,11 +30,13 @@ from andon.stores.base import (
 from andon.stores.memory.row import Row
 from andon.stores.nats.bodies import NOTHING, Body, Head, encode
 from andon.stores.nats.core import Core
-from andon.stores.nats.heads import Heads
 from andon.stores.nats.index import Bucket, Gate, Index, decode_bucket
 from andon.stores.nats.names import hashed
 from andon.stores.nats.timing import schedules
 from andon.stores.nats.wire import CONFLICT, GUARD, Write, seq_of
+
+if TYPE_CHECKING:
+    from andon.stores.nats.heads import Heads
 
 _AHEAD = 4
 """Times the limit that is read of a line at once."""
@@ -56,7 +59,7 @@ class Line:
     def again(self) -> None:
         """Believe nothing that was read."""
         if self.heads:
-            self.next = min(self.next, min(head.seq for head in self.heads))
+            self.next = min(self.next, *(head.seq for head in self.heads))
             self.heads = []
 
 
@@ -243,40 +246,14 @@ class _Claim:
         """The first in line that there is room for; they leave what was read of the line."""
         looked = 0
         while True:
-            chosen: list[Head] = []
-            dead: list[Head] = []
-            kept: list[Head] = []
-            room = dict(self._room)
-            now = self._core.clock.now()
-            order = line.heads
-            if self._claims.contended() and len(order) > wanted:
-                start = random.Random().randrange(len(order))
-                order = [*order[start:], *order[:start]]
-            for head in order:
-                task = head.task
-                assert task is not None
-                if task.state is State.UNKNOWN:
-                    dead.append(head)
-                    continue
-                ready = entry_of(task).ready
-                name = task.definition.name
-                if ready is None:
-                    continue
-                if ready.dead_at is not None and ready.dead_at <= now:
-                    dead.append(head)
-                elif len(chosen) < wanted and room.get(name, 1) > 0:
-                    chosen.append(head)
-                    if name in room:
-                        room[name] -= 1
-                else:
-                    kept.append(head)
+            chosen, kept, dead = self._picked(line, wanted)
             kept.sort(key=_rank)
             line.heads = kept
             if dead:
                 await self._bury(dead)
             if len(chosen) >= wanted or looked >= SCAN_BUDGET or len(kept) >= SCAN_BUDGET:
                 return chosen
-            count = min(max(wanted * _AHEAD, 16), MAX_BATCH * 2)
+            count = max(16, min(wanted * _AHEAD, MAX_BATCH * 2))
             if chosen:
                 line.heads = [*chosen, *kept]
             page, _ = await self._heads.page(self._heads.names.line(queue, level), line.next, count)
@@ -292,6 +269,35 @@ class _Claim:
             fresh = {head.body.id for head in found.values()}
             stay = [head for head in line.heads if head.body.id not in fresh]
             line.heads = sorted([*stay, *found.values()], key=_rank)
+
+    def _picked(self, line: Line, wanted: int) -> tuple[list[Head], list[Head], list[Head]]:
+        """Of what was read of a line: what to claim, what to keep, and what is past its time."""
+        chosen: list[Head] = []
+        kept: list[Head] = []
+        dead: list[Head] = []
+        room = dict(self._room)
+        now = self._core.clock.now()
+        order = line.heads
+        if self._claims.contended() and len(order) > wanted:
+            start = secrets.randbelow(len(order))
+            order = [*order[start:], *order[:start]]
+        for head in order:
+            task = head.task
+            assert task is not None
+            ready = entry_of(task).ready
+            name = task.definition.name
+            if task.state is State.UNKNOWN:
+                dead.append(head)
+            elif ready is not None:
+                if ready.dead_at is not None and ready.dead_at <= now:
+                    dead.append(head)
+                elif len(chosen) < wanted and room.get(name, 1) > 0:
+                    chosen.append(head)
+                    if name in room:
+                        room[name] -= 1
+                else:
+                    kept.append(head)
+        return chosen, kept, dead
 
     async def _bury(self, dead: Sequence[Head]) -> None:
         """Not handed out: those past their time are made due, those unreadable set aside."""
@@ -434,7 +440,7 @@ class _Claim:
             self._index.put_back(rows)
             if self._repeat is not None:
                 return
-            await asyncio.sleep(random.Random().random() * 0.01 * min(attempt + 1, 10))
+            await asyncio.sleep(secrets.randbelow(10) / 1000 * min(attempt + 1, 10))
 
     def _allowed(self, config: QueueConfig, bucket: Bucket | None, wanted: int) -> int:
         if config.max_concurrent is not None:

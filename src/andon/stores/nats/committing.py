@@ -6,6 +6,7 @@ or written with the new guard when only the cell or the edges have changed.
 """
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from andon.lifecycle.indexes import entry_of
 from andon.model.task import Status, Task
@@ -24,9 +25,11 @@ from andon.stores.nats.bodies import Body, Head, moves_of
 from andon.stores.nats.core import Core
 from andon.stores.nats.edges import is_over
 from andon.stores.nats.heads import LOG_AGE_S, Heads
-from andon.stores.nats.timing import Wanted
 from andon.stores.nats.unique import lapsed
 from andon.stores.nats.wire import CONFLICT, Write
+
+if TYPE_CHECKING:
+    from andon.stores.nats.timing import Wanted
 
 _APPLIED = Changed(ChangeKind.APPLIED)
 _GONE = Changed(ChangeKind.GONE)

@@ -50,7 +50,14 @@ async def create(core: Core, index: Index, tasks: Sequence[Task]) -> list[Create
             plain.append(position)
     await _create(core, tasks, plain, outcomes)
     for queue, positions in limited.items():
-        await _create_limited(core, index, configs[queue], tasks, positions, outcomes)
+        await _create_limited(
+            core,
+            index,
+            config=configs[queue],
+            tasks=tasks,
+            positions=positions,
+            outcomes=outcomes,
+        )
     for position, task in enumerate(tasks):
         if outcomes[position] is None:
             there = tasks[first[task.id]]
@@ -78,7 +85,8 @@ async def _create(
                 outcomes[position] = refused
                 continue
         by_partition.setdefault(core.partition(tasks[position].id), []).append(position)
-    for partition, mine in by_partition.items():
+    for partition, positions_here in by_partition.items():
+        mine = positions_here
         heads = core.heads[partition]
         timers = [
             (tasks[position].id, tasks[position].status.revision, at)
@@ -103,7 +111,7 @@ async def _create(
                     again[position] = seq == UNSURE
                 else:
                     outcomes[position] = _CREATED
-            mine = []
+            mine = list[int]()
             there = await heads.read(tasks[position].id for position in again) if again else {}
             for position, unsure in again.items():
                 head, now = there.get(tasks[position].id), core.clock.now()
@@ -149,6 +157,7 @@ async def _reserve(core: Core, task: Task, entry: IndexEntry, key: str) -> Creat
 async def _create_limited(
     core: Core,
     index: Index,
+    *,
     config: QueueConfig,
     tasks: Sequence[Task],
     positions: Sequence[int],
@@ -175,7 +184,14 @@ async def _create_limited(
         room = max(config.max_size - count, 0)
         chosen, refused = rest[:room], rest[room:]
         if chosen and not await _write_limited(
-            core, index, gate, config, tasks, chosen, outcomes, there
+            core,
+            index,
+            gate=gate,
+            config=config,
+            tasks=tasks,
+            chosen=chosen,
+            outcomes=outcomes,
+            there=there,
         ):
             waiting = rest
             continue
@@ -198,6 +214,7 @@ async def _create_limited(
 async def _write_limited(
     core: Core,
     index: Index,
+    *,
     gate: Gate,
     config: QueueConfig,
     tasks: Sequence[Task],

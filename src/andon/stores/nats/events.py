@@ -28,6 +28,9 @@ from andon.stores.nats.wire import CONFLICT, GUARD, seq_of
 
 MAX_HISTORY = 1_000
 
+_GIVEN = 200_000
+"""Tasks remembered for readers who are catching up; beyond that one may get a move twice."""
+
 
 class Position(msgspec.Struct):
     """How far a reader has come in one partition."""
@@ -43,10 +46,14 @@ class Log:
     def __init__(self, core: Core, mark: str) -> None:
         self._core = core
         self._mark = mark
+        self._given: dict[str, list[dict[str, int]]] = {}
+        """By cursor, for who is catching up in this process: the newest revision given out of
+        each task that was met above the floor."""
 
     async def read(self, cursor: str, limit: int) -> EventPage:
         """A page after the cursor."""
         positions, gap = self._parse(cursor)
+        given = self._given.pop(cursor, None) or [{} for _ in self._core.heads]
         found: list[TaskEvent] = []
         for partition, heads in enumerate(self._core.heads):
             start = await self._start(heads)
@@ -57,35 +64,52 @@ class Log:
             elif gap:
                 position = positions[partition] = Position(start, start)
             if len(found) < limit:
-                lost = await self._page(heads, position, limit - len(found), found)
+                seen = given[partition]
+                lost = await self._page(heads, position, seen, limit - len(found), found)
                 gap = gap or (lost and bool(cursor))
-        return EventPage(tuple(found), self._cursor(positions), gap)
+        after = self._cursor(positions)
+        if any(given):
+            self._given[after] = given
+            while sum(len(seen) for g in self._given.values() for seen in g) > _GIVEN:
+                self._given.pop(next(iter(self._given)))
+        return EventPage(tuple(found), after, gap)
 
     async def _page(
-        self, heads: Heads, position: Position, limit: int, found: list[TaskEvent]
+        self,
+        heads: Heads,
+        position: Position,
+        seen: dict[str, int],
+        limit: int,
+        found: list[TaskEvent],
     ) -> bool:
         """Read on; True if the position lies beyond the end of the stream."""
-        seen: set[tuple[str, int]] = set()
-        while len(seen) < limit:
-            wanted = min(limit - len(seen) + 1, 500)
+        given = 0
+        while given < limit:
+            wanted = min(limit - given + 1, 500)
             messages, _ = await self._messages(heads, position.at + 1, wanted)
             if not messages:
                 # Nothing is behind the position: whatever is written later stands behind it.
                 position.floor = position.at
-                return not seen and await self._rewound(heads, position)
+                seen.clear()
+                return not given and await self._rewound(heads, position)
             for seq, task_id, moves in messages:
                 fresh = [
                     (move, event)
                     for move, event in moves
-                    if move > position.floor and (task_id, event.revision) not in seen
+                    if move > position.floor and event.revision > seen.get(task_id, 0)
                 ]
-                skip = position.part
-                chosen = fresh[skip : skip + limit - len(seen)]
+                # Of a message read in part by a reader unknown here, so many were given out.
+                skip = 0 if task_id in seen else position.part
+                chosen = fresh[skip : skip + limit - given]
                 for _, event in chosen:
-                    seen.add((task_id, event.revision))
                     found.append(replace(event, task=task_id))
+                given += len(chosen)
+                if chosen:
+                    seen[task_id] = chosen[-1][1].revision
+                    if chosen[-1][1].target is None:
+                        del seen[task_id]  # deleted; the id may begin anew
                 if skip + len(chosen) < len(fresh):
-                    position.part = skip + len(chosen)
+                    position.part += len(chosen)
                     return False
                 position.at, position.part = seq, 0
         return False

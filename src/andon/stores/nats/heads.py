@@ -100,6 +100,15 @@ class Heads:
                 return [m for m in messages if subject_of(m) != self.names.meta]
             await asyncio.sleep(0.005)
 
+    async def some(self, subjects: Sequence[str], most: int) -> tuple[list[Msg], int]:
+        """A few of the messages that stand under any of the subjects, and how many more do."""
+        request = {"multi_last": [*subjects], "batch": most}
+        messages, end = await self.wire.read(self.names.stream, request)
+        headers = end.headers or {}
+        if headers.get("Status") == "413":
+            return messages, 1
+        return messages, int(headers.get("Nats-Num-Pending", "0") or 0)
+
     async def walk(self, subjects: Sequence[str], most: int = 1_000_000) -> list[Msg]:
         """Messages of the subjects in the order of the stream, for what may be many."""
         found: list[Msg] = []

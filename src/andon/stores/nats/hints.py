@@ -78,16 +78,15 @@ class Hints:
             try:
                 for kind in wanted - set(self._subscribed):
                     subject = f"{self.root}{kind}"
-                    self._subscribed[kind] = await wire.client.subscribe(subject, cb=self._take)
+                    self._subscribed[kind] = await wire.subscribe(subject, self._take)
                 for kind in set(self._subscribed) - wanted:
                     await self._subscribed.pop(kind).unsubscribe()
                 await wire.client.flush(2)
             except Exception:
-                return  # a lost connection subscribes again by itself; the slow poll covers the rest
+                return  # the slow poll covers what is not subscribed to
 
     async def _take(self, msg: Msg) -> None:
-        topics = msg.data.decode().split("\n")
-        self.hub.hint_all(topics)
+        self.hub.hint_all(set(msg.data.decode().split("\n")))
 
     def tell(self, topics: Iterable[str]) -> dict[str, bytes]:
         """Hint in this process; what is to be published to the others, by subject."""

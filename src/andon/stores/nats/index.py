@@ -111,9 +111,8 @@ class Index:
         if self._seqs.get(body.id, 0) > seq:
             return
         row = self.records.rows.get(body.id)
-        if row is not None and task is not None and row.task.status.revision > body.revision:
-            if row.task.status.created_at == task.status.created_at:
-                return  # an older version that was read later
+        if row is not None and task is not None and _is_older(task, row.task):
+            return
         if task is None:
             self._seqs.pop(body.id, None)
             if row is not None:
@@ -264,6 +263,12 @@ def _read(msg: Msg) -> tuple[int, Body, Task | None, int] | None:
         body.v, body.id, body.revision, body.state, "", NOTHING, NOTHING, deleted=body.deleted
     )
     return body.place or seq, bare, task, seq
+
+
+def _is_older(task: Task, other: Task) -> bool:
+    """Whether this is an older version of the same task, read later."""
+    one, two = task.status, other.status
+    return one.created_at == two.created_at and one.revision < two.revision
 
 
 def _slim(task: Task) -> Task:

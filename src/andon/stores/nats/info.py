@@ -1,5 +1,10 @@
 """What the store says of itself."""
 
+import asyncio
+from urllib.request import urlopen
+
+import msgspec
+
 from andon.model.fleet import StoreInfo
 from andon.stores.nats.core import Core
 from andon.stores.nats.index import Index
@@ -35,15 +40,40 @@ async def describe(core: Core, index: Index) -> StoreInfo:
         settings={
             "server": f"{version.major}.{version.minor}.{version.patch}",
             "storage": storage,
-            "sync_interval": sync or "unknown (default 2m)",
+            "sync_interval": sync
+            or "not told (the server's default is 2m); add monitor=http://host:8222 to the URL",
             "created": created,
         },
     )
 
 
+class _Config(msgspec.Struct, frozen=True):
+    sync_interval: int = 0
+    sync_always: bool = False
+
+
+class _Jetstream(msgspec.Struct, frozen=True):
+    config: _Config = _Config()
+
+
 async def _sync_interval(core: Core) -> str:
-    """How often the server flushes to disk; it tells only its system account."""
-    return ""
+    """How often the server flushes to disk, which it tells on its monitoring port alone."""
+    if not core.location.monitor:
+        return ""
+    try:
+        body = await asyncio.to_thread(_fetch, f"{core.location.monitor}/jsz")
+        config = msgspec.json.decode(body, type=_Jetstream).config
+    except (OSError, msgspec.DecodeError):
+        return ""
+    if config.sync_always:
+        return "always"
+    return f"{config.sync_interval / 1e9:g}s" if config.sync_interval else ""
+
+
+def _fetch(url: str) -> bytes:
+    with urlopen(url, timeout=3) as answer:  # noqa: S310 - `parse` lets http and https through
+        body: bytes = answer.read()
+        return body
 
 
 def _durability(storage: str, replicas: int, sync: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ import msgspec
 
 from andon.model.errors import ConfigurationError
 
-_OPTIONS = ("namespace", "partitions", "storage", "replicas", "max_events")
+_OPTIONS = ("namespace", "partitions", "storage", "replicas", "max_events", "monitor")
 _NAMESPACE = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 
 
@@ -25,6 +25,7 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
     storage: Literal["file", "memory"] | None = None
     replicas: int | None = None
     max_events: int = 1_000_000
+    monitor: str = ""  #: the server's monitoring address, http://host:8222; only `info` asks it
 
 
 def parse(url: str) -> Location:
@@ -52,6 +53,12 @@ def parse(url: str) -> Location:
     storage = options.get("storage")
     if storage not in (None, "file", "memory"):
         raise ConfigurationError(f"{_hidden(url)!r}: storage is file or memory, not {storage!r}.")
+    monitor = options.get("monitor", "").rstrip("/")
+    if monitor and not monitor.startswith(("http://", "https://")):
+        raise ConfigurationError(
+            f"{_hidden(url)!r}: monitor is the address of the server's monitoring, "
+            f"http://host:8222, not {monitor!r}."
+        )
     user, has_password, password = credentials.partition(":")
     return Location(
         servers=tuple(f"{parts.scheme}://{address}" for address in addresses),
@@ -63,6 +70,7 @@ def parse(url: str) -> Location:
         partitions=_number(url, options, "partitions", 256),
         storage=storage,
         replicas=_number(url, options, "replicas", 5),
+        monitor=monitor,
         max_events=_number(url, options, "max_events", 2**53) or 1_000_000,
     )
 

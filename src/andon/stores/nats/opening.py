@@ -89,7 +89,7 @@ def _check(info: dict[str, Any], location: Location) -> int:
 
 async def _info(wire: Wire, location: Location, partition: int) -> dict[str, Any] | None:
     names = Names(location.namespace, partition)
-    found = await wire.api(f"STREAM.INFO.{names.stream}")
+    found = await wire.api(f"STREAM.INFO.{names.stream}", opening=True)
     problem = found.get("error")
     if problem is None:
         return found

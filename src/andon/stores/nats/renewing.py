@@ -43,7 +43,7 @@ async def renew(
                 for i, head in chosen
             ]
             seqs = await heads.wire.write(heads.names.stream, writes)
-            waiting = []
+            waiting = list[int]()
             for (i, head), seq in zip(chosen, seqs, strict=True):
                 heads.forget(renewals[i].task)
                 if seq <= CONFLICT:

@@ -4,11 +4,11 @@ All that belongs to a record is written before it, so a record that is there is 
 """
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from andon.lifecycle.indexes import entry_of
-from andon.model.task import TaskEvent
 from andon.model.words import State
 from andon.stores.base import (
     CONFIG_TOPIC,
@@ -27,6 +27,9 @@ from andon.stores.nats.names import ARCHIVED, level_of
 from andon.stores.nats.timing import schedules
 from andon.stores.nats.unique import lapsed
 from andon.stores.nats.wire import CONFLICT, Write
+
+if TYPE_CHECKING:
+    from andon.model.task import TaskEvent
 
 
 async def restore(core: Core, snapshots: Sequence[Snapshot]) -> list[bool]:

@@ -158,7 +158,7 @@ class NatsStore:
             if "ts" in info:
                 self._clock.tell(ms_of(info["ts"]))
         timers = core.timers[partition]
-        return await core.whole(timers.take(limit, hold_ms, self.now(), self._grace_until))
+        return await core.whole(timers.take(limit, hold_ms, self._grace_until))
 
     async def rearm(self, timers: Sequence[tuple[str, int | None]]) -> None:
         core = self._open

@@ -16,9 +16,10 @@ from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.base import Due
 from andon.stores.nats.bodies import Head, encode
+from andon.stores.nats.clock import ServerClock, ms_of
 from andon.stores.nats.heads import Heads, iso
 from andon.stores.nats.names import BUCKET_MS, Names
-from andon.stores.nats.wire import CONFLICT, GUARD, Write, seq_of, subject_of
+from andon.stores.nats.wire import CONFLICT, GUARD, Write, seq_of, stamp_of, subject_of
 
 TOGETHER_MS = 200
 """Timers this near to each other share one schedule, which fires at the last of them."""
@@ -66,7 +67,7 @@ def schedules(
         first, second, _ = group[0]
         if len(group) > 1:
             first, second = "g", secrets.token_hex(8)
-        writes.append(_schedule(names, (first, second), at, group, now, made or now))
+        writes.append(_schedule(names, (first, second), at, group, now=now, made=made or now))
     return writes
 
 
@@ -75,6 +76,7 @@ def _schedule(
     name: tuple[str, str | int],
     at: int,
     group: Sequence[Wanted],
+    *,
     now: int,
     made: int,
 ) -> Write:
@@ -100,69 +102,78 @@ class _Look:
 class Timers:
     """The timers of one partition."""
 
-    def __init__(self, heads: Heads) -> None:
+    def __init__(self, heads: Heads, clock: ServerClock) -> None:
         self._heads = heads
+        self._clock = clock
         self._names = heads.names
         self.held: dict[str, tuple[str, int]] = {}
         """Taken here: task to its hold's own schedule (or ""), and the revision it had."""
 
-    async def take(self, limit: int, hold_ms: int, now: int, grace_until: int) -> Due:
+    async def take(self, limit: int, hold_ms: int, grace_until: int) -> Due:
         """Hand out what is due, held back from others."""
         taken: list[Task] = []
-        seq = 1
+        seq, now = 1, self._clock.now()
         while len(taken) < limit:
             entries, _ = await self._heads.page(self._names.of("d", ">"), seq, _ENTRIES)
             if not entries:
                 break
+            # An entry that somebody else wrote over meanwhile stands behind these.
             seq = seq_of(entries[-1]) + 1
-            for entry in entries:
-                if len(taken) >= limit:
-                    break
-                if entry.data:
-                    room = limit - len(taken)
-                    taken += await self._take(entry, room, hold_ms, now, grace_until)
+            # What has fired tells the server's time, which may be ahead of what is known here.
+            self._clock.tell(ms_of(stamp_of(entries[-1])))
+            now = self._clock.now()
+            full = [entry for entry in entries if entry.data]
+            room = limit - len(taken)
+            taken += await self._take(full, room, hold_ms, now=now, grace_until=grace_until)
         return Due(tuple(taken), now, await self._next(now))
 
     async def _take(
-        self, entry: Msg, room: int, hold_ms: int, now: int, grace_until: int
+        self, entries: Sequence[Msg], room: int, hold_ms: int, *, now: int, grace_until: int
     ) -> list[Task]:
         wire, names = self._heads.wire, self._names
-        seq, subject = seq_of(entry), subject_of(entry)
-        while True:
-            timer = _decode(entry.data)
-            heads = await self._heads.read(timer.ids)
-            look = self._sorted(timer, heads, room, now, grace_until)
-            writes = schedules(names, look.later, now)
-            writes += schedules(names, look.early, now, made=timer.made)
-            held = [(head.body.id, head.body.revision, now + hold_ms) for head in look.due]
-            hold = ""
-            if held:
-                name = ("h", secrets.token_hex(8))
-                writes.append(_schedule(names, name, now + hold_ms, held, now, now))
-                hold = writes[-1][0] if len(held) == 1 else ""
-            await wire.write(names.stream, writes)
+        timers = [_decode(entry.data) for entry in entries]
+        heads = await self._heads.read(task_id for timer in timers for task_id in timer.ids)
+        looks: list[_Look] = []
+        first: list[Write] = []
+        over: list[Write] = []
+        held: dict[str, Wanted] = {}
+        for entry, timer in zip(entries, timers, strict=True):
+            look = self._sorted(timer, heads, room - len(held), now=now, grace_until=grace_until)
+            # Two entries may name one task: its first stands.
+            look.due = [head for head in look.due if head.body.id not in held]
+            held.update({h.body.id: (h.body.id, h.body.revision, now + hold_ms) for h in look.due})
+            looks.append(look)
+            first += schedules(names, look.later, now)
+            first += schedules(names, look.early, now, made=timer.made)
+            guard = {GUARD: str(seq_of(entry))}
             if look.rest:
                 ids, revisions = zip(*look.rest, strict=True)
                 body = encode(Timer(now, ids, revisions, timer.made))
-                left: Write = (subject, body, {GUARD: str(seq)})
+                over.append((subject_of(entry), body, guard))
             else:
-                left = (subject, b"", {GUARD: str(seq), "Nats-TTL": "1s"})
-            (written,) = await wire.write(names.stream, [left])
-            if written > CONFLICT:
-                for task_id, revision, _ in held:
-                    self.held[task_id] = (hold, revision)
-                while len(self.held) > _HELD:
-                    self.held.pop(next(iter(self.held)))
-                return [head.task for head in look.due if head.task is not None]
-            if hold:
-                await self.purge(hold)
-            again = await self._heads.last([subject])
-            if not again or not again[0].data or seq_of(again[0]) == seq:
-                return []
-            entry, seq = again[0], seq_of(again[0])
+                over.append((subject_of(entry), b"", {**guard, "Nats-TTL": "1s"}))
+        hold = ""
+        if held:
+            name = ("h", secrets.token_hex(8))
+            first.append(_schedule(names, name, now + hold_ms, [*held.values()], now=now, made=now))
+            hold = first[-1][0] if len(held) == 1 else ""
+        await wire.write(names.stream, first)
+        taken: list[Task] = []
+        for look, seq in zip(looks, await wire.write(names.stream, over), strict=True):
+            if seq <= CONFLICT:
+                continue
+            for head in look.due:
+                assert head.task is not None
+                taken.append(head.task)
+                self.held[head.body.id] = (hold, head.body.revision)
+        while len(self.held) > _HELD:
+            self.held.pop(next(iter(self.held)))
+        if hold and not taken:
+            await self.purge(hold)
+        return taken
 
     def _sorted(
-        self, timer: Timer, heads: dict[str, Head], room: int, now: int, grace_until: int
+        self, timer: Timer, heads: dict[str, Head], room: int, *, now: int, grace_until: int
     ) -> "_Look":
         """What of an entry is due, and what becomes of the others."""
         look = _Look()
@@ -180,9 +191,10 @@ class Timers:
             if task.state is State.ACTIVE and at <= now:
                 at = max(at, grace_until)
             if at > now:
-                # Others have a timer of their own; that of a run is set anew when it fires.
-                if task.state is State.ACTIVE:
-                    look.later.append((task_id, head.body.revision, at))
+                # Early: a renewed run, or a server whose clock is ahead of what it told. Where
+                # the record has moved on, its newest version has a timer of its own.
+                if head.body.revision == revision:
+                    look.later.append((task_id, revision, at))
             elif len(look.due) < room:
                 look.due.append(head)
             else:
@@ -194,15 +206,14 @@ class Timers:
         not later than that."""
         names = self._names
         bucket = now // BUCKET_MS
-        near: list[int] = []
-        for number in (bucket - 1, bucket, bucket + 1):
-            found, more = await self._heads.page(names.of("s", str(number), ">"), 1, _NEAR)
-            # one that has passed has not fired yet: the server takes up to 250 ms
-            near += [at if at > now else now + 50 for at in (_decode(m.data).at for m in found)]
-            if more:
-                return min([*near, now + 250])
-            if near:
-                return min(near)
+        subjects = [names.of("s", str(number), ">") for number in range(bucket - 1, bucket + 2)]
+        found, more = await self._heads.some(subjects, _NEAR)
+        # one that has passed has not fired yet: the server takes up to 250 ms
+        near = [at if at > now else now + 50 for at in (_decode(m.data).at for m in found)]
+        if more:
+            return min([*near, now + 250])
+        if near:
+            return min(near)
         found, more = await self._heads.page(names.of("s", ">"), 1, _FAR)
         ats = [at for at in (_decode(m.data).at for m in found) if at > now]
         if more:

@@ -10,11 +10,10 @@ import contextlib
 import itertools
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
-import nats
 import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -47,6 +46,7 @@ UNSURE = -1
 """The same, but the write was sent before without an answer: what is there may be its own."""
 
 _AGAIN = -2
+_JETSTREAM_OFF = frozenset({10076, 10039})
 
 
 class _Problem(msgspec.Struct):
@@ -112,7 +112,7 @@ class Wire:
         self.reconnected: Callable[[], None] = lambda: None
         self.away_s = 0.0  #: how long the connection was lost, the last time it was
         self._lost_at: float | None = None
-        self._error: Exception | None = None
+        self._error: BaseException | None = None
 
     @property
     def client(self) -> Client:
@@ -124,43 +124,58 @@ class Wire:
     async def connect(self) -> None:
         """Connect, for up to the patience. Wrong credentials are told at once."""
         where = self._location
+        nc = Client()
+        connecting = asyncio.ensure_future(
+            nc.connect(
+                list(where.servers),
+                name=self._name,
+                no_echo=True,
+                allow_reconnect=True,
+                max_reconnect_attempts=-1,
+                reconnect_time_wait=1,
+                connect_timeout=5,
+                ping_interval=20,
+                pending_size=8 * 1024 * 1024,
+                error_cb=self._note,
+                disconnected_cb=self._lost,
+                reconnected_cb=self._again,
+                user=where.user,
+                password=where.password,
+                token=where.token,
+            )
+        )
         deadline = time.monotonic() + PATIENCE_S / 3
-        while True:
-            try:
-                self._nc = await nats.connect(
-                    list(where.servers),
-                    name=self._name,
-                    no_echo=True,
-                    allow_reconnect=True,
-                    max_reconnect_attempts=-1,
-                    reconnect_time_wait=0.25,
-                    connect_timeout=5,
-                    ping_interval=20,
-                    pending_size=8 * 1024 * 1024,
-                    error_cb=self._note,
-                    disconnected_cb=self._lost,
-                    reconnected_cb=self._again,
-                    user=where.user,
-                    password=where.password,
-                    token=where.token,
-                )
+        while not connecting.done():
+            await asyncio.wait([connecting], timeout=0.05)
+            if connecting.done():
                 break
-            except Exception as error:
-                text = f"{self._error or ''} {error}".lower()
-                if "authorization" in text or "authentication" in text:
-                    raise StoreIncompatible(
-                        f"{where.shown} refuses the credentials; put the right user and password "
-                        "(or token) into the URL: nats://user:password@host."
-                    ) from None
-                if time.monotonic() > deadline:
-                    raise StoreUnavailable(
-                        f"No NATS server answers at {where.shown}; is it running, and is the "
-                        f"address right? ({error or type(error).__name__})"
-                    ) from None
-                await asyncio.sleep(0.2)
-        self._inbox = self._nc.new_inbox()
-        await self._nc.subscribe(
-            f"{self._inbox}.*", cb=self._answer, pending_msgs_limit=-1, pending_bytes_limit=-1
+            if self._is_refused() or time.monotonic() > deadline:
+                connecting.cancel()
+                await asyncio.gather(connecting, return_exceptions=True)
+                break
+        error = None if connecting.cancelled() else connecting.exception()
+        if connecting.cancelled() or error is not None:
+            self._error = self._error if error is None else error
+            with contextlib.suppress(Exception):
+                await nc.close()
+            if self._is_refused():
+                raise StoreIncompatible(
+                    f"{where.shown} refuses the credentials; put the right user and password "
+                    "(or token) into the URL: nats://user:password@host."
+                )
+            raise StoreUnavailable(
+                f"No NATS server answers at {where.shown}; is it running, and is the address "
+                f"right? ({self._error or 'no answer in time'})"
+            )
+        self._nc = nc
+        self._inbox = nc.new_inbox()
+        await self.subscribe(f"{self._inbox}.*", self._answer)
+
+    async def subscribe(self, subject: str, take: Callable[[Msg], Awaitable[None]]) -> Any:
+        """Hand over what comes on a subject; nothing is dropped for being slow to take it."""
+        client: Any = self.client  # its own annotations leave something open
+        return await client.subscribe(
+            subject, cb=take, pending_msgs_limit=-1, pending_bytes_limit=-1
         )
 
     async def close(self) -> None:
@@ -171,6 +186,10 @@ class Wire:
                 await nc.flush(2)
             with contextlib.suppress(Exception):
                 await nc.close()
+
+    def _is_refused(self) -> bool:
+        text = str(self._error or "").lower()
+        return "authorization" in text or "authentication" in text
 
     async def _note(self, error: Exception) -> None:
         self._error = error
@@ -342,10 +361,14 @@ class Wire:
             return (reading.messages, end) if whole or status == "413" else None
         return None
 
-    async def api(self, subject: str, request: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Ask JetStream's API; errors come back under `error`."""
+    async def api(
+        self, subject: str, request: dict[str, Any] | None = None, *, opening: bool = False
+    ) -> dict[str, Any]:
+        """Ask JetStream's API; errors come back under `error`. While `opening`, nobody there to
+        answer means before long that JetStream is off."""
         body = b"" if request is None else msgspec.json.encode(request)
         deadline = time.monotonic() + PATIENCE_S
+        nobody = time.monotonic() + PATIENCE_S / 5
         pause = 0.05
         while True:
             try:
@@ -360,7 +383,7 @@ class Wire:
                     return found
                 trouble = str(problem.get("description"))
             except nats.errors.NoRespondersError:
-                if subject == "INFO":
+                if opening and time.monotonic() > nobody:
                     return {"error": {"err_code": 10076}}
                 trouble = "no responders"
             except (TimeoutError, nats.errors.Error, OSError) as error:
@@ -387,3 +410,9 @@ def subject_of(msg: Msg) -> str:
     """The subject under which it was stored."""
     assert msg.headers is not None
     return msg.headers["Nats-Subject"]
+
+
+def stamp_of(msg: Msg) -> str:
+    """When the server stored it."""
+    assert msg.headers is not None
+    return msg.headers["Nats-Time-Stamp"]

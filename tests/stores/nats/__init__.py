@@ -1,0 +1,1 @@
+"""What only the NATS store can get wrong."""

@@ -1,0 +1,121 @@
+"""Servers that die, freeze and come back: nothing accepted is lost, and nothing is done twice."""
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable
+
+import pytest
+from servers.nats import NatsCluster, NatsServer
+
+from andon.engine.writes import new_write_id
+from andon.lifecycle.admission import admit
+from andon.model.errors import StoreUnavailable
+from andon.model.task import Definition
+from andon.stores.base import CreateKind
+from andon.stores.registry import open_store
+
+from .plant import PATIENCE_S, Plant
+
+pytestmark = [pytest.mark.crash, pytest.mark.slow, pytest.mark.timeout(240)]
+
+
+async def under_load(url: str, trouble: Callable[[Plant], Awaitable[None]]) -> Plant:
+    """Run the plant, make trouble meanwhile, let everything come to an end, and account."""
+    plant = Plant(url)
+    store = await plant.open()
+    try:
+        async with asyncio.timeout(PATIENCE_S * 2):
+            crew = [
+                asyncio.ensure_future(work)
+                for work in (
+                    plant.submit(),
+                    plant.submit(),
+                    plant.work("w1"),
+                    plant.work("w2"),
+                    plant.keep_time(),
+                )
+            ]
+            await trouble(plant)
+            plant.stop_submitting()
+            await asyncio.gather(*crew)
+            await plant.account(store)
+    finally:
+        await plant.close()
+    return plant
+
+
+async def reached(plant: Plant, more: int) -> None:
+    """Wait until so many more tasks were completed."""
+    wanted = len(plant.completed) + more
+    async with asyncio.timeout(PATIENCE_S):
+        while len(plant.completed) < wanted:  # noqa: ASYNC110 - any worker may complete them
+            await asyncio.sleep(0.01)
+
+
+def test_a_server_killed_between_writes_loses_nothing(server: NatsServer) -> None:
+    async def trouble(plant: Plant) -> None:
+        for _ in range(3):
+            await reached(plant, 100)
+            server.kill()
+            server.start(wait=False)
+        await reached(plant, 50)
+
+    asyncio.run(under_load(server.url("crash"), trouble))
+
+
+def test_a_leader_killed_under_load_loses_nothing(cluster: NatsCluster) -> None:
+    async def trouble(plant: Plant) -> None:
+        for _ in range(2):
+            await reached(plant, 60)
+            leader = await cluster.leader("ANDON_crash_0")
+            leader.kill()
+            await reached(plant, 60)
+            leader.start(wait=False)
+
+    asyncio.run(under_load(cluster.url("crash"), trouble))
+
+
+def test_a_node_cut_off_and_back_loses_nothing(cluster: NatsCluster) -> None:
+    async def trouble(plant: Plant) -> None:
+        await reached(plant, 60)
+        leader = await cluster.leader("ANDON_crash_0")
+        leader.pause()
+        try:
+            await reached(plant, 60)
+        finally:
+            leader.resume()
+        await reached(plant, 60)
+
+    asyncio.run(under_load(cluster.url("crash"), trouble))
+
+
+def test_a_store_that_is_away_is_told_so_and_comes_back_by_itself(
+    server: NatsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("andon.stores.nats.wire.PATIENCE_S", 1.0)
+
+    async def course() -> None:
+        store = open_store(server.url("away"))
+        await store.open()
+        numbers = itertools.count()
+
+        async def create() -> CreateKind:
+            definition = Definition(id=f"t{next(numbers)}", name="job")
+            (created,) = await store.create([admit(definition, store.now(), new_write_id())])
+            return created.kind
+
+        assert await create() is CreateKind.CREATED
+        server.kill()
+        with pytest.raises(StoreUnavailable, match="does not take or give messages"):
+            await create()
+        server.start()
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                try:
+                    assert await create() is CreateKind.CREATED
+                    break
+                except StoreUnavailable:
+                    continue
+        await store.close()
+
+    asyncio.run(course())

@@ -1,0 +1,67 @@
+"""The server fires timers; none may be lost on the way to who takes them."""
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+
+from servers import Servers
+
+from andon.lifecycle.admission import admit
+from andon.model.task import Definition
+from andon.stores.nats import NatsStore
+
+COUNT = 400
+PATIENCE_S = 60.0
+
+
+def test_of_many_timers_each_is_handed_out_once_and_in_time(
+    servers: Servers, tmp_path: Path
+) -> None:
+    """Timers fire by the server's clock, which may be ahead of what this process knows."""
+
+    async def course() -> None:
+        store = NatsStore(servers.fresh_url("nats", tmp_path))
+        await store.open()
+        soon = store.now() + 1_500
+        tasks = [
+            admit(Definition(id=f"t{i}", name="job", run_at=soon + i * 5), store.now(), f"w{i}")
+            for i in range(COUNT)
+        ]
+        await asyncio.gather(*(store.create([task]) for task in tasks))
+        taken: Counter[str] = Counter()
+        async with asyncio.timeout(PATIENCE_S):
+            while len(taken) < COUNT:
+                due = await store.take_due(0, 200, 600_000)
+                taken.update(task.id for task in due.tasks)
+                assert all((task.status.run_at or 0) <= due.now for task in due.tasks)
+                await asyncio.sleep(0.005)
+        assert set(taken.values()) == {1}
+        await store.close()
+
+    asyncio.run(course())
+
+
+def test_a_timer_whose_record_is_still_on_its_way_waits_for_it(
+    servers: Servers, tmp_path: Path
+) -> None:
+    async def course() -> None:
+        store = NatsStore(servers.fresh_url("nats", tmp_path))
+        await store.open()
+        now = store.now()
+        task = admit(Definition(id="late", name="job", run_at=now + 50), now, "w")
+        core = store._core
+        assert core is not None
+        await core.timers[0].set([("late", 1, now - 1)], now)
+        assert (await store.take_due(0, 10, 600_000)).tasks == ()
+        # without a timer of its own, so that only the one written before can fire
+        heads = core.heads[0]
+        await heads.wire.write(
+            heads.names.stream, [heads.write(heads.body(task, None), heads.subject(task), guard=0)]
+        )
+        async with asyncio.timeout(PATIENCE_S):
+            while not (due := await store.take_due(0, 10, 600_000)).tasks:
+                await asyncio.sleep(0.01)
+        assert [t.id for t in due.tasks] == ["late"]
+        await store.close()
+
+    asyncio.run(course())
