@@ -57,7 +57,9 @@ class Asyncpg:
         self.store, self.db = store, await asyncpg.connect(url, server_settings={"jit": "off"})
 
     async def run(self, name, arguments):
-        return [tuple(row) for row in await self.db.fetch(getattr(self.store._calls, name), *arguments)]
+        return [
+            tuple(row) for row in await self.db.fetch(getattr(self.store._calls, name), *arguments)
+        ]
 
 
 class Psycopg:
@@ -77,7 +79,13 @@ class Psycopg:
 def tasks(store, count):
     now = store.now()
     return [
-        admit(Definition(id=f"t{next(COUNT)}-{secrets.token_hex(4)}", name="job", args=b'{"x":1}' * 8), now, secrets.token_hex(8))
+        admit(
+            Definition(
+                id=f"t{next(COUNT)}-{secrets.token_hex(4)}", name="job", args=b'{"x":1}' * 8
+            ),
+            now,
+            secrets.token_hex(8),
+        )
         for _ in range(count)
     ]
 
@@ -110,24 +118,63 @@ async def main(url):
         for driver in drivers:
             creation = Creation(tasks(store, 200), store.partition_of)
             columns, _ = await creation.arguments(store._names)
-            await meters[driver.name, "create"].measure(200, driver.run("create", [0, "me", False, *columns]))
+            await meters[driver.name, "create"].measure(
+                200, driver.run("create", [0, "me", False, *columns])
+            )
             for _ in range(4):
-                arguments = [0, "me", "w", secrets.token_hex(8), [store._names.ids["default"]], 50, 30_000, [], [], 0]
-                rows = await meters[driver.name, "claim"].measure(50, driver.run("claim", arguments))
+                arguments = [
+                    0,
+                    "me",
+                    "w",
+                    secrets.token_hex(8),
+                    [store._names.ids["default"]],
+                    50,
+                    30_000,
+                    [],
+                    [],
+                    0,
+                ]
+                rows = await meters[driver.name, "claim"].measure(
+                    50, driver.run("claim", arguments)
+                )
                 claimed = [task_of(row) for row in rows]
                 changes = []
                 for task in claimed:
-                    moved = apply(task, Complete(result=b'{"ok":true}'), now=store.now(), random=lambda: 0.5, write_id=secrets.token_hex(8))
-                    changes.append(Change(before=task, after=moved.status, event=moved.event, result=moved.result, sets_result=True))
+                    moved = apply(
+                        task,
+                        Complete(result=b'{"ok":true}'),
+                        now=store.now(),
+                        random=lambda: 0.5,
+                        write_id=secrets.token_hex(8),
+                    )
+                    changes.append(
+                        Change(
+                            before=task,
+                            after=moved.status,
+                            event=moved.event,
+                            result=moved.result,
+                            sets_result=True,
+                        )
+                    )
                 columns, _ = await Commit(changes, store.partition_of).arguments(store._names)
-                await meters[driver.name, "commit"].measure(50, driver.run("commit", [0, "me", *columns]))
+                await meters[driver.name, "commit"].measure(
+                    50, driver.run("commit", [0, "me", *columns])
+                )
     for (name, what), meter in meters.items():
-        print(f"{name:8} {what:7} wall {median(meter.wall):6.1f} us  client CPU {median(meter.cpu):6.1f} us")
+        wall, used = median(meter.wall), median(meter.cpu)
+        print(f"{name:8} {what:7} wall {wall:6.1f} us  client CPU {used:6.1f} us")
     await store.close()
+
+
+def print_memory():
+    code = (
+        "import {}, re; print(re.search(r'VmRSS:\\s+(\\d+)', open('/proc/self/status').read())[1])"
+    )
     for module in ("asyncio", "asyncpg", "psycopg"):
-        code = f"import {module}, resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
-        print(f"import {module:8} {int(subprocess.check_output([sys.executable, '-c', code])) // 1024} MB")
+        kilobytes = subprocess.check_output([sys.executable, "-c", code.format(module)])
+        print(f"import {module:8} {int(kilobytes) / 1024:5.1f} MB")
 
 
 if __name__ == "__main__":
     asyncio.run(main(sys.argv[1]))
+    print_memory()

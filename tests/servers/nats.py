@@ -67,7 +67,7 @@ class NatsServer:
         path.write_text(self._config())
         self._process = subprocess.Popen(
             [binary(), "-c", str(path)],
-            preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+            preexec_fn=_die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509
             start_new_session=True,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import hiredis
 
@@ -70,6 +70,24 @@ def until(look: Callable[[], Any], what: str) -> Any:
             return found
         assert time.monotonic() < patience, what_now
         time.sleep(0.01)
+
+
+def ask(port: int, *commands: tuple[str | bytes | int, ...]) -> list[Any]:
+    """The replies to commands on a connection of their own; an error reply is raised."""
+    reader = hiredis.Reader()
+    replies: list[Any] = []
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as line:
+        for words in commands:
+            line.sendall(hiredis.pack_command(cast("Any", words)))
+            while (reply := reader.gets()) is False:
+                data = line.recv(65_536)
+                if not data:
+                    raise ConnectionError("closed")
+                reader.feed(data)
+            if isinstance(reply, hiredis.ReplyError):
+                raise reply
+            replies.append(reply)
+    return replies
 
 
 class RedisServer:
@@ -137,12 +155,14 @@ class RedisServer:
         if process is None or process.poll() is not None:
             return
         process.send_signal(signal.SIGCONT)
-        process.terminate()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        for _ in range(20):
+            process.terminate()  # again and again: one that comes while it writes is not heeded
+            try:
+                process.wait(0.5)
+            except subprocess.TimeoutExpired:
+                continue
+            return
+        self.kill()
 
     def kill(self) -> None:
         """End it at once, as a crash does."""
@@ -165,23 +185,8 @@ class RedisServer:
 
     def ask(self, *words: str | bytes | int) -> Any:
         """The reply to one command on a connection of its own; an error reply is raised."""
-        reader = hiredis.Reader()
-        with socket.create_connection(("127.0.0.1", self.port), timeout=5) as line:
-            if self.password:
-                self._exchange(line, reader, ("AUTH", self.password))
-            return self._exchange(line, reader, words)
-
-    @staticmethod
-    def _exchange(line: socket.socket, reader: Any, words: tuple[Any, ...]) -> Any:
-        line.sendall(hiredis.pack_command(words))
-        while (reply := reader.gets()) is False:
-            data = line.recv(65_536)
-            if not data:
-                raise ConnectionError("closed")
-            reader.feed(data)
-        if isinstance(reply, hiredis.ReplyError):
-            raise reply
-        return reply
+        login = [("AUTH", self.password)] if self.password else []
+        return ask(self.port, *login, words)[-1]
 
     def keys(self, namespace: str) -> set[str]:
         """Every key of a namespace, for tests of what is left behind."""
@@ -260,6 +265,21 @@ class RedisCluster:
         names = node.ask("CLUSTER", "NODES").decode()
         linked = names.count(" connected") == len(self.nodes)
         return "cluster_state:ok" in facts and linked and "handshake" not in names
+
+    def fail_over(self, replica: RedisServer) -> None:
+        """Have a replica take over from its master, who hands over all that it has."""
+
+        def is_master() -> bool:
+            return b"role:master" in replica.ask("INFO", "replication")
+
+        for _ in range(3):  # a hand-over that takes more than 5 s is called off
+            replica.ask("CLUSTER", "FAILOVER")
+            patience = time.monotonic() + 6
+            while time.monotonic() < patience:
+                if is_master():
+                    return
+                time.sleep(0.01)
+        raise AssertionError("no takeover")
 
     def stop(self) -> None:
         """End every node; harmless when they have ended."""

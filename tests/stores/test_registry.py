@@ -26,7 +26,6 @@ def test_an_unknown_scheme_is_refused_with_the_known_ones(url: str) -> None:
 @pytest.mark.parametrize(
     ("url", "name"),
     [
-        ("redis://localhost", "Redis"),
         ("postgresql://localhost/db", "PostgreSQL"),
     ],
 )

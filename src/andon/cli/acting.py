@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from andon.cli.filters import Filters, filters, ids_given
+from andon.cli.filters import filters, ids_given
 from andon.cli.output import Word, plural
 from andon.cli.session import Session, fail
 from andon.engine.base import Acted, Engine
-from andon.engine.bulk import Act, Tally, act_on_found
+from andon.engine.bulk import Act, Tally, act_on_found, act_on_ids
+from andon.engine.filtering import Filters
 from andon.model.task import Task
-from andon.stores.base import MAX_BATCH, Query, in_batches
+from andon.stores.base import Query
 
 if TYPE_CHECKING:
     from andon.cli.output import Cell, Output
@@ -95,9 +96,14 @@ async def act(
         teller = _Teller(session, engine, verb, dry_run=asked.dry_run)
         doing = how(engine)
         if asked.ids:
-            tally = Tally()
-            for ids in in_batches(ids_given(asked.ids), MAX_BATCH):
-                await _act_on_ids(engine, ids, doing, teller, tally, dead_letters=dead_letters)
+            tally = await act_on_ids(
+                engine,
+                ids_given(asked.ids),
+                doing,
+                dead_letters=dead_letters,
+                dry_run=asked.dry_run,
+                progress=teller.tell,
+            )
         else:
             await asked.filters.check(engine)
             query = asked.filters.query(session.profile, dead_letters=dead_letters)
@@ -115,42 +121,6 @@ async def act(
     teller.sum_up(tally)
     if tally.refused:
         fail()
-
-
-async def _act_on_ids(
-    engine: Engine,
-    ids: Sequence[str],
-    doing: Act,
-    teller: "_Teller",
-    tally: Tally,
-    *,
-    dead_letters: bool,
-) -> None:
-    tasks = await engine.get(ids)
-    acted = [
-        _missing(task_id, task, dead_letters=dead_letters)
-        for task_id, task in zip(ids, tasks, strict=True)
-    ]
-    good = [one.id for one in acted if one.error is None]
-    if good and not teller.dry_run:
-        done = {one.id: one for one in await doing(good)}
-        acted = [done.get(one.id, one) for one in acted]
-    tally.count(acted)
-    await teller.tell(tasks, acted)
-
-
-def _missing(task_id: str, task: Task | None, *, dead_letters: bool) -> Acted:
-    from andon.lifecycle.apply import is_dead_letter
-    from andon.model.errors import InvalidTransition, TaskNotFound
-
-    if task is None:
-        return Acted(task_id, None, changed=False, error=TaskNotFound(task_id))
-    if dead_letters and not is_dead_letter(task, task.status):
-        error = InvalidTransition(
-            task_id, "acting on dead letters", task.state, "It is no dead letter."
-        )
-        return Acted(task_id, task.state, changed=False, error=error)
-    return Acted(task_id, task.state, changed=False)
 
 
 async def _ask(session: Session, engine: Engine, asked: Asked, query: Query, verb: str) -> None:

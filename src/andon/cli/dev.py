@@ -23,7 +23,7 @@ from andon.cli.values import DURATION
 if TYPE_CHECKING:
     from andon.cli.output import Output
     from andon.cli.sources import Sources
-    from andon.engine.local import LocalEngine
+    from andon.engine.base import Engine
     from andon.model.task import Task
 
 logger = logging.getLogger("andon.dev")
@@ -102,7 +102,7 @@ def _until_parent_ends() -> Generator[None]:
         loop.remove_reader(0)
 
 
-async def _log(out: "Output", engine: "LocalEngine") -> None:
+async def _log(out: "Output", engine: "Engine") -> None:
     """Print moves as they are made."""
     from andon.cli.events import line_of
 

@@ -3,8 +3,9 @@
 import click
 
 from andon.cli.acting import Asked, act, which, with_command
-from andon.cli.filters import Filters, filters
+from andon.cli.filters import filters
 from andon.cli.session import Session, common
+from andon.engine.filtering import Filters
 from andon.lifecycle.commands import Delete
 
 

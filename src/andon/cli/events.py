@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from andon.cli.filters import Filters, check_queue
 from andon.cli.output import Cell, Word, iso
 from andon.cli.session import Session, common
 from andon.cli.values import comma_separated
+from andon.engine.filtering import Filters, check_queue
+from andon.lifecycle.rendering import event_document
 from andon.model.errors import TaskNotFound
 from andon.stores.base import EVENTS_TOPIC, SLOW_POLL_S
 
@@ -125,7 +126,7 @@ class _Printer:
         if self._session.profile.name != "native":
             self._print_foreign(event, task)
         elif self._out.json:
-            self._out.record(_document(event))
+            self._out.record(event_document(event))
         else:
             self._out.words(line_of(event, task))
 
@@ -162,18 +163,3 @@ def line_of(event: "TaskEvent", task: "Task | None") -> list[Cell]:
         event.worker,
         None if event.error is None else event.error.message,
     ]
-
-
-def _document(event: "TaskEvent") -> dict[str, object]:
-    return {
-        "task": event.task,
-        "revision": event.revision,
-        "at": iso(event.at),
-        "event": event.event,
-        "from": event.source,
-        "to": event.target,
-        "reason": event.reason,
-        "run": event.run,
-        "worker": event.worker,
-        "error": event.error,
-    }

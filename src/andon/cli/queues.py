@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from andon.cli.filters import check_queue
 from andon.cli.output import STYLES, Cell, Column, Output, Word, span
 from andon.cli.session import Session, common
 from andon.cli.values import COUNT_OR_NONE, RATE_OR_NONE, cleared
+from andon.engine.filtering import check_queue
+from andon.engine.fleet import known_queues, queue_document
 from andon.model.words import State
 
 if TYPE_CHECKING:
-    from andon.engine.base import Engine
     from andon.lifecycle.profiles import Profile
     from andon.model.fleet import QueueConfig, QueueStats
 
@@ -29,10 +29,10 @@ def queues() -> None:
 async def list_queues(session: Session) -> None:
     """List queues with the number of tasks in each state."""
     async with session.engine() as engine:
-        rows, now = await known(engine), engine.now()
+        rows, now = await known_queues(engine), engine.now()
     out = session.out
     if out.json:
-        out.document([document(config, stats) for config, stats in rows])
+        out.document([queue_document(config, stats) for config, stats in rows])
         return
     out.table(
         columns(session.profile, out, rows),
@@ -48,7 +48,7 @@ async def show(session: Session, *, name: str) -> None:
     """Show one queue: its settings and its counts."""
     async with session.engine() as engine:
         await check_queue(engine, name)
-        [(config, stats)] = [row for row in await known(engine) if row[0].name == name]
+        [(config, stats)] = [row for row in await known_queues(engine) if row[0].name == name]
         now = engine.now()
     _print_one(session, config, stats, now)
 
@@ -107,7 +107,7 @@ async def configure(
             before = configs[name].policy if name in configs else {}
             changes["policy"] = _policy(before, policy)
         await engine.configure_queue(name, changes)
-        found = {config.name: (config, stats) for config, stats in await known(engine)}
+        found = {config.name: (config, stats) for config, stats in await known_queues(engine)}
         now = engine.now()
     _print_one(session, *found[name], now)
 
@@ -141,34 +141,6 @@ async def _set_paused(session: Session, names: tuple[str, ...], *, paused: bool)
 
 
 # --- what is shown ---
-
-
-async def known(engine: "Engine") -> "list[tuple[QueueConfig, QueueStats]]":
-    """Every queue with its counts."""
-    from andon.model.fleet import QueueConfig, QueueStats
-
-    stats = {queue.queue: queue for queue in await engine.stats()}
-    configs = {config.name: config for config in await engine.queues()}
-    return [
-        (
-            configs.get(name) or QueueConfig(name=name),
-            stats.get(name) or QueueStats(queue=name, counts={}),
-        )
-        for name in sorted(stats.keys() | configs.keys())
-    ]
-
-
-def document(config: "QueueConfig", stats: "QueueStats") -> dict[str, Any]:
-    """A queue as JSON has it: settings and numbers side by side."""
-    import msgspec
-
-    return {
-        **msgspec.structs.asdict(config),
-        "counts": stats.counts,
-        "parked": stats.parked,
-        "dead_letters": stats.dead_letters,
-        "oldest_pending_at": stats.oldest_pending_at,
-    }
 
 
 def states_shown(
@@ -253,7 +225,7 @@ def settings_of(config: "QueueConfig") -> list[tuple[str, str]]:
 def _print_one(session: Session, config: "QueueConfig", stats: "QueueStats", now: int) -> None:
     out = session.out
     if out.json:
-        out.document(document(config, stats))
+        out.document(queue_document(config, stats))
         return
     shown = states_shown(session.profile, out, [(config, stats)])
     counts = {

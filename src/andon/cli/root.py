@@ -17,6 +17,7 @@ _RUN, _TASKS, _FLEET, _STORE = "Run", "Tasks", "Queues and workers", "Store"
 COMMANDS = {
     "dev": Entry("andon.cli.dev:dev", "Run an application and restart it when it changes.", _RUN),
     "worker": Entry("andon.cli.worker:worker", "Run an application's tasks.", _RUN),
+    "serve": Entry("andon.cli.serve:serve", "Serve an application's tasks over HTTP.", _RUN),
     "demo": Entry("andon.cli.demo:demo", "Watch a real job go through Andon.", _RUN),
     "submit": Entry("andon.cli.submit:submit", "Submit a task, or a file of them.", _TASKS),
     "tasks": Entry("andon.cli.tasks:tasks", "List, show and act on tasks.", _TASKS),
@@ -31,6 +32,7 @@ COMMANDS = {
     "workers": Entry("andon.cli.workers:workers", "List workers.", _FLEET),
     "top": Entry("andon.cli.top:top", "Watch queues and workers live.", _FLEET),
     "storage": Entry("andon.cli.storage:storage", "Set up, describe and copy the store.", _STORE),
+    "token": Entry("andon.cli.token:token", "Make, list and revoke tokens.", _STORE),
     "doctor": Entry("andon.cli.doctor:doctor", "Check what is promised and what is wrong.", _STORE),
     "bench": Entry("andon.cli.bench:bench", "Measure this store on this machine.", _STORE),
 }

@@ -24,7 +24,7 @@ _LONGEST = 2_000
 @common
 async def show(session: Session, *, task_id: str, traceback: bool) -> None:
     """Show one task with its runs and its history."""
-    from andon.cli.shown import document
+    from andon.lifecycle.rendering import document
 
     profile, out = session.profile, session.out
     async with session.engine() as engine:
@@ -160,7 +160,7 @@ def _move(out: Output, event: "TaskEvent", before: int | None) -> list[Cell]:
 
 
 def _foreign(out: Output, profile: "Profile", task: "Task", history: "History") -> None:
-    from andon.cli.shown import document
+    from andon.lifecycle.rendering import document
 
     fields = document(profile, task, history.events)
     moves: Iterable[dict[str, object]] = fields.pop("history")

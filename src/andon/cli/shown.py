@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from andon.cli.output import STYLES, Cell, Column, Output, Word
-from andon.lifecycle.rendering import as_seen, history_as, state_name
+from andon.lifecycle.rendering import document, state_name
 from andon.model.task import Task
 from andon.model.words import State
 
 if TYPE_CHECKING:
     from andon.lifecycle.profiles import Profile
-    from andon.model.task import TaskEvent
 
 COLUMNS: dict[str, tuple[str, ...]] = {
     "jobbers": (
@@ -94,18 +93,3 @@ def state_word(profile: "Profile", task: Task) -> Word:
 def native_word(state: State | None) -> Word:
     """A native state, coloured; none is `gone`."""
     return Word("gone", "dim") if state is None else Word(state.value, STYLES.get(state.value, ""))
-
-
-def document(
-    profile: "Profile", task: Task, events: "Sequence[TaskEvent] | None" = None
-) -> dict[str, Any]:
-    """The record as JSON has it; with `events`, its history too, whatever the profile.
-
-    A record that does not decode (R28) has only what is known of it.
-    """
-    if task.state is State.UNKNOWN and task.definition.name == "?":
-        return {"id": task.id, "state": state_name(profile, task), "name": "?"}
-    fields = as_seen(profile, task, events)
-    if events is not None:
-        fields.setdefault("history", history_as(profile, events, task))
-    return fields

@@ -74,7 +74,7 @@ async def init(
     """
     _refuse(session, memory=memory, replicas=replicas)
     session.given_url = _with_partitions(session.url, partitions)
-    async with session.engine(creates=True, memory=True) as engine:
+    async with session.local_engine(creates=True, memory=True) as engine:
         if retention is not None:
             await _set_retention(engine.store, retention)
         _print(session, await engine.info())
@@ -115,7 +115,7 @@ async def configure(
     chosen = retention if retention is not None else archive_period
     if chosen is None and partitions is None and artifacts is None:
         raise click.UsageError("Say for how long: andon storage configure 7d.")
-    async with session.engine() as engine:
+    async with session.local_engine() as engine:
         if partitions not in (None, engine.store.partitions):
             raise ConfigurationError(
                 f"The store has {engine.store.partitions} partitions, and that is fixed when it is "
@@ -143,7 +143,7 @@ async def migrate(session: Session) -> None:
 
     Every command does that when it opens the store; this one does nothing else.
     """
-    async with session.engine() as engine:
+    async with session.local_engine() as engine:
         found = await engine.info()
     if session.out.json:
         session.out.document({"schema_version": found.schema_version})

@@ -214,7 +214,7 @@ def _check_known(app: "Andon", name: str, version: int) -> None:
 async def _note_unknown(session: Session, app: "Andon", name: str, version: int) -> None:
     """Say so when workers have published their types and this is none of them."""
     engine = await app.connections.engine()
-    types = await engine.store.types()
+    types = await engine.types()
     routed = any(
         (kind.name == name and kind.version == version)
         or kind.name.endswith("*")
@@ -231,7 +231,8 @@ async def _note_unknown(session: Session, app: "Andon", name: str, version: int)
 async def _told(session: Session, app: "Andon", task_id: str, *, created: bool) -> None:
     out = session.out
     if out.json or out.terminal:
-        from andon.cli.shown import document, state_word
+        from andon.cli.shown import state_word
+        from andon.lifecycle.rendering import document
 
         [task] = await (await app.engine()).get([task_id])
         if out.json:

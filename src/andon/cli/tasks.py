@@ -2,9 +2,10 @@
 
 import click
 
-from andon.cli.filters import Filters, filters
+from andon.cli.filters import filters
 from andon.cli.lazy import Entry, LazyGroup
 from andon.cli.session import Session, common
+from andon.engine.filtering import Filters
 
 _ACTS = "andon.cli.acts"
 
@@ -59,6 +60,7 @@ async def list_page(
 ) -> None:
     """Print one page."""
     from andon.cli import shown
+    from andon.lifecycle.rendering import document
 
     profile, out = session.profile, session.out
     query = filters.query(
@@ -70,7 +72,7 @@ async def list_page(
         page = await engine.find(query)
         found = [task for task in page.tasks if keep is None or keep(task)]
         if out.json:
-            listed = [shown.document(profile, task) for task in found]
+            listed = [document(profile, task) for task in found]
             out.document({"tasks": listed, "cursor": page.cursor})
             return
         now = engine.now()

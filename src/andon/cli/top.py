@@ -10,6 +10,7 @@ from andon.cli.errors import CommandFailed
 from andon.cli.output import Column, Word, clean, rich_text, span
 from andon.cli.session import Session, common
 from andon.cli.values import DURATION
+from andon.engine.fleet import known_queues
 from andon.model.words import TERMINAL, Event
 from andon.stores.base import EVENTS_TOPIC
 
@@ -87,7 +88,7 @@ class Board:
         from andon.cli import queues, workers
 
         now = self._engine.now()
-        rows = await queues.known(self._engine)
+        rows = await known_queues(self._engine)
         found = await self._engine.workers()
         profile, out = self._session.profile, self._session.out
         parts: list[RenderableType] = [

@@ -93,7 +93,8 @@ def _tell_end(
     *,
     result: bool,
 ) -> None:
-    from andon.cli.shown import document, state_word
+    from andon.cli.shown import state_word
+    from andon.lifecycle.rendering import document
 
     out = session.out
     if error is not None:

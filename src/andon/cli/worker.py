@@ -103,7 +103,7 @@ async def run(app: Andon, settings: WorkerSettings, *, timekeeper: bool = True) 
     made = await app.worker(**settings)
     engine = await app.connections.engine()
     if timekeeper:
-        engine.timekeeper.start()
+        engine.keep_time()
     queues = ", ".join(made.config.queues) or "every queue"
     with Signals(made):
         # Told once signals are listened to: whoever waits for this line may send one.

@@ -94,6 +94,10 @@ class Engine(Protocol):
         """The store's clock, ms UTC."""
         ...
 
+    def keep_time(self) -> None:
+        """Fire timers from this process until `close`, where that is not done elsewhere."""
+        ...
+
     # --- submitting ---
 
     async def submit(self, submissions: Sequence[Submission]) -> list[Submitted]:
@@ -197,6 +201,10 @@ class Engine(Protocol):
 
     def know_types(self, types: Sequence[TypeInfo]) -> None:
         """Resolve the policies of submits from this process by its own task types (R5)."""
+        ...
+
+    async def types(self) -> list[TypeInfo]:
+        """Every task type published."""
         ...
 
     async def publish_types(self, types: Sequence[TypeInfo]) -> None:

@@ -57,7 +57,7 @@ class PolicyBook:
         key = (queue, name, version, _frozen(options) if options else ())
         found = self._cache.get(key)
         if found is None:
-            of_type = self._type(name, version)
+            of_type = self.type_layer(name, version)
             known = of_type is not None
             queue_layer = self.queue(queue).policy
             policy = resolve(
@@ -68,7 +68,8 @@ class PolicyBook:
             found = self._cache[key] = (policy, known)
         return found
 
-    def _type(self, name: str, version: int) -> dict[str, Any] | None:
+    def type_layer(self, name: str, version: int) -> dict[str, Any] | None:
+        """What the task type sets; None where nobody has told of it."""
         own = self._own.get((name, version))
         return own if own is not None else self._published.get((name, version))
 

@@ -11,11 +11,25 @@ from typing import Protocol
 import msgspec
 
 from andon.engine.base import Acted
+from andon.lifecycle.apply import is_dead_letter
+from andon.model.errors import InvalidTransition, TaskNotFound
 from andon.model.task import Task
-from andon.stores.base import MAX_BATCH, Page, Query
+from andon.stores.base import MAX_BATCH, Page, Query, in_batches
 
 Act = Callable[[Sequence[str]], Awaitable[list[Acted]]]
 """What is done to tasks, by their ids; `engine.retry`, for example."""
+
+
+Progress = Callable[[Sequence[Task | None], Sequence[Acted]], Awaitable[None]]
+"""Told of each page: the tasks as they were found, and what became of each."""
+
+
+class Gets(Protocol):
+    """The part of an `Engine` that gets tasks."""
+
+    async def get(self, ids: Sequence[str]) -> list[Task | None]:
+        """Records, None where there is none."""
+        ...
 
 
 class Finds(Protocol):
@@ -84,12 +98,11 @@ async def act_on_found(
     keep: Callable[[Task], bool] | None = None,
     most: int | None = None,
     dry_run: bool = False,
-    progress: Callable[[Sequence[Task], Sequence[Acted]], Awaitable[None]] | None = None,
+    progress: Progress | None = None,
 ) -> Tally:
     """Do `act` to every task that the query finds. With `dry_run` it is only counted.
 
-    `progress` is told of each page: the tasks as they were found, and what became of each. A task
-    that cannot be acted on counts as refused and holds up no other.
+    A task that cannot be acted on counts as refused and holds up no other.
     """
     tally = Tally()
     async for tasks in found(engine, query, keep=keep, most=most):
@@ -101,3 +114,44 @@ async def act_on_found(
         if progress is not None:
             await progress(tasks, acted)
     return tally
+
+
+async def act_on_ids(
+    engine: Gets,
+    ids: Sequence[str],
+    act: Act,
+    *,
+    dead_letters: bool = False,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> Tally:
+    """Do `act` to tasks by id; with `dead_letters` only to those that are.
+
+    As with `act_on_found`, an id without a task counts as refused.
+    """
+    tally = Tally()
+    for batch in in_batches(ids, MAX_BATCH):
+        tasks = await engine.get(batch)
+        acted = [
+            _before(task_id, task, dead_letters=dead_letters)
+            for task_id, task in zip(batch, tasks, strict=True)
+        ]
+        good = [one.id for one in acted if one.error is None]
+        if good and not dry_run:
+            done = {one.id: one for one in await act(good)}
+            acted = [done.get(one.id, one) for one in acted]
+        tally.count(acted)
+        if progress is not None:
+            await progress(tasks, acted)
+    return tally
+
+
+def _before(task_id: str, task: Task | None, *, dead_letters: bool) -> Acted:
+    if task is None:
+        return Acted(task_id, None, changed=False, error=TaskNotFound(task_id))
+    if dead_letters and not is_dead_letter(task, task.status):
+        error = InvalidTransition(
+            task_id, "acting on dead letters", task.state, "It is no dead letter."
+        )
+        return Acted(task_id, task.state, changed=False, error=error)
+    return Acted(task_id, task.state, changed=False)

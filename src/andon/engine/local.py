@@ -17,7 +17,7 @@ from andon.engine.base import Acted, Submission, Submitted
 from andon.engine.book import PolicyBook
 from andon.engine.control import Control
 from andon.engine.dependencies import Dependencies
-from andon.engine.runs import Runs
+from andon.engine.runs import Mark, Runs
 from andon.engine.submitting import Submitting
 from andon.engine.timekeeper import Timekeeper
 from andon.engine.watching import Watching
@@ -119,6 +119,9 @@ class LocalEngine:
         await self._keeping.close()
         await self.store.close()
 
+    def keep_time(self) -> None:
+        self.timekeeper.start()
+
     async def settled(self) -> None:
         """Wait until every end written so far has been told to its dependents."""
         await self._dependencies.drain()
@@ -143,6 +146,13 @@ class LocalEngine:
 
     async def report(self, task: Task, command: Command) -> State | None:
         return await self._runs.report(task, command)
+
+    async def report_run(
+        self, task_id: str, run: str, current: Task | None, command: Command, mark: Mark
+    ) -> State | None:
+        """Resolve a run of which only the ids are known, as a service does for a worker elsewhere.
+        `current` is the record as it was just read. Raises `LeaseLost`."""
+        return await self._runs.report_run(task_id, run, current, command, mark)
 
     async def dependency_results(self, task: Task) -> dict[str, Task | None]:
         ids = [parent for parent in task.definition.dependencies if parent != task.id]
@@ -215,6 +225,9 @@ class LocalEngine:
 
     def know_types(self, types: Sequence[TypeInfo]) -> None:
         self.book.add_types(types)
+
+    async def types(self) -> list[TypeInfo]:
+        return await self.store.types()
 
     async def publish_types(self, types: Sequence[TypeInfo]) -> None:
         self.know_types(types)

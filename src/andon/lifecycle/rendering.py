@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from andon.lifecycle.faces import HISTORIES, RECORDS
-from andon.lifecycle.faces.fields import Shown, cause_of
+from andon.lifecycle.faces.fields import Shown, cause_of, iso
 from andon.lifecycle.profiles import Profile, When
 from andon.model.errors import ConfigurationError
 from andon.model.task import Task, TaskEvent
@@ -102,6 +102,37 @@ def as_seen(
     """
     history = history_as(profile, task.status.events if events is None else events, task)
     return RECORDS[profile.name](task, state_name(profile, task), history)
+
+
+def document(
+    profile: Profile, task: Task, events: Sequence[TaskEvent] | None = None
+) -> dict[str, Any]:
+    """The record as JSON has it; with `events`, its history too, whatever the profile.
+
+    A record that does not decode (R28) has only what is known of it.
+    """
+    if task.state is State.UNKNOWN and task.definition.name == "?":
+        return {"id": task.id, "state": state_name(profile, task), "name": "?"}
+    fields = as_seen(profile, task, events)
+    if events is not None:
+        fields.setdefault("history", history_as(profile, events, task))
+    return fields
+
+
+def event_document(event: TaskEvent) -> dict[str, Any]:
+    """One move as JSON has it, in Andon's own words."""
+    return {
+        "task": event.task,
+        "revision": event.revision,
+        "at": iso(event.at, digits=True),
+        "event": event.event,
+        "from": event.source,
+        "to": event.target,
+        "reason": event.reason,
+        "run": event.run,
+        "worker": event.worker,
+        "error": event.error,
+    }
 
 
 def _name(profile: Profile, state: State, facts: Facts, reason: Reason | None) -> str:

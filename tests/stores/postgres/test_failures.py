@@ -1,6 +1,7 @@
 """The server goes away, refuses or is full: bounded retries, nothing twice, and clear words."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -159,7 +160,7 @@ async def test_a_server_without_connections_to_spare_is_waited_for(
         await kit.submit()
         admin = await asyncpg.connect(hurt_server.dsn)
         await end_sessions(admin)
-        with pytest.raises(asyncpg.TooManyConnectionsError):
+        with contextlib.suppress(asyncpg.TooManyConnectionsError):
             while True:
                 taken.append(await asyncpg.connect(hurt_server.dsn))
         submitting = asyncio.ensure_future(kit.submit())

@@ -9,7 +9,7 @@ import pytest
 from conformance.kit import Kit
 
 from andon.model.errors import ConfigurationError, StoreIncompatible
-from andon.stores.postgres import PostgresStore
+from andon.stores.postgres import PostgresStore, migrating, statements
 from andon.stores.postgres.location import hidden, parse
 
 
@@ -137,9 +137,7 @@ async def test_partitions_are_recorded_and_found_again(url: str) -> None:
 async def test_a_migration_that_fails_leaves_nothing(
     url: str, schema: str, db: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from andon.stores.postgres import migrating
-
-    scripts = migrating.migrations()
+    scripts = statements.migrations()
     broken = {1: [*scripts[1], "SELECT nonsense"]}
     monkeypatch.setattr(migrating, "migrations", lambda: broken)
     await refused(url, Exception)
@@ -153,10 +151,8 @@ async def test_a_migration_that_fails_leaves_nothing(
 async def test_a_new_version_is_added_while_old_workers_run(
     kit: Kit, schema: str, db: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from andon.stores.postgres import migrating
-
     task = await kit.submit()
-    scripts = {**migrating.migrations(), 2: ["CREATE TABLE novelty (x int)"]}
+    scripts = {**statements.migrations(), 2: ["CREATE TABLE novelty (x int)"]}
     monkeypatch.setattr(migrating, "migrations", lambda: scripts)
     await asyncio.gather(*(kit.again() for _ in range(3)))
     version = await db.fetchval(f"SELECT value FROM {schema}.meta WHERE name = 'schema_version'")

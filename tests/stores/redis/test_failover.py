@@ -60,17 +60,19 @@ async def test_nothing_is_lost_while_replicas_take_over(
             await asyncio.sleep(0.001)
 
     working = asyncio.gather(submit(0), submit(1), complete())
+
+    async def twenty_more() -> None:
+        wanted = len(accepted) + 20
+
+        async def enough() -> bool:
+            return len(accepted) >= wanted
+
+        await kit.until(enough)
+
     for replica in cluster.replicas:
-        before = len(accepted)
-        while len(accepted) < before + 20:
-            await asyncio.sleep(0.01)
-        await asyncio.to_thread(replica.ask, "CLUSTER", "FAILOVER")
-        await asyncio.to_thread(
-            until, lambda r=replica: b"role:master" in r.ask("INFO", "replication"), "no takeover"
-        )
-    before = len(accepted)
-    while len(accepted) < before + 20:
-        await asyncio.sleep(0.01)
+        await twenty_more()
+        await asyncio.to_thread(cluster.fail_over, replica)
+    await twenty_more()
     stop.set()
     await working
     while tasks := await kit.claim(limit=100):

@@ -38,7 +38,7 @@ class _Prepared(msgspec.Struct, frozen=True, gc=False):
     after: IndexEntry | None
 
     def is_plain(self) -> bool:
-        """Nothing but the record, its ready entry and its timer: what can be written with others."""
+        """Nothing but the record, its ready entry and its timer: written with others."""
         c, before, after = self.change, self.before, self.after
         return (
             c.before.ref > 0
@@ -85,7 +85,7 @@ class Commit:
         ], self._topics()
 
     def in_order(self, values: Sequence[Any] | None) -> list[Any]:
-        """Values as the server gave them, in the order of the caller's batch; None: none for any."""
+        """Values as the server gave them (or none), in the order of the caller's batch."""
         found: list[Any] = [None] * len(self._prepared)
         for p, value in zip(self._prepared, values or (), strict=False):
             found[p.place] = value

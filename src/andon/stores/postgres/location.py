@@ -17,30 +17,14 @@ _OURS = {
     "pgbouncer": "true|false",
 }
 _DRIVERS = frozenset(
-    [
-        "host",
-        "port",
-        "user",
-        "password",
-        "passfile",
-        "database",
-        "dbname",
-        "sslmode",
-        "sslcert",
-        "sslkey",
-        "sslrootcert",
-        "sslcrl",
-        "sslpassword",
-        "sslnegotiation",
-        "ssl_min_protocol_version",
-        "ssl_max_protocol_version",
-        "service",
-        "servicefile",
-        "target_session_attrs",
-        "krbsrvname",
-        "gsslib",
-    ]
-)
+    {
+        "host", "port", "user", "password", "passfile", "database", "dbname", "service",
+        "servicefile", "target_session_attrs", "krbsrvname", "gsslib", "sslmode", "sslcert",
+        "sslkey", "sslrootcert", "sslcrl", "sslpassword", "sslnegotiation",
+        "ssl_min_protocol_version", "ssl_max_protocol_version",
+    }
+)  # fmt: skip
+"""Options that go to the driver as they are."""
 
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 

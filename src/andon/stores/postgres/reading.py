@@ -56,14 +56,17 @@ class Reading:
     async def events(self, cursor: str, limit: int) -> EventPage:
         """Events after a position (transaction, place in the log). What was trimmed is a gap."""
         after = _position(cursor)
-        for pause in (*_HELD_PAUSES_S, None):
-            *rows, end = await self._run(self._sql.events, *(after or (0, 0)), limit)
-            if rows or pause is None or not end["held"]:
+        *rows, end = await self._run(self._sql.events, *(after or (0, 0)), limit)
+        for pause in _HELD_PAUSES_S:
+            if rows or not end["held"]:
                 break
             await asyncio.sleep(pause)
-        start = (end["xid"], end["pos"])
+            *rows, end = await self._run(self._sql.events, *(after or (0, 0)), limit)
+        start: tuple[int, int] = (end["xid"], end["pos"])
         gap = bool(cursor) and (after is None or after < start)
-        last = (rows[-1]["xid"], rows[-1]["pos"]) if rows else max(after or start, start)
+        last: tuple[int, int] = max(after or start, start)
+        if rows:
+            last = (rows[-1]["xid"], rows[-1]["pos"])
         found: list[TaskEvent] = [event_of(row[:8]) for row in rows]
         return EventPage(tuple(found), f"{last[0]}-{last[1]}", gap)
 

@@ -78,8 +78,8 @@ def encode_event(event: TaskEvent, task_id: str) -> bytes:
 
 
 def event_of(row: Row) -> TaskEvent:
-    """The event of a row (body, revision, at, run number, task, source, worker, run). Those that the
-    server itself wrote, of claims and of records set aside, have no body."""
+    """The event of a row (body, revision, at, run number, task, source, worker, run). Those that
+    the server itself wrote, of claims and of records set aside, have no body."""
     body, revision, at, number, task_id, source, worker, run = row
     if body is not None:
         return decode_event(body)

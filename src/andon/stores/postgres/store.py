@@ -219,7 +219,7 @@ class PostgresStore:
                 if row["lease_until"] is not None:
                     self._hint_when_rate_allows(request.queues, row["lease_until"])
                 if row["progress"]:
-                    self._wake.tell([TIMER_TOPIC], row["wanted"])
+                    self._wake.tell({TIMER_TOPIC}, row["wanted"])
                 continue
             last = row
             task = task_of(row)
@@ -243,15 +243,13 @@ class PostgresStore:
         """Wake the claimers of a rate-limited queue when its next token is there."""
         assert self._loop is not None
         wait = min(max(wait_ms / 1000, 0.001), SLOW_POLL_S)
-        self._loop.call_later(wait, self._hub.hint_all, [ready_topic(name) for name in queues])
+        self._loop.call_later(wait, self._hub.hint_all, {ready_topic(name) for name in queues})
 
     async def renew(self, renewals: Sequence[Renewal]) -> list[Verdict]:
         if not renewals:
             return []
         row = await self._write(self._calls.renew, *columns_of(renewals))
-        topics = [
-            task_topic(r.task) for r in renewals if r.progress is not None or r.message is not None
-        ]
+        topics = progressed(renewals)
         self._wake.tell(topics, row["wanted"])
         return [Verdict(verdict) for verdict in row["verdicts"]]
 
@@ -261,9 +259,7 @@ class PostgresStore:
         if not renewals:
             return []
         row = self._renewer.renew(self._instance, columns_of(renewals))
-        topics = [
-            task_topic(r.task) for r in renewals if r.progress is not None or r.message is not None
-        ]
+        topics = progressed(renewals)
         if topics and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._wake.tell, topics, row["wanted"])
         return [Verdict(verdict) for verdict in row["verdicts"]]
@@ -356,7 +352,7 @@ class PostgresStore:
         ((woken,),) = await self._run(self._calls.keep, self._time.argument())
         if woken:
             names = await self._names.named(woken)
-            self._wake.tell([ready_topic(name) for name in names], ["ready"])
+            self._wake.tell({ready_topic(name) for name in names}, ["ready"])
 
     async def rearm(self, timers: Sequence[tuple[str, int | None]]) -> None:
         known = [(i, at, held) for i, at in timers if (held := self._held.pop(i, None)) is not None]
@@ -366,7 +362,7 @@ class PostgresStore:
         await self._run_writing(self._calls.rearm, ids, at, held)
         soon = self.now() + SLOW_POLL_S * 1000
         if any(timer is not None and timer < soon for timer in at):
-            self._wake.tell([TIMER_TOPIC], None)
+            self._wake.tell({TIMER_TOPIC}, None)
 
     # --- dependencies ---
 
@@ -382,13 +378,8 @@ class PostgresStore:
             [link.any_end for link in links],
         )
         return [
-            Ended(
-                links[i - 1].child,
-                parent,
-                None if state is None else State(state),
-                links[i - 1].any_end,
-            )
-            for i, parent, state in rows
+            Ended(link.child, parent, None if state is None else State(state), link.any_end)
+            for link, parent, state in ((links[row[0] - 1], row[1], row[2]) for row in rows)
         ]
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[int]:
@@ -402,7 +393,7 @@ class PostgresStore:
             [s.satisfied for s in settlements],
         )
         if due:
-            self._wake.tell([TIMER_TOPIC], ["timer"])
+            self._wake.tell({TIMER_TOPIC}, ["timer"])
         return list(remaining)
 
     async def dependents(self, parent: str, after: str = "", limit: int = 1000) -> list[Edge]:
@@ -417,7 +408,7 @@ class PostgresStore:
             self._calls.unlink, self._time.argument(), parents, children
         )
         if due:
-            self._wake.tell([TIMER_TOPIC], ["timer"])
+            self._wake.tell({TIMER_TOPIC}, ["timer"])
 
     async def take_unsettled(self, limit: int) -> list[tuple[str, State]]:
         rows = await self._run(self._sql.unsettled, limit)
@@ -483,7 +474,7 @@ class PostgresStore:
             rate,
             burst,
         )
-        self._wake.tell([CONFIG_TOPIC, ready_topic(config.name)], ["config", "ready"])
+        self._wake.tell({CONFIG_TOPIC, ready_topic(config.name)}, ["config", "ready"])
 
     async def types(self) -> list[TypeInfo]:
         return [_decode_type(row[0]) for row in await self._run(self._sql.types)]
@@ -496,7 +487,7 @@ class PostgresStore:
             [version for _, version in unique],
             [encode(t) for t in unique.values()],
         )
-        self._wake.tell([CONFIG_TOPIC], ["config"])
+        self._wake.tell({CONFIG_TOPIC}, ["config"])
 
     async def workers(self) -> list[WorkerInfo]:
         rows = await self._run(self._sql.workers, self._time.argument())
@@ -520,7 +511,7 @@ class PostgresStore:
         else:
             rows = await self._run_writing(self._calls.put_setting, name, value, expect)
         if rows:
-            self._wake.tell([CONFIG_TOPIC], ["config"])
+            self._wake.tell({CONFIG_TOPIC}, ["config"])
         return bool(rows)
 
     # --- housekeeping ---
@@ -571,6 +562,11 @@ class PostgresStore:
         if row["promoted"]:
             topics |= {ready_topic(name) for name in await self._names.named(row["promoted"])}
         self._wake.tell(topics, row["wanted"])
+
+
+def progressed(renewals: Sequence[Renewal]) -> set[str]:
+    """Topics of tasks whose watchers have something to see."""
+    return {task_topic(r.task) for r in renewals if r.progress is not None or r.message is not None}
 
 
 def columns_of(renewals: Sequence[Renewal]) -> list[list[Any]]:

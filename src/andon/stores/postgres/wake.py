@@ -11,7 +11,7 @@ What is lost with a connection is made up for by the slow poll of whoever waits.
 
 import asyncio
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import Any, Self
 
 from andon.model.errors import AndonError
@@ -88,7 +88,7 @@ class Wake:
         while True:
             try:
                 await self._listen_until_lost()
-            except (OSError, TimeoutError, AndonError, Exception):
+            except Exception:
                 self._db = None
                 self._kinds.clear()
             backoff = Backoff(_TRY_AGAIN_S)
@@ -97,7 +97,12 @@ class Wake:
     async def _listen_until_lost(self) -> None:
         db = await connect(self._location, application="andon listener")
         lost = asyncio.Event()
-        db.add_termination_listener(lambda _: (lost.set(), self._changed.set()))
+
+        def end(_: object) -> None:
+            lost.set()
+            self._changed.set()
+
+        db.add_termination_listener(end)
         try:
             await db.add_listener(self._channel, self._heard)
             self._db = db
@@ -122,7 +127,7 @@ class Wake:
         self._kinds = kinds
         if await self._others_wrote(db) or (self._lost and was_new):
             # They did not see our mark.
-            self._hub.hint_all(tuple(self._hub.listeners))
+            self._hub.hint_all(set(self._hub.listeners))
         self._lost = False
 
     async def _others_wrote(self, db: Connection) -> bool:
@@ -165,7 +170,7 @@ class Wake:
 
     # --- waking ---
 
-    def tell(self, topics: Iterable[str], wanted: Iterable[str] | None) -> None:
+    def tell(self, topics: Set[str], wanted: Iterable[str] | None) -> None:
         """Hint those who listen here, and those elsewhere who sleep for such a kind."""
         if self._hub.listeners:
             self._hub.hint_all(topics)

@@ -75,9 +75,8 @@ async def _lived(url: str, path: Path) -> list[Bodies]:
 class Bare:
     """One connection on a fresh file, and the loop over it."""
 
-    def __init__(self, synchronous: str, bodies: list[Bodies]) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="andon-limit-"))
-        location = parse(f"sqlite:///{self.folder / 'bare.db'}?synchronous={synchronous}")
+    def __init__(self, synchronous: str, bodies: list[Bodies], path: Path) -> None:
+        location = parse(f"sqlite:///{path}?synchronous={synchronous}")
         self.db = connect(location, write=True)
         lock = WriteLock(location.path)
         prepare(self.db, location, lock)
@@ -85,10 +84,6 @@ class Bare:
         self.bodies = bodies
         self.seq = self.pos = 0
         self._ids = IdMaker()
-
-    def close(self) -> None:
-        self.db.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
 
     def submit(self, n: int, batch: int) -> float:
         """Seconds for `n` records."""
@@ -185,7 +180,8 @@ class Bare:
 
 def measure(synchronous: str, n: int, bodies: list[Bodies]) -> dict[str, Any]:
     """Submit and drain `n` on a fresh file."""
-    bare = Bare(synchronous, bodies)
+    folder = Path(tempfile.mkdtemp(prefix="andon-limit-"))
+    bare = Bare(synchronous, bodies, folder / "bare.db")
     try:
         submit = bare.submit(n, 200)
         pending = bare.counted("pending")
@@ -195,7 +191,8 @@ def measure(synchronous: str, n: int, bodies: list[Bodies]) -> dict[str, Any]:
             "drain": {"rate": n / drain, "verified": bare.counted("completed")},
         }
     finally:
-        bare.close()
+        bare.db.close()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,76 @@
+"""`andon serve`: the HTTP service, until told to stop."""
+
+import logging
+import sys
+
+import click
+
+from andon.cli.apps import load_app
+from andon.cli.logs import log_to_stderr
+from andon.cli.session import Session, common
+from andon.cli.values import DURATION
+from andon.cli.worker import SWITCH_INTERVAL_S
+from andon.model.errors import ConfigurationError
+
+logger = logging.getLogger("andon.cli")
+
+
+@click.command()
+@click.argument("app")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65_535), default=8640, show_default=True)
+@click.option("--grace", type=DURATION, help="What requests in hand get at a stop (10s).")
+@click.option("--rate-limit", type=float, metavar="N", help="Requests a second per address.")
+@click.option("--certificate", metavar="FILE", help="PEM; speak TLS with it.")
+@click.option("--private-key", metavar="FILE", help="PEM; default: in the certificate's file.")
+@click.option("--require-token", is_flag=True, help="Ask for tokens on loopback too.")
+@click.option("--no-timekeeper", is_flag=True, help="Leave timers to others.")
+@click.option("--quiet", is_flag=True, help="Log warnings and errors only.")
+@common
+def serve(
+    session: Session,
+    *,
+    app: str,
+    host: str,
+    port: int,
+    grace: float | None,
+    rate_limit: float | None,
+    certificate: str | None,
+    private_key: str | None,
+    require_token: bool,
+    no_timekeeper: bool,
+    quiet: bool,
+) -> None:
+    """Serve an application's tasks over HTTP.
+
+    On loopback it is open to everybody on this machine; elsewhere it asks for the tokens that
+    andon token makes. Behind a proxy on the same machine, say --require-token.
+
+    APP is module:attribute, or path/to/file.py[:attribute]. Tasks are submitted, watched and
+    controlled here; to run them, start workers beside it. SIGTERM or SIGINT ends it in good order.
+    """
+    log_to_stderr(quiet=quiet)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    try:
+        from andon.service.server import run
+        from andon.service.service import Service
+        from andon.service.settings import Settings
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"The service needs {error.name}. Install it with: pip install 'andon[server]'."
+        ) from error
+    settings = Settings(
+        host=host,
+        port=port,
+        timekeeper=not no_timekeeper,
+        certificate=certificate,
+        private_key=private_key,
+        require_token=require_token,
+        rate_limit=rate_limit,
+        shutdown_grace=10.0 if grace is None else grace,
+    )
+    application = load_app(app, url=session.given_url)
+    run(
+        Service(application, settings),
+        ready=lambda url: logger.info("Serving the tasks of %s at %s", application.url, url),
+    )

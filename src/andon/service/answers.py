@@ -1,0 +1,102 @@
+"""What answers carry, where it is not a record as a profile shows it."""
+
+from typing import Any
+
+import msgspec
+
+from andon.model.words import State
+
+
+class ProblemDetails(msgspec.Struct, kw_only=True):
+    """What went wrong (RFC 9457)."""
+
+    type: str  #: urn:andon:problem:NAME
+    title: str
+    status: int
+    detail: str  #: one sentence, for people
+    instance: str = ""  #: the path that was asked for
+    field: str | msgspec.UnsetType = msgspec.UNSET  #: the part of the request at fault
+
+
+class Accepted(msgspec.Struct, gc=False):
+    """A task that is stored."""
+
+    id: str
+    state: State | None
+    created: bool  #: False: the same submission was stored before
+
+
+class BulkItem(msgspec.Struct, gc=False, omit_defaults=True):
+    """How one of many submissions ended."""
+
+    id: str
+    state: State | None
+    created: bool
+    error: dict[str, Any] | None = None  #: problem details; set: refused
+
+
+class BulkAccepted(msgspec.Struct):
+    """How many submissions ended, in the order they were given."""
+
+    accepted: int
+    refused: int
+    tasks: list[BulkItem]
+
+
+class ActedOn(msgspec.Struct, gc=False, omit_defaults=True):
+    """How acting on one task ended."""
+
+    id: str
+    state: State | None  #: after the act; null when the record is gone
+    changed: bool
+    error: dict[str, Any] | None = None  #: problem details; set: refused
+
+
+class ActedOnMany(msgspec.Struct):
+    """How acting on many tasks ended."""
+
+    found: int
+    changed: int
+    unchanged: int  #: nothing was to be done
+    refused: int
+    dry_run: bool
+    tasks: list[ActedOn]  #: the first of them, at most a page
+
+
+class TaskPage(msgspec.Struct):
+    """Tasks as a profile shows them; an empty cursor means there are no more."""
+
+    tasks: list[dict[str, Any]]
+    cursor: str
+
+
+class EventPage(msgspec.Struct):
+    """Moves of tasks; go on with the cursor. `gap`: some before these are not kept any more."""
+
+    events: list[dict[str, Any]]
+    cursor: str
+    gap: bool
+
+
+class Pending(msgspec.Struct):
+    """What an autoscaler wants to know of a queue."""
+
+    queue: str
+    pending: int  #: waiting to be claimed
+    active: int  #: running
+    parked: int  #: of the pending, those held back by `max_concurrent_per_key`
+    oldest_age: float  #: seconds that the oldest claimable task waits; 0 if there is none
+    paused: bool
+
+
+class ProfileNames(msgspec.Struct):
+    """How a profile names the states."""
+
+    name: str
+    states: dict[str, list[str]]  #: Andon's states to the names they are shown under
+
+
+class Health(msgspec.Struct):
+    """Whether the service works."""
+
+    status: str

@@ -1,0 +1,130 @@
+"""The ASGI application: the routes in the framework, and what stands around them all."""
+
+import logging
+import math
+import time
+from typing import TYPE_CHECKING, Any, cast
+
+from litestar import Litestar, Request, Response
+from litestar.datastructures import State
+from litestar.exceptions import HTTPException
+
+from andon.service.binding import Binder, send_problem
+from andon.service.calls import Call
+from andon.service.openapi import document_of, openapi_config
+from andon.service.problems import Problem, malformed, not_found, unexpected
+from andon.service.rates import Rates
+from andon.service.routes import (
+    about,
+    bulk,
+    dead_letters,
+    engine,
+    events,
+    jobs,
+    queues,
+    runs,
+    tasks,
+    tokens,
+)
+
+if TYPE_CHECKING:
+    from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
+
+    from andon.service.service import Service
+
+log = logging.getLogger("andon.service")
+
+ROUTERS = [
+    tasks.router,
+    bulk.router,
+    dead_letters.router,
+    queues.router,
+    events.router,
+    jobs.router,
+    runs.router,
+    engine.router,
+    tokens.router,
+    about.router,
+]
+
+
+def make_app(service: "Service") -> "ASGIApp":
+    """The application of a service. Starting and stopping the service is the server's."""
+    framework = Litestar(
+        route_handlers=ROUTERS,
+        middleware=[Binder],
+        request_class=Call,
+        exception_handlers={Exception: _unrouted},
+        openapi_config=openapi_config(),
+        state=State({"service": service}),
+        logging_config=None,
+    )
+
+    settings = service.settings
+    rates = None if settings.rate_limit is None else Rates(settings.rate_limit, settings.rate_burst)
+    service.openapi = document_of(framework)
+
+    async def front(scope: "Scope", receive: "Receive", send: "Send") -> None:
+        if scope["type"] == "http":
+            if rates is not None:
+                wait = rates.take(_address(scope), time.monotonic())
+                if wait:
+                    await send_problem(_too_many(wait), scope, send)
+                    return
+            # Still encoded: a name may have a slash in it (%2F). `Binder` decodes the parameters.
+            scope["path"] = scope["raw_path"].decode("latin-1")
+        await framework(scope, receive, send)
+
+    return front
+
+
+def _address(scope: "HTTPScope") -> str:
+    client = scope["client"]
+    return "" if client is None else client[0]
+
+
+def _too_many(wait: float) -> Problem:
+    return Problem(
+        429,
+        "too-many-requests",
+        "Too many requests",
+        "This address sends more requests than the service takes.",
+        headers={"Retry-After": str(math.ceil(wait))},
+    )
+
+
+class _Answer(Response[bytes]):
+    """A problem, where the framework wants a response."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(b"")
+        self._problem = problem
+
+    def to_asgi_response(self, *args: Any, **kwargs: Any) -> Any:
+        async def answer(scope: "Scope", receive: "Receive", send: "Send") -> None:
+            await send_problem(self._problem, scope, send)
+
+        return answer
+
+
+def _unrouted(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+    """What goes wrong before a handler is found."""
+    return _Answer(_problem(request, error))
+
+
+def _problem(request: Request[Any, Any, Any], error: Exception) -> Problem:
+    path, method = request.scope["path"], cast("str", request.scope["method"])
+    if not isinstance(error, HTTPException):
+        log.error("%s %s failed", method, path, exc_info=error)
+        return unexpected()
+    if error.status_code == 404:
+        return not_found(f"There is nothing at {path[:200]}. See /openapi.json for what there is.")
+    if error.status_code == 405:
+        return Problem(
+            405,
+            "method-not-allowed",
+            "Method not allowed",
+            f"{path[:200]} does not take {method}. See /openapi.json for what it takes.",
+            headers=dict(error.headers or {}),
+        )
+    return malformed(error.detail)

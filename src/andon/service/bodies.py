@@ -1,0 +1,181 @@
+"""What requests carry. Every struct refuses fields that it does not have.
+
+Times are ISO 8601 with a zone, or whole milliseconds since 1970 UTC; durations are seconds.
+"""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+Moment = Annotated[
+    str | int,
+    Meta(
+        description="ISO 8601 with a zone, or whole milliseconds since 1970 UTC.",
+        examples=["2030-01-15T10:30:00Z"],
+    ),
+]
+TaskId = Annotated[str, Meta(description="1 to 64 of A-Z a-z 0-9 _ : -", examples=["resize-4711"])]
+Name = Annotated[str, Meta(description="1 to 128 of A-Z a-z 0-9 _ . / : -")]
+Priority = Annotated[
+    int | str,
+    Meta(description="-4 to 5, higher first, or a name from lowest to highest.", examples=[0]),
+]
+
+
+def _no_arguments() -> msgspec.Raw:
+    return msgspec.Raw(b"{}")
+
+
+class NewTask(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, gc=False):
+    """A task to submit. With an `id` of your own the same request may be repeated safely."""
+
+    name: Annotated[Name, Meta(examples=["resize"])]
+    args: Annotated[
+        msgspec.Raw,
+        Meta(
+            description="Named arguments (an object), positional ones (an array), or one value.",
+            examples=[{"path": "/in/4711.png", "width": 640}],
+        ),
+    ] = msgspec.field(default_factory=_no_arguments)
+    id: TaskId | None = None
+    version: Annotated[int, Meta(ge=0, le=2_147_483_647)] = 0
+    queue: Name | None = None
+    priority: Priority = 0
+    delay: float | None = None
+    run_at: Moment | None = None
+    deadline_in: float | None = None
+    deadline: Moment | None = None
+    expires_at: Moment | None = None
+    depends_on: list[TaskId] = []
+    requires: Literal["all-completed", "all-resolved"] = "all-completed"
+    load_dependencies: bool = False
+    unique: Annotated[
+        bool, Meta(description="Derive the unique key from the name and the arguments.")
+    ] = False
+    unique_key: str | None = None
+    key: Annotated[str | None, Meta(description="Concurrency key.")] = None
+    group: str | None = None
+    tags: list[str] = []
+    headers: dict[str, str] = {}
+    scopes: list[str] = []
+    options: Annotated[
+        dict[str, Any],
+        Meta(description="Policy options of this task.", examples=[{"max_retries": 5}]),
+    ] = {}
+
+
+class Bulk(msgspec.Struct, forbid_unknown_fields=True):
+    """Tasks to submit together. Each stands alone; they may depend on one another."""
+
+    tasks: list[NewTask]
+
+
+class Select(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """Which tasks, by what they are. Everything named must hold."""
+
+    states: Annotated[
+        list[str], Meta(description="Names of states, Andon's own or those of `as`.")
+    ] = []
+    queue: str | None = None
+    name: str | None = None
+    tag: str | None = None
+    key: str | None = None
+    group: str | None = None
+    worker: str | None = None
+
+
+class Which(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """Which tasks to act on: `ids`, or a `filter`, or `all`."""
+
+    ids: list[TaskId] | None = None
+    filter: Select | None = None
+    all: bool = False
+    limit: Annotated[int, Meta(ge=1, description="At most so many in this request.")] | None = None
+    dry_run: Annotated[bool, Meta(description="Only say which tasks it would be.")] = False
+
+
+Action = Literal[
+    "cancel", "retry", "rerun", "run-now", "schedule", "reschedule", "reprioritise", "delete"
+]
+
+
+class Act(Which, forbid_unknown_fields=True, kw_only=True):
+    """The same done to many tasks."""
+
+    action: Action
+    force: Annotated[
+        bool, Meta(description="cancel: running tasks at once. delete: also what others need.")
+    ] = False
+    run_at: Annotated[Moment | None, Meta(description="rerun, reschedule.")] = None
+    deadline: Annotated[Moment | None, Meta(description="rerun.")] = None
+    keep_budget: Annotated[bool, Meta(description="rerun: the tries used still count.")] = False
+    priority: Annotated[Priority | None, Meta(description="reprioritise.")] = None
+
+
+class Cancelling(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """How to cancel."""
+
+    force: Annotated[bool, Meta(description="A running task too, without waiting for it.")] = False
+
+
+class Rerunning(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """How to run again what has ended."""
+
+    run_at: Moment | None = None
+    deadline: Annotated[
+        Moment | None, Meta(description="A new one; needed where the old one has passed.")
+    ] = None
+    keep_budget: Annotated[bool, Meta(description="The tries used still count, but for one.")] = (
+        False
+    )
+
+
+class Rescheduling(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """When to start instead."""
+
+    run_at: Moment
+
+
+class Reprioritising(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """Which priority instead."""
+
+    priority: Priority
+
+
+class Nothing(msgspec.Struct, forbid_unknown_fields=True):
+    """An empty object; the body may be left out."""
+
+
+class QueueChanges(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """Settings of a queue to change; null takes a limit away, what is left out stays."""
+
+    paused: bool | UnsetType = UNSET
+    max_concurrent: int | UnsetType | None = UNSET
+    max_concurrent_per_key: int | UnsetType | None = UNSET
+    rate_limit: Annotated[float | UnsetType | None, Meta(description="Claims a second.")] = UNSET
+    rate_burst: int | UnsetType | None = UNSET
+    max_size: int | UnsetType | None = UNSET
+    on_full: Literal["reject", "discard-old"] | UnsetType = UNSET
+    weight: int | UnsetType = UNSET
+    policy: Annotated[
+        dict[str, Any] | UnsetType, Meta(description="The defaults of its tasks' policy, whole.")
+    ] = UNSET
+
+
+class NewJob(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A job, as cbintel's API takes it."""
+
+    type: Annotated[Name, Meta(examples=["crawl"])]
+    params: Annotated[
+        msgspec.Raw, Meta(description="An object.", examples=[{"query": "andon"}])
+    ] = msgspec.field(default_factory=_no_arguments)
+    max_retries: int | None = None
+    retry_on: Annotated[
+        list[str] | None, Meta(description="Codes of errors to retry; only these.")
+    ] = None
+    no_retry_on: Annotated[list[str] | None, Meta(description="Codes never to retry.")] = None
+    job_id: Annotated[
+        TaskId | None,
+        Meta(description="An id of your own, so that the request may be repeated safely."),
+    ] = None

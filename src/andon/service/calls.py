@@ -1,0 +1,57 @@
+"""One request as handlers see it, and the answer as far as it is not the handler's return value."""
+
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+from litestar import Request
+from litestar.params import QueryParameter
+
+from andon.lifecycle.profiles import Profile, profile
+from andon.model.errors import ConfigurationError
+from andon.service.guard import Caller, refuse
+from andon.service.problems import invalid
+
+if TYPE_CHECKING:
+    from andon.service.service import Service
+
+
+As = Annotated[
+    str | None,
+    QueryParameter(
+        name="as",
+        description="Show it as native, jobbers, asynq, cbintel, choria or taskcluster would.",
+    ),
+]
+"""The query parameter `as`, of every route that shows tasks."""
+
+
+class Call(Request[Any, Any, Any]):
+    """A request, its caller, and the status and headers of its answer."""
+
+    caller: Caller
+    status: int  #: begins as the handler's own
+    answer_type: bytes  #: media type of the answer
+    answer_headers: list[tuple[bytes, bytes]]
+
+    __slots__ = ("answer_headers", "answer_type", "caller", "status")
+
+    @property
+    def service(self) -> "Service":
+        """The service that was called."""
+        return cast("Service", self.app.state.service)
+
+    def need(self, scope: str) -> None:
+        """Raise `Problem` (403) unless the caller satisfies the scope."""
+        if not self.caller.may(scope):
+            raise refuse(scope)
+
+    def add_header(self, name: str, value: str) -> None:
+        """Add a header to the answer."""
+        self.answer_headers.append((name.lower().encode(), value.encode("latin-1")))
+
+
+def profile_named(name: str | None) -> Profile:
+    """The profile asked for with `?as=`; native without. Raises `Problem` (422)."""
+    try:
+        return profile(name or "native")
+    except ConfigurationError as error:
+        raise invalid(str(error), field="as") from error

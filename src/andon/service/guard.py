@@ -1,0 +1,56 @@
+"""Who may do what. Every handler asks its caller; the guard says who the caller is.
+
+A scope is written as in `tasks:create:QUEUE`, `tasks:read:QUEUE`, `tasks:cancel:QUEUE`,
+`queues:claim:QUEUE`, `queues:manage:QUEUE`, `admin:storage`.
+"""
+
+from typing import TYPE_CHECKING, Protocol
+
+from andon.service.problems import Problem
+
+if TYPE_CHECKING:
+    from litestar.types import HTTPScope
+
+
+class Caller(Protocol):
+    """Whoever sent a request."""
+
+    def may(self, scope: str) -> bool:
+        """Whether the caller satisfies this scope."""
+        ...
+
+
+class Guard(Protocol):
+    """Tells who sends a request."""
+
+    async def authorize(self, scope: "HTTPScope") -> Caller:
+        """The caller, by the request's headers and address. Raises `Problem` (401)."""
+        ...
+
+
+class Everybody:
+    """May do everything."""
+
+    def may(self, scope: str) -> bool:
+        return True
+
+
+class OpenGuard:
+    """Lets everybody do everything: for a service that only its own machine can reach."""
+
+    def __init__(self) -> None:
+        self._everybody = Everybody()
+
+    async def authorize(self, scope: "HTTPScope") -> Caller:
+        return self._everybody
+
+
+def refuse(scope: str) -> Problem:
+    """The caller is known, and may not."""
+    return Problem(
+        403,
+        "forbidden",
+        "Forbidden",
+        f"This needs the scope {scope}, which the token does not have.",
+        scope=scope,
+    )

@@ -1,0 +1,155 @@
+"""Jobs as cbintel's page describes them: a face of the same engine.
+
+A job is a task. What a submitter does not say is as the page has it, whatever profile the
+application runs under, unless the task type or its queue says otherwise.
+"""
+
+import os
+import secrets
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from andon.engine.base import Submission
+from andon.lifecycle.profiles import CBINTEL
+from andon.lifecycle.rendering import as_seen, state_name
+from andon.model.errors import ConfigurationError, InvalidTransition, TaskNotFound
+from andon.model.policy import DAY
+from andon.model.task import Task
+from andon.model.words import TERMINAL, State
+from andon.service.bodies import NewJob
+from andon.worker.calls import MalformedPayload
+
+if TYPE_CHECKING:
+    from andon.engine.local import LocalEngine
+    from andon.service.service import Service
+
+_TOLD_S = 1.0
+"""How much longer than its `cancel_grace` a run may take to be reported cancelled."""
+
+
+class JobSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The page's settings, as far as somebody set them; the names are those of the page."""
+
+    worker_timeout: float | None = None  #: WORKER_TIMEOUT: seconds one run may take (3600)
+    queue_timeout: float | None = None  #: QUEUE_TIMEOUT: seconds a job may wait (7200)
+    retention_days: float | None = None  #: JOB_RETENTION_DAYS: days a job is kept (7)
+
+    @classmethod
+    def read(cls, environment: Mapping[str, str] = os.environ) -> "JobSettings":
+        """From the environment. Raises `ConfigurationError` for what is no number."""
+        return cls(
+            worker_timeout=_number(environment, "WORKER_TIMEOUT"),
+            queue_timeout=_number(environment, "QUEUE_TIMEOUT"),
+            retention_days=_number(environment, "JOB_RETENTION_DAYS"),
+        )
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The policy options that are set."""
+        days = self.retention_days
+        set_here = {
+            "timeout": self.worker_timeout,
+            "queue_timeout": self.queue_timeout,
+            "retention": None if days is None else days * DAY,
+        }
+        return {name: value for name, value in set_here.items() if value is not None}
+
+
+def _number(environment: Mapping[str, str], name: str) -> float | None:
+    text = environment.get(name)
+    if not text:
+        return None
+    try:
+        number = float(text.removesuffix("s"))
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < float("inf"):
+        raise ConfigurationError(f"{name} is a number, at least 0, not {text!r}.")
+    return number
+
+
+def new_job_id() -> str:
+    """An id as the page has them (R27)."""
+    return f"job_{secrets.token_hex(12)}"
+
+
+def submission_of(service: "Service", job: NewJob) -> Submission:
+    """The submission of a job; arguments that do not fit are recorded, not refused (R25)."""
+    known = service.app.registry.get(job.type)
+    params = bytes(job.params)
+    invalid = ""
+    if not params.lstrip().startswith(b"{"):
+        invalid = "params must be an object."
+    elif known is not None:
+        try:
+            known.codec.decode(params)
+        except MalformedPayload as error:
+            invalid = str(error)
+    queue = service.app.queue if known is None else known.queue
+    return Submission(
+        id=new_job_id() if job.job_id is None else job.job_id,
+        name=job.type,
+        queue=queue,
+        args=params,
+        invalid=invalid,
+        options=_options(service, job, queue),
+    )
+
+
+def _options(service: "Service", job: NewJob, queue: str) -> dict[str, Any]:
+    book = service.engine.book
+    options: dict[str, Any] = {} if book.profile is CBINTEL else dict(CBINTEL.defaults)
+    options |= service.job_settings.options
+    stronger = (book.type_layer(job.type, 0) or {}).keys() | book.queue(queue).policy.keys()
+    options = {name: value for name, value in options.items() if name not in stronger}
+    if job.max_retries is not None:
+        options["max_retries"] = job.max_retries
+    if job.retry_on is not None:
+        options["retry_on"] = tuple(job.retry_on)
+    if job.no_retry_on is not None:
+        options["no_retry_on"] = tuple(job.no_retry_on)
+    return options
+
+
+async def job_of(engine: "LocalEngine", task: Task) -> dict[str, Any]:
+    """The job as the page shows it, with its whole history."""
+    events = (await engine.history(task.id)).events
+    return as_seen(CBINTEL, task, events or None)
+
+
+async def cancel_job(engine: "LocalEngine", job_id: str) -> dict[str, Any]:
+    """Cancel a job and wait until it is: at most its `cancel_grace`, then by force (R7).
+
+    Raises `InvalidTransition` when it has ended otherwise, also while it was being cancelled.
+    """
+    [task] = await engine.get([job_id])
+    if task is None:
+        raise TaskNotFound(job_id)
+    [acted] = await engine.cancel([job_id])
+    if acted.error is not None:
+        raise acted.error
+    ended = await _ended(engine, task)
+    if ended is None:
+        [acted] = await engine.cancel([job_id], force=True)
+        if acted.error is not None:
+            raise acted.error
+        ended = await _ended(engine, task)
+    if ended is None:
+        raise TaskNotFound(job_id)
+    if ended.state is not State.CANCELLED:
+        status = state_name(CBINTEL, ended)
+        raise InvalidTransition(job_id, "cancel", status, "It ended before it could be cancelled.")
+    shown = as_seen(CBINTEL, ended)
+    return {name: shown[name] for name in ("job_id", "status", "cancelled_at")}
+
+
+async def _ended(engine: "LocalEngine", task: Task) -> Task | None:
+    [now] = await engine.get([task.id])
+    if now is not None and now.state in TERMINAL:
+        return now
+    try:
+        return await engine.wait_end(task.id, task.policy.cancel_grace + _TOLD_S)
+    except TimeoutError:
+        return None

@@ -1,0 +1,111 @@
+"""What the service tells Prometheus, as far as this process knows it.
+
+Counts of requests and of what was done to the store are this process's own; depths and ages are
+the store's, read when somebody asks. Moves made by other processes (a worker with the store's URL)
+are in their counts, not in these.
+"""
+
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+if TYPE_CHECKING:
+    from andon.engine.base import Engine
+
+_FAST = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_SLOW = (0.01, 0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 14_400, 86_400)
+_SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500)
+
+
+class Metrics:
+    """The metrics of one service."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry(auto_describe=True)
+        registry = self.registry
+        self.requests = Histogram(
+            "andon_http_request_seconds",
+            "Requests by route and status.",
+            ["method", "route", "status"],
+            buckets=_FAST,
+            registry=registry,
+        )
+        self.streams = Gauge("andon_http_streams", "Event streams open.", registry=registry)
+        self.store = Histogram(
+            "andon_store_seconds",
+            "Calls of the store by operation.",
+            ["operation"],
+            buckets=_FAST,
+            registry=registry,
+        )
+        self.batches = Histogram(
+            "andon_store_batch_size",
+            "Items in one call of the store.",
+            ["operation"],
+            buckets=_SIZES,
+            registry=registry,
+        )
+        self.store_errors = Counter(
+            "andon_store_errors",
+            "Calls of the store that failed.",
+            ["operation"],
+            registry=registry,
+        )
+        self.submitted = Counter(
+            "andon_tasks_submitted", "Tasks stored, by queue.", ["queue"], registry=registry
+        )
+        self.claim_latency = Histogram(
+            "andon_claim_latency_seconds",
+            "From pending to claimed, by queue.",
+            ["queue"],
+            buckets=_SLOW,
+            registry=registry,
+        )
+        self.runs = Histogram(
+            "andon_run_seconds",
+            "Runs by type of task and outcome.",
+            ["task", "outcome"],
+            buckets=_SLOW,
+            registry=registry,
+        )
+        self.retries = Counter(
+            "andon_retries", "Runs that are tried again.", ["task"], registry=registry
+        )
+        self.lost = Counter(
+            "andon_leases_lost", "Runs whose lease ran out.", ["task"], registry=registry
+        )
+        self.depth = Gauge(
+            "andon_queue_tasks", "Tasks by queue and state.", ["queue", "state"], registry=registry
+        )
+        self.oldest = Gauge(
+            "andon_queue_oldest_seconds",
+            "Age of the oldest claimable task.",
+            ["queue"],
+            registry=registry,
+        )
+        self.parked = Gauge(
+            "andon_queue_parked",
+            "Pending, but held back by their key's limit.",
+            ["queue"],
+            registry=registry,
+        )
+        self.dead = Gauge(
+            "andon_queue_dead_letters", "Dead letters kept.", ["queue"], registry=registry
+        )
+        self.workers = Gauge("andon_workers", "Workers alive.", registry=registry)
+
+    async def text(self, engine: "Engine") -> bytes:
+        """Everything, in Prometheus' text format."""
+        now = engine.now()
+        for gauge in (self.depth, self.oldest, self.parked, self.dead):
+            gauge.clear()
+        for queue in await engine.stats():
+            for state, count in queue.counts.items():
+                self.depth.labels(queue.queue, state).set(count)
+            oldest = queue.oldest_pending_at
+            age = 0.0 if oldest is None else max(now - oldest, 0) / 1000
+            self.oldest.labels(queue.queue).set(age)
+            self.parked.labels(queue.queue).set(queue.parked)
+            self.dead.labels(queue.queue).set(queue.dead_letters)
+        self.workers.set(len(await engine.workers()))
+        return generate_latest(self.registry)

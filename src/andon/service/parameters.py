@@ -1,0 +1,27 @@
+"""Query parameters that several routes share."""
+
+from typing import Annotated
+
+from litestar.params import QueryParameter
+
+States = Annotated[
+    str | None,
+    QueryParameter(
+        name="state", description="Names of states, separated by commas; foreign ones with `as`."
+    ),
+]
+Queue = Annotated[str | None, QueryParameter(description="Tasks of this queue.")]
+TaskName = Annotated[str | None, QueryParameter(description="Tasks of this name.")]
+Tag = Annotated[str | None, QueryParameter(description="Tasks with this tag.")]
+Key = Annotated[str | None, QueryParameter(description="Tasks with this concurrency key.")]
+Group = Annotated[str | None, QueryParameter(description="Tasks of this group.")]
+WorkerId = Annotated[str | None, QueryParameter(description="Tasks that this worker is running.")]
+Flag = Annotated[bool, QueryParameter(description="Newest first.")]
+Wait = Annotated[
+    float,
+    QueryParameter(ge=0, description="Answer once it has ended, or after so many seconds."),
+]
+Limit = Annotated[
+    int, QueryParameter(ge=1, le=10_000, description="Most on a page; the service sets a bound.")
+]
+Cursor = Annotated[str, QueryParameter(description="Go on after the page that gave it.")]

@@ -1,0 +1,126 @@
+"""HTTP/1.1 on one connection, with the bounds that the server's own protocol does not have.
+
+Headers may not be endless, and must come in time; so many connections and no more; and whatever is
+refused here is told as problem details too.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from andon.service.problems import CONTENT_TYPE, Problem, malformed
+
+if TYPE_CHECKING:
+    from andon.service.settings import Settings
+
+
+def protocol_with(settings: "Settings") -> type[HttpToolsProtocol]:
+    """The protocol class with these settings."""
+    return type("BoundedProtocol", (_Bounded,), {"bounds": settings})
+
+
+class _Bounded(HttpToolsProtocol):
+    bounds: "Settings"
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._in_headers = False
+        self._header_bytes = 0
+        self._deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > self.bounds.max_connections:
+            self._refuse(
+                Problem(
+                    503,
+                    "too-many-connections",
+                    "Too many connections",
+                    f"{self.bounds.max_connections:,} connections are open. Try again later.",
+                    headers={"Retry-After": "10"},
+                )
+            )
+            return
+        self._expect_headers()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._headers_came()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        super().data_received(data)
+        if not self._in_headers:
+            self._header_bytes = 0
+            return
+        self._header_bytes += len(data)
+        if self._header_bytes > self.bounds.max_headers:
+            self._refuse(
+                Problem(
+                    431,
+                    "headers-too-large",
+                    "Headers too large",
+                    f"The headers are larger than the {self.bounds.max_headers:,} bytes "
+                    "that this service takes.",
+                )
+            )
+        elif self._deadline is None:
+            self._expect_headers()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        state = self.scope.setdefault("state", {})
+        state["abort"] = self.transport.abort
+        state["flow"] = self.flow
+        self._in_headers = True
+
+    def on_headers_complete(self) -> None:
+        self._in_headers = False
+        self._headers_came()
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self.scope.setdefault("state", {})["whole"] = True
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(malformed(msg))
+
+    def _expect_headers(self) -> None:
+        self._deadline = self.loop.call_later(self.bounds.header_timeout, self._too_late)
+
+    def _headers_came(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _too_late(self) -> None:
+        self._deadline = None
+        if self._in_headers:
+            self._refuse(
+                Problem(
+                    408,
+                    "request-timeout",
+                    "Request timeout",
+                    "The headers did not come in time.",
+                )
+            )
+        else:
+            self.transport.close()
+
+    def _refuse(self, problem: Problem) -> None:
+        if self.transport.is_closing():
+            return
+        body = msgspec.json.encode(problem.document)
+        lines = [
+            STATUS_LINE[problem.status],
+            b"content-type: %s\r\ncontent-length: %d\r\n" % (CONTENT_TYPE, len(body)),
+            *(f"{name}: {value}\r\n".encode() for name, value in problem.headers.items()),
+            b"connection: close\r\n\r\n",
+            body,
+        ]
+        self.transport.write(b"".join(lines))
+        self.transport.close()

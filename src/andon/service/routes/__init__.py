@@ -1,0 +1,1 @@
+"""The routes, one module per kind of thing that they are about."""

@@ -1,0 +1,73 @@
+"""Dead letters: tasks that ended badly and are kept to be looked at."""
+
+from litestar import Router, get, post
+from litestar.params import JSONBody
+
+from andon.engine.filtering import Filters
+from andon.lifecycle.commands import Delete
+from andon.service.acting import act_on_many
+from andon.service.answers import ActedOnMany, TaskPage
+from andon.service.bodies import Which
+from andon.service.calls import As, Call, profile_named
+from andon.service.listing import list_tasks
+from andon.service.parameters import Cursor, Flag, Limit, Queue, States, Tag, TaskName
+
+
+@get("/", summary="List dead letters")
+async def list_letters(
+    request: Call,
+    *,
+    states: States = None,
+    queue: Queue = None,
+    name: TaskName = None,
+    tag: Tag = None,
+    newest_first: Flag = False,
+    limit: Limit = 100,
+    cursor: Cursor = "",
+    seen_as: As = None,
+) -> TaskPage:
+    """Dead letters in the order in which the tasks were created."""
+    filters = Filters(
+        states=tuple(states.split(",")) if states else (), queue=queue, name=name, tag=tag
+    )
+    return await list_tasks(
+        request,
+        filters,
+        seen_as,
+        limit=limit,
+        cursor=cursor,
+        newest_first=newest_first,
+        dead_letters=True,
+    )
+
+
+@post("/resubmit", status_code=200, summary="Resubmit dead letters")
+async def resubmit(request: Call, data: JSONBody[Which], seen_as: As = None) -> ActedOnMany:
+    """Run dead letters again, with a new budget of tries."""
+    return await act_on_many(
+        request,
+        data,
+        profile_named(seen_as),
+        "tasks:change",
+        request.service.engine.retry,
+        dead_letters=True,
+    )
+
+
+@post("/purge", status_code=200, summary="Purge dead letters")
+async def purge(request: Call, data: JSONBody[Which], seen_as: As = None) -> ActedOnMany:
+    """Remove dead letters for good."""
+    engine = request.service.engine
+    return await act_on_many(
+        request,
+        data,
+        profile_named(seen_as),
+        "tasks:change",
+        lambda ids: engine.act(ids, Delete()),
+        dead_letters=True,
+    )
+
+
+router = Router(
+    "/api/v1/dead-letters", route_handlers=[list_letters, resubmit, purge], tags=["dead letters"]
+)

@@ -1,0 +1,71 @@
+"""Jobs, exactly as cbintel's page shows its API."""
+
+from typing import Any
+
+from litestar import Router, delete, get, post
+from litestar.params import FromPath, JSONBody
+
+from andon.model.errors import TaskNotFound
+from andon.model.words import TERMINAL, State
+from andon.service.bodies import NewJob
+from andon.service.calls import Call
+from andon.service.jobs import cancel_job, job_of, submission_of
+from andon.service.parameters import Wait
+from andon.service.waiting import ended_or_now
+
+
+@post("/", status_code=201, summary="Submit a job")
+async def submit(request: Call, data: JSONBody[NewJob]) -> dict[str, Any]:
+    """Store a job.
+
+    One whose params its handler cannot take is recorded as FAILED and answered with 422 and the
+    job. 200 when the same job was there already, by its own `job_id`.
+    """
+    service = request.service
+    submission = submission_of(service, data)
+    request.need(f"tasks:create:{submission.queue}")
+    [outcome] = await service.engine.submit([submission])
+    if outcome.error is not None and not outcome.created:
+        raise outcome.error
+    if outcome.error is not None:
+        request.status = 422
+    elif not outcome.created:
+        request.status = 200
+    [task] = await service.engine.get([outcome.id])
+    if task is None:
+        raise TaskNotFound(outcome.id)
+    return await job_of(service.engine, task)
+
+
+@get("/{job_id:str}", summary="Get a job")
+async def get_job(
+    request: Call,
+    job_id: FromPath[str],
+    wait: Wait = 0.0,
+) -> dict[str, Any]:
+    """A job with its status, progress, result or error, and history."""
+    engine = request.service.engine
+    [task] = await engine.get([job_id])
+    if task is None:
+        raise TaskNotFound(job_id)
+    request.need(f"tasks:read:{task.definition.queue}")
+    if wait > 0 and task.state not in TERMINAL and task.state is not State.UNKNOWN:
+        task = await ended_or_now(request, task, wait)
+    return await job_of(engine, task)
+
+
+@delete("/{job_id:str}", status_code=200, summary="Cancel a job")
+async def cancel(request: Call, job_id: FromPath[str]) -> dict[str, Any]:
+    """Cancel a job and say so once it is: a running one has 10 s to stop, then it is forced.
+
+    409 when it has ended otherwise.
+    """
+    engine = request.service.engine
+    [task] = await engine.get([job_id])
+    if task is None:
+        raise TaskNotFound(job_id)
+    request.need(f"tasks:cancel:{task.definition.queue}")
+    return await cancel_job(engine, job_id)
+
+
+router = Router("/api/v1/jobs", route_handlers=[submit, get_job, cancel], tags=["jobs"])

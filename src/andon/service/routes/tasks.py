@@ -1,0 +1,200 @@
+"""Tasks: submit, list, look at one, and change one."""
+
+from typing import Annotated, Any
+
+from litestar import Router, delete, get, post
+from litestar.params import FromPath, JSONBody, QueryParameter
+
+from andon.engine.filtering import Filters
+from andon.lifecycle.commands import Delete, Reschedule, RunNow, Schedule
+from andon.lifecycle.rendering import document
+from andon.model.errors import TaskNotFound
+from andon.model.words import TERMINAL, State
+from andon.service.acting import act_on_one, reprioritise_of, rerun_of
+from andon.service.answers import Accepted, ActedOn, TaskPage
+from andon.service.bodies import (
+    Cancelling,
+    NewTask,
+    Nothing,
+    Reprioritising,
+    Rerunning,
+    Rescheduling,
+)
+from andon.service.calls import As, Call, profile_named
+from andon.service.listing import list_tasks
+from andon.service.parameters import (
+    Cursor,
+    Flag,
+    Group,
+    Key,
+    Limit,
+    Queue,
+    States,
+    Tag,
+    TaskName,
+    Wait,
+    WorkerId,
+)
+from andon.service.submitting import moment_ms, submit_one
+from andon.service.waiting import ended_or_now
+
+
+@post("/", status_code=201, summary="Submit a task")
+async def submit(request: Call, data: JSONBody[NewTask]) -> Accepted:
+    """Store a task. Once this has answered, it reaches an end or waits for something named.
+
+    201 when it was stored by this request, 200 when the same submission was there already.
+    """
+    outcome = await submit_one(request, data)
+    if not outcome.created:
+        request.status = 200
+    return Accepted(outcome.id, outcome.state, outcome.created)
+
+
+@get("/", summary="List tasks")
+async def list_all(
+    request: Call,
+    *,
+    states: States = None,
+    queue: Queue = None,
+    name: TaskName = None,
+    tag: Tag = None,
+    key: Key = None,
+    group: Group = None,
+    worker: WorkerId = None,
+    newest_first: Flag = False,
+    limit: Limit = 100,
+    cursor: Cursor = "",
+    seen_as: As = None,
+) -> TaskPage:
+    """Tasks in the order of their creation. A page may be short; its cursor leads to the next."""
+    filters = Filters(
+        states=tuple(states.split(",")) if states else (),
+        queue=queue,
+        name=name,
+        tag=tag,
+        key=key,
+        group=group,
+        worker=worker,
+    )
+    return await list_tasks(
+        request, filters, seen_as, limit=limit, cursor=cursor, newest_first=newest_first
+    )
+
+
+@get("/{task_id:str}", summary="Get a task")
+async def get_task(
+    request: Call,
+    task_id: FromPath[str],
+    wait: Wait = 0.0,
+    history: Annotated[
+        bool, QueryParameter(description="With all its moves; native shows none otherwise.")
+    ] = False,
+    seen_as: As = None,
+) -> dict[str, Any]:
+    """One task as it stands, in the fields of the profile asked for.
+
+    With `wait` it is a long poll: at most as long as the service allows (60 s by default).
+    """
+    profile = profile_named(seen_as)
+    engine = request.service.engine
+    [task] = await engine.get([task_id])
+    if task is None:
+        raise TaskNotFound(task_id)
+    request.need(f"tasks:read:{task.definition.queue}")
+    if wait > 0 and task.state not in TERMINAL and task.state is not State.UNKNOWN:
+        task = await ended_or_now(request, task, wait)
+    if not history:
+        return document(profile, task)
+    return document(profile, task, (await engine.history(task_id)).events or task.status.events)
+
+
+@delete("/{task_id:str}", status_code=200, summary="Delete a task")
+async def delete_task(
+    request: Call,
+    task_id: FromPath[str],
+    force: Annotated[
+        bool, QueryParameter(description="Even if others still need its result.")
+    ] = False,
+) -> ActedOn:
+    """Remove the record of a task that has ended. A live one is refused: cancel it first."""
+    engine = request.service.engine
+    return await act_on_one(
+        request, task_id, "tasks:change", lambda ids: engine.act(ids, Delete(), force=force)
+    )
+
+
+@post("/{task_id:str}/cancel", status_code=200, summary="Cancel a task")
+async def cancel(request: Call, task_id: FromPath[str], data: JSONBody[Cancelling]) -> ActedOn:
+    """Cancel a waiting task, ask a running one to stop, or with `force` cancel that at once."""
+    engine = request.service.engine
+    return await act_on_one(
+        request, task_id, "tasks:cancel", lambda ids: engine.cancel(ids, force=data.force)
+    )
+
+
+@post("/{task_id:str}/retry", status_code=200, summary="Retry a task")
+async def retry(request: Call, task_id: FromPath[str], data: JSONBody[Nothing]) -> ActedOn:
+    """Rerun what has ended, run now what waits; a pending task needs nothing."""
+    return await act_on_one(request, task_id, "tasks:change", request.service.engine.retry)
+
+
+@post("/{task_id:str}/rerun", status_code=200, summary="Rerun a task")
+async def rerun(request: Call, task_id: FromPath[str], data: JSONBody[Rerunning]) -> ActedOn:
+    """Run a task again that has ended, with a new budget of tries."""
+    engine, command = request.service.engine, rerun_of(data)
+    return await act_on_one(request, task_id, "tasks:change", lambda ids: engine.act(ids, command))
+
+
+@post("/{task_id:str}/run-now", status_code=200, summary="Run a task now")
+async def run_now(request: Call, task_id: FromPath[str], data: JSONBody[Nothing]) -> ActedOn:
+    """Start a waiting task without its wait; a blocked one drops its dependencies."""
+    engine = request.service.engine
+    return await act_on_one(request, task_id, "tasks:change", lambda ids: engine.act(ids, RunNow()))
+
+
+@post("/{task_id:str}/schedule", status_code=200, summary="Release a blocked task")
+async def schedule(request: Call, task_id: FromPath[str], data: JSONBody[Nothing]) -> ActedOn:
+    """Release a blocked task by hand, whatever it waits for."""
+    engine = request.service.engine
+    return await act_on_one(
+        request, task_id, "tasks:change", lambda ids: engine.act(ids, Schedule())
+    )
+
+
+@post("/{task_id:str}/reschedule", status_code=200, summary="Reschedule a task")
+async def reschedule(
+    request: Call, task_id: FromPath[str], data: JSONBody[Rescheduling]
+) -> ActedOn:
+    """Give a waiting task another start time."""
+    engine = request.service.engine
+    command = Reschedule(run_at=moment_ms("run_at", data.run_at))
+    return await act_on_one(request, task_id, "tasks:change", lambda ids: engine.act(ids, command))
+
+
+@post("/{task_id:str}/reprioritise", status_code=200, summary="Reprioritise a task")
+async def reprioritise(
+    request: Call, task_id: FromPath[str], data: JSONBody[Reprioritising]
+) -> ActedOn:
+    """Give a waiting task another priority."""
+    engine, command = request.service.engine, reprioritise_of(data.priority)
+    return await act_on_one(request, task_id, "tasks:change", lambda ids: engine.act(ids, command))
+
+
+router = Router(
+    "/api/v1/tasks",
+    route_handlers=[
+        submit,
+        list_all,
+        get_task,
+        delete_task,
+        cancel,
+        retry,
+        rerun,
+        run_now,
+        schedule,
+        reschedule,
+        reprioritise,
+    ],
+    tags=["tasks"],
+)

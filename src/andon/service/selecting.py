@@ -1,0 +1,46 @@
+"""Which tasks a request means: by filter, checked so that the error names the field."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from andon.engine.filtering import Filters, check_queue
+from andon.model.errors import ConfigurationError
+from andon.service.problems import invalid
+from andon.stores.base import Query
+
+if TYPE_CHECKING:
+    from andon.engine.base import Engine
+    from andon.lifecycle.profiles import Profile
+    from andon.model.task import Task
+
+Keep = Callable[["Task"], bool] | None
+"""What a filter keeps of what its query finds; None: everything."""
+
+
+async def checked_query(
+    engine: "Engine",
+    filters: Filters,
+    profile: "Profile",
+    *,
+    dead_letters: bool = False,
+    newest_first: bool = False,
+    limit: int = 100,
+    cursor: str = "",
+) -> tuple[Query, Keep]:
+    """The query and what it keeps. Raises `Problem` for a state or queue that does not exist."""
+    try:
+        query = filters.query(
+            profile,
+            dead_letters=dead_letters,
+            newest_first=newest_first,
+            limit=limit,
+            cursor=cursor,
+        )
+    except ConfigurationError as error:
+        raise invalid(str(error), field="state") from error
+    if filters.queue is not None:
+        try:
+            await check_queue(engine, filters.queue)
+        except ConfigurationError as error:
+            raise invalid(str(error), field="queue") from error
+    return query, filters.keep(profile)

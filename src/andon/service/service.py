@@ -1,0 +1,74 @@
+"""What one process serves with: the application, its engine, and what the routes share."""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from andon.service.guard import Guard
+from andon.service.hub import Hub
+from andon.service.jobs import JobSettings
+from andon.service.measuring import measured
+from andon.service.metrics import Metrics
+from andon.service.remote.runs import RemoteRuns
+from andon.service.settings import Settings
+from andon.service.trust.access import Access, is_loopback
+from andon.stores.registry import open_store
+
+if TYPE_CHECKING:
+    from andon.client.app import Andon
+    from andon.engine.local import LocalEngine
+
+
+class Service:
+    """One service; `start` opens its engine, `stop` ends what is under way and closes it."""
+
+    def __init__(
+        self, app: "Andon", settings: Settings | None = None, *, guard: Guard | None = None
+    ) -> None:
+        self.app = app
+        self.settings = settings or Settings()
+        self.settings.check()
+        self.job_settings = JobSettings.read()
+        self.metrics = Metrics()
+        store = open_store(app.url)
+        self.engine: LocalEngine = app.engine_on(measured(store, self.metrics))
+        is_open = is_loopback(self.settings.host) and not self.settings.require_token
+        self.access = Access(self.engine.store, is_open=is_open)
+        self.guard = guard or self.access
+        self.runs = RemoteRuns(self.engine, self.access)
+        self.hub = Hub(
+            self.engine,
+            partitions=store.partitions,
+            buffer=self.settings.stream_buffer,
+            ping=self.settings.stream_ping,
+        )
+        self.metrics.streams.set_function(lambda: len(self.hub))
+        self.openapi = b"{}"  #: the document, set by whoever makes the application
+        self._stopping: asyncio.Event | None = None
+
+    @property
+    def stopping(self) -> asyncio.Event:
+        """Set when the service stops: whatever waits for something else ends its wait."""
+        if self._stopping is None:
+            self._stopping = asyncio.Event()
+        return self._stopping
+
+    async def start(self) -> None:
+        """Open the engine and begin to fire timers."""
+        await self.engine.open()
+        try:
+            await self.access.check(self.settings.host)
+        except BaseException:
+            await self.engine.close()
+            raise
+        if self.settings.timekeeper:
+            self.engine.timekeeper.start()
+
+    def begin_stop(self) -> None:
+        """End streams and long polls; other requests go on to their end."""
+        self.stopping.set()
+        self.hub.end_all("stopping")
+
+    async def stop(self) -> None:
+        """Close the engine, after everything that was handed over is written."""
+        self.begin_stop()
+        await self.engine.close()

@@ -1,0 +1,47 @@
+"""What can be set about the service. Sizes are bytes, durations seconds."""
+
+import msgspec
+
+from andon.model.errors import ConfigurationError
+
+MIB = 1024 * 1024
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of one service process."""
+
+    host: str = "127.0.0.1"
+    port: int = 8640  #: 0 takes a free one
+    max_body: int = 32 * MIB  #: of one request
+    max_bulk: int = 10_000  #: submissions, or ids, in one request
+    max_page: int = 1_000  #: tasks or events on one page
+    max_wait: float = 60.0  #: longest long poll
+    max_headers: int = 32 * 1024  #: request line and headers together
+    header_timeout: float = 15.0  #: until the headers of a request have come
+    body_timeout: float = 30.0  #: between two parts of a body
+    keep_alive: float = 75.0  #: an idle connection
+    max_connections: int = 12_000  #: open at once
+    rate_limit: float | None = None  #: requests a second from one address
+    rate_burst: int | None = None  #: requests at once; default: two seconds' worth
+    max_streams: int = 10_000  #: event streams open at once
+    stream_buffer: int = 1_000  #: events that a slow stream may lag behind before it is ended
+    stream_ping: float = 15.0  #: a comment after so much silence, so that the dead are noticed
+    shutdown_grace: float = 10.0  #: for requests in hand at a stop
+    timekeeper: bool = True  #: fire timers in this process
+    require_token: bool = False  #: ask for a token on loopback too, behind a proxy for example
+    certificate: str | None = None  #: PEM file; with it the service speaks TLS
+    private_key: str | None = None  #: PEM file; default: in the certificate's file
+
+    def check(self) -> None:
+        """Raise `ConfigurationError` for a setting that cannot be."""
+        for name in ("max_body", "max_bulk", "max_page", "max_headers", "max_connections"):
+            if getattr(self, name) < 1:
+                raise ConfigurationError(f"{name} must be at least 1.")
+        if self.stream_buffer < 1_000:
+            raise ConfigurationError("stream_buffer must be at least 1000 events, two pages.")
+        if not 0 <= self.port <= 65_535:
+            raise ConfigurationError(f"There is no port {self.port}; use 0 to 65535.")
+        if self.rate_limit is not None and not self.rate_limit > 0:
+            raise ConfigurationError("rate_limit must be more than 0 requests a second.")
+        if self.private_key is not None and self.certificate is None:
+            raise ConfigurationError("A private key needs its certificate too.")
