@@ -38,7 +38,7 @@ async def test_every_task_is_acted_on_once_over_all_pages(shop: Shop) -> None:
         progress=progress,
     )
     assert tally == Tally(found=MANY, changed=MANY)
-    assert seen == ids
+    assert sorted(seen) == sorted(ids)
     assert max(pages) <= MAX_BATCH
 
 
@@ -81,9 +81,11 @@ async def test_refusals_hold_up_no_other(shop: Shop) -> None:
 
 @pytest.mark.parametrize("most", [1, MAX_BATCH, MAX_BATCH + 1])
 async def test_most_is_a_bound(shop: Shop, most: int) -> None:
-    ids = await submit_many(shop)
+    await submit_many(shop)
+    # Those created in one millisecond stand in any order that stays the same.
+    all_ids = [task.id async for page in found(shop.engine, Query()) for task in page]
     pages = [page async for page in found(shop.engine, Query(), most=most)]
-    assert [task.id for page in pages for task in page] == ids[:most]
+    assert [task.id for page in pages for task in page] == all_ids[:most]
 
 
 async def test_keep_narrows_and_newest_first_is_kept(shop: Shop) -> None:

@@ -137,15 +137,57 @@ async def _disconnect_postgres(url: str) -> int:
     return int(done.removeprefix("SELECT "))
 
 
+# --- NATS ---
+
+
+async def _damage_nats(url: str, task_id: str) -> None:
+    from msgspec import Raw
+    from msgspec.structs import replace
+
+    from andon.stores.nats.bodies import decode_body, encode
+
+    async with _on_nats(url) as (jetstream, stream, root):
+        found = await jetstream.get_last_msg(stream, f"{root}t.{task_id}.>")
+        kept = {k: v for k, v in (found.headers or {}).items() if k.startswith("Nats-Schedule")}
+        body = replace(decode_body(found.data), status=Raw(encode("nonsense")))
+        await jetstream.publish(found.subject, encode(body), headers=kept or None)
+
+
+async def _forget_nats(url: str) -> None:
+    from andon.stores.nats.bodies import decode_body
+
+    async with _on_nats(url) as (jetstream, stream, root):
+        info = await jetstream.stream_info(stream, subjects_filter=f"{root}t.>")
+        for subject in info.state.subjects or {}:
+            found = await jetstream.get_last_msg(stream, subject)
+            if decode_body(found.data).deleted:
+                await jetstream.purge_stream(stream, subject=subject)
+
+
+@contextlib.asynccontextmanager
+async def _on_nats(url: str) -> AsyncIterator[tuple[Any, str, str]]:
+    """JetStream, the name of the stream of the only partition, and what its subjects begin with."""
+    import nats
+
+    client = await nats.connect(f"nats://{urlsplit(url).netloc}")
+    try:
+        namespace = _namespace(url)
+        yield client.jetstream(), f"ANDON_{namespace}_0", f"andon.{namespace}.0."
+    finally:
+        await client.close()
+
+
 _DAMAGE: dict[str, Callable[[str, str], Awaitable[None]]] = {
     "sqlite": _damage_sqlite,
     "redis": _damage_redis,
     "postgresql": _damage_postgres,
+    "nats": _damage_nats,
 }
 _FORGET: dict[str, Callable[[str], Awaitable[None]]] = {
     "sqlite": _forget_sqlite,
     "redis": _forget_redis,
     "postgresql": _forget_postgres,
+    "nats": _forget_nats,
 }
 _DISCONNECT: dict[str, Callable[[str], Awaitable[int]]] = {
     "redis": _disconnect_redis,
