@@ -2,7 +2,7 @@
 #   ARGS   passed on to the command that runs:   make demo ARGS="--help"
 #   TESTS  which tests to run:                   make test TESTS=tests/project
 #   STORE  store tests on these stores only:     make test STORE=sqlite
-#   JOBS   how many tests at once:               make test JOBS=4
+#   JOBS   how many tests at once:               make test JOBS=4   (two a processor, at most 8)
 #   PYTHON which Python makes .venv:             make test PYTHON=python3.12
 
 # One make file, so the list is one path, which may hold spaces.
@@ -53,7 +53,7 @@ docs: ## Check that generated pages are fresh and that the commands in the docs 
 	@cd "$(ROOT)" && if [ -e scripts/check_docs.py ]; then \
 		"$(BIN)/python" scripts/check_docs.py $(ARGS); else echo "no docs to check yet"; fi
 
-bench: ## Measure Andon beside its peers.
+bench: ## Measure Andon beside its peers (ARGS="--store redis" for those on Redis).
 	@"$(ROOT)/scripts/setup.sh" bench
 	@cd "$(ROOT)" && if [ -e benchmarks/run.py ]; then \
 		"$(BIN)/python" benchmarks/run.py $(ARGS); else echo "no benchmarks yet"; fi
@@ -62,5 +62,5 @@ setup: ## Make .venv with everything, for an editor.
 	@"$(ROOT)/scripts/setup.sh" dev
 
 clean: ## Remove .venv and everything that tools left behind.
-	@cd "$(ROOT)" && rm -rf .venv build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@cd "$(ROOT)" && rm -rf .venv .bench build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	@cd "$(ROOT)" && find src tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,76 +1,71 @@
 """Cost per task with 10 thousand and with 1 million tasks stored: it should be the same.
 
-Both stores are filled with completed tasks by bare SQL (the limit's loop), then the store itself
-is measured on each in turn, A B A B: batches of 100 created, claimed and committed, the look for
-due timers, a page of a list, and the statistics.
+Both stores are filled with completed tasks (SQLite by bare SQL, the limit's loop; the others by
+the store itself), then the store itself is measured on each in turn, A B A B: batches of 100
+created, claimed and committed, the look for due timers, a page of a list, and the statistics.
+
+    python benchmarks/flatness.py KIND [FEW [MANY]]
 """
 
 import asyncio
+import itertools
+import json
 import statistics
+import sys
+import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
-import limit
+import store_servers
+from limits.life import claiming, completions, counted, new_tasks
 
-from andon.client.ids import IdMaker
-from andon.engine.control import change_of
-from andon.lifecycle.admission import admit
-from andon.lifecycle.apply import apply
-from andon.lifecycle.commands import Complete
-from andon.model.task import Definition
 from andon.model.words import State
-from andon.stores.base import ClaimRequest, Query
-from andon.stores.sqlite.store import SqliteStore
+from andon.stores.base import MAX_BATCH, Query, Store
+from andon.stores.registry import open_store
 
 BATCH = 100
+FILLING = 4
+"""Batches under way at once while a store is filled."""
 
 
-def filled(n: int, bodies: list[limit.Bodies]) -> limit.Bare:
-    """A store with `n` completed tasks."""
-    bare = limit.Bare("normal", bodies)
-    bare.db.execute("INSERT INTO name (id, name) VALUES (1, 'bench'), (2, 'bench.noop')")
-    for start in range(0, n, 10_000):
-        size = min(10_000, n - start)
-        bare.submit(size, 1_000)
-        bare.drain(size, 1_000)
-    assert bare.counted("completed") == n
-    bare.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    bare.db.close()
-    return bare
+async def fill(store: Store, n: int) -> None:
+    """Let `n` tasks live in the store, to their completion."""
+    left, tokens = iter(range(0, n, MAX_BATCH)), itertools.count()
+
+    async def some() -> None:
+        for start in left:
+            size = min(MAX_BATCH, n - start)
+            await store.create(new_tasks(size, store.now()))
+            claimed: list[Any] = []
+            while len(claimed) < size:
+                request = claiming(f"fill-{next(tokens)}", size - len(claimed))
+                claimed += await store.claim(request)
+            await store.commit(completions(claimed, store.now()))
+
+    await asyncio.gather(*(some() for _ in range(FILLING)))
+    assert await counted(store, State.COMPLETED) == n
 
 
 class Measured:
-    """One filled store, opened as Andon opens it."""
+    """One filled store."""
 
-    def __init__(self, bare: limit.Bare) -> None:
-        self._bare = bare
-        self.store = SqliteStore(f"sqlite:///{bare.folder / 'bare.db'}?synchronous=normal")
+    def __init__(self, url: str) -> None:
+        self.store = open_store(url)
         self.taken: dict[str, list[float]] = {}
-        self._ids = IdMaker()
         self._round = 0
 
     async def once(self) -> None:
         """Measure everything once, per task (or per call), in microseconds."""
         store, now = self.store, self.store.now()
         self._round += 1
-        tasks = [
-            admit(Definition(id=self._ids(), name="bench.noop", queue="bench"), now, f"w{i}")
-            for i in range(BATCH)
-        ]
+        tasks = new_tasks(BATCH, now)
         await self._timed("create", BATCH, lambda: store.create(tasks))
-        request = ClaimRequest(
-            worker="w",
-            token=f"t{self._round}",
-            queues=("bench",),
-            limit=BATCH,
-            lease_ms=600_000,
-        )
+        request = claiming(f"t{self._round}", BATCH)
         claimed = await self._timed("claim", BATCH, lambda: store.claim(request))
-        changes = [
-            change_of(task, apply(task, Complete(result=b"null"), now=now, random=lambda: 0.5))
-            for task in claimed
-        ]
+        changes = completions(claimed, now)
         assert len(changes) == BATCH
         await self._timed("commit", BATCH, lambda: store.commit(changes))
         await self._timed("due", 1, lambda: store.take_due(0, 100, 1_000))
@@ -86,32 +81,56 @@ class Measured:
         self.taken.setdefault(name, []).append((time.perf_counter() - begun) / per * 1e6)
         return value
 
-    def close(self) -> None:
-        """Remove the file."""
-        self._bare.close()
 
-
-async def _measure(small: Measured, large: Measured, rounds: int) -> None:
-    for side in (small, large):
+async def _measure(sides: list[Measured], fills: tuple[int, ...], rounds: int) -> None:
+    for side, n in zip(sides, fills, strict=True):
         await side.store.open()
+        if n:
+            await fill(side.store, n)
     for number in range(rounds):
-        for side in (small, large) if number % 2 else (large, small):
+        for side in sides if number % 2 else sides[::-1]:
             await side.once()
-    for side in (small, large):
+    for side in sides:
         await side.store.close()
 
 
-def measure(few: int, many: int, bodies: list[limit.Bodies], rounds: int = 60) -> dict[str, Any]:
+def measure(kind: str, few: int, many: int, rounds: int = 60) -> dict[str, Any]:
     """Median microseconds on both stores, and the ratio."""
-    sides = [Measured(filled(few, bodies)), Measured(filled(many, bodies))]
-    try:
-        asyncio.run(_measure(*sides, rounds))
-        outcome = {}
+    with ExitStack() as stack:
+        if kind == "sqlite":
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="andon-flat-")))
+            urls = [_bare_sqlite(folder / f"{n}.db", n) for n in (few, many)]
+            fills, how = (0, 0), ", `synchronous=normal`"
+        else:
+            server = stack.enter_context(store_servers.running(kind))
+            urls = [server.namespace(f"flat{n}") for n in (few, many)]
+            fills, how = (few, many), f", {server.about}"
+        sides = [Measured(url) for url in urls]
+        asyncio.run(_measure(sides, fills, rounds))
+        costs = {}
         for name, taken in sides[0].taken.items():
             a = statistics.median(taken[5:])
             b = statistics.median(sides[1].taken[name][5:])
-            outcome[name] = {"few_us": a, "many_us": b, "ratio": b / a}
-        return {"few": few, "many": many, "costs": outcome}
-    finally:
-        for side in sides:
-            side.close()
+            costs[name] = {"few_us": a, "many_us": b, "ratio": b / a}
+        return {"few": few, "many": many, "rounds": rounds, "how": how, "costs": costs}
+
+
+def _bare_sqlite(path: Path, n: int) -> str:
+    from limits import sqlite
+
+    bare = sqlite.Bare("normal", sqlite.real_bodies(), path)
+    bare.db.execute("INSERT INTO name (id, name) VALUES (1, 'bench'), (2, 'bench.noop')")
+    for start in range(0, n, 10_000):
+        size = min(10_000, n - start)
+        bare.submit(size, 1_000)
+        bare.drain(size, 1_000)
+    assert bare.counted("completed") == n
+    bare.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    bare.db.close()
+    return f"sqlite:///{path}?synchronous=normal"
+
+
+if __name__ == "__main__":
+    sizes = [int(word) for word in sys.argv[2:]]
+    few, many = (*sizes, 10_000, 1_000_000)[:2] if len(sizes) != 1 else (sizes[0], 1_000_000)
+    print(json.dumps(measure(sys.argv[1], few, many), indent=1))

@@ -4,7 +4,6 @@ import asyncio
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -44,39 +43,37 @@ def imports(runs: int) -> dict[str, float | None]:
     }
 
 
-async def _worker(tasks: int, idle_s: float) -> dict[str, float]:
-    with tempfile.TemporaryDirectory(prefix="andon-bench-") as folder:
-        url = f"sqlite:///{Path(folder) / 'bench.db'}"
-        async with Andon(url) as app:
-            from andon.bench.app import noop
+async def _worker(url: str, tasks: int, idle_s: float) -> dict[str, float]:
+    from andon.bench.app import noop
 
-            task = app.task(name=noop.name, queue="memory")(noop.type.handler)
-            engine = await app.engine()
-            async with WorkerProcess(url, "memory", concurrency=100) as worker:
-                process = psutil.Process(worker.pid)
-                await asyncio.sleep(2)
-                fresh = process.memory_info().rss / 2**20
-                cpu = sum(process.cpu_times()[:2])
-                await asyncio.sleep(idle_s)
-                idle = (sum(process.cpu_times()[:2]) - cpu) / idle_s
-                marks: list[float] = []
-                half = tasks // 2
-                for more, mark in ((half, half), (tasks - half, tasks)):
-                    await producing.submit(task, more, "bulk", 1)
-                    while await ended(engine, "memory") < mark:  # noqa: ASYNC110 - another process ends them
-                        await asyncio.sleep(0.1)
-                    marks.append(process.memory_info().rss / 2**20)
-            return {
-                "tasks": tasks,
-                "verified": await ended(engine, "memory"),
-                "idle_cpu_percent": idle * 100,
-                "rss_idle_mb": fresh,
-                "rss_half_mb": marks[0],
-                "rss_after_mb": marks[1],
-                "rss_peak_mb": worker.after["peak_rss_mb"],
-            }
+    async with Andon(url) as app:
+        task = app.task(name=noop.name, queue="memory")(noop.type.handler)
+        engine = await app.engine()
+        async with WorkerProcess(url, "memory", concurrency=100) as worker:
+            process = psutil.Process(worker.pid)
+            await asyncio.sleep(2)
+            fresh = process.memory_info().rss / 2**20
+            cpu = sum(process.cpu_times()[:2])
+            await asyncio.sleep(idle_s)
+            idle = (sum(process.cpu_times()[:2]) - cpu) / idle_s
+            marks: list[float] = []
+            half = tasks // 2
+            for more, mark in ((half, half), (tasks - half, tasks)):
+                await producing.submit(task, more, "bulk", 1)
+                while await ended(engine, "memory") < mark:  # noqa: ASYNC110 - another process ends them
+                    await asyncio.sleep(0.1)
+                marks.append(process.memory_info().rss / 2**20)
+        return {
+            "tasks": tasks,
+            "verified": await ended(engine, "memory"),
+            "idle_cpu_percent": idle * 100,
+            "rss_idle_mb": fresh,
+            "rss_half_mb": marks[0],
+            "rss_after_mb": marks[1],
+            "rss_peak_mb": worker.after["peak_rss_mb"],
+        }
 
 
-def worker(*, tasks: int, idle_s: float) -> dict[str, float]:
+def worker(url: str, *, tasks: int, idle_s: float) -> dict[str, float]:
     """CPU of a worker with nothing to do, and its memory before, halfway and after `tasks`."""
-    return asyncio.run(_worker(tasks, idle_s))
+    return asyncio.run(_worker(url, tasks, idle_s))

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
-from servers import Servers
+from servers import IN_VIRTUAL_TIME, Servers
 
-STORES = ("memory", "sqlite")
+STORES = ("memory", "sqlite", "redis", "postgres", "nats")
 
 # A shared machine may be slow: a deadline per example would fail for reasons of its own.
 # CI prints the blob that replays a failing example elsewhere.
@@ -18,6 +18,12 @@ settings.register_profile("thorough", deadline=None, print_blob=True, max_exampl
 settings.load_profile(
     os.environ.get("ANDON_HYPOTHESIS") or ("ci" if os.environ.get("CI") else "dev")
 )
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Return how many tests run at once if nobody says: most of them wait more than they compute,
+    so twice as many as there are processors end in half the time."""
+    return 2 * (os.cpu_count() or 1)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -33,6 +39,16 @@ def selected_stores(config: pytest.Config) -> tuple[str, ...]:
     """Return the stores that store-parametrised tests run on, in the order of STORES."""
     chosen: list[str] = config.getoption("--store") or list(STORES)
     return tuple(store for store in STORES if store in chosen)
+
+
+def shared_stores(config: pytest.Config) -> tuple[str, ...]:
+    """Return the selected stores that several processes can be on."""
+    return tuple(store for store in selected_stores(config) if store != "memory")
+
+
+def virtual_stores(config: pytest.Config) -> tuple[str, ...]:
+    """Return the selected stores that can be run in virtual time."""
+    return tuple(store for store in selected_stores(config) if store in IN_VIRTUAL_TIME)
 
 
 @pytest.fixture(scope="session")

@@ -2,14 +2,16 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
+from tests.service.kit import serving
 
+from andon import Andon
 from andon.cli.root import root
 from andon.engine.local import LocalEngine
 from andon.lifecycle.commands import Command, Complete, Fail, Terminate
@@ -25,11 +27,13 @@ class Cli:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.url = f"sqlite:///{folder / 'andon.db'}"
+        self.store = f"sqlite:///{folder / 'andon.db'}"
+        self.url = self.store
 
     def __call__(self, *args: str, code: int = 0, stdin: str | None = None) -> Result:
         """Run a command; it must end with this exit code."""
-        env = {"ANDON_URL": self.url, "ANDON_DEBUG": None, "COLUMNS": "160"}
+        url = self.store if args[0] in {"storage", "token"} else self.url
+        env = {"ANDON_URL": url, "ANDON_DEBUG": None, "COLUMNS": "160"}
         done = CliRunner().invoke(root, list(args), input=stdin, env=env, prog_name="andon")
         told = f"{done.stdout}\n{done.stderr}\n{done.exception!r}"
         assert done.exit_code == code, told
@@ -64,7 +68,7 @@ class Cli:
         """Do something with the engine itself."""
 
         async def run() -> T:
-            engine = LocalEngine(open_store(self.url))
+            engine = LocalEngine(open_store(self.store))
             await engine.open()
             try:
                 return await act(engine)
@@ -109,9 +113,37 @@ class Cli:
         return str(path)
 
 
+OVER_HTTP = {"test_tasks", "test_submit", "test_fleet"}
+"""Modules whose tests are taken over a service as well."""
+
+ON_THE_STORE = {
+    "test_bench_hands_over_to_the_library",
+    "test_demo_hands_over_to_the_library",
+    "test_init_says_how_the_store_is_set_up",
+    "test_what_a_file_cannot_do_is_refused",
+    "test_the_profile_decides_defaults",
+    "test_retention_is_the_default_of_what_is_submitted",
+}
+"""Tests of what only the store is asked for, or of defaults that a service has its own of."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    module = metafunc.module.__name__.rpartition(".")[2]
+    elsewhere = module in OVER_HTTP and metafunc.function.__name__ not in ON_THE_STORE
+    if "cli" in metafunc.fixturenames and elsewhere:
+        metafunc.parametrize("cli", ["local", "http"], indirect=True)
+
+
 @pytest.fixture
-def cli(tmp_path: Path) -> Cli:
-    return Cli(tmp_path)
+def cli(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cli]:
+    """The command line on a store, or over a service in front of one."""
+    cli = Cli(tmp_path)
+    if getattr(request, "param", "local") == "local":
+        yield cli
+        return
+    with serving(Andon(cli.store)) as running:
+        cli.url = running.url
+        yield cli
 
 
 @pytest.fixture

@@ -94,7 +94,7 @@ def test_a_store_in_memory_is_refused_where_nobody_could_see_it(cli: Cli) -> Non
 
 
 def test_a_store_of_a_kind_that_there_is_not_is_refused(cli: Cli) -> None:
-    assert "no Redis store" in cli.refusal("tasks", "list", "--url", "redis://localhost")
+    assert "There is no store for" in cli.refusal("tasks", "list", "--url", "mysql://localhost")
     assert "There is no store for" in cli.refusal("tasks", "list", "--url", "nonsense")
 
 

@@ -22,6 +22,26 @@ from .kit import Kit, StoreFactory
 
 GIVEN_URL = "ANDON_TEST_STORE_URL"
 
+ONE_PARTITION = {
+    "test_hints_that_were_taken_do_not_come_again": "each partition hints for itself",
+    "test_a_full_queue_refuses_no_restored_task": "max_size is a share of each partition",
+    "test_a_full_queue_refuses": "max_size is a share of each partition",
+    "test_a_full_queue_that_discards_names_its_oldest": "max_size is a share of each partition",
+    "test_only_pending_tasks_count_against_the_size": "max_size is a share of each partition",
+    "test_restored_runs_count_against_the_limit_of_their_key": "each partition parks for itself",
+    "test_no_more_runs_of_a_key_at_once_than_the_queue_allows": "each partition parks for itself",
+    "test_a_parked_task_can_be_cancelled": "order holds within a partition",
+    "test_the_next_of_a_key_is_let_through_when_a_run_ends": "order holds within a partition",
+    "test_records_and_their_order_are_still_there": "order holds within a partition",
+    "test_keys_limits_edges_and_events_are_still_there": "order holds within a partition",
+    "test_counts_follow_every_move": "order holds within a partition",
+    "test_the_oldest_claimable_task_tells_since_when_it_waits": "order holds within a partition",
+    "test_the_bucket_fills_with_time_up_to_its_burst": "it fills between claims of partitions",
+    "test_a_filled_bucket_wakes_who_waits": "it fills between claims of partitions",
+    "test_limits_hold_when_many_claim_at_once": "limits may be under-used for a moment",
+}
+"""What a cluster is not asked: tests that rely on one partition, and on what of it."""
+
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "store_kind" not in metafunc.fixturenames:
@@ -29,9 +49,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     kinds = ["given"] if GIVEN_URL in os.environ else list(selected_stores(metafunc.config))
     if find_spec("andon.stores.sqlite") is None and "sqlite" in kinds:
         kinds.remove("sqlite")
-    if "memory" in kinds:
-        kinds.append("memory-4")
+    kinds += [f"{kind}-4" for kind in ("memory", "sqlite") if kind in kinds]
+    if "redis" in kinds:
+        kinds.append("redis-cluster")
     metafunc.parametrize("store_kind", kinds)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        reason = ONE_PARTITION.get(getattr(item, "originalname", ""))
+        if reason is not None and item.name.endswith("[redis-cluster]"):
+            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -56,10 +84,16 @@ def runner() -> Iterator[asyncio.Runner]:
 def store_factory(store_kind: str, tmp_path: Path, servers: Servers) -> StoreFactory:
     if store_kind == "given":
         return StoreFactory(os.environ[GIVEN_URL], shared=True, durable=True)
-    if store_kind == "memory-4":
-        return StoreFactory("memory://?partitions=4", shared=False, durable=False)
-    kept = store_kind != "memory"
-    return StoreFactory(servers.fresh_url(store_kind, tmp_path), shared=kept, durable=kept)
+    kind, _, partitions = store_kind.rpartition("-")
+    if not partitions.isdigit():
+        return StoreFactory(
+            servers.fresh_url(store_kind, tmp_path),
+            shared=store_kind != "memory",
+            durable=store_kind != "memory",
+        )
+    kept = kind != "memory"
+    url = f"{servers.fresh_url(kind, tmp_path)}?partitions={partitions}"
+    return StoreFactory(url, shared=kept, durable=kept)
 
 
 @pytest.fixture

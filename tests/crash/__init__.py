@@ -1,1 +1,1 @@
-"""Real processes on one file, killed at random moments; the ledger must balance."""
+"""Real processes on one store, killed at random moments; the ledger must balance."""

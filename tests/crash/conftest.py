@@ -1,4 +1,4 @@
-"""A fleet of processes, all of them killed and reaped whatever a test does."""
+"""A fleet of processes on one store, all of them killed and reaped whatever a test does."""
 
 import os
 import random
@@ -9,18 +9,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from conftest import shared_stores
+from processes import die_with_parent
+from servers import Servers
 
 PROGRAM = Path(__file__).with_name("program.py")
 SEED = "ANDON_CRASH_SEED"
 
 
 class Fleet:
-    """Processes on one file, started and killed by name."""
+    """Processes on one store, started and killed by name; what they say is in `folder`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, url: str, folder: Path) -> None:
         self.folder = folder
-        self.file = folder / "andon.db"
-        self.url = f"sqlite:///{self.file}"
+        self.url = url
         self.running: dict[str, subprocess.Popen[str]] = {}
         self._starts = 0
 
@@ -42,6 +44,7 @@ class Fleet:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
+                preexec_fn=die_with_parent,  # noqa: PLW1509 - one system call, no lock to wait for
             )
 
     def signal(self, name: str, number: int) -> None:
@@ -54,7 +57,11 @@ class Fleet:
         process.communicate()
         return process.returncode
 
-    def end(self, name: str, timeout: float = 10) -> int:
+    def is_up(self, name: str) -> bool:
+        """Whether the process has its store open."""
+        return [str(self.running[name].pid)] in self.lines("up")
+
+    def end(self, name: str, timeout: float = 60) -> int:
         """Wait for the end; the exit status."""
         process = self.running[name]
         process.communicate(timeout=timeout)
@@ -90,9 +97,20 @@ class Fleet:
         return "\n".join(f"== {file.name}\n{file.read_text()[-2000:]}" for file in files)
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "store_kind" in metafunc.fixturenames:
+        metafunc.parametrize("store_kind", shared_stores(metafunc.config))
+
+
 @pytest.fixture
-def fleet(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Fleet]:
-    fleet = Fleet(tmp_path)
+def url(store_kind: str, servers: Servers, tmp_path: Path) -> str:
+    """A store on which nothing was stored, on a server that other tests use too."""
+    return servers.fresh_url(store_kind, tmp_path)
+
+
+@pytest.fixture
+def fleet(url: str, tmp_path: Path) -> Iterator[Fleet]:
+    fleet = Fleet(url, tmp_path)
     try:
         yield fleet
     finally:

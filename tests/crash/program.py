@@ -117,6 +117,7 @@ async def main() -> None:
     role, url, folder, seed = sys.argv[1:5]
     engine = LocalEngine(open_store(url))
     await engine.open()
+    Lines(Path(folder) / "up").add(os.getpid())
     try:
         await ROLES[role](engine, Path(folder), random.Random(seed))
     finally:

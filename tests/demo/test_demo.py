@@ -118,7 +118,7 @@ def test_only_one_demo_works_in_a_folder(start: Start, folder: Path, tmp_path: P
         (("file.py",), "is not a folder"),
         (("bare",), "There is no Python file below"),
         (("code", "--url", "memory://"), "memory:// lives in one"),
-        (("code", "--url", "redis://x"), "no Redis store"),
+        (("code", "--url", "mysql://x"), "There is no store for"),
         (("code", "--workers", "0"), "at least one worker"),
         (("code", "--out", "file.py"), "cannot be made"),
     ],

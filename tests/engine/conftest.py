@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from conftest import selected_stores
+from conftest import virtual_stores
+from servers import Servers, on_clock
 
 from andon.engine.base import Submission, Submitted
 from andon.engine.local import LocalEngine
@@ -17,8 +18,6 @@ from andon.lifecycle.commands import Command, Complete
 from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.base import ClaimRequest, Store
-from andon.stores.memory import MemoryStore
-from andon.stores.sqlite import SqliteStore
 
 START = 1_800_000_000_000
 
@@ -95,7 +94,7 @@ class Shop:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "store_kind" in metafunc.fixturenames:
-        metafunc.parametrize("store_kind", selected_stores(metafunc.config))
+        metafunc.parametrize("store_kind", virtual_stores(metafunc.config))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -121,10 +120,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def store(store_kind: str, clock: Clock, tmp_path: Path) -> Store:
-    if store_kind == "memory":
-        return MemoryStore(clock=clock)
-    return SqliteStore(f"sqlite:///{tmp_path / 'andon.db'}", clock=clock)
+def store(store_kind: str, clock: Clock, tmp_path: Path, servers: Servers) -> Store:
+    return on_clock(servers.fresh_url(store_kind, tmp_path), clock)
 
 
 @pytest.fixture

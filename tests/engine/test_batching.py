@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from andon.engine.batching import Batcher
+from andon.model.errors import StoreUnavailable
 
 
 class Sink:
@@ -16,10 +17,13 @@ class Sink:
         self.gate = asyncio.Event()
         self.gate.set()
         self.fail = False
+        self.away = False
 
     async def __call__(self, items: Sequence[int]) -> list[int]:
         self.batches.append(list(items))
         await self.gate.wait()
+        if self.away:
+            raise StoreUnavailable("away")
         if self.fail:
             raise OSError("away")
         return [item * 10 for item in items]
@@ -88,6 +92,21 @@ async def _failure() -> None:
 
 def test_a_failed_flush_fails_its_items_and_no_others() -> None:
     asyncio.run(_failure())
+
+
+async def _away() -> None:
+    sink = Sink()
+    sink.away = True
+    batcher = Batcher(sink, size=2, most_waiting=10)
+    outcomes = await asyncio.gather(*(batcher.put(i) for i in range(9)), return_exceptions=True)
+    assert [type(o) for o in outcomes] == [StoreUnavailable] * 9
+    assert sink.batches == [[0, 1]], "the others would have waited for the same answer"
+    sink.away = False
+    assert await batcher.put(1) == 10
+
+
+def test_a_store_that_is_away_fails_all_that_waits_at_once() -> None:
+    asyncio.run(_away())
 
 
 async def _push_back() -> None:

@@ -1,13 +1,14 @@
 """Waiting and watching: every end is seen, also of what is discarded at once."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from andon.lifecycle.commands import Complete
-from andon.model.errors import TaskNotFound
+from andon.model.errors import StoreUnavailable, TaskNotFound
 from andon.model.words import State
-from andon.stores.base import Renewal
+from andon.stores.base import Renewal, Store
 
 from .conftest import Shop
 
@@ -34,6 +35,44 @@ async def test_a_result_that_is_discarded_at_once_reaches_who_waits(shop: Shop) 
     await shop.run()
     last = [task async for task in watching][-1]
     assert (last.state, last.result) == (State.COMPLETED, b"1")
+
+
+async def test_a_wait_that_has_begun_outlasts_a_store_that_is_away(
+    shop: Shop, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await shop.submit("a")
+    watching = shop.engine.watch("a")
+    assert (await anext(watching)).state is State.PENDING
+    get, refused = store.get, 0
+
+    async def away(ids: Any) -> Any:
+        nonlocal refused
+        refused += 1
+        if refused < 3:
+            raise StoreUnavailable("It is away.")
+        return await get(ids)
+
+    await shop.run()
+    monkeypatch.setattr(store, "get", away)
+    assert [task.state async for task in watching][-1] is State.COMPLETED
+    assert refused >= 3
+
+
+async def test_a_wait_that_could_not_begin_can_begin_later(
+    shop: Shop, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away() -> str:
+        raise StoreUnavailable("It is away.")
+
+    await shop.submit("a")
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "events_end", away)
+        with pytest.raises(StoreUnavailable):
+            await shop.engine.wait_end("a")
+    waiting = asyncio.ensure_future(shop.engine.wait_end("a"))
+    await asyncio.sleep(0)
+    await shop.run()
+    assert (await waiting).state is State.COMPLETED
 
 
 async def test_waiting_for_an_unknown_id_says_so(shop: Shop) -> None:

@@ -3,10 +3,12 @@
 from pathlib import Path
 
 import pytest
+from conftest import STORES
 
 pytest_plugins = ["pytester"]
 
-CONFTEST = Path(__file__).parents[1] / "conftest.py"
+TESTS = Path(__file__).parents[1]
+CONFTEST = TESTS / "conftest.py"
 PRINTS_SELECTION = """
     from conftest import selected_stores
 
@@ -15,10 +17,16 @@ PRINTS_SELECTION = """
 """
 
 
+@pytest.fixture(autouse=True)
+def import_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the copy of conftest.py imports lies beside the original."""
+    monkeypatch.setenv("PYTHONPATH", str(TESTS))
+
+
 @pytest.mark.parametrize(
     ("arguments", "selected"),
     [
-        ([], "memory sqlite"),
+        ([], " ".join(STORES)),
         (["--store", "sqlite"], "sqlite"),
         (["--store", "sqlite", "--store", "memory"], "memory sqlite"),
     ],

@@ -285,6 +285,12 @@ class Reference:
     def parked(self, queue: str) -> int:
         return sum(r.parked for r in self._of(queue, State.PENDING))
 
+    def most_of_a_key(self, queue: str) -> int:
+        """Most admitted tasks of one key, waiting or running."""
+        found = [r for s in (State.PENDING, State.ACTIVE) for r in self._of(queue, s)]
+        keys = [r.task.definition.key for r in found if not r.parked]
+        return max((keys.count(key) for key in keys if key is not None), default=0)
+
     def next_timer(self) -> int | None:
         timers = [r.timer for r in self.records.values() if r.timer is not None]
         return min(timers, default=None)

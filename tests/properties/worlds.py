@@ -1,10 +1,7 @@
-"""The same operation done to the reference and to every store, and their answers compared."""
+"""The same operation done to the reference and to stores, and their answers compared."""
 
 import asyncio
-import shutil
-import tempfile
 from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from msgspec.structs import asdict, replace
@@ -26,8 +23,6 @@ from andon.stores.base import (
     Store,
     Verdict,
 )
-from andon.stores.memory import MemoryStore
-from andon.stores.sqlite import SqliteStore
 from andon.testing.ledger import Ledger
 
 from .courses import START
@@ -41,18 +36,14 @@ Copies = dict[str, Task]
 
 
 class Worlds:
-    """The reference, the memory store and the SQLite store, under one virtual clock."""
+    """The reference and one or more stores, under one virtual clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, make: Callable[[Callable[[], int]], dict[str, Store]]) -> None:
+        """`make` gives stores by name, not open and empty, on the clock it is given."""
         self.now = START
         self.model = Reference(START)
-        self._folder = Path(tempfile.mkdtemp(prefix="andon-worlds-"))
         self._runner = asyncio.Runner()
-        file = self._folder / "andon.db"
-        self.stores: dict[str, Store] = {
-            "memory": MemoryStore(clock=lambda: self.now),
-            "sqlite": SqliteStore(f"sqlite:///{file}?synchronous=normal", clock=lambda: self.now),
-        }
+        self.stores = make(lambda: self.now)
         for store in self.stores.values():
             self._run(store.open())
         self._cursors = dict.fromkeys(self.stores, "")
@@ -66,7 +57,6 @@ class Worlds:
         for store in self.stores.values():
             self._run(store.close())
         self._runner.close()
-        shutil.rmtree(self._folder)
 
     def advance(self, ms: int) -> None:
         self.now += ms
@@ -188,6 +178,10 @@ class Worlds:
         self.model.put_queue(config)
         self._each(lambda store: store.put_queue(config))
 
+    def tightens(self, queue: str, per_key: int | None) -> bool:
+        """Whether that limit would shut out tasks that wait in the queue."""
+        return per_key is not None and self.model.most_of_a_key(queue) > per_key
+
     def copies(self, task_id: str) -> Copies | None:
         """The record as it stands in each world."""
         record = self.model.records.get(task_id)
@@ -231,7 +225,8 @@ class Worlds:
             counts = {state: n for state, n in found.counts.items() if n}
             assert counts == self.model.counts(queue), (name, queue)
             assert found.dead_letters == self.model.dead_letters(queue), (name, queue)
-            assert found.parked == self.model.parked(queue), (name, queue)
+            parked = self.model.parked(queue)
+            assert found.parked == parked, (name, queue, found.parked, parked)
 
     def _compare_events(self, name: str, store: Store) -> None:
         page = self._run(store.events(self._cursors[name], 10_000))

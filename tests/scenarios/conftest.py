@@ -1,4 +1,5 @@
-"""Coroutine tests on one loop each, and one stage per module: `APP` says which application."""
+"""Coroutine tests on one loop each, and one stage per module and store: `APP` says which
+application."""
 
 import asyncio
 import inspect
@@ -6,6 +7,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
+from conftest import shared_stores
+from servers import Servers
 
 from .stage import Stage
 
@@ -18,14 +21,32 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.scenario)
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "store_kind" in metafunc.fixturenames:
+        metafunc.parametrize("store_kind", shared_stores(metafunc.config), scope="module")
+
+
 @pytest.fixture(scope="module")
 def stage(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    store_kind: str,
+    servers: Servers,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Stage]:
     """The module's application with a worker process on the queue `default`."""
     settings = getattr(request.module, "WORKER", {})
-    with Stage(request.module.APP, tmp_path_factory.mktemp("stage"), **settings) as stage:
+    folder = tmp_path_factory.mktemp("stage")
+    url = servers.fresh_url(store_kind, folder)
+    with Stage(request.module.APP, url, folder, **settings) as stage:
         yield stage
+
+
+@pytest.fixture
+def bare_stage(
+    request: pytest.FixtureRequest, store_kind: str, servers: Servers, tmp_path: Path
+) -> Stage:
+    """The module's application on a store of the test's own, without a worker."""
+    return Stage(request.module.APP, servers.fresh_url(store_kind, tmp_path), tmp_path)
 
 
 class Opening:

@@ -1,4 +1,4 @@
-"""A stage for scenarios: a store on disk, worker processes on it, and what an onlooker sees.
+"""A stage for scenarios: a store, worker processes on it, and what an onlooker sees.
 
 `Stage` lives as long as its module's tests, `Scene` as long as one test: it is an engine in the
 test's own process, which runs no handler and fires no timer. Whatever happens to a task there was
@@ -8,15 +8,13 @@ done by a worker process.
 import asyncio
 import contextlib
 import itertools
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
+
+from processes import PATIENCE, WorkerProcess
 
 from andon import Andon, TaskHandle
 from andon.engine.local import LocalEngine
@@ -26,91 +24,13 @@ from andon.model.task import RunCell, Task, TaskEvent
 from andon.model.words import TERMINAL, Event, State
 from andon.stores.registry import open_store
 
-PATIENCE = 30.0
-"""Seconds that anything may take before a test gives up; nothing waits that long when it works."""
-
 TICK = 0.01
-ANDON = (sys.executable, "-m", "andon.cli")
-TESTS = Path(__file__).parents[1]
 NEW, GONE = "new", "gone"
 """Where a life begins and ends, in the arrows of a diagram."""
 
 T = TypeVar("T")
 
 _NAME_FIELD = {"native": "state", "jobbers": "status", "cbintel": "status", "choria": "State"}
-
-
-class WorkerProcess:
-    """One `andon worker` in a process of its own, started at once."""
-
-    def __init__(self, stage: "Stage", queue: str, settings: dict[str, Any]) -> None:
-        self.queue = queue
-        self.id = f"worker-{next(stage.numbers)}"
-        self._awaited = False
-        self._log = stage.folder / f"{self.id}.log"
-        settings = {"queues": queue, "id": self.id, **settings}
-        options = [f"--{name}={value}" for name, value in settings.items()]
-        with self._log.open("w") as log:
-            self._process = subprocess.Popen(
-                [*ANDON, "worker", stage.place, *options],
-                cwd=stage.folder,
-                env={**os.environ, "ANDON_URL": stage.url, "PYTHONPATH": str(TESTS)},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
-    def log(self) -> str:
-        """What the process has printed."""
-        return self._log.read_text()
-
-    def signal(self, number: int) -> None:
-        self._process.send_signal(number)
-
-    def terminate(self) -> None:
-        self.signal(signal.SIGTERM)
-
-    def kill(self) -> None:
-        self.signal(signal.SIGKILL)
-
-    @property
-    def is_running(self) -> bool:
-        return self._process.poll() is None
-
-    async def exited(self) -> int:
-        """The exit status, once there is one; what it has to be is the test's to say."""
-        self._awaited = True
-        try:
-            return await asyncio.to_thread(self._process.wait, PATIENCE)
-        except subprocess.TimeoutExpired:
-            raise AssertionError(f"{self.id} goes on:\n{self.log}") from None
-
-    def close(self) -> None:
-        """End the process: in good order, or the test that hindered it fails."""
-        status = None
-        for number, patience in ((signal.SIGCONT, 0), (signal.SIGTERM, 2), (signal.SIGTERM, 30)):
-            status = self._after(number, patience) if status is None else status
-        if status is None:
-            self.kill()
-            self._process.wait()
-            raise AssertionError(f"{self.id} did not leave:\n{self.log}")
-        # Without its handlers yet, or killed by the test, a process ends by the signal itself.
-        expected = (0, -signal.SIGKILL, -signal.SIGTERM)
-        assert self._awaited or status in expected, f"{self.id} ended with {status}:\n{self.log}"
-
-    def _after(self, number: int, patience: float) -> int | None:
-        """The exit status after a signal; None if it has not exited in so many seconds."""
-        if self.is_running:
-            self.signal(number)
-        try:
-            return self._process.wait(patience)
-        except subprocess.TimeoutExpired:
-            return None
 
 
 class Gate:
@@ -160,22 +80,22 @@ async def until_true(holds: Callable[[], Awaitable[bool]]) -> None:
 
 
 class Stage:
-    """An application, a store on disk, and one worker process on the queue `default`."""
+    """An application, a store, and one worker process on the queue `default`."""
 
-    def __init__(self, place: str, folder: Path, **settings: Any) -> None:
+    def __init__(self, place: str, url: str, folder: Path, **settings: Any) -> None:
         """`place` is the application as module:attribute; `settings` are `andon worker` options."""
         module, _, attribute = place.partition(":")
         self.place = place
         self.app: Andon = getattr(import_module(module), attribute)
         self.folder = folder
-        self.url = f"sqlite:///{folder}/andon.db"
+        self.url = url
         self.numbers = itertools.count()
         self.worker: WorkerProcess | None = None
         self._settings = settings
         self._is_up = False
 
     def __enter__(self) -> Self:
-        self.worker = WorkerProcess(self, "default", self._settings)
+        self.worker = self.new_worker("default", self._settings)
         return self
 
     def __exit__(
@@ -186,6 +106,11 @@ class Stage:
     ) -> None:
         if self.worker is not None:
             self.worker.close()
+
+    def new_worker(self, queue: str, settings: dict[str, Any]) -> WorkerProcess:
+        """A worker process on one queue, which whoever asks must close."""
+        settings = {"id": f"worker-{next(self.numbers)}", **settings}
+        return WorkerProcess(self.place, self.url, self.folder, queue=queue, **settings)
 
     async def _up(self, scene: "Scene") -> None:
         """Wait for the worker once: the short times in the tests begin when it claims."""
@@ -233,7 +158,7 @@ class Scene:
 
     def worker(self, queue: str | None = None, **settings: Any) -> WorkerProcess:
         """Another worker process, on a queue of its own unless told which."""
-        worker = WorkerProcess(self.stage, queue or self.new("queue"), settings)
+        worker = self.stage.new_worker(queue or self.new("queue"), settings)
         self._workers.append(worker)
         return worker
 
@@ -295,7 +220,7 @@ class Scene:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE):
                 async for event in self.engine.follow(""):
-                    if event.task != task_id:
+                    if event.task != task_id or event in moves:  # a log may repeat itself
                         continue
                     moves.append(event)
                     [found] = await self.engine.get([task_id])
@@ -321,6 +246,10 @@ class Scene:
         if found is None:
             return
         kept = (await self.engine.history(task_id)).events
+        if found.state is State.UNKNOWN:
+            # A store may keep the newest moves inside the record: they are lost with it.
+            moves = moves[len(moves) - len(kept) :]
+            assert kept
         assert [_plain(move) for move in kept[: len(moves)]] == [_plain(move) for move in moves]
         if found.state in TERMINAL and len(kept) == len(moves):
             assert state_name(self.profile, found) == last
@@ -344,7 +273,8 @@ class Scene:
         cursor = ""
         while True:
             page = await self.engine.events(cursor)
-            found += [event for event in page.events if event.task == _id(task)]
+            own = (event for event in page.events if event.task == _id(task))
+            found += [event for event in own if event not in found]
             cursor = page.cursor
             if not page.events:
                 return found

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from processes import PATIENCE
 
 from andon import TaskHandle
 from andon.client.function import TaskFunction
@@ -11,7 +12,7 @@ from andon.model.task import Task
 from andon.model.words import State
 
 from .apps.cbintel import crawl, crawl_slowly, give_up
-from .stage import GONE, PATIENCE, Arrow, Scene, each, missing
+from .stage import GONE, Arrow, Scene, each, missing
 
 APP = "scenarios.apps.cbintel:app"
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from processes import PATIENCE
 
 from andon import TaskHandle
 from andon.lifecycle.commands import Rerun
@@ -11,7 +12,7 @@ from andon.model.words import Reason, State
 from andon.stores.base import Query
 
 from .apps.jobbers import beat, buggy, fetch, fetch_then_hold, hold, hold_then_fail, pair, work
-from .stage import GONE, PATIENCE, Arrow, Scene, each, missing
+from .stage import GONE, Arrow, Scene, each, missing
 
 APP = "scenarios.apps.jobbers:app"
 
@@ -275,7 +276,7 @@ async def test_the_delay_is_capped_at_an_hour_by_default(scene: Scene) -> None:
 
 async def delays_of(scene: Scene, flaky: Any) -> list[float]:
     """Seconds before each of three retries; the waits themselves are cut short."""
-    handle = await flaky.options(max_retries=3).submit(9)
+    handle = await flaky.options(max_retries=3, dead_letter="save").submit(9)
     delays: list[float] = []
     for run in range(3):
         task = await scene.when(handle, lambda t, run=run: waits_after(t, run))

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from processes import PATIENCE
 
 from andon.engine.base import Submission
 from andon.model.words import Event, Reason, State
@@ -22,7 +23,7 @@ from .apps.native import (
     time_out_itself,
     work,
 )
-from .stage import PATIENCE, Scene
+from .stage import Scene
 
 APP = "scenarios.apps.native:app"
 

@@ -1,10 +1,10 @@
 """Rulings on who may write (R3, R14), on cancelling (R7), and on what is lost or silent (R10)."""
 
 import signal
-from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import WorkerProcess
 
 from andon import TaskHandle
 from andon.engine.control import change_of
@@ -27,7 +27,7 @@ from .apps.native import (
     work,
 )
 from .holding import KINDS, held
-from .stage import Scene, Stage, WorkerProcess, until
+from .stage import Scene, Stage, until
 
 APP = "scenarios.apps.native:app"
 
@@ -91,8 +91,8 @@ async def test_r3_an_exact_repeat_of_a_report_is_answered_like_the_first(scene: 
     assert await scene.get(task.id) == ended
 
 
-async def test_r3_a_passed_lease_that_nobody_collected_still_counts(tmp_path: Path) -> None:
-    async with Stage(APP, tmp_path).scene() as alone:  # no worker, so nobody to collect it
+async def test_r3_a_passed_lease_that_nobody_collected_still_counts(bare_stage: Stage) -> None:
+    async with bare_stage.scene() as alone:  # no worker, so nobody to collect it
         task = await claimed(alone, lease=0.001)
         assert task.cell is not None
         lease = task.cell.lease_until

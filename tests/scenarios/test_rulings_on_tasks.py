@@ -3,11 +3,11 @@
 """
 
 import asyncio
-import contextlib
-import sqlite3
 from typing import Any
 
 import pytest
+from processes import PATIENCE
+from servers import harm
 
 from andon import TaskHandle
 from andon.engine.base import Submission
@@ -24,7 +24,7 @@ from andon.stores.base import Query
 
 from .apps.native import collect, fail, fence, hold, work
 from .holding import held
-from .stage import GONE, PATIENCE, Scene
+from .stage import GONE, Scene
 
 APP = "scenarios.apps.native:app"
 
@@ -374,16 +374,10 @@ async def test_r31_an_id_used_again_is_a_new_task_with_a_greater_fence(scene: Sc
     draft = fence.draft()
     first = await (await draft.submit()).result(PATIENCE)
     await scene.stage.app.handle(draft.id).delete()
-    forget_deletions(scene)
+    await harm.forget_deletions(scene.stage.url)
     again = await draft.submit()
     assert again.created
     assert await again.result(PATIENCE) > first
-
-
-def forget_deletions(scene: Scene) -> None:
-    """Make every deletion so long ago that repeats of its submit are no longer recognised."""
-    with contextlib.closing(sqlite3.connect(scene.stage.folder / "andon.db", timeout=10)) as db, db:
-        db.execute("DELETE FROM stub")
 
 
 # --- R5, R12, R28 ---
@@ -417,14 +411,12 @@ async def test_r28_a_record_that_does_not_decode_is_set_aside_and_others_go_on(
     scene: Scene,
 ) -> None:
     queue = scene.new("queue")
-    broken, whole = [await work.options(queue=queue).submit(n) for n in range(2)]
-    with contextlib.closing(sqlite3.connect(scene.stage.folder / "andon.db", timeout=10)) as db, db:
-        db.execute(
-            "UPDATE task SET body = x'c1' WHERE seq = (SELECT seq FROM definition WHERE id = ?)",
-            (broken.id,),
-        )
+    # Met when its time comes: a claim on a server need not read what it hands out.
+    later = work.options(queue=queue, delay=0.5)
+    broken, whole = [await later.submit(n) for n in range(2)]
+    await harm.damage(scene.stage.url, broken.id)
     scene.worker(queue)
-    await scene.sees(whole, *BEGUN, "completed")
-    await scene.sees(broken, "pending", "unknown")
+    await scene.sees(whole, "scheduled", *BEGUN, "completed")
+    await scene.sees(broken, "scheduled", "unknown")
     await scene.engine.act([broken.id], Delete())
-    await scene.sees(broken, "pending", "unknown", GONE)
+    await scene.sees(broken, "scheduled", "unknown", GONE)

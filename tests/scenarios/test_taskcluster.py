@@ -6,6 +6,7 @@ Its page has the diagram as a picture; the arrows are those that its text gives.
 from typing import Any
 
 import pytest
+from processes import WorkerProcess
 
 from andon import TaskHandle
 from andon.engine.base import Submission
@@ -14,7 +15,7 @@ from andon.model.errors import InvalidSubmission, LeaseLost
 from andon.model.words import State
 
 from .apps import taskcluster as app
-from .stage import GONE, Arrow, Scene, WorkerProcess, each, missing
+from .stage import GONE, Arrow, Scene, each, missing
 
 APP = "scenarios.apps.taskcluster:app"
 

@@ -7,16 +7,30 @@ a namespace of its own, so that tests never see each other's tasks.
 
 import itertools
 import os
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
+
+from andon.stores.base import Store
+from andon.stores.registry import open_store
 
 KINDS = {
     "redis": "servers.redis:RedisServer",
+    "redis-cluster": "servers.redis:RedisCluster",
     "postgres": "servers.postgres:PostgresServer",
     "nats": "servers.nats:NatsServer",
 }
 """Kind of store to the class that runs its server; each takes the folder it may fill."""
+
+IN_VIRTUAL_TIME = frozenset({"memory", "sqlite", "redis", "postgres"})
+"""Kinds of store that take a `clock`, which gives ms UTC, in place of their own."""
+
+
+def may_repeat(url: str) -> bool:
+    """Whether a reader of that store's event log who is catching up may get an event twice: NATS
+    keeps a task's newest message only, and its moves in there."""
+    return url.startswith("nats://")
 
 
 class Server(Protocol):
@@ -35,6 +49,18 @@ class Server(Protocol):
         """End it and wait for that; harmless when it has ended. Keeps the data."""
         ...
 
+    def kill(self) -> None:
+        """End it at once, as a crash does; `start` then finds what its durability promises."""
+        ...
+
+    def pause(self) -> None:
+        """Have it fall silent, its connections open."""
+        ...
+
+    def resume(self) -> None:
+        """Let it go on after `pause`; harmless if it does."""
+        ...
+
     def url(self, namespace: str) -> str:
         """The store's URL for a namespace ([a-z][a-z0-9_]*)."""
         ...
@@ -44,6 +70,12 @@ def make(kind: str, folder: Path) -> Server:
     """A server of that kind, not started."""
     module, _, name = KINDS[kind].partition(":")
     return cast("Server", getattr(import_module(module), name)(folder))
+
+
+def on_clock(url: str, clock: Callable[[], int]) -> Store:
+    """The store of that URL, not open, in virtual time."""
+    made: Any = type(open_store(url))
+    return cast("Store", made(url, clock=clock))
 
 
 class Servers:

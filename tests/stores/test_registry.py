@@ -26,9 +26,7 @@ def test_an_unknown_scheme_is_refused_with_the_known_ones(url: str) -> None:
 @pytest.mark.parametrize(
     ("url", "name"),
     [
-        ("redis://localhost", "Redis"),
         ("postgresql://localhost/db", "PostgreSQL"),
-        ("nats://localhost", "NATS"),
     ],
 )
 def test_a_server_that_this_release_cannot_use_is_named(url: str, name: str) -> None:

@@ -99,3 +99,14 @@ def deaf(ready: str) -> None:
 @task()
 def odd() -> object:
     return object()
+
+
+@task()
+def leaves(ctx: Context, name: str) -> int:
+    print("leaving", name)
+    return ctx.artifact_blocking(name, b"from a child").size
+
+
+@task()
+async def leaves_file(ctx: Context, path: str) -> str:
+    return (await ctx.artifact("copy.txt", Path(path))).sha256

@@ -1,12 +1,13 @@
-"""A worker over the real engine and the store in memory, and coroutine tests on one loop."""
+"""A worker over the real engine, in memory or behind a service, and coroutine tests on one loop."""
 
 import asyncio
 import inspect
+from pathlib import Path
 from typing import cast
 
 import pytest
 
-from .kit import Kit
+from .kit import Kit, RemoteKit
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -32,6 +33,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     return True
 
 
-@pytest.fixture
-def kit() -> Kit:
-    return Kit()
+@pytest.fixture(params=["local", "http"])
+def kit(request: pytest.FixtureRequest, tmp_path: Path) -> Kit:
+    """The worker's promises hold whether its engine is in the process or behind HTTP."""
+    return Kit() if request.param == "local" else RemoteKit(tmp_path)

@@ -8,12 +8,17 @@ from typing import Any, cast
 
 import msgspec
 import psutil
+from tests.service.kit import Running
 
+from andon import Andon
 from andon.engine.base import Engine, Submission
+from andon.engine.http.engine import HttpEngine
 from andon.engine.local import LocalEngine
 from andon.model.errors import StoreUnavailable
 from andon.model.task import Task
 from andon.model.words import Reason, State
+from andon.service.service import Service
+from andon.service.settings import Settings
 from andon.stores.memory import MemoryStore
 from andon.worker.calls import Call
 from andon.worker.registry import Registry, TaskType
@@ -74,13 +79,14 @@ class Faults:
 class Kit:
     """One store, one engine, some workers."""
 
-    def __init__(self) -> None:
+    def __init__(self, url: str = "memory://") -> None:
+        self.url = url
         self.registry = Registry()
         self.workers: list[Worker] = []
         self._numbers = itertools.count()
 
     async def open(self) -> None:
-        self.local = LocalEngine(MemoryStore("memory://"))
+        self.local: Engine = LocalEngine(MemoryStore(self.url))
         await self.local.open()
         self.engine = Faults(self.local)
 
@@ -144,6 +150,27 @@ class Kit:
                 if holds(task):
                     return task
         raise AssertionError(f"{task_id} ended before that")
+
+
+class RemoteKit(Kit):
+    """The same with a service in between, on a store on disk."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        app = Andon(f"sqlite:///{folder}/tasks.db")
+        self._service = Running(Service(app, Settings(port=0)))
+
+    async def open(self) -> None:
+        await asyncio.to_thread(self._service.start)
+        self.local = HttpEngine(self._service.url, patience=0.5)
+        await self.local.open()
+        self.engine = Faults(self.local)
+
+    async def close(self) -> None:
+        try:
+            await super().close()
+        finally:
+            await asyncio.to_thread(self._service.stop)
 
 
 def error_of(task: Task) -> tuple[State, Reason | None, str]:

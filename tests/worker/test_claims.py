@@ -172,7 +172,10 @@ async def test_a_store_that_is_away_is_waited_for(kit: Kit):
 async def test_nothing_is_asked_while_nothing_happens(kit: Kit):
     await kit.start()
     await asyncio.sleep(0.3)
-    assert len(kit.engine.called("claim")) == 1
+    asked = len(kit.engine.called("claim"))
+    assert asked <= 2  # the first hint may say no more than that listening has begun
+    await asyncio.sleep(0.3)
+    assert len(kit.engine.called("claim")) == asked
 
 
 async def test_a_hint_wakes_a_sleeping_worker_at_once(kit: Kit):

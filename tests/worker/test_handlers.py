@@ -162,7 +162,7 @@ async def test_snooze_starts_the_task_again_later_at_no_cost(kit: Kit):
         return ctx.attempt
 
     kit.add(naps)
-    kit.local.timekeeper.start()
+    kit.local.keep_time()
     await kit.start()
     task = await kit.run("naps")
     assert result_of(task) == 1
@@ -176,7 +176,7 @@ async def test_retry_runs_again_after_the_delay_it_names(kit: Kit):
         return ctx.attempt
 
     kit.add(again)
-    kit.local.timekeeper.start()
+    kit.local.keep_time()
     await kit.start()
     task = await kit.run("again", options={"retry_delay": 3600, "backoff": "constant"})
     assert result_of(task) == 2

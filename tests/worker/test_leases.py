@@ -194,7 +194,7 @@ async def test_a_handler_that_blocks_the_loop_keeps_its_lease(kit: Kit):
         return 1
 
     kit.add(blocks)
-    kit.local.timekeeper.start()
+    kit.local.keep_time()
     await kit.start(lease=0.3)
     task = await kit.run("blocks", lease=0.3)
     assert (result_of(task), len(task.status.runs)) == (1, 1)
@@ -232,7 +232,7 @@ async def test_a_worker_cut_off_from_the_store_gives_its_runs_up_and_reports_not
         return ""
 
     kit.add(waits)
-    kit.local.timekeeper.start()
+    kit.local.keep_time()
     kit.engine.failing["renew_blocking"] = 1_000_000
     await kit.start(lease=0.3)
     options = {"lease": 0.3, "max_retries": 1, "retry_delay": None}

@@ -251,9 +251,20 @@ async def _circumstances(engine: LocalEngine, plan: Plan) -> dict[str, Any]:
             "andon": version("andon"),
             "msgspec": version("msgspec"),
             "python": platform.python_version(),
-            "sqlite": sqlite3.sqlite_version,
+            **_driver(info.kind),
         },
     }
+
+
+_DRIVERS = {"redis": "hiredis", "postgres": "asyncpg", "nats": "nats-py"}
+
+
+def _driver(kind: str) -> dict[str, str]:
+    """What speaks to that kind of store, and its version."""
+    if kind == "sqlite":
+        return {"sqlite": sqlite3.sqlite_version}
+    name = _DRIVERS.get(kind)
+    return {name: version(name)} if name else {}
 
 
 def _batching(plan: Plan) -> dict[str, Any]:

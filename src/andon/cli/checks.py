@@ -19,7 +19,7 @@ from andon.stores.base import Query
 
 if TYPE_CHECKING:
     from andon.client.app import Andon
-    from andon.engine.local import LocalEngine
+    from andon.engine.base import Engine
 
 LATE_MS = 30_000
 """A timer this late is fired by nobody."""
@@ -60,11 +60,13 @@ class Facts(msgspec.Struct, kw_only=True):
     unfinished: list[Task]  #: some that have ended and whose dependents were not told
 
 
-async def read(engine: "LocalEngine") -> Facts:
+async def read(engine: "Engine") -> Facts:
     """Read what the checks need."""
     from andon.engine.fleet import known_queues
 
-    ended = [parent for parent, _ in await engine.store.take_unsettled(_SAMPLE)]
+    # Only a store tells of these; a service's own timekeeper sees to them.
+    store = getattr(engine, "store", None)
+    ended = [] if store is None else [one for one, _ in await store.take_unsettled(_SAMPLE)]
     timed = (State.SCHEDULED, State.RETRY, State.ACTIVE)
     return Facts(
         info=await engine.info(),

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from andon.cli.logs import log_to_stderr
+from andon.cli.logs import Format, log_format, log_to_stderr
 from andon.cli.session import Session, common
 from andon.cli.values import DURATION
 
 if TYPE_CHECKING:
     from andon.cli.output import Output
     from andon.cli.sources import Sources
-    from andon.engine.local import LocalEngine
+    from andon.engine.base import Engine
     from andon.model.task import Task
 
 logger = logging.getLogger("andon.dev")
@@ -43,6 +43,7 @@ _MOST_NAMES = 10_000
 @click.option(
     "--grace", type=DURATION, default=2.0, help="What runs get when the code changes (2s)."
 )
+@log_format
 @common
 async def dev(
     session: Session,
@@ -52,13 +53,14 @@ async def dev(
     queues: tuple[str, ...],
     concurrency: int | None,
     grace: float,
+    log_format: Format,
 ) -> None:
     """Run an application and restart it when it changes.
 
     Store, worker and timekeeper in one process, with a log of the moves that tasks make. APP is
     as for `andon worker`. Runs that a restart stops go back to their place and lose no try.
     """
-    log_to_stderr(quiet=False)
+    log_to_stderr(quiet=False, form=log_format)
     if reload:
         from andon.cli.sources import Sources, roots_of
 
@@ -100,7 +102,7 @@ def _until_parent_ends() -> Generator[None]:
         loop.remove_reader(0)
 
 
-async def _log(out: "Output", engine: "LocalEngine") -> None:
+async def _log(out: "Output", engine: "Engine") -> None:
     """Print moves as they are made."""
     from andon.cli.events import line_of
 

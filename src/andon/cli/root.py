@@ -22,12 +22,17 @@ COMMANDS = {
     "submit": Entry("andon.cli.submit:submit", "Submit a task, or a file of them.", _TASKS),
     "tasks": Entry("andon.cli.tasks:tasks", "List, show and act on tasks.", _TASKS),
     "wait": Entry("andon.cli.wait:wait", "Wait until tasks have ended.", _TASKS),
+    "logs": Entry("andon.cli.runlogs:logs", "Print what the runs of a task have logged.", _TASKS),
+    "artifacts": Entry(
+        "andon.cli.artifacts:artifacts", "List and fetch what runs left behind.", _TASKS
+    ),
     "events": Entry("andon.cli.events:events", "Print the moves of tasks.", _TASKS),
     "dlq": Entry("andon.cli.dlq:dlq", "Browse, resubmit and purge dead letters.", _TASKS),
     "queues": Entry("andon.cli.queues:queues", "List, pause and configure queues.", _FLEET),
     "workers": Entry("andon.cli.workers:workers", "List workers.", _FLEET),
     "top": Entry("andon.cli.top:top", "Watch queues and workers live.", _FLEET),
-    "storage": Entry("andon.cli.storage:storage", "Set up and describe the store.", _STORE),
+    "storage": Entry("andon.cli.storage:storage", "Set up, describe and copy the store.", _STORE),
+    "token": Entry("andon.cli.token:token", "Make, list and revoke tokens.", _STORE),
     "doctor": Entry("andon.cli.doctor:doctor", "Check what is promised and what is wrong.", _STORE),
     "bench": Entry("andon.cli.bench:bench", "Measure this store on this machine.", _STORE),
 }

@@ -23,6 +23,7 @@ logger = logging.getLogger("andon.cli")
 @click.option("--rate-limit", type=float, metavar="N", help="Requests a second per address.")
 @click.option("--certificate", metavar="FILE", help="PEM; speak TLS with it.")
 @click.option("--private-key", metavar="FILE", help="PEM; default: in the certificate's file.")
+@click.option("--require-token", is_flag=True, help="Ask for tokens on loopback too.")
 @click.option("--no-timekeeper", is_flag=True, help="Leave timers to others.")
 @click.option("--quiet", is_flag=True, help="Log warnings and errors only.")
 @common
@@ -36,10 +37,14 @@ def serve(
     rate_limit: float | None,
     certificate: str | None,
     private_key: str | None,
+    require_token: bool,
     no_timekeeper: bool,
     quiet: bool,
 ) -> None:
     """Serve an application's tasks over HTTP.
+
+    On loopback it is open to everybody on this machine; elsewhere it asks for the tokens that
+    andon token makes. Behind a proxy on the same machine, say --require-token.
 
     APP is module:attribute, or path/to/file.py[:attribute]. Tasks are submitted, watched and
     controlled here; to run them, start workers beside it. SIGTERM or SIGINT ends it in good order.
@@ -60,6 +65,7 @@ def serve(
         timekeeper=not no_timekeeper,
         certificate=certificate,
         private_key=private_key,
+        require_token=require_token,
         rate_limit=rate_limit,
         shutdown_grace=10.0 if grace is None else grace,
     )

@@ -16,6 +16,7 @@ from andon.model.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from andon.cli.output import Output
+    from andon.engine.base import Engine
     from andon.engine.local import LocalEngine
     from andon.lifecycle.profiles import Profile
 
@@ -59,14 +60,39 @@ class Session:
     @asynccontextmanager
     async def engine(
         self, *, creates: bool = False, profile: str = "native", memory: bool = False
-    ) -> "AsyncGenerator[LocalEngine, None]":
-        """An engine on the store. Only with `creates` may the store be made by this.
+    ) -> "AsyncGenerator[Engine, None]":
+        """An engine on the store, or behind the service, that the URL names.
 
-        Only with `memory` may it be one that ends with this process.
+        Only with `creates` may a store be made by this; only with `memory` may it be one that ends
+        with this process.
         """
+        from andon.client.services import is_service, service_at
+
+        if is_service(self.url):
+            engine = service_at(self.url)
+            await engine.open()
+            try:
+                yield engine
+            finally:
+                await engine.close()
+            return
+        async with self.local_engine(creates=creates, profile=profile, memory=memory) as local:
+            yield local
+
+    @asynccontextmanager
+    async def local_engine(
+        self, *, creates: bool = False, profile: str = "native", memory: bool = False
+    ) -> "AsyncGenerator[LocalEngine, None]":
+        """An engine on the store itself, for what no service does for others."""
+        from andon.client.services import is_service
         from andon.engine.local import LocalEngine
         from andon.stores.registry import open_store
 
+        if is_service(self.url):
+            raise ConfigurationError(
+                f"{self.url} is a service, and this command works on the store itself. "
+                "Run it where the store is, with the store's own --url."
+            )
         refuse_nowhere(self.url, creates=creates, memory=memory)
         engine = LocalEngine(open_store(self.url), profile=profile)
         await engine.open()
@@ -104,7 +130,7 @@ Command = Callable[..., Any]
 def common(function: Command) -> Command:
     """Add --url, --json, --as and --debug; hand the session over as the first argument."""
 
-    @click.option("--url", metavar="URL", help="The store (or ANDON_URL).")
+    @click.option("--url", metavar="URL", help="The store or service (or ANDON_URL).")
     @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
     @click.option(
         "--as",

@@ -1,12 +1,15 @@
-"""`andon storage`: set up the store, say how long it keeps what has ended, describe it."""
+"""`andon storage`: set up the store, describe it, say how long it keeps what has ended, copy it."""
 
 from typing import TYPE_CHECKING
 
 import click
 
+from andon.artifacts.place import open_blobs
+from andon.cli.copying import copy
 from andon.cli.output import ACCIDENTS, Cell, size_of, span
 from andon.cli.session import Session, common
 from andon.cli.values import CLEARED, DURATION_OR_NONE
+from andon.engine.artifacts import PLACE_SETTING
 from andon.engine.book import RETENTION_SETTING
 from andon.model.errors import ConfigurationError, StoreUnavailable
 
@@ -21,7 +24,7 @@ Retention = float | object | None
 
 @click.group()
 def storage() -> None:
-    """Set up and describe the store."""
+    """Set up, describe and copy the store."""
 
 
 def _scheme(session: Session) -> str:
@@ -71,7 +74,7 @@ async def init(
     """
     _refuse(session, memory=memory, replicas=replicas)
     session.given_url = _with_partitions(session.url, partitions)
-    async with session.engine(creates=True, memory=True) as engine:
+    async with session.local_engine(creates=True, memory=True) as engine:
         if retention is not None:
             await _set_retention(engine.store, retention)
         _print(session, await engine.info())
@@ -82,6 +85,7 @@ async def init(
 @storage.command()
 @click.argument("archive_period", type=DURATION_OR_NONE, required=False, metavar="[DURATION]")
 @click.option("--retention", type=DURATION_OR_NONE, help="The same, by name.")
+@click.option("--artifacts", metavar="URL", help="Where artifacts and logs of runs are kept.")
 @click.option("--memory", is_flag=True, help="Only for memory://.")
 @click.option("--replicas", type=click.IntRange(1), default=1)
 @click.option("--partitions", type=click.IntRange(1), help="Cannot be changed.")
@@ -91,6 +95,7 @@ async def configure(
     *,
     archive_period: Retention,
     retention: Retention,
+    artifacts: str | None,
     memory: bool,
     replicas: int,
     partitions: int | None,
@@ -100,12 +105,17 @@ async def configure(
     The default of every terminal state, for tasks submitted from now on; queues, task types and
     submissions may say otherwise. `none` leaves it to them and to the profile. Never removes a
     live task.
+
+    `--artifacts` names, for everybody who uses the store, where runs keep their artifacts and
+    logs: file:///folder, s3://bucket/prefix, gs://… or az://…. What is kept elsewhere stays there.
     """
+    if artifacts is not None:
+        open_blobs(artifacts)
     _refuse(session, memory=memory, replicas=replicas)
     chosen = retention if retention is not None else archive_period
-    if chosen is None and partitions is None:
+    if chosen is None and partitions is None and artifacts is None:
         raise click.UsageError("Say for how long: andon storage configure 7d.")
-    async with session.engine() as engine:
+    async with session.local_engine() as engine:
         if partitions not in (None, engine.store.partitions):
             raise ConfigurationError(
                 f"The store has {engine.store.partitions} partitions, and that is fixed when it is "
@@ -113,6 +123,8 @@ async def configure(
             )
         if chosen is not None:
             await _set_retention(engine.store, chosen)
+        if artifacts is not None:
+            await _set(engine.store, PLACE_SETTING, artifacts.encode())
         _print(session, await engine.info())
 
 
@@ -131,7 +143,7 @@ async def migrate(session: Session) -> None:
 
     Every command does that when it opens the store; this one does nothing else.
     """
-    async with session.engine() as engine:
+    async with session.local_engine() as engine:
         found = await engine.info()
     if session.out.json:
         session.out.document({"schema_version": found.schema_version})
@@ -139,13 +151,20 @@ async def migrate(session: Session) -> None:
         session.out.line(f"{found.location} has schema {found.schema_version}, the newest known.")
 
 
+storage.add_command(copy)
+
+
 async def _set_retention(store: "Store", retention: Retention) -> None:
     value = b"" if retention is CLEARED else f"{retention:g}".encode()
+    await _set(store, RETENTION_SETTING, value)
+
+
+async def _set(store: "Store", name: str, value: bytes) -> None:
     for _ in range(_MOST_TRIES):
-        before = await store.setting(RETENTION_SETTING)
-        if before == value or await store.put_setting(RETENTION_SETTING, value, expect=before):
+        before = await store.setting(name)
+        if before == value or await store.put_setting(name, value, expect=before):
             return
-    raise StoreUnavailable("Somebody else keeps changing the retention; try again.")
+    raise StoreUnavailable(f"Somebody else keeps changing the setting {name}; try again.")
 
 
 def archive_period(found: "StoreInfo") -> str:

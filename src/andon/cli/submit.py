@@ -214,7 +214,7 @@ def _check_known(app: "Andon", name: str, version: int) -> None:
 async def _note_unknown(session: Session, app: "Andon", name: str, version: int) -> None:
     """Say so when workers have published their types and this is none of them."""
     engine = await app.connections.engine()
-    types = await engine.store.types()
+    types = await engine.types()
     routed = any(
         (kind.name == name and kind.version == version)
         or kind.name.endswith("*")

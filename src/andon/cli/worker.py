@@ -6,7 +6,7 @@ import sys
 import click
 
 from andon.cli.apps import load_app
-from andon.cli.logs import log_to_stderr
+from andon.cli.logs import Format, log_format, log_to_stderr
 from andon.cli.session import Session, common
 from andon.cli.values import DURATION, comma_separated
 from andon.client.app import Andon, WorkerSettings
@@ -30,6 +30,7 @@ the loop so often that a drain takes a third longer."""
 @click.option("--grace", type=DURATION, help="What runs get at a stop; default: as policies say.")
 @click.option("--no-timekeeper", is_flag=True, help="Leave timers to other workers.")
 @click.option("--quiet", is_flag=True, help="Log warnings and errors only.")
+@log_format
 @common
 async def worker(
     session: Session,
@@ -44,6 +45,7 @@ async def worker(
     grace: float | None,
     no_timekeeper: bool,
     quiet: bool,
+    log_format: Format,
 ) -> None:
     """Run an application's tasks.
 
@@ -51,7 +53,7 @@ async def worker(
     there is one application only. SIGTERM or SIGINT: claim no more and finish what runs; again:
     stop it; a third time: exit at once. SIGTSTP: claim no more until SIGCONT.
     """
-    log_to_stderr(quiet=quiet)
+    log_to_stderr(quiet=quiet, form=log_format)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     settings = settings_of(
         queues=queues,
@@ -101,7 +103,7 @@ async def run(app: Andon, settings: WorkerSettings, *, timekeeper: bool = True) 
     made = await app.worker(**settings)
     engine = await app.connections.engine()
     if timekeeper:
-        engine.timekeeper.start()
+        engine.keep_time()
     queues = ", ".join(made.config.queues) or "every queue"
     with Signals(made):
         # Told once signals are listened to: whoever waits for this line may send one.

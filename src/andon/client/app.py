@@ -31,6 +31,7 @@ from andon.client.options import (
     check_names,
     derived_key,
 )
+from andon.client.services import is_service, service_at
 from andon.client.views import TaskView
 from andon.engine.base import Engine, Submission, Submitted
 from andon.lifecycle.admission import check_name
@@ -81,9 +82,12 @@ class Andon(Declaring):
     """An application: task types, their defaults, and where their tasks live.
 
     `url` names the store; without one the environment variable ANDON_URL does, else it is
-    `sqlite:///andon.db`. `profile` sets the defaults under which tasks run. `queue` is where tasks
-    go that name none. All other keywords are defaults for every task type of this application
-    (see `TaskOptions`), weaker than the type's own.
+    `sqlite:///andon.db`. A URL that begins with http:// or https:// is that of a service
+    (`andon serve`); `token`, or the environment variable ANDON_TOKEN, is what it asks for.
+    `profile` sets the defaults under which tasks run. `queue` is where tasks go that name none.
+    `artifacts` is the URL of the place for what runs leave behind, if it is not to be the store's
+    own (see `andon.artifacts.place`). All other keywords are defaults for every task type of this
+    application (see `TaskOptions`), weaker than the type's own.
 
     Nothing is connected before the first use; that use opens, and the end of the event loop closes.
     `async with app:` does both at a chosen point.
@@ -93,15 +97,19 @@ class Andon(Declaring):
         self,
         url: str | None = None,
         *,
+        token: str | None = None,
         profile: str = "native",
         queue: str = "default",
+        artifacts: str | None = None,
         middleware: Sequence[object] = (),
         ids: IdMaker = new_id,
         **defaults: Unpack[TaskOptions],
     ) -> None:
         super().__init__(queue=queue, defaults=defaults)
         self.url = url or os.environ.get("ANDON_URL") or DEFAULT_URL
+        self._token = token
         self.profile = profile
+        self.artifacts = artifacts
         self.middleware = tuple(middleware)
         self._new_id = ids
         self._on_submit = [
@@ -212,7 +220,7 @@ class Andon(Declaring):
 
     def _records_invalid(self, task_type: TaskType, fields: dict[str, Any]) -> bool:
         options = fields.get("options")
-        chosen = options.get("on_invalid") if options else None
+        chosen = options.get("on_invalid") if options else ""
         chosen = chosen or task_type.options.get("on_invalid") or self._profile_on_invalid
         return chosen == "record"
 
@@ -293,7 +301,9 @@ class Andon(Declaring):
     ) -> None:
         await self.close()
 
-    def _engine(self) -> "LocalEngine":
+    def _engine(self) -> Engine:
+        if is_service(self.url):
+            return service_at(self.url, self._token)
         from andon.stores.registry import open_store
 
         return self.engine_on(open_store(self.url))
@@ -305,7 +315,7 @@ class Andon(Declaring):
         """
         from andon.engine.local import LocalEngine
 
-        engine = LocalEngine(store, profile=self.profile, random=random)
+        engine = LocalEngine(store, profile=self.profile, random=random, artifacts=self.artifacts)
         engine.know_types([task_type.info for task_type in self.registry])
         return engine
 
@@ -334,7 +344,7 @@ class Andon(Declaring):
         the second hurries them (R11); without, cancel the call.
         """
         worker = await self.worker(**settings)
-        (await self.connections.engine()).timekeeper.start()
+        (await self.connections.engine()).keep_time()
         await worker.run(signals=signals)
 
     @asynccontextmanager
@@ -345,7 +355,7 @@ class Andon(Declaring):
         Leaving the block stops the worker as a first SIGTERM would.
         """
         worker = await self.worker(**settings)
-        (await self.connections.engine()).timekeeper.start()
+        (await self.connections.engine()).keep_time()
         await worker.start()
         try:
             yield worker

@@ -14,11 +14,11 @@ from andon.model.errors import ConfigurationError
 from andon.model.fleet import TypeInfo
 
 if TYPE_CHECKING:
-    from andon.engine.local import LocalEngine
+    from andon.engine.base import Engine
 
 
 class _Connection(msgspec.Struct, eq=False):
-    engine: "LocalEngine"
+    engine: "Engine"
     opening: "asyncio.Task[None] | None" = None
     guard: AsyncGenerator[None, None] | None = None
     ready: bool = False
@@ -31,7 +31,7 @@ class Connections:
     then a second loop is refused while the first is in use.
     """
 
-    def __init__(self, make: "Callable[[], LocalEngine]", *, shared: bool) -> None:
+    def __init__(self, make: "Callable[[], Engine]", *, shared: bool) -> None:
         self._make = make
         self._shared = shared
         self._by_loop: dict[asyncio.AbstractEventLoop, _Connection] = {}
@@ -47,7 +47,7 @@ class Connections:
         for connection in self._by_loop.values():
             connection.engine.know_types(types)
 
-    async def engine(self) -> "LocalEngine":
+    async def engine(self) -> "Engine":
         """The open engine of the running loop.
 
         Raises `ConfigurationError` when another loop holds a store that cannot be shared, and
@@ -89,14 +89,14 @@ class Connections:
         connection.ready = True
 
     @staticmethod
-    async def _until_loop_ends(engine: "LocalEngine") -> AsyncGenerator[None, None]:
+    async def _until_loop_ends(engine: "Engine") -> AsyncGenerator[None, None]:
         # asyncio finishes every open async generator before it closes a loop, and lets it await.
         try:
             yield
         finally:
             await engine.close()
 
-    def use(self, engine: "LocalEngine") -> Callable[[], None]:
+    def use(self, engine: "Engine") -> Callable[[], None]:
         """Use this engine, which is open, in the running loop, and refuse every other loop.
 
         Returns what puts everything back as it was.

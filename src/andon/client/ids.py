@@ -34,6 +34,7 @@ class IdMaker:
         self._draw = draw or _system_bits
         self._lock = threading.Lock()
         self._ms = -1
+        self._head = ""
         self._tail = 0
 
     def __call__(self) -> str:
@@ -42,11 +43,12 @@ class IdMaker:
             now = self._wall()
             if now > self._ms:
                 self._ms = now
+                self._head = f"{now:012x}"
                 # The top bit stays clear, so that counting on cannot overflow into the time.
                 self._tail = self._draw(_RANDOM_BITS) & (_TOP_BIT - 1)
             else:
                 self._tail += 1
-            return f"{self._ms:012x}{self._tail:020x}"
+            return f"{self._head}{self._tail:020x}"
 
     def forget(self) -> None:
         """Start anew: a forked child must not count on from where its parent stands."""

@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from andon.artifacts.base import Artifacts
 from andon.lifecycle.commands import Command
 from andon.model.errors import AndonError
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, WorkerInfo
@@ -91,6 +92,10 @@ class Engine(Protocol):
 
     def now(self) -> int:
         """The store's clock, ms UTC."""
+        ...
+
+    def keep_time(self) -> None:
+        """Fire timers from this process until `close`, where that is not done elsewhere."""
         ...
 
     # --- submitting ---
@@ -198,6 +203,10 @@ class Engine(Protocol):
         """Resolve the policies of submits from this process by its own task types (R5)."""
         ...
 
+    async def types(self) -> list[TypeInfo]:
+        """Every task type published."""
+        ...
+
     async def publish_types(self, types: Sequence[TypeInfo]) -> None:
         """Publish this process's task types (R5)."""
         ...
@@ -216,4 +225,9 @@ class Engine(Protocol):
 
     async def info(self) -> StoreInfo:
         """What the store is, holds and promises."""
+        ...
+
+    async def artifacts(self) -> Artifacts:
+        """The artifacts and logs of runs. Raises `ConfigurationError` when nobody has said where
+        they are to be kept."""
         ...

@@ -3,12 +3,17 @@
 The first item handed over is flushed as soon as the loop comes round; what arrives while a flush
 is under way goes with the next one. Under load that makes large batches, at rest it adds nothing.
 What was handed over is written even if its caller has gone: only the outcome is dropped.
+
+A store that is away fails everything that waits, not one batch after the other: each flush takes
+as long as the store is patient, and nobody should wait for that once per batch before his own.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Generic, TypeVar
+
+from andon.model.errors import StoreUnavailable
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
@@ -86,6 +91,9 @@ class Batcher(Generic[Item, Outcome]):
         try:
             outcomes = await self._flush([item for item, _ in batch])
         except BaseException as error:
+            if isinstance(error, StoreUnavailable):
+                batch = [*batch, *self._waiting]
+                self._waiting.clear()
             for _, future in batch:
                 if not future.done():
                     future.set_exception(error)

@@ -54,7 +54,7 @@ class PolicyBook:
         self, queue: str, name: str, version: int, options: dict[str, Any]
     ) -> tuple[Policy, bool]:
         """The policy these layers give, and whether the task type's layer was known."""
-        key = (queue, name, version, _frozen(options))
+        key = (queue, name, version, _frozen(options) if options else ())
         found = self._cache.get(key)
         if found is None:
             of_type = self.type_layer(name, version)

@@ -3,6 +3,7 @@
 import hashlib
 
 import msgspec
+from msgspec.structs import replace
 
 from andon.engine.base import Submission
 from andon.engine.book import PolicyBook
@@ -15,8 +16,16 @@ DEFAULT_QUEUE = "default"
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
+_OF_THE_CALL = frozenset({"traceparent", "tracestate", "baggage", "andon-dependencies"})
+"""Headers in which a trace travels (W3C Trace Context and Baggage): new with every call, so they
+take no part in what makes a submit the same."""
+
+
 def digest_of(submission: Submission) -> str:
     """Hash over what the caller gave, the id left out: equal for a repeat (R26)."""
+    if not _OF_THE_CALL.isdisjoint(submission.headers):
+        given = {k: v for k, v in submission.headers.items() if k not in _OF_THE_CALL}
+        submission = replace(submission, headers=given)
     return hashlib.blake2b(_encode(submission), digest_size=12).hexdigest()
 
 

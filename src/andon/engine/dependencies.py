@@ -107,7 +107,7 @@ class Dependencies:
         assert self._act is not None
         for start in range(0, len(ends), MAX_BATCH):
             batch = ends[start : start + MAX_BATCH]
-            settlements = [Settlement(e.child, e.parent, _satisfied(e)) for e in batch]
+            settlements = [Settlement(e.child, e.parent, satisfies(e)) for e in batch]
             remaining = await self._store.settle(settlements)
             free = [
                 e.child
@@ -139,10 +139,11 @@ class Dependencies:
         (once is for good, R8), or it has been rerun since it failed."""
         loads = child.definition.load_dependencies
         again = await self._store.link([Link(child.id, (end.parent,), loads, end.any_end)])
-        return all(_satisfied(ended) for ended in again)
+        return all(satisfies(ended) for ended in again)
 
 
-def _satisfied(end: Ended) -> bool:
+def satisfies(end: Ended) -> bool:
+    """Whether this end of a dependency is what its dependent waits for."""
     if end.state is None:
         return False
     return end.any_end or end.state is State.COMPLETED

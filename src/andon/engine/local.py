@@ -11,11 +11,13 @@ from typing import Any
 
 import msgspec
 
+from andon.artifacts.base import Artifacts
+from andon.engine.artifacts import Keeping
 from andon.engine.base import Acted, Submission, Submitted
 from andon.engine.book import PolicyBook
 from andon.engine.control import Control
 from andon.engine.dependencies import Dependencies
-from andon.engine.runs import Runs
+from andon.engine.runs import Mark, Runs
 from andon.engine.submitting import Submitting
 from andon.engine.timekeeper import Timekeeper
 from andon.engine.watching import Watching
@@ -47,7 +49,8 @@ class LocalEngine:
     """An `Engine` over a store in this process.
 
     `random` decides jitter only; give a seeded one to replay a run. `max_payload` bounds arguments
-    and results, in bytes.
+    and results, in bytes. `artifacts` is the URL of the place for artifacts, if the application
+    names one.
     """
 
     def __init__(
@@ -58,6 +61,7 @@ class LocalEngine:
         max_payload: int = MAX_PAYLOAD,
         dead_letter_limit: int | None = None,
         random: random_module.Random | None = None,
+        artifacts: str | None = None,
     ) -> None:
         jitter = random or random_module.Random()
         self.store = store
@@ -71,11 +75,17 @@ class LocalEngine:
             store, self.book, self._dependencies, self._control, max_payload=max_payload
         )
         self._watching = Watching(store, jitter)
+        self._keeping = Keeping(store, store.url, artifacts)
         limit = dead_letter_limit
         if limit is None:
             limit = self.book.profile.dead_letter_limit
         self.timekeeper = Timekeeper(
-            store, self._dependencies, self._ended, random=jitter, dead_letter_limit=limit
+            store,
+            self._dependencies,
+            self._ended,
+            random=jitter,
+            dead_letter_limit=limit,
+            also=lambda: self._keeping.keep_swept(jitter),
         )
         self._opening: asyncio.Lock | None = None
         self._following: asyncio.Task[None] | None = None
@@ -106,7 +116,11 @@ class LocalEngine:
         if self._following is not None:
             self._following.cancel()
             await asyncio.gather(self._following, return_exceptions=True)
+        await self._keeping.close()
         await self.store.close()
+
+    def keep_time(self) -> None:
+        self.timekeeper.start()
 
     async def settled(self) -> None:
         """Wait until every end written so far has been told to its dependents."""
@@ -114,6 +128,9 @@ class LocalEngine:
 
     def now(self) -> int:
         return self.store.now()
+
+    async def artifacts(self) -> Artifacts:
+        return await self._keeping.artifacts()
 
     async def submit(self, submissions: Sequence[Submission]) -> list[Submitted]:
         return await self._submitting.submit(submissions)
@@ -129,6 +146,13 @@ class LocalEngine:
 
     async def report(self, task: Task, command: Command) -> State | None:
         return await self._runs.report(task, command)
+
+    async def report_run(
+        self, task_id: str, run: str, current: Task | None, command: Command, mark: Mark
+    ) -> State | None:
+        """Resolve a run of which only the ids are known, as a service does for a worker elsewhere.
+        `current` is the record as it was just read. Raises `LeaseLost`."""
+        return await self._runs.report_run(task_id, run, current, command, mark)
 
     async def dependency_results(self, task: Task) -> dict[str, Task | None]:
         ids = [parent for parent in task.definition.dependencies if parent != task.id]
@@ -201,6 +225,9 @@ class LocalEngine:
 
     def know_types(self, types: Sequence[TypeInfo]) -> None:
         self.book.add_types(types)
+
+    async def types(self) -> list[TypeInfo]:
+        return await self.store.types()
 
     async def publish_types(self, types: Sequence[TypeInfo]) -> None:
         self.know_types(types)

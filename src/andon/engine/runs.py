@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from typing import NamedTuple
 
 from andon.engine.batching import Batcher
 from andon.engine.book import PolicyBook
@@ -23,6 +24,14 @@ from andon.stores.base import (
     Store,
     Verdict,
 )
+
+
+class Mark(NamedTuple):
+    """The newest progress and heartbeat of a run, as its worker knows them."""
+
+    progress: int | None = None
+    message: str = ""
+    heartbeat_at: int = 0
 
 
 class Runs:
@@ -66,6 +75,19 @@ class Runs:
             verdicts.extend(await self._store.renew(renewals[start : start + MAX_BATCH]))
         return verdicts
 
+    async def report_run(
+        self, task_id: str, run: str, current: Task | None, command: Command, mark: Mark
+    ) -> State | None:
+        """Resolve a run of which only the ids are known; `current` is the record as just read."""
+        if current is None:
+            raise LeaseLost(task_id, run)
+        if current.state is not State.ACTIVE or current.status.run != run:
+            return _repeated(current, run, command)
+        if not current.definition.type_known and current.status.policy is None:
+            self._fill_in(current)
+        _marked(current, mark, self._store.now())
+        return await self.report(current, command)
+
     async def report(self, task: Task, command: Command) -> State | None:
         """Resolve the run in hand; decide again while the run still holds the task."""
         run = task.status.run
@@ -94,6 +116,17 @@ class Runs:
                 return _repeated(current, run, command)
             task = _with_cell(current, task)
         raise StoreUnavailable(f"Task {task.id!r} keeps moving; try again.")
+
+
+def _marked(task: Task, mark: Mark, now: int) -> None:
+    """Take a worker's marks into the record that its report is decided on."""
+    if task.cell is None:
+        return
+    task.cell = copy(task.cell)
+    task.cell.heartbeat_at = max(task.cell.heartbeat_at, min(mark.heartbeat_at, now))
+    if mark.progress is not None:
+        task.cell.progress = mark.progress
+        task.cell.message = mark.message
 
 
 def _repeated(current: Task, run: str, command: Command) -> State:

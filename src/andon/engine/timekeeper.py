@@ -8,9 +8,9 @@ taker dies. Sleeps until the next timer or a hint, at most SLOW_POLL_S: nothing 
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from random import Random
-from typing import Protocol
+from typing import Any, Protocol
 
 from andon.engine.control import change_of
 from andon.engine.dependencies import Dependencies
@@ -61,7 +61,10 @@ class Timekeeper:
         *,
         random: Random,
         dead_letter_limit: int | None,
+        also: Callable[[], Coroutine[Any, Any, None]],
     ) -> None:
+        """`also` is a loop that runs beside the timers, once per process."""
+        self._also = also
         self._store = store
         self._dependencies = dependencies
         self._ended = ended
@@ -73,7 +76,8 @@ class Timekeeper:
         """Begin to fire timers. Idempotent."""
         if not self._tasks:
             loops = [self._keep(partition) for partition in range(self._store.partitions)]
-            self._tasks = [asyncio.ensure_future(loop) for loop in (*loops, self._housekeep())]
+            loops += [self._housekeep(), self._also()]
+            self._tasks = [asyncio.ensure_future(loop) for loop in loops]
 
     async def stop(self) -> None:
         """Stop. What was taken and not done is done by another after its hold."""

@@ -1,10 +1,12 @@
 """Waiting and watching: woken by the event log, answered from the record.
 
 One reader follows the log for all waiters of this process, only while there are any. Somebody who
-waits for a task that is discarded with its end gets the result from the event (R9).
+waits for a task that is discarded with its end gets the result from the event (R9). Once a wait
+has begun, a store that is away is waited for too, as long as the wait may last.
 """
 
 import asyncio
+import logging
 import random
 from collections.abc import AsyncIterator
 from copy import copy
@@ -13,6 +15,8 @@ from andon.model.errors import StoreUnavailable, TaskNotFound
 from andon.model.task import Task, TaskEvent
 from andon.model.words import TERMINAL, Event, State
 from andon.stores.base import EVENTS_TOPIC, SLOW_POLL_S, Listener, Store, task_topic
+
+log = logging.getLogger("andon.watching")
 
 _PAGE = 500
 _AWAY_S = 0.5
@@ -83,10 +87,16 @@ class Watching:
         """The record as it is; None while it is gone and its delete event has yet to come."""
         if event is not None and event.event is Event.DELETE:
             return _discarded(last, end, event)
-        (task,) = await self._store.get([last.id])
-        if task is None and waited:
-            raise TaskNotFound(last.id)
-        return task
+        while True:
+            try:
+                (task,) = await self._store.get([last.id])
+            except StoreUnavailable as error:
+                log.warning("Waiting for task %s and for the store: %s", last.id, error)
+                await self._pause()
+                continue
+            if task is None and waited:
+                raise TaskNotFound(last.id)
+            return task
 
     def _leave(self, task_id: str, queue: asyncio.Queue[TaskEvent | None]) -> None:
         queues = self._waiters.get(task_id)
@@ -99,7 +109,7 @@ class Watching:
             self._tail = None
 
     async def _ensure_tail(self) -> None:
-        if self._tail is None or self._started is None:
+        if self._tail is None or self._tail.done() or self._started is None:
             self._started = asyncio.get_running_loop().create_future()
             self._tail = asyncio.ensure_future(self._follow(self._started))
         await asyncio.shield(self._started)
@@ -107,6 +117,10 @@ class Watching:
     async def _follow(self, started: asyncio.Future[None]) -> None:
         try:
             cursor = await self._store.events_end()
+        except Exception as error:
+            # Whoever asked for the tail is told; the next one who asks begins it anew.
+            started.set_exception(error)
+            return
         finally:
             if not started.done():
                 started.set_result(None)
@@ -123,13 +137,16 @@ class Watching:
                 try:
                     page = await self._store.events(cursor, _PAGE)
                 except StoreUnavailable:
-                    await asyncio.sleep(_AWAY_S * (0.5 + self._jitter.random()))
+                    await self._pause()
                     continue
                 cursor = page.cursor
                 for event in page.events:
                     yield event
                 if not page.events:
                     await hints.wait(SLOW_POLL_S * (0.5 + self._jitter.random()))
+
+    async def _pause(self) -> None:
+        await asyncio.sleep(_AWAY_S * (0.5 + self._jitter.random()))
 
     async def close(self) -> None:
         """Stop following."""

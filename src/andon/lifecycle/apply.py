@@ -213,12 +213,12 @@ def kept_for(task: Task, status: Status) -> int | None:
     """Milliseconds the record is kept after its end; None for ever; 0 discards it (R21)."""
     policy = status.policy or task.definition.policy
     state = status.state
-    if state.value in policy.discard_states:
+    if state in policy.discard_states:
         return 0
     if is_dead_letter(task, status):
         seconds = policy.dead_letter_retention
     else:
-        seconds = policy.retention.of(state.value)
+        seconds = policy.retention.of(state)
     return None if seconds is None else round(seconds * 1000)
 
 

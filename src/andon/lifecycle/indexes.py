@@ -7,7 +7,7 @@ effects to get wrong (design 5.1).
 import msgspec
 
 from andon.lifecycle.apply import is_dead_letter
-from andon.lifecycle.timers import dead_at, first_limit, next_timer
+from andon.lifecycle.timers import first_limit, next_timer
 from andon.model.task import Task
 from andon.model.words import State
 
@@ -41,13 +41,15 @@ def entry_of(task: Task) -> IndexEntry:
     """The index entry of a record."""
     definition, status = task.definition, task.status
     state = status.state
+    timer = next_timer(task)
     ready = None
     if state is State.PENDING:
-        ready = ReadyEntry(status.priority, status.order, dead_at(task), first_limit(task))
+        # Its one timer is the moment from which it cannot be claimed any more (R6).
+        ready = ReadyEntry(status.priority, status.order, timer, first_limit(task))
     unique_key, unique_until = definition.unique_key, None
     if unique_key is not None:
         policy = task.policy
-        if state.value not in policy.unique_states:
+        if state not in policy.unique_states:
             unique_key = None
         elif policy.unique_period is not None:
             unique_until = status.created_at + round(policy.unique_period * 1000)
@@ -57,7 +59,7 @@ def entry_of(task: Task) -> IndexEntry:
         state,
         definition.key,
         definition.group,
-        next_timer(task),
+        timer,
         ready,
         unique_key,
         unique_until,

@@ -69,11 +69,6 @@ def on_timer(task: Task, now: int) -> Command | None:
     return None
 
 
-def dead_at(task: Task) -> int | None:
-    """When a pending task can no longer be claimed (R6)."""
-    return next_timer(task)
-
-
 def run_timeout(task: Task) -> int | None:
     """The run's timeout in ms, by policy; None is no limit."""
     policy = task.policy

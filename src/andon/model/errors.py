@@ -138,3 +138,23 @@ class StoreIncompatible(StoreError):
 
 class ConfigurationError(AndonError):
     """A setting, URL or option that cannot be used."""
+
+
+class AccessError(AndonError):
+    """The service does not let the caller do this; the message says what is missing."""
+
+
+class AuthenticationFailed(AccessError):
+    """No token was given, or one that is not valid (HTTP 401)."""
+
+
+class PermissionRefused(AccessError):
+    """The token is valid and does not allow this (HTTP 403). `scope` is what is missing."""
+
+    def __init__(self, scope: str, message: str = "") -> None:
+        super().__init__(
+            message
+            or f"The token does not allow {scope!r}. Use one that does, or make one: "
+            f"andon token create NAME --scope {scope!r}."
+        )
+        self.scope = scope

@@ -7,7 +7,14 @@ The values are what is stored, sent over the wire and shown under the native pro
 from enum import StrEnum
 
 
-class State(StrEnum):
+class Word(StrEnum):
+    """A word that equals its text. Hashed in C: a move looks up a dozen words, and the hash that
+    enums come with is a Python call (0.15 us against 0.05)."""
+
+    __hash__ = str.__hash__
+
+
+class State(Word):
     """Where a task stands. One of thirteen; only `UNSUBMITTED` never reaches a store."""
 
     UNSUBMITTED = "unsubmitted"  #: exists only in the client
@@ -28,7 +35,7 @@ class State(StrEnum):
     UNKNOWN = "unknown"  #: its record does not decode; set aside (R28)
 
 
-class Event(StrEnum):
+class Event(Word):
     """What can happen to a task. Each pair of (event, state) is listed in the table of moves."""
 
     SUBMIT = "submit"
@@ -61,7 +68,7 @@ class Event(StrEnum):
     SET_ASIDE = "set-aside"
 
 
-class Reason(StrEnum):
+class Reason(Word):
     """Why a task is in its state, or why a run was opened or resolved."""
 
     # why a run is opened

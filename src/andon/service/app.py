@@ -14,7 +14,18 @@ from andon.service.calls import Call
 from andon.service.openapi import document_of, openapi_config
 from andon.service.problems import Problem, malformed, not_found, unexpected
 from andon.service.rates import Rates
-from andon.service.routes import about, bulk, dead_letters, events, jobs, queues, tasks
+from andon.service.routes import (
+    about,
+    bulk,
+    dead_letters,
+    engine,
+    events,
+    jobs,
+    queues,
+    runs,
+    tasks,
+    tokens,
+)
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
@@ -30,6 +41,9 @@ ROUTERS = [
     queues.router,
     events.router,
     jobs.router,
+    runs.router,
+    engine.router,
+    tokens.router,
     about.router,
 ]
 

@@ -11,11 +11,13 @@ import msgspec
 
 from andon.model.errors import (
     AndonError,
+    AuthenticationFailed,
     ConfigurationError,
     InvalidSubmission,
     InvalidTransition,
     LeaseLost,
     PayloadTooLarge,
+    PermissionRefused,
     QueueFull,
     StoreIncompatible,
     StoreUnavailable,
@@ -52,6 +54,8 @@ KINDS: dict[type[AndonError], Kind] = {
     StoreUnavailable: Kind("store-unavailable", 503, "Store unavailable", (), 1),
     StoreIncompatible: Kind("store-incompatible", 503, "Store incompatible"),
     ConfigurationError: Kind("invalid-request", 422, "Invalid request"),
+    AuthenticationFailed: Kind("unauthenticated", 401, "Not authenticated"),
+    PermissionRefused: Kind("forbidden", 403, "Forbidden", ("scope",)),
     AndonError: Kind("failed", 500, "Failed"),
 }
 """By error class; a subclass without a row of its own is its base's kind."""
@@ -89,6 +93,8 @@ def problem_of(error: AndonError) -> Problem:
     kind = next(KINDS[base] for base in type(error).__mro__ if base in KINDS)
     members = {name: getattr(error, name) for name in kind.members}
     headers = {} if kind.retry_after is None else {"Retry-After": str(kind.retry_after)}
+    if isinstance(error, AuthenticationFailed):
+        headers["WWW-Authenticate"] = "Bearer"
     return Problem(
         kind.status,
         kind.name,

@@ -3,12 +3,14 @@
 import asyncio
 from typing import TYPE_CHECKING
 
-from andon.service.guard import Guard, OpenGuard
+from andon.service.guard import Guard
 from andon.service.hub import Hub
 from andon.service.jobs import JobSettings
 from andon.service.measuring import measured
 from andon.service.metrics import Metrics
+from andon.service.remote.runs import RemoteRuns
 from andon.service.settings import Settings
+from andon.service.trust.access import Access, is_loopback
 from andon.stores.registry import open_store
 
 if TYPE_CHECKING:
@@ -25,11 +27,14 @@ class Service:
         self.app = app
         self.settings = settings or Settings()
         self.settings.check()
-        self.guard = guard or OpenGuard()
         self.job_settings = JobSettings.read()
         self.metrics = Metrics()
         store = open_store(app.url)
         self.engine: LocalEngine = app.engine_on(measured(store, self.metrics))
+        is_open = is_loopback(self.settings.host) and not self.settings.require_token
+        self.access = Access(self.engine.store, is_open=is_open)
+        self.guard = guard or self.access
+        self.runs = RemoteRuns(self.engine, self.access)
         self.hub = Hub(
             self.engine,
             partitions=store.partitions,
@@ -50,6 +55,11 @@ class Service:
     async def start(self) -> None:
         """Open the engine and begin to fire timers."""
         await self.engine.open()
+        try:
+            await self.access.check(self.settings.host)
+        except BaseException:
+            await self.engine.close()
+            raise
         if self.settings.timekeeper:
             self.engine.timekeeper.start()
 

@@ -215,13 +215,17 @@ class History(msgspec.Struct, frozen=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """One task as another store held it, for `andon storage copy`."""
+    """One task as another store held it, for `andon storage copy`.
 
-    task: Task
-    history: tuple[TaskEvent, ...]  #: its moves, oldest first, without gaps up to its revision
-    dropped: int = 0  #: older moves that the other store no longer had
-    edges: tuple[Edge, ...] = ()  #: to its dependents
-    satisfied: tuple[str, ...] = ()  #: of its own dependencies, those counted off already
+    Not of a record that does not decode (R28): there is nothing of it to restore.
+    """
+
+    task: Task  #: its `ref` is the other store's and means nothing here
+    history: tuple[TaskEvent, ...]
+    """Its moves, oldest first, without gaps up to its revision; empty if none is kept."""
+    dropped: int = 0  #: older moves that the other store no longer had: revision - len(history)
+    edges: tuple[Edge, ...] = ()  #: to its dependents, which may come later or be here already
+    satisfied: tuple[str, ...] = ()  #: of a blocked task's dependencies, those counted off already
 
 
 class Listener(Protocol):
@@ -345,8 +349,16 @@ class Store(Protocol):
 
     async def restore(self, snapshots: Sequence[Snapshot]) -> list[bool]:
         """Store records as they were elsewhere, each with its indexes, moves, edges and count of
-        dependencies, whatever state they are in; False where the id is taken, and nothing was
-        changed. The moves join the event log; a run in hand goes on under its lease."""
+        dependencies, whatever state they are in; False where the id is taken (also by the stub of
+        a deleted task, or earlier in the batch), and nothing was changed.
+
+        Each is one atomic step, like a create, but neither `max_size` nor a unique key refuses
+        it: a key that another task holds stays with that one. The moves join the event log, with
+        their own times and write ids; a run in hand goes on under its lease and its run id, and
+        counts against the limits of its queue and key (what is ready above a key's limit is
+        parked). Timers are those of `entry_of`, so a blocked task verifies its dependencies
+        soon. Where nothing else decides, order is that of restoring: restore in order of
+        creation."""
         ...
 
     # --- reading ---

@@ -7,8 +7,12 @@ are one hint, so a thousand of them cost a listener one look.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence, Set
 from typing import Self
+
+from andon.stores.base import task_topic
+
+_OF_A_TASK = task_topic("")
 
 
 class HintListener:
@@ -79,9 +83,11 @@ class Hub:
         for listener in tuple(self.listeners.get(topic, ())):
             listener.notify()
 
-    def hint_all(self, topics: Iterable[str]) -> None:
-        """Wake who listens to any of the topics."""
-        for topic in topics:
+    def hint_all(self, topics: Set[str], tasks: Sequence[str] = ()) -> None:
+        """Wake who listens to any of the topics, or to one of the tasks."""
+        if tasks and any(topic.startswith(_OF_A_TASK) for topic in self.listeners):
+            topics = topics | {task_topic(task) for task in tasks}
+        for topic in self.listeners.keys() & topics:
             self.hint(topic)
 
     def listen(

@@ -7,18 +7,22 @@ from urllib.parse import urlsplit
 from andon.model.errors import ConfigurationError
 from andon.stores.base import Store
 
+_REDIS = "andon.stores.redis:RedisStore"
+
 _STORES = {
     "memory": "andon.stores.memory:MemoryStore",
     "sqlite": "andon.stores.sqlite:SqliteStore",
-}
-
-_SERVERS = {
-    "redis": "Redis",
-    "rediss": "Redis",
-    "valkey": "Valkey",
-    "postgres": "PostgreSQL",
-    "postgresql": "PostgreSQL",
-    "nats": "NATS",
+    "redis": _REDIS,
+    "rediss": _REDIS,
+    "redis+cluster": _REDIS,
+    "rediss+cluster": _REDIS,
+    "redis+sentinel": _REDIS,
+    "valkey": _REDIS,
+    "valkeys": _REDIS,
+    "postgresql": "andon.stores.postgres:PostgresStore",
+    "postgres": "andon.stores.postgres:PostgresStore",
+    "nats": "andon.stores.nats:NatsStore",
+    "tls": "andon.stores.nats:NatsStore",
 }
 
 
@@ -29,11 +33,6 @@ def open_store(url: str) -> Store:
     """
     scheme = urlsplit(url).scheme
     known = " or ".join(f"{name}://" for name in _STORES)
-    if scheme in _SERVERS:
-        raise ConfigurationError(
-            f"This release has no {_SERVERS[scheme]} store, so {scheme}:// cannot be used. "
-            f"Use {known}."
-        )
     if scheme not in _STORES:
         raise ConfigurationError(f"There is no store for {url!r}. Use {known}.")
     module, _, name = _STORES[scheme].partition(":")

@@ -35,9 +35,13 @@ class Entry(msgspec.Struct):
 
 
 class Ledger:
-    """Reads events; raises `Unbalanced` at the first that cannot be."""
+    """Reads events; raises `Unbalanced` at the first that cannot be.
 
-    def __init__(self) -> None:
+    With `may_repeat` the very same event may come again, as from a log that is read again.
+    """
+
+    def __init__(self, *, may_repeat: bool = False) -> None:
+        self._seen: set[tuple[str, int, int, str]] | None = set() if may_repeat else None
         self.tasks: dict[str, Entry] = {}
         self.moves: Counter[str] = Counter()
 
@@ -48,6 +52,11 @@ class Ledger:
 
     def one(self, event: TaskEvent) -> None:
         """Take one event."""
+        if self._seen is not None:
+            key = (event.task, event.revision, event.at, event.write_id)
+            if key in self._seen:
+                return
+            self._seen.add(key)
         entry = self.tasks.get(event.task)
         if event.event is Event.SUBMIT:
             if entry is not None and entry.state is not None:

@@ -2,7 +2,8 @@
 
 One claim is under way at a time; what is freed meanwhile goes into the next one, so claims grow
 with the load by themselves. When a claim brought less than there was room for, the loop sleeps
-until a hint, until a limited type has room again, or until the slow poll (R30).
+until a hint, until a limited type has room again, or until the slow poll (R30). Which partition
+it asks is decided in `turns`.
 """
 
 import asyncio
@@ -20,6 +21,7 @@ from andon.worker.limits import Limits
 from andon.worker.patience import Patience
 from andon.worker.queues import QueueOrder
 from andon.worker.runs import Runs
+from andon.worker.turns import Turns
 
 logger = logging.getLogger("andon.worker")
 
@@ -62,8 +64,8 @@ class Claims:
         self._stopped = False
         self._quiet = False
         self._listener: Listener | None = None
-        self._partitions = 1
-        self._partition = 0
+        self._turns = Turns(1, rng=rng, clock=clock)
+        self._polls = False  #: it looks because of the slow poll, not because it was told
         self._pause = SLOW_POLL_S
 
     # --- what changes from outside ---
@@ -88,6 +90,10 @@ class Claims:
         self._quiet = quiet
         self._wake.set()
 
+    def fleet(self, *, workers: int, idle: int) -> None:
+        """How many workers there are, and how many of them have room; with this one."""
+        self._turns.workers, self._turns.idle = workers, idle
+
     def stop(self) -> None:
         """Claim no more; `run` returns once the claim under way was answered."""
         self._stopped = True
@@ -97,7 +103,7 @@ class Claims:
 
     async def run(self, partitions: int) -> None:
         """Claim until stopped."""
-        self._partitions = partitions
+        self._turns = Turns(partitions, rng=self._rng, clock=self._clock)
         patience = Patience(self._rng)
         try:
             while not self._stopped:
@@ -106,6 +112,7 @@ class Claims:
                     patience.succeeded()
                 except Exception as error:
                     _log(error)
+                    self._polls = False  # hints may have been lost meanwhile
                     await self._sleep_for(patience.failed())
         finally:
             if self._listener is not None:
@@ -117,18 +124,22 @@ class Claims:
         if room <= 0:
             self._full = True
             await self._wake.wait()
-            self._full = False
+            self._full = self._polls = False
             return
         if self._listener is None:  # subscribe, then check, then sleep
             self._listener = self._engine.listen([ready_topic(q) for q in self._order.names])
         got = 0
-        for _ in range(self._partitions):
+        for _ in range(self._turns.looks(polls=self._polls)):
             tasks = await self._claim(room - got)
             got += len(tasks)
             if got >= room or self._stopped:
-                return  # there may be more: sticky to this partition
-            self._partition = (self._partition + 1) % self._partitions
-        await self._sleep(self._listener, self._next_pause(got))
+                self._turns.filled()
+                self._polls = False
+                return
+            self._turns.move_on()
+        told = await self._sleep(self._listener, self._next_pause(got))
+        # Of what a rate limit allows by now nobody tells, so it is looked for everywhere.
+        self._polls = not told and not got and self._order.shortest_interval is None
 
     def _room(self) -> int:
         if self._quiet or self._stopped or not self._order.names:
@@ -167,7 +178,7 @@ class Claims:
             limit=limit,
             lease_ms=round(self._lease * 1000),
             room=self._limits.room(),
-            partition=self._partition,
+            partition=self._turns.partition,
         )
         return _Attempt(request, self._clock())
 
@@ -184,18 +195,20 @@ class Claims:
         self._pause = min(self._pause, SLOW_POLL_S)
         return self._pause * (0.75 + 0.5 * self._rng.random())
 
-    async def _sleep(self, listener: Listener, seconds: float) -> None:
+    async def _sleep(self, listener: Listener, seconds: float) -> bool:
+        """Sleep until woken or for so long; whether somebody or something woke it."""
         if self._wake.is_set():
-            return
+            return True
         hint = asyncio.ensure_future(listener.wait(seconds))
         hint.add_done_callback(lambda _: self._wake.set())
         await self._wake.wait()
         hint.cancel()
         try:
-            await hint
+            return await hint
         except asyncio.CancelledError:
             if (task := asyncio.current_task()) is not None and task.cancelling():
                 raise
+            return True
 
     async def _sleep_for(self, seconds: float) -> None:
         """Sleep, but not past a stop."""

@@ -12,11 +12,16 @@ import time
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from types import MappingProxyType
-from typing import Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import msgspec
 
+from andon.model.errors import ConfigurationError
 from andon.model.task import Task, TaskError
+
+if TYPE_CHECKING:
+    from andon.artifacts.base import Artifact
+    from andon.worker.files import Content, RunFiles
 
 StopReason = Literal["", "cancel", "lease-lost", "timeout", "deadline", "shutdown"]
 """Why a handler was told to stop; empty while it was not."""
@@ -68,6 +73,7 @@ class Dependency(msgspec.Struct, frozen=True, kw_only=True):
     result: Any = None  #: decoded JSON
     error: TaskError | None = None
     finished_at: int | None = None  #: ms UTC
+    headers: dict[str, str] = {}  #: as it was submitted with, a trace's context among them
 
     @classmethod
     def of(cls, task: Task | None) -> "Dependency":
@@ -79,6 +85,7 @@ class Dependency(msgspec.Struct, frozen=True, kw_only=True):
             result=None if task.result is None else msgspec.json.decode(task.result),
             error=task.status.last_error,
             finished_at=task.status.finished_at,
+            headers=task.definition.headers,
         )
 
 
@@ -88,6 +95,7 @@ class Context:
     __slots__ = (
         "_adapter",
         "_clock",
+        "_files",
         "_mark",
         "_marked",
         "beat_at",
@@ -105,6 +113,7 @@ class Context:
         worker: str,
         mark: Callable[["Context"], None],
         clock: Callable[[], float] = time.monotonic,
+        files: "RunFiles | None" = None,
     ) -> None:
         self.task = task  #: the record as it was claimed
         self.worker = worker
@@ -115,6 +124,7 @@ class Context:
         self.message = ""  #: newest message
         self.beat_at: float | None = None  #: monotonic time of the newest heartbeat
         self._clock = clock
+        self._files = files
         self._mark = mark
         self._marked = False
         self._adapter: logging.LoggerAdapter[logging.Logger] | None = None
@@ -180,6 +190,40 @@ class Context:
     def snooze(self, seconds: float) -> NoReturn:
         """End this run now and start the task again in `seconds`; costs no try."""
         raise Snooze(seconds)
+
+    async def artifact(
+        self,
+        name: str,
+        content: "Content",
+        *,
+        content_type: str = "",
+        expires_in: float | None = None,
+    ) -> "Artifact":
+        """Keep a file with this run: bytes, text, the file at a path, or a stream of bytes.
+
+        It is there, whole, when this returns; one of the same name is replaced. `content_type` is
+        guessed from the name; `expires_in` seconds, else it is kept as long as the task. Raises
+        `InvalidSubmission` for a name that cannot be, `ConfigurationError` when there is no place
+        for artifacts, `StoreUnavailable`, and `LeaseLost`.
+        """
+        return await self._keeper.put(self, name, content, content_type, expires_in)
+
+    def artifact_blocking(
+        self,
+        name: str,
+        content: "Content",
+        *,
+        content_type: str = "",
+        expires_in: float | None = None,
+    ) -> "Artifact":
+        """The same for sync handlers."""
+        return self._keeper.put_blocking(self, name, content, content_type, expires_in)
+
+    @property
+    def _keeper(self) -> "RunFiles":
+        if self._files is None:
+            raise ConfigurationError("This run has nowhere to keep artifacts.")
+        return self._files
 
     @property
     def log(self) -> "logging.LoggerAdapter[logging.Logger]":

@@ -13,6 +13,8 @@ from andon.model.errors import AndonError
 from andon.model.fleet import WorkerInfo
 
 EVERY_S = 10.0
+LEAVE_WITHIN_S = 2.0
+"""A store that is away must not keep a worker from leaving: it misses the worker by itself."""
 
 
 def new_worker_id() -> str:
@@ -46,5 +48,6 @@ class Presence:
 
     async def leave(self) -> None:
         """Say that the worker has left; a store that does not answer notices by itself."""
-        with contextlib.suppress(AndonError, OSError):
-            await self._engine.remove_worker(self._describe().id)
+        with contextlib.suppress(AndonError, OSError, TimeoutError):
+            async with asyncio.timeout(LEAVE_WITHIN_S):
+                await self._engine.remove_worker(self._describe().id)

@@ -26,10 +26,12 @@ from andon.worker import outcomes
 from andon.worker.context import Context, Dependency, Stopped, StopReason, running
 from andon.worker.executors.base import Executor, Resolved, RunInHand
 from andon.worker.executors.killing import KILL_AFTER_S
+from andon.worker.files import WorkerFiles
 from andon.worker.leases import Lease, LeaseKeeper
 from andon.worker.limits import Limits
 from andon.worker.patience import Patience
 from andon.worker.registry import Registry
+from andon.worker.runlogs import RunLogs
 
 logger = logging.getLogger("andon.worker")
 
@@ -72,8 +74,11 @@ class Runs:
         keeper: LeaseKeeper,
         rng: random.Random,
         clock: Callable[[], float],
+        logs: RunLogs | None = None,
     ) -> None:
         self._clock = clock
+        self._logs = logs
+        self._files = WorkerFiles(engine)
         self._engine = engine
         self._registry = registry
         self._executors = executors
@@ -114,7 +119,7 @@ class Runs:
             return  # a claim repeated with its token
         definition = task.definition
         kind = self._registry.route(definition.name, definition.version)
-        context = Context(task, self._worker, self._keeper.mark, self._clock)
+        context = Context(task, self._worker, self._keeper.mark, self._clock, self._files)
         run = RunInHand(context, task, kind)
         self.in_hand[run_id] = run
         self._empty.clear()
@@ -128,7 +133,7 @@ class Runs:
 
     def hand_back(self, task: Task, sent_at: float) -> None:
         """Release a run that came too late to be started; costs it no try."""
-        context = Context(task, self._worker, self._keeper.mark, self._clock)
+        context = Context(task, self._worker, self._keeper.mark, self._clock, self._files)
         run = RunInHand(context, task, None)
         run.ended = True
         self.in_hand[task.status.run] = run
@@ -310,6 +315,8 @@ class Runs:
         """The handler has ended: its slot is free."""
         run.ended = True
         self.running -= 1
+        if self._logs is not None:
+            self._logs.ended(run.task.definition.id, run.context.run)
         for timer in run.timers:
             timer.cancel()
         if run.kind is not None and self._limits.give(run.kind):

@@ -34,11 +34,15 @@ from andon.worker.patience import Patience
 from andon.worker.presence import Presence, new_worker_id
 from andon.worker.queues import QueueOrder
 from andon.worker.registry import Registry
+from andon.worker.runlogs import RunLogs
 from andon.worker.runs import Middleware, Runs
 from andon.worker.shutdown import Shutdown, Signals
 
 _LAST_CLAIM_S = 10.0
 """How long a stop waits for the answer to a claim that is under way."""
+
+_COUNT_S = 60.0
+"""How often a worker of a store with partitions counts the fleet, about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +127,7 @@ class Worker:
         own = {"default", *(kind.queue for kind in self._registry)}
         self._order = QueueOrder(config.queues, own=own, strict=config.strict, rng=rng)
         self._keeper = self._make_keeper()
+        self._logs = self._make_logs()
         self._runs = Runs(
             engine,
             self._registry,
@@ -135,6 +140,7 @@ class Worker:
             keeper=self._keeper,
             rng=rng,
             clock=self._clock,
+            logs=self._logs,
         )
         self._claims = Claims(
             engine,
@@ -206,6 +212,9 @@ class Worker:
             self._engine, shortest=self.config.lease, clock=self._clock, rng=self._rng
         )
 
+    def _make_logs(self) -> RunLogs | None:
+        return RunLogs(self._engine)
+
     def _make_executors(self) -> dict[str, Executor]:
         config = self.config
         executors: dict[str, Executor] = {
@@ -246,6 +255,8 @@ class Worker:
                 return
             await asyncio.sleep(patience.failed())
         self._spawn(self._follow("Queues", CONFIG_TOPIC, self._on_configuration, poll=SLOW_POLL_S))
+        if self._partitions > 1:
+            self._spawn(keep_on("Counting workers", self._count_workers, self._rng))
         await self._claims.run(self._partitions)
 
     async def _prepare(self) -> None:
@@ -280,6 +291,14 @@ class Worker:
         await asyncio.sleep(self.config.lease / 6)
         self._keeper.expired()
 
+    async def _count_workers(self) -> None:
+        """Who shares the partitions with this one (see `turns`)."""
+        workers = await self._engine.workers()
+        others = [worker for worker in workers if worker.id != self.id]
+        room = [w for w in others if w.state == "running" and w.active < w.concurrency]
+        self._claims.fleet(workers=len(others) + 1, idle=len(room) + 1)
+        await asyncio.sleep(_COUNT_S * (0.75 + 0.5 * self._rng.random()))
+
     # --- the end ---
 
     async def _let_go(self) -> None:
@@ -294,4 +313,6 @@ class Worker:
         await asyncio.gather(*loops, return_exceptions=True)
         self._keeper.stop()
         await asyncio.gather(*(executor.close() for executor in self._executors.values()))
+        if self._logs is not None:
+            await self._logs.aclose()
         await self._presence.leave()

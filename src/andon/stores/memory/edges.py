@@ -68,6 +68,13 @@ class Edges:
         if ended:
             self._fanout[parent] = None
 
+    def restore(self, parent: str, edges: Iterable[Edge], *, ended: bool) -> None:
+        """Take in the edges of a parent that comes from another store."""
+        for edge in edges:
+            self.add(parent, Link(edge.child, (parent,), edge.loads, edge.any_end), ended=ended)
+            if edge.settled:
+                self.settle(parent, edge.child)
+
     def settle(self, parent: str, child: str) -> None:
         """Mark an edge as told, if there is one."""
         children = self._of.get(parent)

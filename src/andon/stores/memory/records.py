@@ -1,10 +1,11 @@
 """The records and everything derived from them, kept in step.
 
-`insert`, `write` and `delete` are the only ways a record changes: each brings record, indexes and
-event from one consistent state to the next, without an await in between.
+`insert`, `write`, `delete` and `restore` are the only ways a record changes: each brings record,
+indexes and event from one consistent state to the next, without an await in between.
 """
 
 from collections.abc import Iterable
+from copy import copy
 
 from msgspec.structs import replace
 
@@ -20,6 +21,7 @@ from andon.stores.base import (
     Ended,
     Link,
     Settlement,
+    Snapshot,
     ready_topic,
     task_topic,
 )
@@ -52,10 +54,27 @@ class Records:
         self._unique: dict[str, str] = {}
         self._tokens: dict[str, dict[str, None]] = {}
 
-    # --- the three writes ---
+    # --- the four writes ---
 
     def insert(self, task: Task, partition: int, now: int) -> None:
         """Store a new record with its submit event."""
+        row = self._insert(task, partition, now)
+        self._record(row, task.status.events[-1])
+
+    def restore(self, snapshot: Snapshot, partition: int, now: int) -> None:
+        """Store a record as it was elsewhere, with all that was known beside it."""
+        task = copy(snapshot.task)
+        task.ref = 0
+        row = self._insert(task, partition, now)
+        self._take_up(row, "")
+        self.edges.restore(task.id, snapshot.edges, ended=task.state not in LIVE)
+        if task.state is State.BLOCKED:
+            for parent in {*snapshot.satisfied} & {*task.definition.dependencies}:
+                self.edges.satisfy(task.id, parent)
+        for event in snapshot.history:
+            self._record(row, event)
+
+    def _insert(self, task: Task, partition: int, now: int) -> Row:
         row = self.rows[task.id] = Row(task, partition)
         if row.entry.queue not in self._fleet.queues:
             self._fleet.use(row.entry.queue)
@@ -63,7 +82,7 @@ class Records:
         self.lists.insert(row)
         self._follow(row, None, row.entry, now)
         self.arm(row, row.entry.timer, now)
-        self._record(row, task.status.events[-1])
+        return row
 
     def write(self, row: Row, task: Task, event: TaskEvent, now: int, *, token: str = "") -> None:
         """Store a move; `token` is that of the claim which made it."""
@@ -254,7 +273,8 @@ class Records:
         had = None if old is None else old.unique_key
         has = None if new is None else new.unique_key
         if has is not None and had is None and new is not None and not _lapsed(new, now):
-            self._unique[has] = task_id
+            if self.holder(task_id, new, now) is None:  # a restored record may find it taken
+                self._unique[has] = task_id
         elif had is not None and has is None and self._unique.get(had) == task_id:
             del self._unique[had]
 

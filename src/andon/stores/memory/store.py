@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from urllib.parse import parse_qsl, urlsplit
-from zlib import crc32
 
 from msgspec.structs import replace
 
@@ -42,6 +41,7 @@ from andon.stores.base import (
     Query,
     Renewal,
     Settlement,
+    Snapshot,
     Verdict,
     control_topic,
     ready_topic,
@@ -54,6 +54,7 @@ from andon.stores.memory.events import MAX_EVENTS, EventLog
 from andon.stores.memory.fleet import Fleet
 from andon.stores.memory.records import LIVE, Records
 from andon.stores.memory.row import Row
+from andon.stores.partitions import partition_of
 
 _DONE_TO_A_RUN = frozenset({Event.REQUEST_CANCEL, Event.CANCEL, Event.EXPIRE})
 """Moves of an active task that its worker does not make itself, so that it must be told."""
@@ -102,7 +103,7 @@ class MemoryStore:
         return self._clock.now()
 
     def partition_of(self, task_id: str) -> int:
-        return crc32(task_id.encode()) % self.partitions
+        return partition_of(task_id, self.partitions)
 
     # --- the life of a task ---
 
@@ -304,6 +305,19 @@ class MemoryStore:
     async def take_unsettled(self, limit: int) -> list[tuple[str, State]]:
         taken = self._records.edges.take_unsettled(limit)
         return [(parent, self._records.rows[parent].entry.state) for parent in taken]
+
+    # --- moving in from another store ---
+
+    async def restore(self, snapshots: Sequence[Snapshot]) -> list[bool]:
+        now = self.now()
+        return [self._restore(snapshot, now) for snapshot in snapshots]
+
+    def _restore(self, snapshot: Snapshot, now: int) -> bool:
+        task_id = snapshot.task.id
+        if task_id in self._records.rows or self._records.stub(task_id, now) is not None:
+            return False
+        self._records.restore(snapshot, self.partition_of(task_id), now)
+        return True
 
     # --- reading ---
 

@@ -28,16 +28,15 @@ _GONE = Changed(ChangeKind.GONE)
 
 
 class Prepared(msgspec.Struct, frozen=True, gc=False):
-    """A change with its index entries before and after, encoded before the transaction."""
+    """A change with the index entry that follows, encoded before the transaction."""
 
     change: Change
-    before: IndexEntry
     after: IndexEntry | None
     status: bytes
 
 
 def prepare(changes: Sequence[Change]) -> list[Prepared]:
-    """Derive entries and encode outside the transaction."""
+    """Derive what follows and encode it outside the transaction."""
     prepared: list[Prepared] = []
     for change in changes:
         after, status = None, b""
@@ -46,7 +45,7 @@ def prepare(changes: Sequence[Change]) -> list[Prepared]:
                 definition=change.before.definition, status=change.after, cell=change.before.cell
             )
             after, status = entry_of(record), encode(change.after)
-        prepared.append(Prepared(change, entry_of(change.before), after, status))
+        prepared.append(Prepared(change, after, status))
     return prepared
 
 
@@ -74,12 +73,11 @@ def _is_plain(p: Prepared) -> bool:
         and c.after is not None
         and c.seen_lease is None
         and c.discard is None
-        and p.before.state is State.ACTIVE
+        and c.before.status.state is State.ACTIVE
         and p.after is not None
         and p.after.ready is None
-        and p.before.key is None
-        and p.before.unique_key is None
-        and p.after.unique_key is None
+        and c.before.definition.key is None
+        and c.before.definition.unique_key is None
         and c.after.state is not State.ACTIVE
     )
 
@@ -103,7 +101,7 @@ def _commit_plain(tx: Transaction, prepared: Sequence[Prepared]) -> list[Changed
     ended = False
     for p in prepared:
         assert p.after is not None
-        queue = tx.name_id(p.before.queue)
+        queue = tx.name_id(p.after.queue)
         tx.count(queue, State.ACTIVE, -1)
         tx.count(queue, p.after.state, 1)
         if p.after.dead_letter:
@@ -124,7 +122,7 @@ def _move_row(p: Prepared, seq: int, pos: int) -> tuple[object, ...]:
     return (
         seq,
         p.change.before.status.revision,
-        after.state.value,
+        after.state,
         status.revision,
         after.timer,
         1 if after.dead_letter else None,
@@ -157,14 +155,14 @@ def _commit_alone(tx: Transaction, p: Prepared) -> Changed:
     if change.after is None and not change.force and _is_needed(tx, task_id):
         tx.db.execute(EDGES.put_off, (task_id,))
         return _conflict(tx, seq, change)
-    after = p.after
-    wants_key = after is not None and after.unique_key is not None and p.before.unique_key is None
+    before, after = entry_of(change.before), p.after
+    wants_key = after is not None and after.unique_key is not None and before.unique_key is None
     if wants_key and after is not None and not lapsed(tx, after):
         holder = key_holder(tx, after, task_id)
         if holder is not None:
             return Changed(ChangeKind.KEY_HELD, holder=holder)
         hold_key(tx, after, task_id)
-    _leave(tx, p, seq, State(state), partition)
+    _leave(tx, p, before, seq, partition)
     if change.after is None:
         writes = f"{_write_id_at(tx, last)} {change.event.write_id}"
         delete(tx, change.before, seq, writes, State(state))
@@ -206,14 +204,8 @@ def _is_needed(tx: Transaction, task_id: str) -> bool:
     return tx.db.execute(EDGES.holding, (task_id,)).fetchone() is not None
 
 
-def _leave(
-    tx: Transaction,
-    p: Prepared,
-    seq: int,
-    state: State,
-    partition: int,
-) -> None:
-    before = p.before
+def _leave(tx: Transaction, p: Prepared, before: IndexEntry, seq: int, partition: int) -> None:
+    state = before.state
     returns = p.after is not None and p.after.ready is not None
     queue = tx.name_id(before.queue)
     tx.count(queue, state, -1)
@@ -271,9 +263,10 @@ def _told(tx: Transaction, p: Prepared) -> Changed:
 
 def _hint_room(tx: Transaction, p: Prepared) -> None:
     """A run ended: a queue that is limited fleet-wide may have room again."""
-    config = tx.configs.get(p.before.queue)
+    queue = p.change.before.definition.queue
+    config = tx.configs.get(queue)
     if config is not None and config.max_concurrent is not None:
-        tx.hint_ready(p.before.queue)
+        tx.hint_ready(queue)
 
 
 def _discard(tx: Transaction, p: Prepared, seq: int, pos: int) -> None:

@@ -1,6 +1,8 @@
 """Creating records: idempotent by id, unique by key, bounded by queue."""
 
 import json
+import sqlite3
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -47,7 +49,43 @@ def prepare(tasks: Sequence[Task], partition_of: Callable[[str], int]) -> list[P
 
 def create(tx: Transaction, prepared: Sequence[Prepared]) -> list[Created]:
     """Write new records with their events and index entries; outcomes in order."""
-    taken = _taken(tx, prepared)
+    if all(_is_plain(tx, p) for p in prepared) and tx.db.execute(LIFE.any_stub).fetchone() is None:
+        first = _insert_definitions(tx, prepared)
+        if first is not None:
+            count(tx, prepared)
+            _write(tx, prepared, first)
+            return [_CREATED] * len(prepared)
+    return _create_each(tx, prepared)
+
+
+def _is_plain(tx: Transaction, p: Prepared) -> bool:
+    """Whether nothing but its id can be taken: the hot path, which looks for nothing before it
+    writes and lets the unique index say what is there already."""
+    if p.entry.unique_key is not None:
+        return False
+    config = tx.configs.get(p.entry.queue)
+    return config is None or config.max_size is None
+
+
+def _insert_definitions(tx: Transaction, fresh: Sequence[Prepared]) -> int | None:
+    """Write the definitions; the first of their keys, or None, nothing written, if an id is
+    taken."""
+    first = tx.take_seqs(len(fresh))
+    rows = [(seq, p.task.definition.id, p.definition) for seq, p in enumerate(fresh, first)]
+    tx.db.execute("SAVEPOINT definitions")
+    try:
+        write(tx.db, LIFE.insert_definition, rows)
+    except sqlite3.IntegrityError:
+        tx.db.execute("ROLLBACK TO definitions")
+        return None
+    finally:
+        tx.db.execute("RELEASE definitions")
+    return first
+
+
+def _create_each(tx: Transaction, prepared: Sequence[Prepared]) -> list[Created]:
+    """Look for what is taken first, and write the rest."""
+    taken = already_there(tx, prepared)
     outcomes: list[Created] = []
     fresh: list[Prepared] = []
     keys: dict[str, str] = {}
@@ -60,14 +98,16 @@ def create(tx: Transaction, prepared: Sequence[Prepared]) -> list[Created]:
             taken[task_id] = Created(
                 CreateKind.EXISTS, p.task.definition.digest, p.task.status.state
             )
-            _count(tx, p)
+            count(tx, [p])
         outcomes.append(outcome)
     if fresh:
-        _write(tx, fresh)
+        first = _insert_definitions(tx, fresh)
+        assert first is not None, "nobody else writes, and these ids were free"
+        _write(tx, fresh, first)
     return outcomes
 
 
-def _taken(tx: Transaction, prepared: Sequence[Prepared]) -> dict[str, Created]:
+def already_there(tx: Transaction, prepared: Sequence[Prepared]) -> dict[str, Created]:
     """Ids that are there already, or were until a moment ago (R31)."""
     ids = json.dumps([p.task.definition.id for p in prepared])
     taken: dict[str, Created] = {}
@@ -131,26 +171,27 @@ def _oldest(tx: Transaction, queue: int) -> tuple[Task, ...]:
     return tuple(task for (task_id,) in rows if (task := read_task(tx.db, task_id)) is not None)
 
 
-def _count(tx: Transaction, p: Prepared) -> None:
-    queue = tx.name_id(p.entry.queue)
-    tx.count(queue, p.entry.state, 1)
-    if p.entry.dead_letter:
-        tx.count(queue, DEAD, 1)
+def count(tx: Transaction, fresh: Sequence[Prepared]) -> None:
+    """Count records that come in."""
+    alike = Counter((p.entry.queue, p.entry.state, p.entry.dead_letter) for p in fresh)
+    for (queue_name, state, dead), n in alike.items():
+        queue = tx.name_id(queue_name)
+        tx.count(queue, state, n)
+        if dead:
+            tx.count(queue, DEAD, n)
 
 
-def _write(tx: Transaction, fresh: Sequence[Prepared]) -> None:
+def _write(tx: Transaction, fresh: Sequence[Prepared], first: int) -> None:
     db = tx.db
-    first = tx.take_seqs(len(fresh))
-    definitions: list[tuple[object, ...]] = []
     tasks: list[tuple[object, ...]] = []
     ready: list[tuple[object, ...]] = []
+    queues: set[str] = set()  # that got something to claim
     for seq, p in enumerate(fresh, first):
-        entry, definition = p.entry, p.task.definition
+        entry, task_id, status = p.entry, p.task.definition.id, p.task.status
         queue = tx.name_id(entry.queue)
-        pos = tx.add_event(seq, definition.id, p.task.status.events[-1], None)
-        definitions.append((seq, definition.id, p.definition))
+        pos = tx.add_event(seq, task_id, status.events[-1], None)
         tasks.append(
-            (seq, p.partition, queue, entry.state.value, p.task.status.revision, entry.timer,
+            (seq, p.partition, queue, entry.state, status.revision, entry.timer,
              entry.key, entry.group, 1 if entry.dead_letter else None, pos, p.status)
         )  # fmt: skip
         if entry.timer is not None:
@@ -164,9 +205,10 @@ def _write(tx: Transaction, fresh: Sequence[Prepared]) -> None:
                 (tx.lane(queue, p.partition), -r.priority, r.order, seq, tx.name_id(entry.name),
                  r.dead_at, r.first_limit)
             )  # fmt: skip
-            tx.hint_ready(entry.queue)
+            queues.add(entry.queue)
         elif entry.remaining:
-            db.execute(EDGES.start_fan_in, (definition.id, entry.remaining))
-    write(db, LIFE.insert_definition, definitions)
+            db.execute(EDGES.start_fan_in, (task_id, entry.remaining))
+    for name in queues:
+        tx.hint_ready(name)
     write(db, LIFE.insert_task, tasks)
     write(db, LIFE.insert_ready, ready)

@@ -5,6 +5,8 @@ A task with a concurrency key counts against the key while it is ready or active
 a task of the key leaves (store contract, rule 7).
 """
 
+from typing import Any
+
 from andon.lifecycle.indexes import IndexEntry
 from andon.model.fleet import QueueConfig
 from andon.stores.sqlite.statements import LIFE
@@ -91,17 +93,37 @@ def readmit(tx: Transaction, config: QueueConfig) -> None:
     limit = config.max_concurrent_per_key
     if limit is not None:
         for row in tx.db.execute(LIFE.ready_keyed, tx.lanes(queue)).fetchall():
-            lane, level, order, seq, kind, dead_at, first_limit, key, partition = row
-            if _admitted(tx, queue, key) > limit:
-                tx.db.execute(LIFE.delete_ready, (lane, level, order, seq))
-                tx.db.execute(
-                    LIFE.insert_parked,
-                    (queue, key, level, order, seq, kind, partition, dead_at, first_limit),
-                )
-                tx.db.execute(LIFE.admit, (queue, key, -1))
-                tx.count(queue, PARKED, 1)
+            if _admitted(tx, queue, row[7]) > limit:
+                _park(tx, queue, row)
     for (key,) in tx.db.execute(LIFE.parked_keys, (queue,)).fetchall():
         promote(tx, config.name, key)
+
+
+def admit_run(tx: Transaction, entry: IndexEntry) -> None:
+    """A record came in with its run in hand: it counts against its key, if it has one, and what
+    is ready of that key above the limit is parked."""
+    if entry.key is None:
+        return
+    queue = tx.name_id(entry.queue)
+    tx.db.execute(LIFE.admit, (queue, entry.key, 1))
+    limit = _limit(tx, entry.queue)
+    surplus = 0 if limit is None else _admitted(tx, queue, entry.key) - limit
+    if surplus > 0:
+        place = (*tx.lanes(queue), entry.key, surplus)
+        for row in tx.db.execute(LIFE.worst_ready, place).fetchall():
+            _park(tx, queue, row)
+
+
+def _park(tx: Transaction, queue: int, row: tuple[Any, ...]) -> None:
+    """Take a row of `LIFE.ready_keyed` out of the ready order, to wait for room under its key."""
+    lane, level, order, seq, kind, dead_at, first_limit, key, partition = row
+    tx.db.execute(LIFE.delete_ready, (lane, level, order, seq))
+    tx.db.execute(
+        LIFE.insert_parked,
+        (queue, key, level, order, seq, kind, partition, dead_at, first_limit),
+    )
+    tx.db.execute(LIFE.admit, (queue, key, -1))
+    tx.count(queue, PARKED, 1)
 
 
 def _limit(tx: Transaction, queue_name: str) -> int | None:

@@ -40,21 +40,16 @@ def read_tasks(db: sqlite3.Connection, ids: Sequence[str]) -> list[Task | None]:
 
 def history(db: sqlite3.Connection, task_id: str) -> History:
     """The task's moves, walked back along their chain."""
-    row = db.execute(READING.last_event, (task_id,)).fetchone()
-    pos = row[0] if row else None
+    pos, revision = db.execute(READING.last_event, (task_id,)).fetchone() or (None, 0)
     events: list[TaskEvent] = []
-    dropped = 0
-    while pos is not None:
+    while pos is not None and len(events) < MOST_HISTORY:
         found = db.execute(READING.event, (pos,)).fetchone()
         if found is None:
             break
         pos, body = found
-        if len(events) < MOST_HISTORY:
-            events.append(decode_event(body))
-        else:
-            dropped += 1
+        events.append(decode_event(body))
     events.reverse()
-    return History(tuple(events), dropped)
+    return History(tuple(events), revision - len(events))
 
 
 def events(db: sqlite3.Connection, cursor: str, limit: int) -> EventPage:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from andon.model.words import State
-from andon.stores.base import Renewal, Verdict, task_topic
+from andon.stores.base import Renewal, Verdict
 from andon.stores.sqlite.records import Undecodable, decode_status
 from andon.stores.sqlite.statements import LIFE
 from andon.stores.sqlite.transaction import Transaction
@@ -20,7 +20,7 @@ def renew(tx: Transaction, renewals: Sequence[Renewal]) -> list[Verdict]:
         beat = tx.now if r.heartbeat else None
         tx.db.execute(LIFE.renew, (row[0], tx.now + r.lease_ms, beat, r.progress, r.message))
         if r.progress is not None or r.message is not None:
-            tx.hints.add(task_topic(r.task))
+            tx.moved.append(r.task)
         verdicts.append(Verdict.CANCEL if _asked(row[3]) else Verdict.OK)
     return verdicts
 

@@ -14,16 +14,15 @@ class Statements:
         text = (
             files("andon.stores.sqlite").joinpath("sql", f"{file}.sql").read_text(encoding="utf-8")
         )
-        self._by_name = {
-            block.partition("\n")[0].strip(): block.partition("\n")[2].strip()
-            for block in text.split("-- name: ")[1:]
-        }
+        self.__dict__.update(
+            {
+                block.partition("\n")[0].strip(): block.partition("\n")[2].strip()
+                for block in text.split("-- name: ")[1:]
+            }
+        )
 
     def __getattr__(self, name: str) -> str:
-        try:
-            return self._by_name[name]
-        except KeyError:
-            raise AttributeError(f"no statement is named {name!r}") from None
+        raise AttributeError(f"no statement is named {name!r}")
 
 
 LIFE = Statements("life")

@@ -8,7 +8,6 @@ the process, not of the machine).
 
 import asyncio
 import contextlib
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -35,11 +34,13 @@ from andon.stores.base import (
     Query,
     Renewal,
     Settlement,
+    Snapshot,
     Verdict,
     ready_topic,
 )
 from andon.stores.clock import JUMP_MS, MonotoneClock
 from andon.stores.hints import Hub
+from andon.stores.partitions import partition_of
 from andon.stores.sqlite import (
     claiming,
     committing,
@@ -48,6 +49,7 @@ from andon.stores.sqlite import (
     fleet,
     placing,
     reading,
+    restoring,
     timing,
 )
 from andon.stores.sqlite.checkpoint import Checkpointer
@@ -146,9 +148,7 @@ class SqliteStore:
         return self._clock.now()
 
     def partition_of(self, task_id: str) -> int:
-        if self.partitions == 1:
-            return 0
-        return zlib.crc32(task_id.encode()) % self.partitions
+        return partition_of(task_id, self.partitions)
 
     # --- the life of a task ---
 
@@ -221,6 +221,12 @@ class SqliteStore:
 
     async def take_unsettled(self, limit: int) -> list[tuple[str, State]]:
         return await self._read(lambda db: dependencies.unsettled(db, limit))
+
+    # --- moving in from another store ---
+
+    async def restore(self, snapshots: Sequence[Snapshot]) -> list[bool]:
+        prepared = restoring.prepare(snapshots, self.partition_of)
+        return await self._write(lambda tx: restoring.restore(tx, prepared))
 
     # --- reading ---
 
@@ -367,13 +373,13 @@ class SqliteStore:
 
     def _committed(self, transaction: Transaction) -> None:
         """In the writer's thread, after the commit."""
-        hints = transaction.hints
-        if hints and self._loop is not None:
+        hints, moved = transaction.hints, transaction.moved
+        if (hints or moved) and self._loop is not None:
             if self._hub.listeners:
                 with contextlib.suppress(RuntimeError):  # the loop is closing: nobody listens
-                    self._loop.call_soon_threadsafe(self._hub.hint_all, hints)
+                    self._loop.call_soon_threadsafe(self._hub.hint_all, hints, moved)
             if self._wake is not None:
-                self._wake.send(hints)
+                self._wake.send(hints, moved)
         if self._checkpointer is not None:
             self._checkpointer.look()
 

@@ -11,7 +11,6 @@ from andon.stores.base import (
     SLOW_POLL_S,
     TIMER_TOPIC,
     ready_topic,
-    task_topic,
 )
 from andon.stores.sqlite.records import encode
 from andon.stores.sqlite.rows import write
@@ -47,6 +46,7 @@ class Transaction:
         self.partitions = partitions
         self.configs = configs  #: queues that have settings of their own
         self.hints: set[str] = set()
+        self.moved: list[str] = []  #: ids of tasks, whose own topics are to be hinted too
         self._names = names
         self._counts: dict[tuple[int, str], int] = {}
         self._next_seq = 0
@@ -89,8 +89,7 @@ class Transaction:
             self._next_pos = (row[0] if row else 0) + 1
         pos = self._next_pos
         self._next_pos += 1
-        self.hints.add(EVENTS_TOPIC)
-        self.hints.add(task_topic(task_id))
+        self.moved.append(task_id)
         return pos
 
     def flush_events(self) -> None:
@@ -151,6 +150,8 @@ class Transaction:
     def finish(self) -> None:
         """Write what was gathered."""
         self.flush_events()
+        if self._next_pos:
+            self.hints.add(EVENTS_TOPIC)
         changes = [(q, s, n) for (q, s), n in self._counts.items() if n]
         if changes:
             self.db.executemany(LIFE.count, changes)

@@ -14,8 +14,10 @@ import secrets
 import socket
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+
+from andon.stores.base import task_topic
 
 _KINDS = {"ready": "r", "control": "c", "task": "t", "timer": "m", "events": "e", "config": "g"}
 _LONGEST_PATH = 100
@@ -55,13 +57,14 @@ class WakeSocket:
             self._mine.rename(path)
         self._mine = path
 
-    def send(self, topics: Iterable[str]) -> None:
-        """Hint every other process that listens for one of the topics."""
-        by_kind: dict[str, list[str]] = {}
-        for topic in topics:
-            by_kind.setdefault(_KINDS[kind_of(topic)], []).append(topic)
+    def send(self, topics: Iterable[str], tasks: Sequence[str]) -> None:
+        """Hint every other process that listens for one of the topics, or for tasks."""
         for peer in self._others():
-            wanted = [t for letter in peer.rpartition(".")[2] for t in by_kind.get(letter, ())]
+            letters = peer.rpartition(".")[2]
+            wanted = [topic for topic in topics if _KINDS[kind_of(topic)] in letters]
+            if _KINDS["task"] in letters:
+                few = len(tasks) <= _MOST_TOPICS
+                wanted += [task_topic(task) for task in tasks] if few else ["task"]
             if wanted:
                 self._send(peer, wanted)
 

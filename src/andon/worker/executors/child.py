@@ -23,6 +23,7 @@ from andon.worker import outcomes
 from andon.worker.context import Context, Stopped, running
 from andon.worker.executors import frames
 from andon.worker.executors.base import Resolved, RunInHand
+from andon.worker.executors.childfiles import ChildFiles
 from andon.worker.registry import Registry
 
 MAIN = "__andon_main__"
@@ -56,6 +57,8 @@ class Child:
         self._source = source
         self._sink = sink
         self._inbox: queue.SimpleQueue[frames.ToChild | None] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[frames.Kept] = queue.SimpleQueue()
+        self._asking = threading.Lock()
         self._outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._writing = threading.Lock()
         self._context: Context | None = None
@@ -96,7 +99,7 @@ class Child:
         kind = registry.route(task.definition.name, task.definition.version)
         if kind is None or kind.handler is None:
             return UnknownTask()
-        context = Context(task, work.worker, self._mark)
+        context = Context(task, work.worker, self._mark, files=ChildFiles(self._ask))
         context.dependencies = work.dependencies
         run = RunInHand(context, task, kind)
         token = running.set(context)
@@ -150,6 +153,11 @@ class Child:
         context.unmark()
         self._send(frames.Mark(context.percent, context.message))
 
+    def _ask(self, frame: frames.Keep) -> frames.Kept:
+        with self._asking:
+            self._send(frame)
+            return self._answers.get()
+
     def _send(self, frame: Any) -> None:
         self._outbox.put(frames.pack(frame))
 
@@ -172,7 +180,11 @@ class Child:
     def _read(self) -> None:
         header = frames.HEADER
         while len(size := self._source.read(header.size)) == header.size:
-            self._inbox.put(frames.to_child.decode(self._source.read(header.unpack(size)[0])))
+            frame = frames.to_child.decode(self._source.read(header.unpack(size)[0]))
+            if isinstance(frame, frames.Kept):
+                self._answers.put(frame)
+            else:
+                self._inbox.put(frame)
         if self._context is not None:
             os._exit(1)  # nobody is left to take the result
         self._inbox.put(None)

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from andon.artifacts.base import Artifact
 from andon.lifecycle.commands import (
     Command,
     Complete,
@@ -82,6 +83,22 @@ class Log(msgspec.Struct, frozen=True, tag=True):
     message: str
 
 
+class Keep(msgspec.Struct, frozen=True, tag=True):
+    """The handler wants a file kept as an artifact; it waits for `Kept`."""
+
+    path: str
+    name: str
+    content_type: str
+    expires_in: float | None
+
+
+class Kept(msgspec.Struct, frozen=True, tag=True):
+    """The answer: the artifact, or why not."""
+
+    artifact: Artifact | None = None
+    error: str = ""
+
+
 class Ended(msgspec.Struct, frozen=True, tag=True):
     """The handler has ended; the child is free for the next run."""
 
@@ -98,8 +115,8 @@ class Ended(msgspec.Struct, frozen=True, tag=True):
         return msgspec.json.decode(self.fields, type=COMMANDS[self.command])
 
 
-ToChild = Hello | Work
-ToParent = Ready | Broken | Begun | Mark | Log | Ended
+ToChild = Hello | Work | Kept
+ToParent = Ready | Broken | Begun | Mark | Log | Keep | Ended
 
 to_child = msgspec.json.Decoder(ToChild)
 to_parent = msgspec.json.Decoder(ToParent)

@@ -12,12 +12,13 @@ import os
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from andon.lifecycle.commands import Command, Complete, Interrupted
-from andon.model.errors import ConfigurationError
+from andon.model.errors import AndonError, ConfigurationError
 from andon.worker import outcomes
 from andon.worker.context import Stopped
 from andon.worker.executors import frames
@@ -91,7 +92,10 @@ class _Child:
             await self.send(work)
             while not isinstance(frame := await self.receive(), frames.Ended):
                 begun = begun or isinstance(frame, frames.Begun)
-                self._handle(frame)
+                if isinstance(frame, frames.Keep):
+                    await self.send(await _kept(run, frame))
+                else:
+                    self._handle(frame)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_OUTPUT_S):
                     await self._output_ended.wait()
@@ -147,6 +151,20 @@ class _Child:
             logger.info("Child process %d: %s", self.process.pid, line)
         if mark and run is not None and ended == run.task.status.run:
             self._output_ended.set()
+
+
+async def _kept(run: RunInHand, asked: frames.Keep) -> frames.Kept:
+    """Keep a file that the child has; what goes wrong is the handler's to know."""
+    try:
+        artifact = await run.context.artifact(
+            asked.name,
+            Path(asked.path),
+            content_type=asked.content_type,
+            expires_in=asked.expires_in,
+        )
+    except (AndonError, OSError) as error:
+        return frames.Kept(error=str(error))
+    return frames.Kept(artifact)
 
 
 class ProcessExecutor:

@@ -18,6 +18,10 @@ SELECT 1 FROM satisfied WHERE child = ? AND parent = ?
 INSERT INTO edge (parent, child, loads, any_end, settled) VALUES (?1, ?2, ?3, ?4, 1)
 ON CONFLICT (parent, child) DO NOTHING
 
+-- name: restore_edge
+INSERT INTO edge (parent, child, loads, any_end, settled) VALUES (?1, ?2, ?3, ?4, ?5)
+ON CONFLICT (parent, child) DO UPDATE SET loads = ?3, any_end = ?4, settled = ?5
+
 -- name: tell
 UPDATE edge SET settled = 1 WHERE parent = ? AND child = ?
 

@@ -16,6 +16,9 @@ WHERE d.id IN (SELECT value FROM json_each(?1))
 -- name: stubs
 SELECT id, digest, state FROM stub WHERE id IN (SELECT value FROM json_each(?1)) AND at > ?2
 
+-- name: any_stub
+SELECT 1 FROM stub LIMIT 1
+
 -- name: insert_definition
 INSERT INTO definition (seq, id, body) VALUES (?, ?, ?)
 
@@ -23,6 +26,11 @@ INSERT INTO definition (seq, id, body) VALUES (?, ?, ?)
 INSERT INTO task (seq, partition, queue, state, revision, timer, key, "group", dead, last, fence,
     body)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?)
+
+-- name: restore_task
+INSERT INTO task (seq, partition, queue, state, revision, timer, key, "group", dead, last, run,
+    fence, worker, claimed_at, lease_until, heartbeat_at, progress, message, body)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: insert_event
 INSERT INTO event (pos, seq, prev, at, body) VALUES (?, ?, ?, ?, ?)
@@ -36,6 +44,9 @@ INSERT INTO ready (lane, level, ord, seq, type, dead_at, first_limit) VALUES (?,
 
 -- name: delete_ready
 DELETE FROM ready WHERE lane = ? AND level = ? AND ord = ? AND seq = ?
+
+-- name: delete_ready_to
+DELETE FROM ready WHERE lane = ? AND (level, ord, seq) <= (?, ?, ?)
 
 -- name: insert_parked
 INSERT INTO parked (queue, key, level, ord, seq, type, partition, dead_at, first_limit)
@@ -55,6 +66,11 @@ SELECT DISTINCT key FROM parked WHERE queue = ?
 SELECT r.lane, r.level, r.ord, r.seq, r.type, r.dead_at, r.first_limit, t.key, t.partition
 FROM ready r JOIN task t USING (seq)
 WHERE r.lane BETWEEN ? AND ? AND t.key IS NOT NULL ORDER BY r.level DESC, r.ord DESC, r.seq DESC
+
+-- name: worst_ready
+SELECT r.lane, r.level, r.ord, r.seq, r.type, r.dead_at, r.first_limit, t.key, t.partition
+FROM ready r JOIN task t USING (seq)
+WHERE r.lane BETWEEN ? AND ? AND t.key = ? ORDER BY r.level DESC, r.ord DESC, r.seq DESC LIMIT ?
 
 -- name: admitted
 SELECT n FROM admitted WHERE queue = ? AND key = ?

@@ -53,7 +53,7 @@ SELECT DISTINCT lane, level FROM ready
 SELECT prev, body FROM event WHERE pos = ?
 
 -- name: last_event
-SELECT t.last FROM definition d JOIN task t USING (seq) WHERE d.id = ?
+SELECT t.last, t.revision FROM definition d JOIN task t USING (seq) WHERE d.id = ?
 
 -- name: events_after
 SELECT pos, body FROM event WHERE pos > ? ORDER BY pos LIMIT ?

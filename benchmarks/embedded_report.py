@@ -1,16 +1,19 @@
-"""The Markdown page that `run.py` writes: figures, ratios, losses included."""
+"""The section on SQLite in docs/benchmarks.md: figures, ratios, losses included."""
 
 import statistics
-import time
 from typing import Any
 
 Told = dict[str, Any]
 
 
-def page(told: Told) -> str:
-    """The whole page."""
-    lines = [*_head(told), *_rates(told), *_waits(told), *_rest(told), *_flat(told)]
-    return "\n".join(lines).rstrip() + "\n"
+def section(told: Told) -> list[str]:
+    """The section's lines."""
+    return [*_head(told), *_rates(told), *_waits(told), *_rest(told), *flat_lines(told)]
+
+
+def plots(told: Told) -> dict[str, str]:
+    """Name to SVG."""
+    return {}
 
 
 def _of(told: Told, name: str, figure: str = "rate") -> float:
@@ -24,11 +27,9 @@ def _head(told: Told) -> list[str]:
     versions = ", ".join(f"{k} {v}" for k, v in {**ours, **theirs}.items())
     load = where["load_before"][0]
     return [
-        "# Benchmarks",
+        "## SQLite",
         "",
-        "Written by `make bench` (`benchmarks/run.py`); do not edit.",
-        "",
-        f"Measured {time.strftime('%Y-%m-%d', time.gmtime())} on {where['cores']} cores "
+        f"Measured {where['date']} on {where['cores']} cores "
         f"({where['cpu']}, {where['system']}), load before the run {load:.1f}. {versions}.",
         "",
         "No-op tasks with an integer argument; Andon keeps results, history and events. Medians "
@@ -55,7 +56,7 @@ def _rates(told: Told) -> list[str]:
     lines = []
     for sync, other in (("full", "full"), ("normal", "off")):
         lines += [
-            f"## Tasks per second, `synchronous={sync}`",
+            f"### Tasks per second, `synchronous={sync}`",
             "",
             f"| | Andon | SqliteHuey ({other}) | Andon / Huey | limit | Andon / limit |",
             "|---|---|---|---|---|---|",
@@ -92,7 +93,7 @@ def _rates(told: Told) -> list[str]:
 
 def _waits(told: Told) -> list[str]:
     lines = [
-        "## Submit to start, in another process, 50 a second (ms)",
+        "### Submit to start, in another process, 50 a second (ms)",
         "",
         "| | p50 | p95 | p99 |",
         "|---|---|---|---|",
@@ -113,7 +114,7 @@ def _rest(told: Told) -> list[str]:
     helped = imports["andon_help_ms"]
     help_ms = "not there yet" if helped is None else f"{helped:.0f} ms"
     return [
-        "## What a process costs",
+        "### What a process costs",
         "",
         "| | |",
         "|---|---|",
@@ -129,15 +130,16 @@ def _rest(told: Told) -> list[str]:
     ]
 
 
-def _flat(told: Told) -> list[str]:
-    flat = told["flat"]
+def flat_lines(told: Told) -> list[str]:
+    """The table of flatness, if it was measured."""
+    flat = told.get("flat")
     if flat is None:
         return []
     lines = [
-        f"## Flatness: {flat['few']:,} against {flat['many']:,} stored tasks",
+        f"### Flatness: {flat['few']:,} against {flat['many']:,} stored tasks",
         "",
         "Microseconds per task in batches of 100 (create, claim, commit), per call (the others); "
-        "medians, interleaved, `synchronous=normal`.",
+        f"medians, interleaved{flat['how']}.",
         "",
         f"| | {flat['few']:,} | {flat['many']:,} | ratio |",
         "|---|---|---|---|",

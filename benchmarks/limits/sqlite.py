@@ -75,9 +75,8 @@ async def _lived(url: str, path: Path) -> list[Bodies]:
 class Bare:
     """One connection on a fresh file, and the loop over it."""
 
-    def __init__(self, synchronous: str, bodies: list[Bodies]) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="andon-limit-"))
-        location = parse(f"sqlite:///{self.folder / 'bare.db'}?synchronous={synchronous}")
+    def __init__(self, synchronous: str, bodies: list[Bodies], path: Path) -> None:
+        location = parse(f"sqlite:///{path}?synchronous={synchronous}")
         self.db = connect(location, write=True)
         lock = WriteLock(location.path)
         prepare(self.db, location, lock)
@@ -85,10 +84,6 @@ class Bare:
         self.bodies = bodies
         self.seq = self.pos = 0
         self._ids = IdMaker()
-
-    def close(self) -> None:
-        self.db.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
 
     def submit(self, n: int, batch: int) -> float:
         """Seconds for `n` records."""
@@ -137,7 +132,7 @@ class Bare:
         db, now = self.db, time.time_ns() // 1_000_000
         db.execute("BEGIN IMMEDIATE")
         rows = db.execute(LIFE.candidates, (LANE, batch)).fetchall()
-        events, stamps, gone = [], [], []
+        events, stamps, gone = [], [], ()
         for index, row in enumerate(rows):
             level, order, seq = row[:3]
             self.pos += 1
@@ -147,8 +142,9 @@ class Bare:
                 (seq, now + 30_000, f"{token}-{index}", now, "host-1-abcdef", token, now,
                  now + 30_000, self.pos)
             )  # fmt: skip
-            gone.append((LANE, level, order, seq))
-        db.executemany(LIFE.delete_ready, gone)
+            gone = (LANE, level, order, seq)
+        if gone:
+            db.execute(LIFE.delete_ready_to, gone)
         write(db, LIFE.stamp, stamps)
         write(db, LIFE.insert_event, events)
         db.execute(LIFE.insert_claim, (token, now, str([row[2] for row in rows])))
@@ -184,7 +180,8 @@ class Bare:
 
 def measure(synchronous: str, n: int, bodies: list[Bodies]) -> dict[str, Any]:
     """Submit and drain `n` on a fresh file."""
-    bare = Bare(synchronous, bodies)
+    folder = Path(tempfile.mkdtemp(prefix="andon-limit-"))
+    bare = Bare(synchronous, bodies, folder / "bare.db")
     try:
         submit = bare.submit(n, 200)
         pending = bare.counted("pending")
@@ -194,7 +191,8 @@ def measure(synchronous: str, n: int, bodies: list[Bodies]) -> dict[str, Any]:
             "drain": {"rate": n / drain, "verified": bare.counted("completed")},
         }
     finally:
-        bare.close()
+        bare.db.close()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

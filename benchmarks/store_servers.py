@@ -1,0 +1,240 @@
+"""The servers that both sides are measured on, each the same for all: started, emptied, asked.
+
+    python benchmarks/store_servers.py empty URL      forget everything stored
+    python benchmarks/store_servers.py work URL       print how much work the server has done so far
+
+Run as a command because a peer's environment lacks what it takes to talk to every server.
+"""
+
+import asyncio
+import json
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+TESTS = Path(__file__).resolve().parent.parent / "tests"
+
+UNIT = {"redis": "commands", "postgres": "transactions", "nats": "messages"}
+"""What a server's work is counted in."""
+
+DATABASE = "bench"
+
+
+class Started:
+    """A server of this run."""
+
+    def __init__(self, kind: str, url: str, about: str) -> None:
+        self.kind = kind
+        self.url = url  #: as peers take it, without anything of Andon's own
+        self.about = about  #: version and durability, in words
+
+    def namespace(self, name: str) -> str:
+        """Andon's URL for a namespace there."""
+        return f"{self.url}{'&' if '?' in self.url else '?'}namespace={name}"
+
+
+class Server(Protocol):
+    """What the tests' servers have in common (tests/servers)."""
+
+    port: int
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+@contextmanager
+def running(kind: str) -> Iterator[Started]:
+    """A fresh server of that kind, as the tests start it, stopped at the end whatever happens."""
+    sys.path.insert(0, str(TESTS))
+    make = {"redis": _redis, "postgres": _postgres, "nats": _nats}[kind]
+    with tempfile.TemporaryDirectory(prefix=f"andon-bench-{kind}-") as folder:
+        server, url, about = make(Path(folder))
+        server.start()
+        try:
+            started = Started(kind, url.format(server=server), about)
+            empty(started.url)
+            yield started
+        finally:
+            server.stop()
+
+
+def _version(program: Path | str, after: str) -> str:
+    said = subprocess.run([program, "--version"], check=True, capture_output=True, text=True)
+    return said.stdout.partition(after)[2].split()[0]
+
+
+# --- Redis ---
+
+
+def _redis(folder: Path) -> tuple[Server, str, str]:
+    from servers import redis
+
+    # The newer of the one on PATH and the wheel's, which some peers find too old.
+    found = {str(redis.binary()), shutil.which("redis-server") or str(redis.binary())}
+    versions = {program: _version(program, "v=") for program in found}
+    newest = max(found, key=lambda program: tuple(map(int, versions[program].split("."))))
+    redis.binary = lambda: Path(newest)
+    # No rewriting of the log: it would come in the middle of one side's measurement.
+    server = redis.RedisServer(folder / "data", settings=["auto-aof-rewrite-percentage 0"])
+    about = f"Redis {versions[newest]}, appendonly with appendfsync everysec"
+    return server, "redis://127.0.0.1:{server.port}/0", about
+
+
+def _ask_redis(url: str, *words: str) -> bytes:
+    """One command whose answer is one line or one bulk string."""
+    where = urlsplit(url)
+    with socket.create_connection((where.hostname, where.port or 6379), 10) as link:
+        link.sendall((" ".join(words) + "\r\n").encode())
+        file = link.makefile("rb")
+        line = file.readline()
+        if line.startswith(b"-"):
+            raise RuntimeError(line.decode())
+        return file.read(int(line[1:])) if line.startswith(b"$") else line[1:]
+
+
+def _empty_redis(url: str) -> None:
+    _ask_redis(url, "FLUSHALL")
+
+
+def _work_of_redis(url: str) -> int:
+    for line in _ask_redis(url, "INFO", "stats").splitlines():
+        if line.startswith(b"total_commands_processed:"):
+            return int(line.split(b":")[1])
+    raise RuntimeError("Redis does not say how many commands it has processed.")
+
+
+# --- PostgreSQL ---
+
+
+def _postgres(folder: Path) -> tuple[Server, str, str]:
+    from servers import postgres
+
+    settings = {"max_connections": "200", "shared_buffers": "256MB", "max_wal_size": "4GB"}
+    server = postgres.PostgresServer(folder, settings=settings)
+    version = _version(postgres.binaries() / "postgres", "(PostgreSQL) ")
+    about = (
+        f"PostgreSQL {version}, synchronous_commit and fsync on, shared_buffers 256 MB, "
+        "max_wal_size 4 GB"
+    )
+    return server, f"postgresql://postgres@127.0.0.1:{{server.port}}/{DATABASE}", about
+
+
+def _in_postgres(url: str, *statements: str) -> Any:
+    """Run statements; the only value of the last."""
+    import asyncpg
+
+    async def run() -> Any:
+        # Another database, so that this one's counters are not ours.
+        where = urlsplit(url)._replace(path="/postgres").geturl()
+        connection = await asyncpg.connect(where, timeout=10)
+        try:
+            *first, last = statements
+            for statement in first:
+                await connection.execute(statement)
+            return await connection.fetchval(last)
+        finally:
+            await connection.close()
+
+    return asyncio.run(run())
+
+
+def _empty_postgres(url: str) -> None:
+    name = urlsplit(url).path[1:]
+    _in_postgres(
+        url,
+        f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)',
+        f'CREATE DATABASE "{name}"',
+        "CHECKPOINT",
+    )
+
+
+def _work_of_postgres(url: str) -> int:
+    name = urlsplit(url).path[1:]
+    return _in_postgres(
+        url,
+        f"SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = '{name}'",
+    )
+
+
+# --- NATS ---
+
+
+def _nats(folder: Path) -> tuple[Server, str, str]:
+    from servers import nats
+
+    server = nats.NatsServer(folder)
+    server.monitor = _watched_at(server.port)
+    about = (
+        f"NATS {_version(nats.binary(), ' v')}, one node, JetStream on files, synced every 2 min "
+        "as it is by itself"
+    )
+    return server, "nats://127.0.0.1:{server.port}", about
+
+
+def _watched_at(port: int) -> int:
+    """The port of its monitoring: a fixed one for each, so that the URL need not tell it."""
+    return port + 1 if port < 65_535 else 65_533
+
+
+def _of_nats(url: str) -> dict[str, Any]:
+    watch = _watched_at(urlsplit(url).port or 4222)
+    with urllib.request.urlopen(f"http://127.0.0.1:{watch}/varz", timeout=10) as answer:
+        return json.load(answer)
+
+
+def _empty_nats(url: str) -> None:
+    import nats
+
+    async def run() -> None:
+        client = await nats.connect(url, connect_timeout=10, max_reconnect_attempts=1)
+        try:
+            jetstream = client.jetstream()
+            for stream in await jetstream.streams_info():
+                await jetstream.delete_stream(stream.config.name or "")
+        finally:
+            await client.close()
+
+    asyncio.run(run())
+
+
+def _work_of_nats(url: str) -> int:
+    told = _of_nats(url)
+    return int(told["in_msgs"]) + int(told["out_msgs"])
+
+
+_EMPTY: dict[str, Callable[[str], None]] = {
+    "redis": _empty_redis,
+    "postgresql": _empty_postgres,
+    "nats": _empty_nats,
+}
+_WORK: dict[str, Callable[[str], int]] = {
+    "redis": _work_of_redis,
+    "postgresql": _work_of_postgres,
+    "nats": _work_of_nats,
+}
+
+
+def empty(url: str) -> None:
+    """Forget everything stored there."""
+    _EMPTY[urlsplit(url).scheme](url)
+
+
+def work(url: str) -> int:
+    """How much the server has done so far, in the unit of its kind; asking counts too."""
+    return _WORK[urlsplit(url).scheme](url)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "empty":
+        empty(sys.argv[2])
+    else:
+        print(work(sys.argv[2]))

@@ -1,0 +1,72 @@
+"""From a URL to the place where artifacts are kept.
+
+| URL | place |
+|---|---|
+| `file:///var/lib/andon/artifacts` | a local folder |
+| `s3://bucket/prefix?region=…&endpoint=…` | S3, or what speaks its protocol |
+| `gs://bucket/prefix`, `az://container/prefix` | Google Cloud Storage, Azure |
+| `memory://` | this process, for tests |
+
+Credentials come from where each vendor's own tools find them (environment, files, the machine's
+role), never from the URL.
+"""
+
+import os
+from pathlib import Path
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
+
+from andon.artifacts.blobs import Blobs
+from andon.artifacts.folder import FolderBlobs
+from andon.artifacts.memory import MemoryBlobs
+from andon.model.errors import ConfigurationError
+
+VARIABLE = "ANDON_ARTIFACTS"
+"""Environment variable with the URL of the place."""
+
+_OBJECT_STORES = ("s3", "gs", "az")
+_OPTIONS = {"endpoint", "region", "allow_http", "virtual_hosted_style_request", "skip_signature"}
+
+
+def named_place() -> str | None:
+    """The place that the environment names."""
+    return os.environ.get(VARIABLE) or None
+
+
+def default_place(store_url: str) -> str | None:
+    """Where artifacts go when nothing is said: beside an embedded store; nowhere for a server's,
+    whose clients may be on many machines."""
+    parts = urlsplit(store_url)
+    if parts.scheme == "sqlite":
+        return f"file://{quote(f'{Path(unquote(parts.path)[1:]).absolute()}-artifacts')}"
+    return "memory://" if parts.scheme == "memory" else None
+
+
+def open_blobs(url: str) -> Blobs:
+    """The place that `url` names. Raises `ConfigurationError` for what is none."""
+    parts = urlsplit(url)
+    if parts.scheme == "memory":
+        return MemoryBlobs()
+    if parts.scheme == "file":
+        if parts.netloc or not parts.path.startswith("/"):
+            raise ConfigurationError(f"{url!r}: name an absolute path, file:///path/to/folder.")
+        return FolderBlobs(Path(unquote(parts.path)))
+    if parts.scheme in _OBJECT_STORES:
+        return _object_blobs(url)
+    raise ConfigurationError(
+        f"There is no place for artifacts at {url!r}. Use file:///folder, s3://bucket/prefix, "
+        "gs://bucket/prefix or az://container/prefix."
+    )
+
+
+def _object_blobs(url: str) -> Blobs:
+    from andon.artifacts.objects import ObjectBlobs, from_url
+
+    parts = urlsplit(url)
+    options = dict(parse_qsl(parts.query))
+    unknown = options.keys() - _OPTIONS
+    if unknown:
+        raise ConfigurationError(
+            f"Unknown option {min(unknown)!r} in {url!r}; there are {', '.join(sorted(_OPTIONS))}."
+        )
+    bare = parts._replace(query="").geturl()
+    return ObjectBlobs(from_url(bare, options), bare)

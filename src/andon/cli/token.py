@@ -1,0 +1,126 @@
+"""`andon token`: who may ask a service for what.
+
+Tokens live in the store, so they are made where the store is, also while no service runs.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from andon.cli.output import Column, Word
+from andon.cli.session import Session, common
+from andon.cli.values import WHEN, When
+from andon.service.trust.registry import Registry
+
+if TYPE_CHECKING:
+    from andon.service.trust.apitokens import ApiToken
+
+COLUMNS = (
+    Column("id"),
+    Column("name"),
+    Column("state"),
+    Column("created"),
+    Column("expires"),
+    Column("scopes"),
+)
+_STYLES = {"valid": "green", "expired": "yellow", "revoked": "red"}
+
+
+@click.group()
+def token() -> None:
+    """Make, list and revoke the tokens that a service asks for.
+
+    A service that only its own machine can reach needs none.
+    """
+
+
+def _shown(record: "ApiToken", now: int) -> dict[str, Any]:
+    return {
+        "id": record.id,
+        "name": record.name,
+        "state": record.state(now),
+        "scopes": list(record.scopes),
+        "created_at": record.created_at,
+        "expires_at": record.expires_at,
+        "revoked_at": record.revoked_at,
+    }
+
+
+@token.command()
+@click.argument("name")
+@click.option("--scope", "scopes", multiple=True, required=True, metavar="SCOPE", help="What for.")
+@click.option("--expires", type=WHEN, help="When it ends: +30d, or ISO 8601; default: never.")
+@common
+async def create(
+    session: Session, *, name: str, scopes: tuple[str, ...], expires: When | None
+) -> None:
+    """Make a token, and print it: nobody can see it again.
+
+    Scopes: tasks:create:QUEUE, tasks:read:QUEUE, tasks:cancel:QUEUE, tasks:change:QUEUE,
+    queues:claim:QUEUE, queues:read:QUEUE, queues:manage:QUEUE, workers:read, types:publish,
+    admin:storage, admin:tokens. A star at the end stands for anything: 'tasks:*', '*'.
+    """
+    async with session.local_engine(creates=True) as engine:
+        now = engine.now()
+        text, record = await Registry(engine.store).create(
+            name, scopes, expires_at=None if expires is None else expires.on(now)
+        )
+    if session.out.json:
+        session.out.document({"token": text, **_shown(record, now)})
+        return
+    session.out.line(text)
+    session.out.note("Keep it now: only its hash is stored. Use it as ANDON_TOKEN.")
+
+
+@token.command("list")
+@common
+async def list_tokens(session: Session) -> None:
+    """List tokens; what they are themselves is not known here."""
+    async with session.local_engine() as engine:
+        now = engine.now()
+        shown = [_shown(record, now) for record in await Registry(engine.store).tokens()]
+    if session.out.json:
+        session.out.document(shown)
+        return
+    out = session.out
+    out.table(
+        COLUMNS,
+        [
+            [
+                one["id"],
+                one["name"],
+                Word(one["state"], _STYLES[one["state"]]),
+                out.when(one["created_at"], now),
+                out.when(one["expires_at"], now),
+                " ".join(one["scopes"]),
+            ]
+            for one in shown
+        ],
+        empty="There are no tokens. Make one with: andon token create NAME --scope SCOPE.",
+    )
+
+
+@token.command()
+@click.argument("which", metavar="ID")
+@common
+async def revoke(session: Session, *, which: str) -> None:
+    """Revoke a token by its id, or its name. Services refuse it within a second."""
+    async with session.local_engine() as engine:
+        record = await Registry(engine.store).revoke(which)
+        now = engine.now()
+    if session.out.json:
+        session.out.document(_shown(record, now))
+    else:
+        session.out.words([record.id, "revoked"])
+
+
+@token.command("rotate")
+@common
+async def rotate(session: Session) -> None:
+    """Sign run tokens with a new key; runs in hand keep theirs until the next rotation."""
+    async with session.local_engine(creates=True) as engine:
+        keys = await Registry(engine.store).rotate()
+    if session.out.json:
+        session.out.document({"keys": [key.id for key in keys.keys]})
+    else:
+        session.out.words([keys.keys[0].id, "signs from now on"])

@@ -1,0 +1,109 @@
+"""Where the artifacts of a namespace are, and who sweeps after tasks that are gone.
+
+The place is, in this order: what the application or ANDON_ARTIFACTS says, what
+`andon storage configure --artifacts` wrote into the store for everybody, the folder beside an
+embedded store. A server's store has no place of its own: its clients may be on many machines.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Sequence
+from random import Random
+
+from andon.artifacts.base import Artifacts
+from andon.artifacts.kept import SHARDS, KeptArtifacts
+from andon.artifacts.place import VARIABLE, default_place, named_place, open_blobs
+from andon.model.errors import AndonError, ConfigurationError
+from andon.stores.base import MAX_BATCH, Store, in_batches
+
+PLACE_SETTING = "artifacts"
+"""URL of the place, for every client of the store."""
+
+ROOT_SETTING = "artifacts-root"
+"""The namespace's folder in the place: random, so that namespaces may share one."""
+
+SWEPT_SETTING = "artifacts-swept"
+"""Ms UTC of the newest sweep."""
+
+SWEEP_EVERY_MS = 3_600_000
+_LOOK_S = 60.0
+
+log = logging.getLogger("andon.timekeeper")
+
+
+class Keeping:
+    """The artifacts of one store, opened when they are first asked for."""
+
+    def __init__(self, store: Store, url: str, place: str | None = None) -> None:
+        self._store = store
+        self._url = url
+        self._place = place or named_place()
+        self._opened: KeptArtifacts | None = None
+        self._opening = asyncio.Lock()
+
+    async def artifacts(self) -> Artifacts:
+        """The artifacts. Raises `ConfigurationError` when there is no place for them."""
+        return await self._open()
+
+    async def _open(self) -> KeptArtifacts:
+        if self._opened is None:
+            async with self._opening:
+                if self._opened is None:
+                    place = self._place or await self._agreed() or default_place(self._url)
+                    if place is None:
+                        raise ConfigurationError(
+                            "There is no place for artifacts and logs of runs. Name one for "
+                            "everybody: andon storage configure --artifacts s3://bucket/prefix "
+                            f"(or file:///folder), or set {VARIABLE}."
+                        )
+                    blobs = open_blobs(place)
+                    self._opened = KeptArtifacts(blobs, self._store.now, await self._root())
+        return self._opened
+
+    async def _agreed(self) -> str | None:
+        value = await self._store.setting(PLACE_SETTING)
+        return value.decode() if value else None
+
+    async def _root(self) -> str:
+        while True:
+            root = await self._store.setting(ROOT_SETTING)
+            if root is not None:
+                return root.decode()
+            await self._store.put_setting(ROOT_SETTING, secrets.token_hex(8).encode(), expect=None)
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        if self._opened is not None:
+            await self._opened.close()
+
+    # --- sweeping ---
+
+    async def keep_swept(self, random: Random) -> None:
+        """Sweep about once an hour, whichever timekeeper comes first, for ever."""
+        while True:
+            await asyncio.sleep(_LOOK_S * (0.5 + random.random()))
+            try:
+                await self.sweep_if_due()
+            except ConfigurationError:
+                continue  # no place: nothing to sweep
+            except AndonError as error:
+                log.warning("artifacts are not swept: %s", error)
+
+    async def sweep_if_due(self) -> int:
+        """Sweep unless somebody did within the hour; how much went."""
+        now = self._store.now()
+        swept = await self._store.setting(SWEPT_SETTING)
+        if swept is not None and int(swept) + SWEEP_EVERY_MS > now:
+            return 0
+        kept = await self._open()
+        if not await self._store.put_setting(SWEPT_SETTING, str(now).encode(), expect=swept):
+            return 0  # somebody else begins
+        return sum([await kept.sweep(shard, self._lives) for shard in range(SHARDS)])
+
+    async def _lives(self, ids: Sequence[str]) -> set[str]:
+        alive: set[str] = set()
+        for batch in in_batches(ids, MAX_BATCH):
+            records = await self._store.get(batch)
+            alive.update(t for t, record in zip(batch, records, strict=True) if record is not None)
+        return alive

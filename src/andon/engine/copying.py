@@ -1,0 +1,391 @@
+"""Copying a namespace from one store to another, live tasks included.
+
+Afterwards every task of the source is in the target with the same record, moves and edges, in the
+state it was in, or the ledger says which is not. The source keeps everything. It may be cut short
+at any moment and repeated: each record arrives whole or not at all, and a repeat goes on with what
+is not there yet. Memory is bounded by one batch.
+
+Not copied, because no store tells of it: what is left of deleted tasks (their ids are free in the
+target, their old events are gone), claim tokens, tokens of rate limits, and who is alive.
+"""
+
+import asyncio
+import secrets
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+
+import msgspec
+
+from andon.engine.book import RETENTION_SETTING
+from andon.engine.dependencies import satisfies
+from andon.model.errors import ConfigurationError
+from andon.model.fleet import QueueConfig, StoreInfo
+from andon.model.task import Task
+from andon.model.words import State
+from andon.stores.base import MAX_BATCH, Edge, Link, Query, Snapshot, Store
+
+SETTINGS = (RETENTION_SETTING,)
+"""The settings that belong to a namespace. A store lists none, so each stands here by name."""
+
+COPY_SETTING = "copy"
+"""Where the target keeps the `Mark` of the copy that fills it."""
+
+MOST_NAMED = 20
+"""How many ids the ledger names of each kind; the others are counted."""
+
+_MOST_BYTES = 4 * 1024 * 1024  # of arguments and results in one call, as for any batch
+_MOST_MOVES = 5_000  # in one call: 5,000 are some 0.1 s in which the target's others wait
+_READS_AT_ONCE = 32
+_PAGE = 1_000
+
+Tell = Callable[[int, int], object]
+"""Told how many tasks are done, of how many."""
+
+
+class Mark(msgspec.Struct, frozen=True, kw_only=True):
+    """Which copy fills a store, so that its repeat is told from one into a store in use."""
+
+    source: str
+    nonce: str
+    began: int  #: ms UTC by the target's clock
+    ended: int | None = None  #: when every task had arrived
+
+
+async def where(store: Store) -> str:
+    """What a store is called in messages: its place, without what its URL may say besides."""
+    return (await store.info()).location
+
+
+class Tally(msgspec.Struct):
+    """What became of things of one kind."""
+
+    read: int = 0
+    written: int = 0
+    there: int = 0  #: in the target already, and the same
+    differing: int = 0  #: in the target already, and not the same: left as it is there
+
+    @property
+    def balanced(self) -> bool:
+        """Whether everything read is accounted for."""
+        return self.read == self.written + self.there + self.differing
+
+
+class Ledger(msgspec.Struct):
+    """What a copy read, and what became of it."""
+
+    tasks: dict[str, Tally] = msgspec.field(default_factory=dict[str, Tally])  #: by state
+    beside: dict[str, Tally] = msgspec.field(
+        default_factory=lambda: {name: Tally() for name in ("queues", "types", "settings")}
+    )
+    differing: list[str] = msgspec.field(default_factory=list[str])
+    """Names of what differs, the first few: task ids, and what stands beside the tasks."""
+    unreadable: list[str] = msgspec.field(default_factory=list[str])
+    """Ids of tasks in state unknown (R28), the first few: read, but not copied."""
+    miscounted: list[str] = msgspec.field(default_factory=list[str])
+    """Where the stores' own counts do not agree with this ledger, a sentence each."""
+    clock_ahead_ms: int = 0  #: by how much the target's clock is ahead; all times are kept
+
+    @property
+    def balanced(self) -> bool:
+        """Whether all that was read is in the target, the same, and both stores count so."""
+        tallies = [*self.tasks.values(), *self.beside.values()]
+        complete = all(tally.balanced and not tally.differing for tally in tallies)
+        return complete and not self.miscounted
+
+
+async def refuse_workers(store: Store) -> None:
+    """Raise `ConfigurationError` if workers are alive on the store."""
+    alive = await store.workers()
+    if alive:
+        names = ", ".join(
+            [*(worker.id for worker in alive[:5]), *(["…"] if len(alive) > 5 else [])]
+        )
+        raise ConfigurationError(
+            f"Workers are alive on {await where(store)}: {names}. What they do while the copy "
+            "runs would be missed. Stop them (one that was killed is forgotten after "
+            "a minute), or copy all the same with --with-workers."
+        )
+
+
+async def copy(
+    source: Store, target: Store, *, merge: bool = False, tell: Tell = lambda done, total: None
+) -> Ledger:
+    """Copy tasks, queues' configuration, task types and settings between two open stores.
+
+    `merge` allows a target that has tasks of its own; what is there already is never changed.
+    Nobody should work on either store meanwhile (see `refuse_workers`). Raises
+    `ConfigurationError` for a target that cannot be meant, and the stores' own errors.
+    """
+    mark = await _begin(source, target, merge=merge)
+    copying = _Copying(source, target, tell)
+    ledger = await copying.run()
+    if ledger.balanced:
+        ended = msgspec.structs.replace(mark, ended=target.now())
+        await target.put_setting(COPY_SETTING, _encode(ended), expect=_encode(mark))
+    return ledger
+
+
+# --- which copy this is ---
+
+_encode = msgspec.json.encode
+
+
+async def _begin(source: Store, target: Store, *, merge: bool) -> Mark:
+    """The mark of this copy, in the target; that of the one which is resumed, if it was there."""
+    info = await source.info()
+    name = _name_of(info)
+    if source is target or (name == _name_of(await target.info()) and not info.in_memory):
+        raise _same_store(name)
+    held = await target.setting(COPY_SETTING)
+    mark = msgspec.json.decode(held, type=Mark) if held else None
+    if mark is None or mark.source != name or mark.ended is not None:
+        if not merge:
+            await _refuse_inhabited(target, name, again=mark is not None and mark.source == name)
+        mark = Mark(source=name, nonce=secrets.token_hex(8), began=target.now())
+        if not await target.put_setting(COPY_SETTING, _encode(mark), expect=held):
+            raise ConfigurationError("Another copy into the same store has just begun. Try again.")
+    if await source.setting(COPY_SETTING) == _encode(mark):  # one store under two names
+        await target.put_setting(COPY_SETTING, held or b"", expect=_encode(mark))
+        raise _same_store(name)
+    return mark
+
+
+def _name_of(info: StoreInfo) -> str:
+    return f"{info.kind} {info.location}"
+
+
+def _same_store(name: str) -> ConfigurationError:
+    return ConfigurationError(f"Both URLs name one store, {name}. Name another to copy into.")
+
+
+async def _refuse_inhabited(target: Store, source: str, *, again: bool) -> None:
+    info = await target.info()
+    if not info.entries:
+        return
+    if again:
+        raise ConfigurationError(
+            f"{info.location} was filled from {source} before, to the end. A task that ended there "
+            "and was deleted since would come back and run again; if nothing has worked on it "
+            "since, repeat with --merge."
+        )
+    raise ConfigurationError(
+        f"{info.location} holds {info.entries:,} tasks of its own. Name an empty store, or add "
+        "--merge to copy beside them: what is there already is left as it is."
+    )
+
+
+# --- the copying itself ---
+
+
+class _Copying:
+    """One pass over the source, in order of creation, so that parents come before children."""
+
+    def __init__(self, source: Store, target: Store, tell: Tell) -> None:
+        self._source = source
+        self._target = target
+        self._tell = tell
+        self._ledger = Ledger(clock_ahead_ms=target.now() - source.now())
+        self._read: Counter[tuple[str, str]] = Counter()
+        self._written: Counter[tuple[str, str]] = Counter()
+        self._reads = asyncio.Semaphore(_READS_AT_ONCE)
+
+    async def run(self) -> Ledger:
+        before = await _counts(self._target)
+        total = (await _counts(self._source)).total()
+        await self._copy_beside()
+        self._tell(0, total)
+        async for tasks in self._pages():
+            await self._copy_tasks(tasks)
+            done = self._read.total()
+            self._tell(done, max(done, total))
+        await self._verify(before)
+        return self._ledger
+
+    async def _pages(self) -> AsyncIterator[Sequence[Task]]:
+        cursor = ""
+        while True:
+            page = await self._source.find(Query(limit=MAX_BATCH, cursor=cursor))
+            if page.tasks:
+                yield page.tasks
+            if not page.cursor:
+                return
+            cursor = page.cursor
+
+    async def _copy_tasks(self, tasks: Sequence[Task]) -> None:
+        readable: list[Task] = []
+        for task in tasks:
+            self._tally(task).read += 1
+            self._read[_line(task)] += 1
+            if task.state is State.UNKNOWN:
+                _name(self._ledger.unreadable, task.id)
+            else:
+                readable.append(task)
+        there = await self._target.get([task.id for task in readable])
+        for task, found in zip(readable, there, strict=True):
+            if found is not None:
+                self._compare(task, found)
+        absent = [task for task, found in zip(readable, there, strict=True) if found is None]
+        for chunk in _chunks(absent):
+            await self._restore(chunk)
+
+    async def _restore(self, tasks: Sequence[Task]) -> None:
+        satisfied = await self._satisfied(tasks)
+        snapshots = await asyncio.gather(*(self._snapshot(t, satisfied[t.id]) for t in tasks))
+        outcomes = await self._target.restore(snapshots)
+        refused: list[Task] = []
+        for task, restored in zip(tasks, outcomes, strict=True):
+            if restored:
+                self._tally(task).written += 1
+                self._written[_line(task)] += 1
+            else:
+                refused.append(task)
+        if refused:  # somebody else brought it just now, or it was here and deleted
+            found = await self._target.get([task.id for task in refused])
+            for task, here in zip(refused, found, strict=True):
+                self._compare(task, here)
+
+    async def _snapshot(self, task: Task, satisfied: tuple[str, ...]) -> Snapshot:
+        async with self._reads:
+            history = await self._source.history(task.id)
+            edges = await self._edges(task.id)
+        # The task may have moved since it was read: its moves are those up to its revision.
+        revision = task.status.revision
+        moves = tuple(event for event in history.events if event.revision <= revision)
+        return Snapshot(
+            task=task,
+            history=moves,
+            dropped=revision - len(moves),
+            edges=tuple(edges),
+            satisfied=satisfied,
+        )
+
+    async def _edges(self, parent: str) -> list[Edge]:
+        edges = await self._source.dependents(parent, "", _PAGE)
+        while edges and len(edges) % _PAGE == 0:
+            page = await self._source.dependents(parent, edges[-1].child, _PAGE)
+            if not page:
+                break
+            edges += page
+        return edges
+
+    async def _satisfied(self, tasks: Sequence[Task]) -> dict[str, tuple[str, ...]]:
+        """By task, the dependencies that need not be waited for any more.
+
+        A store tells them when a blocked task links again, which changes nothing: it is what the
+        task's verify timer does.
+        """
+        links = [
+            Link(
+                task.id,
+                tuple(parent for parent in d.dependencies if parent != task.id),
+                d.load_dependencies,
+                d.requires == "all-resolved",
+            )
+            for task in tasks
+            if task.state is State.BLOCKED
+            for d in [task.definition]
+        ]
+        found: dict[str, tuple[str, ...]] = {task.id: () for task in tasks}
+        for end in await self._source.link(links) if links else ():
+            if satisfies(end):
+                found[end.child] += (end.parent,)
+        return found
+
+    def _compare(self, task: Task, found: Task | None) -> None:
+        if found == task:
+            self._tally(task).there += 1
+        else:
+            self._tally(task).differing += 1
+            _name(self._ledger.differing, task.id)
+
+    def _tally(self, task: Task) -> Tally:
+        return self._ledger.tasks.setdefault(task.state.value, Tally())
+
+    # --- queues, types, settings: before the tasks, so that limits hold when those arrive ---
+
+    async def _copy_beside(self) -> None:
+        ledger = self._ledger.beside
+        queues = {queue.name: queue for queue in await self._target.queues()}
+        for queue in await self._source.queues():
+            plain = QueueConfig(name=queue.name)
+            if queue == plain:
+                continue
+            here = queues.get(queue.name, plain)
+            if self._is_new(ledger["queues"], queue, None if here == plain else here, queue.name):
+                await self._target.put_queue(queue)
+        types = {(info.name, info.version): info for info in await self._target.types()}
+        for info in await self._source.types():
+            here = types.get((info.name, info.version))
+            if self._is_new(ledger["types"], info, here, f"{info.name} version {info.version}"):
+                await self._target.put_types([info])
+        for name in SETTINGS:
+            value, here = await self._source.setting(name), await self._target.setting(name)
+            if value and self._is_new(ledger["settings"], value, here or None, name):
+                await self._target.put_setting(name, value, expect=here)
+
+    def _is_new(self, tally: Tally, wanted: object, here: object | None, name: str) -> bool:
+        """Whether it is to be written, noted as done; what is there already stays."""
+        tally.read += 1
+        if here is None:
+            tally.written += 1
+        elif here == wanted:
+            tally.there += 1
+        else:
+            tally.differing += 1
+            _name(self._ledger.differing, name)
+        return here is None
+
+    # --- what the stores themselves count ---
+
+    async def _verify(self, before: Counter[tuple[str, str]]) -> None:
+        source, target = await _counts(self._source), await _counts(self._target)
+        here, there = await where(self._source), await where(self._target)
+        for queue, state in sorted({*source, *self._read}):
+            line = (queue, state)
+            if source[line] != self._read[line]:
+                self._ledger.miscounted.append(
+                    f"{here} counts {source[line]:,} {state} tasks in queue {queue}, "
+                    f"{self._read[line]:,} were read."
+                )
+        for queue, state in sorted({*before, *target, *self._written}):
+            line = (queue, state)
+            arrived = target[line] - before[line]
+            if arrived != self._written[line]:
+                self._ledger.miscounted.append(
+                    f"{there} counts {arrived:+,} {state} tasks in queue {queue} since "
+                    f"the copy began, {self._written[line]:,} were written."
+                )
+
+
+def _line(task: Task) -> tuple[str, str]:
+    return task.definition.queue, task.state.value
+
+
+async def _counts(store: Store) -> Counter[tuple[str, str]]:
+    """Tasks by queue and state, as the store counts them."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for stats in await store.stats():
+        for state, count in stats.counts.items():
+            counts[stats.queue, state] = count
+    return counts
+
+
+def _name(names: list[str], name: str) -> None:
+    if len(names) < MOST_NAMED:
+        names.append(name)
+
+
+def _chunks(tasks: Iterable[Task]) -> Iterator[list[Task]]:
+    """The tasks in batches of bounded size."""
+    chunk: list[Task] = []
+    size = moves = 0
+    for task in tasks:
+        more = len(task.definition.args) + len(task.result or b"")
+        if chunk and (size + more > _MOST_BYTES or moves + task.status.revision > _MOST_MOVES):
+            yield chunk
+            chunk, size, moves = [], 0, 0
+        chunk.append(task)
+        size += more
+        moves += task.status.revision
+    if chunk:
+        yield chunk

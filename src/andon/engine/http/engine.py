@@ -1,0 +1,347 @@
+"""The engine behind a service: the same promises as `LocalEngine`, over HTTP.
+
+The service applies the lifecycle; this end only asks. Single submits, reports and renewals share
+requests that form by themselves under load. Runs are spoken for with the token that came with their
+claim, so a run is reported by the engine that claimed it.
+"""
+
+import asyncio
+import logging
+import random as random_module
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import msgspec
+
+from andon.engine.base import Acted, Submission, Submitted
+from andon.engine.batching import Batcher
+from andon.engine.http import wire
+from andon.engine.http.attention import Attention
+from andon.engine.http.blocking import BlockingCalls
+from andon.engine.http.errors import error_of
+from andon.engine.http.place import Place
+from andon.engine.http.transport import PATIENCE_S, Transport
+from andon.engine.http.wire import Outcome, Report, Sign, Which
+from andon.lifecycle.commands import Command
+from andon.model.errors import LeaseLost, PermissionRefused, TaskNotFound
+from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, WorkerInfo
+from andon.model.task import Task, TaskEvent
+from andon.model.words import TERMINAL, Event, State
+from andon.stores.base import (
+    EVENTS_TOPIC,
+    MAX_BATCH,
+    MAX_PAYLOAD,
+    SLOW_POLL_S,
+    ClaimRequest,
+    EventPage,
+    History,
+    Listener,
+    Page,
+    Query,
+    Renewal,
+    Verdict,
+)
+
+logger = logging.getLogger("andon.http")
+
+_MOST_SUBMITS = 500
+_PAGE = 500
+
+_SAFE_ACTS = frozenset({Event.REPRIORITISE, Event.RESCHEDULE})
+"""Acts that change nothing when they are done again."""
+
+_decode_tasks = msgspec.json.Decoder(list[Task | None]).decode
+_decode_task = msgspec.json.Decoder(Task | None).decode
+_decode_history = msgspec.json.Decoder(History).decode
+_decode_page = msgspec.json.Decoder(Page).decode
+_decode_stats = msgspec.json.Decoder(list[QueueStats]).decode
+_decode_events = msgspec.json.Decoder(EventPage).decode
+_decode_text = msgspec.json.Decoder(str).decode
+_decode_queues = msgspec.json.Decoder(list[QueueConfig]).decode
+_decode_queue = msgspec.json.Decoder(QueueConfig).decode
+_decode_types = msgspec.json.Decoder(list[TypeInfo]).decode
+_decode_workers = msgspec.json.Decoder(list[WorkerInfo]).decode
+_decode_info = msgspec.json.Decoder(StoreInfo).decode
+_decode_results = msgspec.json.Decoder(dict[str, Task | None]).decode
+
+
+class HttpEngine:
+    """An `Engine` over the service at `url`.
+
+    `token` is an API token; a service on loopback needs none. `random` decides jitter only.
+    `patience`: seconds for which a request that may be repeated is.
+    """
+
+    max_payload = MAX_PAYLOAD
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        random: random_module.Random | None = None,
+        patience: float = PATIENCE_S,
+    ) -> None:
+        rng = random or random_module.Random()
+        self.place = Place(url, token)
+        self._rng = rng
+        self._transport = Transport(self.place, rng, patience=patience)
+        self._blocking = BlockingCalls(self.place)
+        self._attention = Attention(self._transport, rng)
+        self._submits: Batcher[Submission, Submitted] = Batcher(
+            self._send_submits, size=_MOST_SUBMITS
+        )
+        self._reports: Batcher[Report, Outcome] = Batcher(self._send_reports, size=wire.MOST_RUNS)
+        self._tokens: dict[str, str] = {}
+        self._opening: asyncio.Lock | None = None
+        self._is_open = False
+
+    async def open(self) -> None:
+        """Connect, and learn the service's time. Idempotent."""
+        if self._opening is None:
+            self._opening = asyncio.Lock()
+        async with self._opening:
+            if self._is_open:
+                return
+            self._transport.open()
+            try:
+                await self.info()
+            except BaseException:
+                await self._transport.close()
+                raise
+            self._is_open = True
+
+    async def close(self) -> None:
+        """Flush what was handed over, then disconnect. Idempotent."""
+        if not self._is_open:
+            return
+        self._is_open = False
+        await self._submits.drain()
+        await self._reports.drain()
+        await self._attention.close()
+        await self._transport.close()
+        self._blocking.close()
+
+    def now(self) -> int:
+        return self._transport.clock.now()
+
+    def keep_time(self) -> None:
+        """Nothing to do: the service fires the timers."""
+
+    # --- submitting ---
+
+    async def submit(self, submissions: Sequence[Submission]) -> list[Submitted]:
+        if any(s.dependencies for s in submissions):
+            return await self._submit_all(submissions)
+        if len(submissions) == 1:
+            return [await self._submits.put(submissions[0])]
+        return await self._send_submits(submissions)
+
+    async def _send_submits(self, submissions: Sequence[Submission]) -> list[Submitted]:
+        outcomes: list[Submitted] = []
+        for body in wire.in_bodies(submissions, _MOST_SUBMITS):
+            answer = await self._transport.call("submit", body)
+            outcomes.extend(map(wire.submitted, wire.decode_outcomes(answer)))
+        return outcomes
+
+    async def _submit_all(self, submissions: Sequence[Submission]) -> list[Submitted]:
+        # In one request: what depends on one another is accepted or refused together.
+        answer = await self._transport.call("submit", wire.encode(list(submissions)))
+        return list(map(wire.submitted, wire.decode_outcomes(answer)))
+
+    # --- running ---
+
+    async def claim(self, request: ClaimRequest) -> list[Task]:
+        claimed = wire.decode_claimed(await self._transport.call("claim", wire.encode(request)))
+        for one in claimed:
+            self._tokens[one.task.status.run] = one.token
+        return [one.task for one in claimed]
+
+    async def renew(self, renewals: Sequence[Renewal]) -> list[Verdict]:
+        known = [r for r in renewals if r.run in self._tokens]
+        verdicts: list[Verdict] = []
+        for body in wire.in_bodies(self._signs(known), MAX_BATCH):
+            verdicts.extend(wire.decode_verdicts(await self._transport.call("renew", body)))
+        return self._merged(renewals, known, verdicts)
+
+    def renew_blocking(self, renewals: Sequence[Renewal]) -> list[Verdict]:
+        known = [r for r in renewals if r.run in self._tokens]
+        verdicts: list[Verdict] = []
+        for body in wire.in_bodies(self._signs(known), MAX_BATCH):
+            verdicts.extend(wire.decode_verdicts(self._blocking.call("renew", body)))
+        return self._merged(renewals, known, verdicts)
+
+    def _signs(self, renewals: Sequence[Renewal]) -> list[Sign]:
+        return [
+            Sign(self._tokens[r.run], r.lease_ms, r.heartbeat, r.progress, r.message)
+            for r in renewals
+        ]
+
+    def _merged(
+        self, renewals: Sequence[Renewal], known: Sequence[Renewal], verdicts: Sequence[Verdict]
+    ) -> list[Verdict]:
+        """A verdict for each; a run that was not claimed here, or is reported, is lost."""
+        told = {r.run: verdict for r, verdict in zip(known, verdicts, strict=True)}
+        for run, verdict in told.items():
+            if verdict is Verdict.LOST:
+                self._tokens.pop(run, None)
+        return [told.get(r.run, Verdict.LOST) for r in renewals]
+
+    async def report(self, task: Task, command: Command) -> State | None:
+        run = task.status.run
+        token = self._tokens.get(run)
+        if token is None:
+            raise LeaseLost(task.id, run)
+        cell = task.cell
+        report = Report(token, command.event, wire.fields_of(command))
+        if cell is not None:
+            report = Report(
+                token, report.event, report.fields, cell.progress, cell.message, cell.heartbeat_at
+            )
+        outcome = await self._reports.put(report)
+        if outcome.error is not None:
+            error = error_of(outcome.error)
+            # An expiry that crosses a cancel request is refused, and the run reported otherwise.
+            if isinstance(error, LeaseLost) and command.event is not Event.EXPIRE:
+                self._tokens.pop(run, None)
+            raise error
+        self._tokens.pop(run, None)
+        return outcome.state
+
+    async def _send_reports(self, reports: Sequence[Report]) -> list[Outcome]:
+        outcomes: list[Outcome] = []
+        for body in wire.in_bodies(reports, wire.MOST_RUNS):
+            outcomes.extend(wire.decode_outcomes(await self._transport.call("report", body)))
+        return outcomes
+
+    async def dependency_results(self, task: Task) -> dict[str, Task | None]:
+        token = self._tokens.get(task.status.run)
+        if token is None:
+            raise LeaseLost(task.id, task.status.run)
+        return _decode_results(
+            await self._transport.call("dependencies", wire.encode(wire.OfRun(token)))
+        )
+
+    # --- control ---
+
+    async def cancel(self, ids: Sequence[str], *, force: bool = False) -> list[Acted]:
+        return await self._act("cancel", ids, force=force)
+
+    async def retry(self, ids: Sequence[str]) -> list[Acted]:
+        return await self._act("retry", ids, safe=False)
+
+    async def act(
+        self, ids: Sequence[str], command: Command, *, force: bool = False
+    ) -> list[Acted]:
+        return await self._act(
+            "act",
+            ids,
+            event=command.event,
+            fields=wire.fields_of(command),
+            force=force,
+            safe=command.event in _SAFE_ACTS,
+        )
+
+    async def _act(
+        self,
+        method: str,
+        ids: Sequence[str],
+        *,
+        event: Event | None = None,
+        fields: dict[str, Any] | None = None,
+        force: bool = False,
+        safe: bool = True,
+    ) -> list[Acted]:
+        done: list[Acted] = []
+        for start in range(0, len(ids), MAX_BATCH):
+            which = Which(list(ids[start : start + MAX_BATCH]), event, fields or {}, force)
+            answer = await self._transport.call(method, wire.encode(which), safe=safe)
+            done.extend(map(wire.acted, wire.decode_outcomes(answer)))
+        return done
+
+    # --- reading and watching ---
+
+    async def get(self, ids: Sequence[str]) -> list[Task | None]:
+        tasks: list[Task | None] = []
+        for start in range(0, len(ids), MAX_BATCH):
+            which = Which(list(ids[start : start + MAX_BATCH]))
+            tasks += _decode_tasks(await self._transport.call("get", wire.encode(which)))
+        return tasks
+
+    async def history(self, task_id: str) -> History:
+        body = wire.encode(Which([task_id]))
+        return _decode_history(await self._transport.call("history", body))
+
+    async def find(self, query: Query) -> Page:
+        return _decode_page(await self._transport.call("find", wire.encode(query)))
+
+    async def stats(self) -> list[QueueStats]:
+        return _decode_stats(await self._transport.call("stats"))
+
+    async def wait_end(self, task_id: str, timeout: float | None = None) -> Task:
+        async with asyncio.timeout(timeout):
+            async for task in self.watch(task_id):
+                if task.state in TERMINAL or task.state is State.UNKNOWN:
+                    return task
+        raise TaskNotFound(task_id)
+
+    def watch(self, task_id: str) -> AsyncIterator[Task]:
+        return self._attention.watch(task_id)
+
+    async def events(self, cursor: str, limit: int = _PAGE) -> EventPage:
+        body = wire.encode(wire.After(cursor, limit))
+        return _decode_events(await self._transport.call("events", body))
+
+    async def events_end(self) -> str:
+        return _decode_text(await self._transport.call("events_end"))
+
+    async def follow(self, cursor: str | None = None) -> AsyncIterator[TaskEvent]:
+        with self.listen([EVENTS_TOPIC]) as hints:
+            if cursor is None:
+                cursor = await self.events_end()
+            while True:
+                page = await self.events(cursor, _PAGE)
+                cursor = page.cursor
+                for event in page.events:
+                    yield event
+                if not page.events:
+                    await hints.wait(SLOW_POLL_S * (0.5 + self._rng.random()))
+
+    def listen(self, topics: Sequence[str]) -> Listener:
+        return self._attention.listen(topics)
+
+    # --- the fleet ---
+
+    async def queues(self) -> list[QueueConfig]:
+        return _decode_queues(await self._transport.call("queues"))
+
+    async def configure_queue(self, name: str, changes: dict[str, Any]) -> QueueConfig:
+        body = wire.encode(wire.OfQueue(name, changes))
+        return _decode_queue(await self._transport.call("configure_queue", body))
+
+    def know_types(self, types: Sequence[TypeInfo]) -> None:
+        """Nothing to do: the service resolves policies, by its own application's types and by
+        those that workers publish."""
+
+    async def types(self) -> list[TypeInfo]:
+        return _decode_types(await self._transport.call("types"))
+
+    async def publish_types(self, types: Sequence[TypeInfo]) -> None:
+        """Publish; a token that does not allow it leaves the types to the service, which is no
+        reason not to run tasks."""
+        try:
+            await self._transport.call("publish_types", wire.encode(wire.OfTypes(list(types))))
+        except PermissionRefused as error:
+            logger.warning("The task types of this worker were not published: %s", error)
+
+    async def workers(self) -> list[WorkerInfo]:
+        return _decode_workers(await self._transport.call("workers"))
+
+    async def put_worker(self, info: WorkerInfo) -> None:
+        await self._transport.call("put_worker", wire.encode(info))
+
+    async def remove_worker(self, worker: str) -> None:
+        await self._transport.call("remove_worker", wire.encode(Which([worker])))
+
+    async def info(self) -> StoreInfo:
+        return _decode_info(await self._transport.call("info"))

@@ -1,0 +1,140 @@
+"""Requests to a service over kept connections, repeated while that is safe.
+
+Safe are reads, and writes that the service recognises when they come again (a submit by its ids, a
+claim by its token, a report by its run). Others are repeated only when the connection could not be
+made at all, so that an act is never done twice. Repeats back off with jitter for `PATIENCE_S`; then
+the caller gets `StoreUnavailable`, as from a store that is away.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+
+import aiohttp
+
+from andon.engine.http.place import Place
+from andon.engine.http.replies import away, check
+from andon.engine.http.wire import KEEPALIVE_S, ROOT, TIME_HEADER
+from andon.model.errors import StoreUnavailable
+
+PATIENCE_S = 10.0
+REQUEST_S = 30.0
+"""How long one request may take; a claim or a submit of many may wait for the store."""
+
+_FIRST_WAIT_S = 0.05
+_MOST_WAIT_S = 2.0
+_MOST_CONNECTIONS = 32
+
+
+class ServiceClock:
+    """The service's clock as last told, and the time since; never going back."""
+
+    def __init__(self) -> None:
+        self._ahead: int | None = None
+        self._last = 0
+
+    def told(self, text: str | None) -> None:
+        """Take the time of a reply. A reply that travelled long tells an earlier time, so the
+        latest told wins; the true clock is never overtaken."""
+        if text is not None and text.isascii() and text.isdigit():
+            ahead = int(text) - time.monotonic_ns() // 1_000_000
+            if self._ahead is None or ahead > self._ahead:
+                self._ahead = ahead
+
+    def now(self) -> int:
+        """Milliseconds since 1970 UTC."""
+        assert self._ahead is not None, "the engine is open"
+        self._last = max(self._last, time.monotonic_ns() // 1_000_000 + self._ahead)
+        return self._last
+
+
+class Transport:
+    """One session with a service, on one event loop."""
+
+    def __init__(self, place: Place, rng: random.Random, *, patience: float = PATIENCE_S) -> None:
+        self.place = place
+        self.clock = ServiceClock()
+        self._rng = rng
+        self._patience = patience
+        self._session: aiohttp.ClientSession | None = None
+
+    def open(self) -> None:
+        """Begin; connections are made when they are needed."""
+        ssl = self.place.tls if self.place.secure else True
+        self._session = aiohttp.ClientSession(
+            headers=self.place.headers,
+            connector=aiohttp.TCPConnector(limit=_MOST_CONNECTIONS, ssl=ssl, keepalive_timeout=60),
+            timeout=aiohttp.ClientTimeout(total=REQUEST_S, sock_connect=5),
+            auto_decompress=True,
+        )
+
+    async def close(self) -> None:
+        """Let go of every connection. Idempotent."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def call(self, method: str, body: bytes = b"{}", *, safe: bool = True) -> bytes:
+        """One request and its reply. Raises what a local engine would raise."""
+        give_up = time.monotonic() + self._patience
+        wait = _FIRST_WAIT_S
+        while True:
+            try:
+                return await self._once(method, body)
+            except aiohttp.ClientConnectorError as error:
+                problem = away(self.place, error)
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                problem = away(self.place, error)
+                if not safe:
+                    raise StoreUnavailable(
+                        f"The connection to {self.place.url} broke before its reply, so it is not "
+                        "known whether this was done. Look at the task before you repeat it."
+                    ) from error
+            except StoreUnavailable as error:
+                problem = error
+                if not safe:
+                    raise
+            if time.monotonic() + wait > give_up:
+                raise problem
+            await asyncio.sleep(wait * (0.5 + 0.5 * self._rng.random()))
+            wait = min(wait * 2, _MOST_WAIT_S)
+
+    async def _once(self, method: str, body: bytes) -> bytes:
+        session = self._session
+        if session is None:
+            raise StoreUnavailable(f"The connection to {self.place.url} is closed.")
+        async with session.post(f"{self.place.url}{ROOT}{method}", data=body) as reply:
+            answer = await reply.read()
+            self.clock.told(reply.headers.get(TIME_HEADER))
+            return check(self.place, reply.status, answer)
+
+    @asynccontextmanager
+    async def stream(self, method: str, body: bytes) -> AsyncGenerator[AsyncIterator[bytes]]:
+        """A reply that goes on, line by line. Silence for three keepalives is an error."""
+        session = self._session
+        if session is None:
+            raise StoreUnavailable(f"The connection to {self.place.url} is closed.")
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=3 * KEEPALIVE_S)
+        url = f"{self.place.url}{ROOT}{method}"
+        try:
+            async with session.post(url, data=body, timeout=timeout) as reply:
+                self.clock.told(reply.headers.get(TIME_HEADER))
+                if reply.status != 200:
+                    check(self.place, reply.status, await reply.read())
+                yield _lines(reply.content)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise away(self.place, error) from error
+
+
+async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """Lines of any length; the reader's own `readline` has a limit that a record may pass."""
+    parts: list[bytes] = []
+    async for chunk in content.iter_any():
+        *whole, rest = chunk.split(b"\n")
+        for line in whole:
+            parts.append(line)
+            yield b"".join(parts)
+            parts.clear()
+        parts.append(rest)

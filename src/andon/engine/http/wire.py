@@ -1,0 +1,218 @@
+"""What travels between `HttpEngine` and a service: one struct per request and per reply. Pure.
+
+Records travel whole, as JSON of the structs in `andon.model`; bytes are base64. Both ends ignore
+fields that they do not know, so that either may be the newer one. Whatever concerns a run carries
+that run's token, which names the task and the run.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from andon.engine.base import Acted, Submitted
+from andon.engine.http.errors import Problem, error_of, problem_of
+from andon.lifecycle import commands
+from andon.lifecycle.commands import Command
+from andon.model.errors import AndonError, InvalidSubmission
+from andon.model.fleet import TypeInfo
+from andon.model.task import Task
+from andon.model.words import Event, State
+from andon.stores.base import Verdict
+
+ROOT = "/api/v1/engine/"
+"""Where a service answers to `HttpEngine`: POST, one path per method."""
+
+TIME_HEADER = "andon-time"
+"""On every reply: the store's clock, ms UTC."""
+
+MOST_BYTES = 4 * 1024 * 1024
+"""Bytes of items that one request carries at most, unless one item alone has more."""
+
+KEEPALIVE_S = 10.0
+"""An attention stream is never silent for longer."""
+
+MOST_RUNS = 200
+"""Runs that one request may renew or report."""
+
+
+class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How one submission, act or report ended. `yes`: it was created, or changed something."""
+
+    id: str
+    state: State | None = None
+    yes: bool = False
+    error: Problem | None = None
+
+
+class Claimed(msgspec.Struct, frozen=True):
+    """One claimed task, and the token of the run that was opened for it."""
+
+    task: Task
+    token: str
+
+
+class Sign(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A sign of life of the run that a token names; answered by a `Verdict`."""
+
+    token: str
+    lease_ms: int
+    heartbeat: bool = False
+    progress: int | None = None
+    message: str | None = None
+
+
+class Report(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How the run that a token names ended; answered by an `Outcome`."""
+
+    token: str
+    event: Event
+    fields: dict[str, Any] = {}
+    progress: int | None = None
+    message: str = ""
+    heartbeat_at: int = 0
+
+
+class Which(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Tasks, and what is to be done to them."""
+
+    ids: list[str]
+    event: Event | None = None
+    fields: dict[str, Any] = {}
+    force: bool = False
+
+
+class After(msgspec.Struct, frozen=True):
+    """Events after a cursor."""
+
+    cursor: str
+    limit: int = 500
+
+
+class OfQueue(msgspec.Struct, frozen=True):
+    """Changes to a queue's configuration."""
+
+    name: str
+    changes: dict[str, Any]
+
+
+class OfTypes(msgspec.Struct, frozen=True):
+    """Task types to be published."""
+
+    types: list[TypeInfo]
+
+
+class OfRun(msgspec.Struct, frozen=True):
+    """The run that a token names."""
+
+    token: str
+
+
+class Attention(msgspec.Struct, frozen=True, omit_defaults=True):
+    """POST attend: topics to be hinted of, tasks to be watched; answered by a stream of frames."""
+
+    topics: list[str] = []
+    tasks: list[str] = []
+
+
+class Frame(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One line of an attention stream. An empty one says that the stream lives."""
+
+    ready: bool = False  #: every topic is subscribed to, every task was read once
+    topics: list[str] = []  #: were hinted
+    task: str = ""  #: this task: its record, why there is none, or that it has ended
+    record: Task | None = None
+    error: Problem | None = None
+    done: bool = False
+
+
+_COMMANDS: dict[Event, type[Command]] = {
+    kind.event: kind
+    for kind in vars(commands).values()
+    if isinstance(kind, type) and issubclass(kind, Command) and kind is not Command
+}
+
+RUN_EVENTS = frozenset(
+    {
+        Event.COMPLETE,
+        Event.FAIL,
+        Event.TERMINATE,
+        Event.REJECT,
+        Event.UNKNOWN_TASK,
+        Event.SNOOZE,
+        Event.RELEASE,
+        Event.STOP,
+        Event.SHUTDOWN_RETRY,
+        Event.INTERRUPTED,
+        Event.EXPIRE,
+    }
+)
+"""What the holder of a run may report of it."""
+
+CONTROL_EVENTS = frozenset(
+    {
+        Event.RERUN,
+        Event.RUN_NOW,
+        Event.SCHEDULE,
+        Event.RESCHEDULE,
+        Event.REPRIORITISE,
+        Event.DELETE,
+    }
+)
+"""What may be done to tasks by `act`."""
+
+
+def fields_of(command: Command) -> dict[str, Any]:
+    """What a command says beside its event."""
+    return {name: getattr(command, name) for name in command.__struct_fields__}
+
+
+def command_of(event: Event, fields: dict[str, Any]) -> Command:
+    """The command of an event. Raises `InvalidSubmission` naming the field at fault."""
+    try:
+        return msgspec.convert(fields, _COMMANDS[event], builtin_types=())
+    except msgspec.ValidationError as error:
+        raise InvalidSubmission(f"{event.value}: {error}.", field="fields") from None
+
+
+def outcome_of(done: Submitted | Acted) -> Outcome:
+    """An outcome of the engine as it is sent."""
+    error = None if done.error is None else problem_of(done.error)
+    yes = done.created if isinstance(done, Submitted) else done.changed
+    return Outcome(done.id, done.state, yes, error)
+
+
+def submitted(outcome: Outcome) -> Submitted:
+    """The outcome of a submission."""
+    return Submitted(outcome.id, outcome.state, outcome.yes, _error(outcome.error))
+
+
+def acted(outcome: Outcome) -> Acted:
+    """The outcome of an act."""
+    return Acted(outcome.id, outcome.state, outcome.yes, _error(outcome.error))
+
+
+def _error(problem: Problem | None) -> AndonError | None:
+    return None if problem is None else error_of(problem)
+
+
+def in_bodies(items: Sequence[object], most: int) -> Iterator[bytes]:
+    """JSON arrays of at most `most` items and `MOST_BYTES`."""
+    body: list[bytes] = []
+    size = 0
+    for item in items:
+        one = encode(item)
+        if body and (len(body) >= most or size + len(one) > MOST_BYTES):
+            yield b"[" + b",".join(body) + b"]"
+            body, size = [], 0
+        body.append(one)
+        size += len(one)
+    if body:
+        yield b"[" + b",".join(body) + b"]"
+
+
+encode = msgspec.json.Encoder().encode
+decode_outcomes = msgspec.json.Decoder(list[Outcome]).decode
+decode_claimed = msgspec.json.Decoder(list[Claimed]).decode
+decode_verdicts = msgspec.json.Decoder(list[Verdict]).decode
+decode_frame = msgspec.json.Decoder(Frame).decode

@@ -1,0 +1,210 @@
+"""Runs of workers elsewhere: claimed with a caller's scopes, spoken for with a run token.
+
+Both faces, `routes.engine` for `HttpEngine` and `routes.runs` for everybody else, come through
+here. A worker elsewhere is not trusted: what it may say is bounded, and the lifecycle is applied
+here. Whether a run still holds its task is the store's to say, so a token needs no end of its own.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Sequence
+
+import msgspec
+
+from andon.engine.local import LocalEngine
+from andon.engine.runs import Mark
+from andon.lifecycle.commands import Command, Complete, Fail, Reject, Snooze, Terminate
+from andon.model.errors import (
+    AndonError,
+    AuthenticationFailed,
+    InvalidSubmission,
+    LeaseLost,
+    PayloadTooLarge,
+)
+from andon.model.task import Task, TaskError
+from andon.model.words import State
+from andon.service.trust.access import Access, Caller, holds
+from andon.service.trust.runtokens import Claims
+from andon.stores.base import ClaimRequest, Renewal, Verdict, in_batches
+from andon.worker.outcomes import at_shutdown
+
+MOST_CLAIMED = 1_000
+MOST_QUEUES = 1_000
+LONGEST_LEASE_MS = 86_400_000
+LONGEST_DELAY_MS = 366 * 86_400_000
+
+_MOST_MESSAGE = 4 * 1024
+_MOST_CODE = 128
+_MOST_TRACE = 16 * 1024
+_MOST_PROGRESS = 1_024
+
+
+class Signed(msgspec.Struct, frozen=True):
+    """A sign of life, its token looked at already; None: the token was no good."""
+
+    claims: Claims | None
+    lease_ms: int
+    heartbeat: bool = False
+    progress: int | None = None
+    message: str | None = None
+
+
+class Told(msgspec.Struct, frozen=True):
+    """How a run ended, its token looked at already."""
+
+    claims: Claims
+    command: Command | None  #: None: the worker shuts down, and the task's policy decides
+    mark: Mark = Mark()
+
+
+class RemoteRuns:
+    """The worker's half of an engine, for callers that are elsewhere."""
+
+    def __init__(self, engine: LocalEngine, access: Access) -> None:
+        self._engine = engine
+        self._access = access
+
+    async def claim(self, caller: Caller, request: ClaimRequest) -> list[tuple[Task, str]]:
+        """Claim; each task with the token of its run."""
+        _check_claim(request, self._engine.store.partitions)
+        for queue in request.queues:
+            caller.require(f"queues:claim:{queue}")
+        tasks = await self._engine.claim(_of_caller(request, caller))
+        return list(zip(tasks, await self._access.run_tokens(tasks), strict=True))
+
+    async def claims_of(self, tokens: Sequence[str]) -> list[Claims | AuthenticationFailed]:
+        """What run tokens say. Raises `AuthenticationFailed` when none of them is any good."""
+        found: list[Claims | AuthenticationFailed] = []
+        for token in tokens:
+            try:
+                found.append(await self._access.claims(token))
+            except AuthenticationFailed as error:
+                found.append(error)
+        if found and all(isinstance(one, AuthenticationFailed) for one in found):
+            [error, *_] = found
+            assert isinstance(error, AuthenticationFailed)
+            raise error
+        return found
+
+    async def renew(self, signs: Sequence[Signed]) -> list[Verdict]:
+        """Extend leases; what has no good token is lost."""
+        for sign in signs:
+            _check_sign(sign)
+        known = [(sign, sign.claims) for sign in signs if sign.claims is not None]
+        renewals = [
+            Renewal(
+                task=claims.task,
+                run=claims.run,
+                lease_ms=sign.lease_ms,
+                heartbeat=sign.heartbeat,
+                progress=sign.progress,
+                message=None if sign.message is None else sign.message[:_MOST_PROGRESS],
+            )
+            for sign, claims in known
+        ]
+        verdicts = iter(await self._engine.renew(renewals))
+        return [Verdict.LOST if sign.claims is None else next(verdicts) for sign in signs]
+
+    async def report(self, told: Sequence[Told]) -> list[State | AndonError | None]:
+        """Resolve runs; the state that follows each, None where the record went with its end."""
+        outcomes: list[State | AndonError | None] = []
+        for batch in in_batches(told):
+            current = await self._engine.get([one.claims.task for one in batch])
+            outcomes += await asyncio.gather(
+                *(self._report(one, task) for one, task in zip(batch, current, strict=True))
+            )
+        return outcomes
+
+    async def _report(self, told: Told, current: Task | None) -> State | AndonError | None:
+        claims = told.claims
+        try:
+            command = told.command
+            if command is None:
+                rule = "resubmit" if current is None else current.policy.on_shutdown
+                command = at_shutdown(rule)
+            command = bounded(command, self._engine.max_payload)
+            return await self._engine.report_run(
+                claims.task, claims.run, current, command, told.mark
+            )
+        except AndonError as error:
+            return error
+
+    async def held(self, claims: Claims) -> Task:
+        """The task that a run holds. Raises `LeaseLost`."""
+        [task] = await self._engine.get([claims.task])
+        if task is None or not holds(task, claims):
+            raise LeaseLost(claims.task, claims.run)
+        return task
+
+    async def dependencies(self, claims: Claims) -> dict[str, Task | None]:
+        """The dependencies of the task that a run holds."""
+        return await self._engine.dependency_results(await self.held(claims))
+
+
+def _of_caller(request: ClaimRequest, caller: Caller) -> ClaimRequest:
+    """The claim under a token that nobody else can repeat: who could would get its runs."""
+    who = "\0".join((caller.name, request.worker, *sorted(request.queues), request.token))
+    token = hashlib.blake2b(who.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+    return msgspec.structs.replace(request, token=token)
+
+
+def bounded(command: Command, max_payload: int) -> Command:
+    """The command, with nothing in it that is larger or later than a worker may say.
+
+    Raises `PayloadTooLarge`, `InvalidSubmission`.
+    """
+    if isinstance(command, Complete):
+        if command.result is not None:
+            if len(command.result) > max_payload:
+                raise PayloadTooLarge("result", len(command.result), max_payload)
+            _check_json(command.result)
+        return command
+    if isinstance(command, Fail | Terminate | Reject):
+        command = msgspec.structs.replace(command, error=_bounded_error(command.error))
+    if isinstance(command, Fail | Snooze):
+        delay = command.delay
+        if delay is not None and not 0 <= delay <= LONGEST_DELAY_MS:
+            raise InvalidSubmission(f"A delay is 0 to {LONGEST_DELAY_MS // 1000} s.", field="delay")
+    return command
+
+
+def _check_json(result: bytes) -> None:
+    try:
+        msgspec.json.decode(result)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise InvalidSubmission(f"The result is not JSON: {error}.", field="result") from None
+
+
+def _bounded_error(error: TaskError) -> TaskError:
+    return TaskError(
+        message=error.message[:_MOST_MESSAGE],
+        code=error.code[:_MOST_CODE],
+        type=error.type[:_MOST_CODE],
+        traceback=error.traceback[-_MOST_TRACE:],
+    )
+
+
+def _check_claim(request: ClaimRequest, partitions: int) -> None:
+    if not 1 <= request.limit <= MOST_CLAIMED:
+        raise InvalidSubmission(f"limit is 1 to {MOST_CLAIMED}.", field="limit")
+    if not 1 <= len(request.queues) <= MOST_QUEUES:
+        raise InvalidSubmission(f"Name 1 to {MOST_QUEUES} queues.", field="queues")
+    for name, value in (("worker", request.worker), ("token", request.token)):
+        if not 1 <= len(value) <= 128:
+            raise InvalidSubmission(f"{name} has 1 to 128 characters.", field=name)
+    if not 0 <= request.partition < partitions:
+        raise InvalidSubmission(f"partition is 0 to {partitions - 1}.", field="partition")
+    _check_lease(request.lease_ms)
+
+
+def _check_lease(lease_ms: int) -> None:
+    if not 1 <= lease_ms <= LONGEST_LEASE_MS:
+        raise InvalidSubmission(
+            f"A lease is more than 0 and at most {LONGEST_LEASE_MS // 1000} s.", field="lease"
+        )
+
+
+def _check_sign(sign: Signed) -> None:
+    _check_lease(sign.lease_ms)
+    if sign.progress is not None and not 0 <= sign.progress <= 100:
+        raise InvalidSubmission("Progress is an integer from 0 to 100.", field="progress")

@@ -1,0 +1,243 @@
+"""Runs: claim tasks, keep them, report how they ended. For workers in any language.
+
+docs/worker-protocol.md tells how a worker uses these.
+"""
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+from litestar import Router, get, post
+from litestar.params import FromPath, JSONBody
+
+from andon.engine.runs import Mark
+from andon.model.errors import AndonError, AuthenticationFailed, LeaseLost, PermissionRefused
+from andon.model.task import Task
+from andon.model.words import State
+from andon.service.calls import Call
+from andon.service.problems import problem_of
+from andon.service.remote.protocol import (
+    Claim,
+    Claimed,
+    Renew,
+    Renewals,
+    Report,
+    Reports,
+    claimed_run,
+    command_of,
+    with_token,
+)
+from andon.service.remote.runs import Signed, Told
+from andon.service.trust.runtokens import Claims
+from andon.stores.base import SLOW_POLL_S, Verdict, ready_topic
+from andon.worker.context import Dependency
+
+if TYPE_CHECKING:
+    from andon.service.trust.access import Caller
+
+
+class Verdicts(msgspec.Struct):
+    """One for each run, in order: ok, cancel (renewed, and asked to stop) or lost."""
+
+    verdicts: list[str]
+
+
+class Renewed(msgspec.Struct):
+    """`ok`, or `cancel`: renewed, and asked to stop."""
+
+    verdict: str
+
+
+class Reported(msgspec.Struct, omit_defaults=True):
+    """What became of the task; `state` is null when its record went with its end."""
+
+    task_id: str
+    run: int | None
+    state: State | None
+    error: dict[str, Any] | None = None  #: problem details: this report was not taken
+
+
+class Outcomes(msgspec.Struct):
+    """One for each report, in order."""
+
+    outcomes: list[Reported]
+
+
+# --- claiming ---
+
+
+@post("/claim", status_code=200, summary="Claim tasks")
+async def claim(request: Call, data: JSONBody[Claim]) -> Claimed:
+    """Claim up to `limit` tasks, waiting up to `wait` seconds for the first.
+
+    A claim that is sent again with its token gives the same runs while they are active, so that a
+    lost reply leaves no task idle.
+    """
+    wait = min(data.wait, request.service.settings.max_wait)
+    return await _claim(request, with_token(data), wait)
+
+
+async def _claim(request: Call, data: Claim, wait: float) -> Claimed:
+    service = request.service
+    claimed = await _claim_now(request, data)
+    if claimed or not wait:
+        return _claimed(claimed)
+    gone = asyncio.ensure_future(_gone(request))
+    stopping = asyncio.ensure_future(service.stopping.wait())
+    try:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait):
+                # Subscribe, then check, then sleep (R30).
+                with service.engine.listen([ready_topic(q) for q in data.queues]) as hints:
+                    while not (claimed or gone.done() or stopping.done()):
+                        claimed = await _claim_now(request, data)
+                        if claimed:
+                            break
+                        hinted = asyncio.ensure_future(hints.wait(SLOW_POLL_S))
+                        try:
+                            await asyncio.wait(
+                                (hinted, gone, stopping), return_when=asyncio.FIRST_COMPLETED
+                            )
+                        finally:
+                            hinted.cancel()
+                            await asyncio.gather(hinted, return_exceptions=True)
+    finally:
+        gone.cancel()
+        stopping.cancel()
+    return _claimed(claimed)
+
+
+async def _claim_now(request: Call, data: Claim) -> list[tuple[Task, str]]:
+    service, caller = request.service, cast("Caller", request.caller)
+    claimed: list[tuple[Task, str]] = []
+    for partition in range(service.engine.store.partitions):
+        asked = msgspec.structs.replace(data.request(partition), limit=data.limit - len(claimed))
+        claimed += await service.runs.claim(caller, asked)
+        if len(claimed) >= data.limit:
+            break
+    return claimed
+
+
+def _claimed(claimed: list[tuple[Task, str]]) -> Claimed:
+    return Claimed(runs=[claimed_run(task, token) for task, token in claimed])
+
+
+async def _gone(request: Call) -> None:
+    """Until the client has disconnected: what is claimed for nobody lies idle for a lease."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+# --- many runs at once ---
+
+
+@post("/renew", status_code=200, summary="Renew many runs")
+async def renew(request: Call, data: JSONBody[Renewals]) -> Verdicts:
+    """Say that runs live. Each is spoken for by its own run token."""
+    runs = request.service.runs
+    claims = await runs.claims_of([one.token for one in data.runs])
+    signed = [_signed(one, who) for one, who in zip(data.runs, claims, strict=True)]
+    return Verdicts([verdict.value for verdict in await runs.renew(signed)])
+
+
+@post("/report", status_code=200, summary="Report many runs")
+async def report(request: Call, data: JSONBody[Reports]) -> Outcomes:
+    """Say how runs ended. Each is spoken for by its own run token, and stands or falls alone. A
+    report that is sent again is answered like the first."""
+    runs = request.service.runs
+    claims = await runs.claims_of([one.token for one in data.reports])
+    outcomes: dict[int, Reported] = {}
+    told: dict[int, Told] = {}
+    for place, (one, who) in enumerate(zip(data.reports, claims, strict=True)):
+        if isinstance(who, AuthenticationFailed):
+            outcomes[place] = _refused("", None, who)
+            continue
+        try:
+            told[place] = _told(one, who)
+        except AndonError as error:
+            outcomes[place] = _refused(who.task, who.number, error)
+    done = await runs.report(list(told.values()))
+    for (place, one), state in zip(told.items(), done, strict=True):
+        task_id, number = one.claims.task, one.claims.number
+        if isinstance(state, AndonError):
+            outcomes[place] = _refused(task_id, number, state)
+        else:
+            outcomes[place] = Reported(task_id, number, state)
+    return Outcomes([outcomes[place] for place in range(len(data.reports))])
+
+
+def _refused(task_id: str, number: int | None, error: AndonError) -> Reported:
+    return Reported(task_id, number, None, problem_of(error).document)
+
+
+def _signed(one: Renew, who: Claims | AuthenticationFailed) -> Signed:
+    return Signed(
+        None if isinstance(who, AuthenticationFailed) else who,
+        max(1, round(one.lease * 1000)),
+        one.heartbeat or one.progress is not None,
+        one.progress,
+        one.message,
+    )
+
+
+def _told(one: Report, who: Claims) -> Told:
+    return Told(who, command_of(one), Mark(one.progress, one.message))
+
+
+# --- one run, by its path ---
+
+
+def _of_path(request: Call, task_id: str, number: str) -> Claims:
+    """What the caller's run token says, if it is that of the run in the path."""
+    who = cast("Caller", request.caller).run
+    if who is None:
+        raise AuthenticationFailed(
+            "This is for the run alone: send the run token of its claim as the bearer token."
+        )
+    if who.task != task_id or str(who.number) != number:
+        raise PermissionRefused(
+            "", f"The token is of run {who.number} of task {who.task!r}, and of no other."
+        )
+    return who
+
+
+@post("/{task_id:str}/{number:str}/renew", status_code=200, summary="Renew a run")
+async def renew_one(
+    request: Call, task_id: FromPath[str], number: FromPath[str], data: JSONBody[Renew]
+) -> Renewed:
+    """Say that the run lives, with its progress. 409 when it no longer holds the task."""
+    who = _of_path(request, task_id, number)
+    [verdict] = await request.service.runs.renew([_signed(data, who)])
+    if verdict is Verdict.LOST:
+        raise LeaseLost(who.task, who.run)
+    return Renewed(verdict.value)
+
+
+@post("/{task_id:str}/{number:str}/report", status_code=200, summary="Report a run")
+async def report_one(
+    request: Call, task_id: FromPath[str], number: FromPath[str], data: JSONBody[Report]
+) -> Reported:
+    """Say how the run ended. 409 when it no longer holds the task; nothing was changed then."""
+    who = _of_path(request, task_id, number)
+    [state] = await request.service.runs.report([_told(data, who)])
+    if isinstance(state, AndonError):
+        raise state
+    return Reported(who.task, who.number, state)
+
+
+@get("/{task_id:str}/{number:str}/dependencies", summary="Get a run's dependencies")
+async def dependencies(
+    request: Call, task_id: FromPath[str], number: FromPath[str]
+) -> dict[str, Dependency]:
+    """How the dependencies of the task ended: state, result, error."""
+    who = _of_path(request, task_id, number)
+    found = await request.service.runs.dependencies(who)
+    return {name: Dependency.of(task) for name, task in found.items()}
+
+
+router = Router(
+    "/api/v1/runs",
+    route_handlers=[claim, renew, report, renew_one, report_one, dependencies],
+    tags=["runs"],
+)

@@ -1,0 +1,186 @@
+"""Who is asking, and may they: the one place where the service decides.
+
+A service that listens on loopback only is open: whoever can reach it could read the store's file.
+Any other needs a token with every request. A token that is given is held against what it is, on an
+open service too, so that a mistake shows where it is made.
+
+A run token speaks for its run. For anything else it carries the scopes of its task, and those count
+only while the run holds the task, which only the store knows.
+"""
+
+import ipaddress
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from andon.model.errors import (
+    AuthenticationFailed,
+    ConfigurationError,
+    PermissionRefused,
+)
+from andon.model.task import Task
+from andon.model.words import State
+from andon.service.trust import runtokens
+from andon.service.trust.registry import Registry
+from andon.service.trust.runtokens import Claims
+from andon.service.trust.scopes import EVERYTHING, holds_some, satisfies
+from andon.stores.base import Store
+
+if TYPE_CHECKING:
+    from litestar.types import HTTPScope
+
+
+class Caller(msgspec.Struct, frozen=True, kw_only=True):
+    """Whoever asks, and what they may."""
+
+    name: str
+    scopes: tuple[str, ...]
+    run: Claims | None = None  #: with a run token: what it says
+
+    def may(self, scope: str) -> bool:
+        """Whether the caller may do this."""
+        return satisfies(self.scopes, scope)
+
+    def require(self, scope: str) -> None:
+        """Raise `PermissionRefused` unless the caller may do this."""
+        if not self.may(scope):
+            raise PermissionRefused(scope)
+
+    def require_some(self, kind: str) -> None:
+        """Raise `PermissionRefused` unless the caller may do this for something at least."""
+        if not holds_some(self.scopes, kind):
+            raise PermissionRefused(f"{kind}*")
+
+    def require_submit(self, queue: str, scopes: Sequence[str]) -> None:
+        """May submit to the queue, and satisfies every scope that the task is to have (R29)."""
+        self.require(f"tasks:create:{queue}")
+        for scope in scopes:
+            self.require(scope)
+
+
+OPEN = Caller(name="anyone on this machine", scopes=(EVERYTHING,))
+"""The caller without a token, where none is needed."""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach what listens there."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+NOBODY = Caller(name="anyone", scopes=())
+"""The caller of what is there for everybody."""
+
+PUBLIC = frozenset({"/healthz", "/readyz", "/openapi.json"})
+"""What says nothing about anybody's tasks, and is asked by what has no token."""
+
+CLAIM = "/api/v1/runs/claim"
+RUN_ROUTES = ("/api/v1/runs/", "/api/v1/engine/renew", "/api/v1/engine/report")
+"""Where a run token speaks for its run alone, and the store decides whether that run is over."""
+
+
+class Access:
+    """Tells who asks. `is_open`: no token is needed."""
+
+    def __init__(self, store: Store, *, is_open: bool, registry: Registry | None = None) -> None:
+        self._store = store
+        self.is_open = is_open
+        self.registry = registry or Registry(store)
+
+    async def check(self, host: str) -> None:
+        """Raise `ConfigurationError` if others can reach `host` and no token is valid."""
+        if self.is_open:
+            return
+        now = self._store.now()
+        if not any(token.state(now) == "valid" for token in await self.registry.tokens()):
+            raise ConfigurationError(
+                f"What listens on {host} asks for a token, and there is none; make one: "
+                "andon token create NAME --scope SCOPE."
+            )
+
+    async def authorize(self, scope: "HTTPScope") -> Caller:
+        """The caller, by the request's headers. Raises `AuthenticationFailed`."""
+        if scope["path"] in PUBLIC:
+            return NOBODY
+        given = [value for name, value in scope["headers"] if name == b"authorization"]
+        if len(given) > 1:
+            raise AuthenticationFailed("The header Authorization is given twice.")
+        caller = await self.identify(given[0].decode("latin-1") if given else None)
+        path = scope["path"]
+        if caller.run is not None and (path == CLAIM or not path.startswith(RUN_ROUTES)):
+            return await self.alive(caller)
+        return caller
+
+    async def identify(self, authorization: str | None) -> Caller:
+        """The caller behind an `Authorization` header. Raises `AuthenticationFailed`."""
+        if authorization is None:
+            if self.is_open:
+                return OPEN
+            raise AuthenticationFailed(
+                "This service needs a token: send the header Authorization: Bearer TOKEN, "
+                "or set ANDON_TOKEN."
+            )
+        scheme, _, token = authorization.partition(" ")
+        token = token.strip()
+        if scheme.lower() != "bearer" or not token:
+            raise AuthenticationFailed("The Authorization header must be: Bearer TOKEN.")
+        if runtokens.is_run_token(token):
+            claims = await self.claims(token)
+            name = f"run {claims.number} of task {claims.task}"
+            return Caller(name=name, scopes=claims.scopes, run=claims)
+        return await self._of_api_token(token)
+
+    async def _of_api_token(self, token: str) -> Caller:
+        record = await self.registry.find(token)
+        if record is None:
+            raise AuthenticationFailed("This token is not known here; see: andon token list.")
+        state = record.state(self._store.now())
+        if state != "valid":
+            raise AuthenticationFailed(
+                f"Token {record.id} ({record.name}) is {state}; make another: andon token create."
+            )
+        return Caller(name=f"token {record.id} ({record.name})", scopes=record.scopes)
+
+    async def claims(self, token: str) -> Claims:
+        """What a run token says. Raises `AuthenticationFailed`."""
+        if not runtokens.is_run_token(token):
+            raise AuthenticationFailed("That is no run token; a claim gives one with every run.")
+        return runtokens.verify(await self.registry.keys(runtokens.key_of(token)), token)
+
+    async def alive(self, caller: Caller) -> Caller:
+        """The caller, whose scopes count: a run token's do only while its run holds the task.
+
+        Raises `AuthenticationFailed` when it does not any more.
+        """
+        if caller.run is None:
+            return caller
+        [task] = await self._store.get([caller.run.task])
+        if not holds(task, caller.run):
+            raise AuthenticationFailed(
+                f"The token is of {caller.name}, which no longer holds that task."
+            )
+        return caller
+
+    async def run_tokens(self, tasks: Sequence[Task]) -> list[str]:
+        """The tokens of the runs that hold these tasks."""
+        keys = await self.registry.keys()
+        runs = [task.status.runs[-1] for task in tasks]
+        return [
+            runtokens.sign(keys, task.id, run.id, run.number, task.definition.scopes)
+            for task, run in zip(tasks, runs, strict=True)
+        ]
+
+
+def holds(task: Task | None, claims: Claims) -> bool:
+    """Whether the run that a token names holds its task."""
+    return (
+        task is not None
+        and task.state is State.ACTIVE
+        and task.status.run == claims.run
+        and task.id == claims.task
+    )

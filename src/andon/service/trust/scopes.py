@@ -1,0 +1,63 @@
+"""Scopes: what a token allows, as strings, and whether one satisfies another. Pure.
+
+A scope is a word such as `tasks:create:mail`. A pattern that ends in `*` allows every scope that
+begins with what stands before the star. A star anywhere else is an ordinary character, so a scope
+that itself ends in `*` is satisfied by the same pattern or a wider one only.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from andon.model.errors import ConfigurationError, PermissionRefused
+
+EVERYTHING = "*"
+
+KINDS = {
+    "tasks:create:": "submit tasks to the queue",
+    "tasks:read:": "read tasks of the queue, their history and results",
+    "tasks:cancel:": "cancel tasks of the queue",
+    "tasks:change:": "retry, rerun, schedule, reprioritise and delete tasks of the queue",
+    "queues:claim:": "run tasks of the queue",
+    "queues:read:": "read the counts and the configuration of the queue",
+    "queues:manage:": "pause and configure the queue",
+    "workers:read": "list workers",
+    "metrics:read": "read the metrics",
+    "types:publish": "publish task types and their policies, as Python workers do",
+    "admin:": "administer: `admin:tokens`, `admin:storage`",
+}
+"""What the service itself asks for; a kind that ends in a colon is followed by a name."""
+
+_SCOPE = re.compile(r"[\x21-\x7e]{1,256}\Z")
+
+
+def satisfies(held: Iterable[str], wanted: str) -> bool:
+    """Whether one of the patterns held allows the scope wanted."""
+    return any(
+        pattern == wanted or (pattern.endswith("*") and wanted.startswith(pattern[:-1]))
+        for pattern in held
+    )
+
+
+def require(held: Sequence[str], wanted: str) -> None:
+    """Raise `PermissionRefused` unless the patterns held allow the scope wanted."""
+    if not satisfies(held, wanted):
+        raise PermissionRefused(wanted)
+
+
+def holds_some(held: Iterable[str], kind: str) -> bool:
+    """Whether anything of a kind is allowed, such as claiming from whatever queue."""
+    return any(
+        pattern.startswith(kind) or (pattern.endswith("*") and kind.startswith(pattern[:-1]))
+        for pattern in held
+    )
+
+
+def check(scope: str) -> str:
+    """The scope, if it can be one. Raises `ConfigurationError`."""
+    if not _SCOPE.match(scope):
+        raise ConfigurationError(
+            f"{scope[:80]!r} is no scope: 1 to 256 printable characters without spaces."
+        )
+    if scope.endswith("**"):
+        raise ConfigurationError(f"The scope {scope[:80]!r} ends in two stars; one is enough.")
+    return scope

@@ -1,0 +1,103 @@
+"""A record as one message: its four parts, and where its newest moves stand in the stream.
+
+The moves of a record are the event log: a message carries the newest 16 with the sequence of the
+message that wrote each, so that who reads the log knows which of them it has seen already though
+the messages before it are gone.
+"""
+
+import msgspec
+
+from andon.model.task import RECORD_VERSION, Definition, RunCell, Status, Task, TaskEvent
+from andon.model.words import State
+
+encode = msgspec.msgpack.Encoder().encode
+decode_definition = msgspec.msgpack.Decoder(Definition).decode
+decode_status = msgspec.msgpack.Decoder(Status).decode
+
+Undecodable = (msgspec.DecodeError, UnicodeDecodeError)
+
+
+class Body(msgspec.Struct, array_like=True, gc=False):
+    """What is stored. `deleted`: ms UTC of a deletion, the rest is then what it leaves."""
+
+    v: int
+    id: str
+    revision: int
+    state: str
+    digest: str
+    definition: msgspec.Raw
+    status: msgspec.Raw
+    cell: RunCell | None = None
+    result: bytes | None = None
+    seqs: tuple[int, ...] = ()  #: of the newest moves, but for the `own` last ones
+    own: int = 1  #: how many moves this very message wrote
+    linked: int = 0  #: edges were written to dependents; counts their changes
+    token: str = ""  #: of the claim that handed out the run in hand
+    deleted: int = 0
+    events: tuple[TaskEvent, ...] = ()  #: of a deleted task, whose status is gone
+    dropped: int = 0  #: older moves that are not kept
+    place: int = 0  #: sequence of the message that took this place in line; 0 is its own
+
+
+class Archive(msgspec.Struct, array_like=True, gc=False):
+    """Moves that no longer fit into a record."""
+
+    id: str
+    created_at: int
+    events: tuple[TaskEvent, ...]
+    seqs: tuple[int, ...]
+
+
+decode_body = msgspec.msgpack.Decoder(Body).decode
+decode_archive = msgspec.msgpack.Decoder(Archive).decode
+NOTHING = msgspec.Raw(encode(None))
+
+
+class Head:
+    """The newest message of a task: what it says, where it stands, and the guard for the next."""
+
+    __slots__ = ("body", "guard", "seq", "subject", "task")
+
+    def __init__(self, body: Body, subject: str, seq: int, guard: int) -> None:
+        self.body = body
+        self.subject = subject
+        self.seq = seq
+        self.guard = guard  #: sequence of the newest message under the task, whichever it is
+        self.task: Task | None = None if body.deleted else task_of(body, seq)
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether its message is one that the next write deletes."""
+        return not self.subject.endswith(".r")
+
+
+def task_of(body: Body, seq: int) -> Task:
+    """The record; bare if it does not decode (R28)."""
+    try:
+        if body.v > RECORD_VERSION or body.state == State.UNKNOWN:
+            return bare(body.id, body.revision)
+        definition, status = decode_definition(body.definition), decode_status(body.status)
+    except Undecodable:
+        return bare(body.id, body.revision)
+    return Task(definition=definition, status=status, cell=body.cell, result=body.result, ref=seq)
+
+
+def bare(task_id: str, revision: int) -> Task:
+    """What is shown of a record that does not decode (R28)."""
+    return Task(
+        definition=Definition(id=task_id, name="?"),
+        status=Status(state=State.UNKNOWN, created_at=0, revision=revision),
+    )
+
+
+def moves_of(body: Body, seq: int) -> list[tuple[int, TaskEvent]]:
+    """The newest moves with their sequences, oldest first."""
+    events = body.events
+    if not body.deleted:
+        try:
+            events = decode_status(body.status).events
+        except Undecodable:
+            events = body.events
+    seqs = (*body.seqs, *(seq for _ in range(body.own)))
+    count = min(len(seqs), len(events))
+    return list(zip(seqs[len(seqs) - count :], events[len(events) - count :], strict=True))

@@ -1,0 +1,79 @@
+"""What the operations of the store share."""
+
+import asyncio
+from collections.abc import Coroutine, Iterable
+from typing import Any
+
+from andon.stores.base import SLOW_POLL_S, TIMER_TOPIC
+from andon.stores.nats.clock import ServerClock
+from andon.stores.nats.edges import Edges
+from andon.stores.nats.fleet import Fleet
+from andon.stores.nats.heads import Heads
+from andon.stores.nats.hints import Hints
+from andon.stores.nats.location import Location
+from andon.stores.nats.names import Names
+from andon.stores.nats.timing import Timers
+from andon.stores.nats.unique import Keys, partition_of
+from andon.stores.nats.wire import Wire
+
+
+class Core:
+    """One open store: connection, partitions, and what is known of them."""
+
+    def __init__(
+        self, location: Location, wire: Wire, clock: ServerClock, partitions: int, hints: Hints
+    ) -> None:
+        self.location = location
+        self.wire = wire
+        self.clock = clock
+        self.hints = hints
+        self.heads = [Heads(wire, Names(location.namespace, p)) for p in range(partitions)]
+        self.timers = [Timers(heads) for heads in self.heads]
+        self.keys = [Keys(heads) for heads in self.heads]
+        self.edges = Edges(self.heads, self.timers)
+        self.fleet = Fleet(self.heads[0], clock.now)
+        self._background: set[asyncio.Task[Any]] = set()
+
+    def partition(self, task_id: str) -> int:
+        """The partition of a task or key."""
+        return partition_of(task_id, len(self.heads))
+
+    async def reserve(self, key: str, task_id: str, revision: int) -> str:
+        """Reserve a unique key; the holder's id if another has it."""
+        keys = self.keys[self.partition(key)]
+        return await keys.reserve(key, task_id, revision, self.clock.now(), self.heads)
+
+    async def hint(self, topics: Iterable[str]) -> None:
+        """Wake who listens, here and elsewhere."""
+        for subject, payload in self.hints.tell(topics).items():
+            await self.wire.hint(subject, payload)
+
+    def timer_topic(self, ats: Iterable[int]) -> list[str]:
+        """The topic to hint when one of the timers is near."""
+        soon = self.clock.now() + SLOW_POLL_S * 1000
+        return [TIMER_TOPIC] if any(at <= soon for at in ats) else []
+
+    def later(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Do something nobody waits for; what it leaves undone must be harmless."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: "asyncio.Task[Any]") -> None:
+        self._background.discard(task)
+        if not task.cancelled():
+            task.exception()
+
+    async def finish(self) -> None:
+        """Wait for what was begun in the background."""
+        while self._background:
+            await asyncio.wait(list(self._background), timeout=5)
+            if all(task.done() for task in self._background):
+                break
+
+    async def whole(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Do something to its end, also if the caller goes away meanwhile."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._done)
+        return await asyncio.shield(task)

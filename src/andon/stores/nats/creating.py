@@ -1,0 +1,257 @@
+"""Creating: the timer first, then the record, guarded by "nothing is there yet".
+
+A task that may be claimed at once is one write: its record is its ready entry.
+"""
+
+from collections.abc import Sequence
+
+from andon.lifecycle.indexes import IndexEntry, entry_of
+from andon.model.fleet import QueueConfig
+from andon.model.task import Task
+from andon.model.words import State
+from andon.stores.base import (
+    CONFIG_TOPIC,
+    EVENTS_TOPIC,
+    SUBMIT_WINDOW_MS,
+    Created,
+    CreateKind,
+    ready_topic,
+    task_topic,
+)
+from andon.stores.nats.bodies import Head
+from andon.stores.nats.core import Core
+from andon.stores.nats.edges import is_over
+from andon.stores.nats.index import Gate, Index
+from andon.stores.nats.names import level_of
+from andon.stores.nats.timing import schedules
+from andon.stores.nats.unique import lapsed
+from andon.stores.nats.wire import CONFLICT, UNSURE, Write
+
+_CREATED = Created(CreateKind.CREATED)
+
+
+async def create(core: Core, index: Index, tasks: Sequence[Task]) -> list[Created]:
+    """Store new records; outcomes in order."""
+    outcomes: list[Created | None] = [None] * len(tasks)
+    used = [(task.definition.queue, level_of(task.status.priority, back=False)) for task in tasks]
+    new_queue = await core.fleet.use(used)
+    configs = await core.fleet.configs()
+    first: dict[str, int] = {}
+    plain: list[int] = []
+    limited: dict[str, list[int]] = {}
+    for position, task in enumerate(tasks):
+        if task.id in first:
+            continue
+        first[task.id] = position
+        config = configs.get(task.definition.queue)
+        if config is not None and config.max_size is not None and task.state is State.PENDING:
+            limited.setdefault(config.name, []).append(position)
+        else:
+            plain.append(position)
+    await _create(core, tasks, plain, outcomes)
+    for queue, positions in limited.items():
+        await _create_limited(core, index, configs[queue], tasks, positions, outcomes)
+    for position, task in enumerate(tasks):
+        if outcomes[position] is None:
+            there = tasks[first[task.id]]
+            known = outcomes[first[task.id]]
+            if known is not None and known.kind is not CreateKind.CREATED:
+                outcomes[position] = known
+            else:
+                digest = there.definition.digest
+                outcomes[position] = Created(CreateKind.EXISTS, digest, there.state)
+    await _hint(core, tasks, outcomes, new_queue=new_queue)
+    return [outcome for outcome in outcomes if outcome is not None]
+
+
+async def _create(
+    core: Core, tasks: Sequence[Task], positions: Sequence[int], outcomes: list[Created | None]
+) -> None:
+    """Those that no size limits."""
+    entries = {position: entry_of(tasks[position]) for position in positions}
+    by_partition: dict[int, list[int]] = {}
+    for position in positions:
+        key = entries[position].unique_key
+        if key is not None:
+            refused = await _reserve(core, tasks[position], entries[position], key)
+            if refused is not None:
+                outcomes[position] = refused
+                continue
+        by_partition.setdefault(core.partition(tasks[position].id), []).append(position)
+    for partition, mine in by_partition.items():
+        heads = core.heads[partition]
+        timers = [
+            (tasks[position].id, tasks[position].status.revision, at)
+            for position in mine
+            if (at := entries[position].timer) is not None
+        ]
+        await heads.wire.write(heads.names.stream, schedules(heads.names, timers, core.clock.now()))
+        guards = dict.fromkeys(mine, 0)
+        while mine:
+            writes = [
+                heads.write(
+                    heads.body(tasks[position], None),
+                    heads.subject(tasks[position]),
+                    guard=guards[position],
+                )
+                for position in mine
+            ]
+            seqs = await heads.wire.write(heads.names.stream, writes)
+            again: dict[int, bool] = {}
+            for position, seq in zip(mine, seqs, strict=True):
+                if seq <= CONFLICT:
+                    again[position] = seq == UNSURE
+                else:
+                    outcomes[position] = _CREATED
+            mine = []
+            there = await heads.read(tasks[position].id for position in again) if again else {}
+            for position, unsure in again.items():
+                head, now = there.get(tasks[position].id), core.clock.now()
+                found = taken(head, tasks[position], now, unsure=unsure)
+                if found is None:
+                    guards[position] = 0 if head is None else head.guard
+                    mine.append(position)
+                else:
+                    outcomes[position] = found
+
+
+def taken(head: Head | None, task: Task, now: int, *, unsure: bool = False) -> Created | None:
+    """The outcome when something of this id is there; `unsure` if it may be this very write."""
+    if head is None:
+        return None
+    if head.body.deleted:
+        if head.body.deleted <= now - SUBMIT_WINDOW_MS:
+            return None
+        return Created(CreateKind.EXISTS, head.body.digest, State(head.body.state))
+    there = head.task
+    assert there is not None
+    write_id = task.status.events[-1].write_id if task.status.events else ""
+    wrote = {event.write_id for event in there.status.events}
+    if unsure and write_id and write_id in wrote:
+        return _CREATED
+    return Created(CreateKind.EXISTS, head.body.digest, there.state)
+
+
+async def _reserve(core: Core, task: Task, entry: IndexEntry, key: str) -> Created | None:
+    """Reserve the unique key; the outcome if it or the id is taken."""
+    now = core.clock.now()
+    heads = core.heads[core.partition(task.id)]
+    there = (await heads.read([task.id])).get(task.id)
+    found = taken(there, task, now)
+    if found is not None:
+        return found
+    if lapsed(entry, now):
+        return None
+    holder = await core.reserve(key, task.id, task.status.revision)
+    return Created(CreateKind.KEY_HELD, holder=holder) if holder else None
+
+
+async def _create_limited(
+    core: Core,
+    index: Index,
+    config: QueueConfig,
+    tasks: Sequence[Task],
+    positions: Sequence[int],
+    outcomes: list[Created | None],
+) -> None:
+    """Those of a queue with `max_size`: counted and written behind the queue's gate."""
+    named = 0
+    waiting = list(positions)
+    for attempt in range(200):
+        if not waiting:
+            return
+        gate = await index.gate(config.name)
+        assert config.max_size is not None
+        count = index.records.lists.count(config.name, State.PENDING)
+        there = await index.read(tasks[position].id for position in waiting)
+        rest: list[int] = []
+        now = core.clock.now()
+        for position in waiting:
+            found = taken(there.get(tasks[position].id), tasks[position], now, unsure=attempt > 0)
+            if found is not None:
+                outcomes[position] = found
+            else:
+                rest.append(position)
+        room = max(config.max_size - count, 0)
+        chosen, refused = rest[:room], rest[room:]
+        if chosen and not await _write_limited(
+            core, index, gate, config, tasks, chosen, outcomes, there
+        ):
+            waiting = rest
+            continue
+        for position in refused:
+            surplus = count + len(chosen) + 1 - config.max_size
+            if config.on_full != "discard-old":
+                outcomes[position] = Created(CreateKind.FULL)
+                continue
+            start = named
+            named = named + 1 if named else min(max(surplus, 1), 200)
+            ids = index.oldest_pending(config.name, start, named)
+            found_heads = await index.read(ids)
+            oldest = tuple(
+                head.task for i in ids if (head := found_heads.get(i)) is not None and head.task
+            )
+            outcomes[position] = Created(CreateKind.FULL, oldest=oldest)
+        return
+
+
+async def _write_limited(
+    core: Core,
+    index: Index,
+    gate: Gate,
+    config: QueueConfig,
+    tasks: Sequence[Task],
+    chosen: Sequence[int],
+    outcomes: list[Created | None],
+    there: dict[str, Head],
+) -> bool:
+    """Write the chosen behind the gate; False to look again."""
+    ready: list[int] = []
+    for position in chosen:
+        entry = entry_of(tasks[position])
+        if entry.unique_key is not None:
+            refused = await _reserve(core, tasks[position], entry, entry.unique_key)
+            if refused is not None:
+                outcomes[position] = refused
+                continue
+        ready.append(position)
+    writes: dict[int, list[Write]] = {}
+    timers: dict[int, list[tuple[str, int, int]]] = {}
+    for position in ready:
+        task = tasks[position]
+        partition = core.partition(task.id)
+        heads, head = core.heads[partition], there.get(task.id)
+        timer = entry_of(task).timer
+        if timer is not None:
+            timers.setdefault(partition, []).append((task.id, task.status.revision, timer))
+        guard = 0 if head is None else head.guard
+        write = heads.write(heads.body(task, None), heads.subject(task), guard=guard)
+        writes.setdefault(partition, []).append(write)
+    for partition, of_partition in timers.items():
+        await core.timers[partition].set(of_partition, core.clock.now())
+    if not await index.pass_gate(config.name, gate, gate.body, writes):
+        return False
+    for position in ready:
+        outcomes[position] = _CREATED
+    return True
+
+
+async def _hint(
+    core: Core, tasks: Sequence[Task], outcomes: Sequence[Created | None], *, new_queue: bool
+) -> None:
+    topics: list[str] = [CONFIG_TOPIC] if new_queue else []
+    ats: list[int] = []
+    for task, outcome in zip(tasks, outcomes, strict=True):
+        if outcome is None or outcome.kind is not CreateKind.CREATED:
+            continue
+        if task.state is State.PENDING:
+            topics.append(ready_topic(task.definition.queue))
+        elif not is_over(task.state):
+            at = entry_of(task).timer
+            if at is not None:
+                ats.append(at)
+        topics.append(task_topic(task.id))
+        topics.append(EVENTS_TOPIC)
+    topics += core.timer_topic(ats)
+    if topics:
+        await core.hint(topics)

@@ -1,0 +1,271 @@
+"""Edges, satisfied dependencies and fan-outs: one small message each.
+
+Whoever adds an edge writes it first and then bumps the parent's record: if the parent ends in
+between, the bump finds the end; if it ends later, its guard has failed and it is looked at again
+and found to have edges. So ends of tasks that nobody depends on cost no read.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from andon.lifecycle.timers import next_timer
+from andon.model.words import TERMINAL, State
+from andon.stores.base import SUBMIT_WINDOW_MS, Edge, Ended, Link, Settlement
+from andon.stores.nats.bodies import Head, encode
+from andon.stores.nats.heads import Heads, same
+from andon.stores.nats.timing import Timers
+from andon.stores.nats.unique import partition_of
+from andon.stores.nats.wire import CONFLICT, Write, subject_of
+
+_GONE = {"Nats-TTL": "1s"}
+
+
+class _Edge(msgspec.Struct, array_like=True):
+    loads: bool
+    any_end: bool
+    settled: bool
+
+
+_decode = msgspec.msgpack.Decoder(_Edge).decode
+
+
+def is_over(state: State) -> bool:
+    """Whether a task of this state has ended; one that does not decode counts as ended."""
+    return state in TERMINAL or state is State.UNKNOWN
+
+
+def state_of(head: Head | None, now: int) -> State | None:
+    """The state of a record, or what a task deleted within the submit window ended in."""
+    if head is None:
+        return None
+    if head.body.deleted:
+        return State(head.body.state) if head.body.deleted > now - SUBMIT_WINDOW_MS else None
+    return None if head.task is None else head.task.state
+
+
+class Edges:
+    """Edges of all partitions: each stands in its parent's."""
+
+    def __init__(self, partitions: list[Heads], timers: list[Timers]) -> None:
+        self._partitions = partitions
+        self._timers = timers
+
+    def _at(self, task_id: str) -> Heads:
+        return self._partitions[partition_of(task_id, len(self._partitions))]
+
+    async def of(self, parent: str) -> dict[str, Edge]:
+        """The edges of a parent by child."""
+        heads = self._at(parent)
+        found = await heads.last([heads.names.of("e", parent, "*")])
+        edges: dict[str, Edge] = {}
+        for msg in found:
+            if msg.data:
+                child = subject_of(msg).rsplit(".", 1)[1]
+                e = _decode(msg.data)
+                edges[child] = Edge(parent, child, e.loads, e.any_end, e.settled)
+        return edges
+
+    async def held(self, parent: str) -> bool:
+        """Whether edges forbid that the record is deleted (R9)."""
+        edges = await self.of(parent)
+        children = [edge.child for edge in edges.values() if edge.loads or not edge.settled]
+        return any(state is not None and not is_over(state) for state in await self._live(children))
+
+    async def _live(self, ids: Sequence[str]) -> list[State | None]:
+        found: dict[str, Head] = {}
+        for heads in self._partitions:
+            mine = [i for i in ids if self._at(i) is heads]
+            if mine:
+                found.update(await heads.read(mine))
+        return [
+            None if i not in found or (task := found[i].task) is None else task.state for i in ids
+        ]
+
+    # --- linking ---
+
+    async def link(self, links: Sequence[Link], now: int) -> list[Ended]:
+        """Record edges; report ends."""
+        children = await self._heads_of(link.child for link in links)
+        ends: list[Ended] = []
+        wanted: dict[str, list[Link]] = {}
+        for link in links:
+            head = children.get(link.child)
+            if head is None or head.task is None or head.task.state is not State.BLOCKED:
+                continue
+            satisfied = await self._satisfied(link.child)
+            for parent in link.parents:
+                if parent == link.child:
+                    continue
+                if parent in satisfied:
+                    ends.append(Ended(link.child, parent, State.COMPLETED, link.any_end))
+                    if link.loads:
+                        await self._write_edge(parent, link, settled=True)
+                else:
+                    wanted.setdefault(parent, []).append(link)
+        for parent, of_parent in wanted.items():
+            ends += await self._link(parent, of_parent, now)
+        return ends
+
+    async def _write_edge(self, parent: str, link: Link, *, settled: bool) -> None:
+        heads = self._at(parent)
+        body = encode(_Edge(link.loads, link.any_end, settled))
+        subject = heads.names.of("e", parent, link.child)
+        await heads.wire.write(heads.names.stream, [(subject, body, None)])
+
+    async def _link(self, parent: str, links: Sequence[Link], now: int) -> list[Ended]:
+        heads = self._at(parent)
+        while True:
+            head = (await heads.read([parent])).get(parent)
+            state = state_of(head, now)
+            if head is None or head.task is None:
+                return [Ended(link.child, parent, state, link.any_end) for link in links]
+            assert state is not None
+            over = is_over(state)
+            there = await self.of(parent) if head.body.linked else {}
+            writes: list[Write] = []
+            for link in links:
+                old = there.get(link.child)
+                satisfies = over and (link.any_end or state is State.COMPLETED)
+                wants = link.loads or not satisfies
+                # one whose parent was rerun since it told its end is to be told again
+                if wants and (old is None or (old.settled and not over)):
+                    loads = link.loads if old is None else old.loads
+                    any_end = link.any_end if old is None else old.any_end
+                    body = encode(_Edge(loads, any_end, False))
+                    writes.append((heads.names.of("e", parent, link.child), body, None))
+            if writes and over:
+                writes.append((heads.names.of("x", parent), b"1", None))
+            await heads.wire.write(heads.names.stream, writes)
+            if writes:
+                body = same(head, linked=head.body.linked + 1)
+                bump = heads.write(body, head.subject, guard=head.guard)
+                (seq,) = await heads.wire.write(heads.names.stream, [bump])
+                if seq <= CONFLICT:
+                    continue
+                heads.forget(parent)
+            return [Ended(link.child, parent, state, link.any_end) for link in links if over]
+
+    async def _heads_of(self, ids: Iterable[str]) -> dict[str, Head]:
+        wanted = list(dict.fromkeys(ids))
+        found: dict[str, Head] = {}
+        for heads in self._partitions:
+            mine = [i for i in wanted if self._at(i) is heads]
+            if mine:
+                found.update(await heads.read(mine))
+        return found
+
+    async def _satisfied(self, child: str) -> set[str]:
+        heads = self._at(child)
+        found = await heads.last([heads.names.of("f", child, "*")])
+        return {subject_of(m).rsplit(".", 1)[1] for m in found if m.data}
+
+    # --- settling ---
+
+    async def settle(self, settlements: Sequence[Settlement], now: int) -> list[int]:
+        """Mark edges told, count dependencies off."""
+        edges = {s.parent: await self.of(s.parent) for s in settlements}
+        children = await self._heads_of(s.child for s in settlements)
+        left: dict[str, int] = {}
+        counted: dict[str, set[str]] = {}
+        for child, head in children.items():
+            if head.task is not None and head.task.state is State.BLOCKED:
+                counted[child] = await self._satisfied(child)
+                left[child] = len(head.task.definition.dependencies) - len(counted[child])
+        writes: dict[int, list[Write]] = {}
+        outcomes: list[int] = []
+        for s in settlements:
+            edge = edges[s.parent].get(s.child)
+            if edge is not None and not edge.settled:
+                heads = self._at(s.parent)
+                body = encode(_Edge(edge.loads, edge.any_end, True))
+                subject = heads.names.of("e", s.parent, s.child)
+                writes.setdefault(id(heads), []).append((subject, body, None))
+            head = children.get(s.child)
+            done = counted.get(s.child)
+            if done is None or head is None or head.task is None:
+                outcomes.append(0)
+                continue
+            depends = s.parent in head.task.definition.dependencies
+            if s.satisfied and depends and s.parent not in done:
+                done.add(s.parent)
+                left[s.child] -= 1
+                heads = self._at(s.child)
+                subject = heads.names.of("f", s.child, s.parent)
+                writes.setdefault(id(heads), []).append((subject, b"1", None))
+            outcomes.append(left[s.child])
+        for heads in self._partitions:
+            await heads.wire.write(heads.names.stream, writes.get(id(heads), []))
+        # Another process may have counted others off meanwhile: the last of them must see zero.
+        for child, before in list(left.items()):
+            if before > 0 and any(s.satisfied and s.child == child for s in settlements):
+                head = children[child]
+                assert head.task is not None
+                total = len(head.task.definition.dependencies)
+                really = total - len(await self._satisfied(child))
+                if really < before:
+                    last = max(i for i, s in enumerate(settlements) if s.child == child)
+                    outcomes[last] = really
+        await self.free([s.parent for s in settlements], now)
+        return outcomes
+
+    async def free(self, parents: Iterable[str], now: int) -> None:
+        """Make ended parents due whose deletion was put off, and that nothing holds any more."""
+        heads_of = await self._heads_of(parents)
+        for parent, head in heads_of.items():
+            task = head.task
+            if task is None or not head.body.linked or not is_over(task.state):
+                continue
+            at = next_timer(task)
+            if at is not None and at <= now and not await self.held(parent):
+                timers = self._timers[partition_of(parent, len(self._partitions))]
+                await timers.set([(parent, task.status.revision, now)], now)
+
+    async def dependents(self, parent: str, after: str, limit: int) -> list[Edge]:
+        """A page of edges by child."""
+        edges = await self.of(parent)
+        return [edges[child] for child in sorted(edges) if child > after][:limit]
+
+    async def unlink(self, pairs: Sequence[tuple[str, str]], now: int) -> None:
+        """Forget edges."""
+        for heads in self._partitions:
+            writes: list[Write] = [
+                (heads.names.of("e", parent, child), b"", _GONE)
+                for parent, child in pairs
+                if self._at(parent) is heads
+            ]
+            await heads.wire.write(heads.names.stream, writes)
+        await self.free({parent for parent, _ in pairs}, now)
+
+    async def take_unsettled(self, limit: int) -> list[tuple[str, State]]:
+        """Ended tasks with edges to tell."""
+        found: list[tuple[str, State]] = []
+        for heads in self._partitions:
+            marks = await heads.walk([heads.names.of("x", "*")], most=limit)
+            parents = [subject_of(m).rsplit(".", 1)[1] for m in marks if m.data]
+            for parent in parents:
+                state = (await self._live([parent]))[0]
+                if state is not None and not is_over(state):
+                    continue
+                edges = await self.of(parent)
+                if state is not None and any(not edge.settled for edge in edges.values()):
+                    found.append((parent, state))
+                else:
+                    mark = (heads.names.of("x", parent), b"", _GONE)
+                    await heads.wire.write(heads.names.stream, [mark])
+        return found[:limit]
+
+    async def forget(self, task_id: str, *, parent: bool, child: bool) -> None:
+        """A task is gone, or waits no longer: drop what was kept for it."""
+        heads = self._at(task_id)
+        stream = f"STREAM.PURGE.{heads.names.stream}"
+        if child:
+            await heads.wire.api(stream, {"filter": heads.names.of("f", task_id, "*")})
+        if parent:
+            await heads.wire.api(stream, {"filter": heads.names.of("e", task_id, "*")})
+            await heads.wire.api(stream, {"filter": heads.names.of("x", task_id)})
+
+    @staticmethod
+    def encoded(edge: Edge) -> bytes:
+        """The message of an edge."""
+        return encode(_Edge(edge.loads, edge.any_end, edge.settled))

@@ -1,0 +1,222 @@
+"""Reading the log: every record carries its newest moves, with the sequence of each.
+
+The stream keeps only the newest message of a task, so a reader meets a move either in the message
+that wrote it or in a later one that took its place. A cursor names, for each partition, the
+position read up to; the floor, below which every move is known to have been given out; and where
+the stream ended when the page began. A move is given out once as long as its reader keeps up, or
+while nothing moves; a reader who is catching up while its tasks move on may get one twice.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from andon.model.task import TaskEvent
+from andon.stores.base import EventPage, History
+from andon.stores.nats.bodies import (
+    Head,
+    Undecodable,
+    decode_archive,
+    decode_body,
+    moves_of,
+)
+from andon.stores.nats.core import Core
+from andon.stores.nats.heads import Heads
+from andon.stores.nats.names import ARCHIVED
+from andon.stores.nats.wire import CONFLICT, GUARD, seq_of
+
+MAX_HISTORY = 1_000
+
+
+class Position(msgspec.Struct):
+    """How far a reader has come in one partition."""
+
+    at: int = 0  #: all messages up to here were read
+    floor: int = 0  #: all moves up to here were given out
+    part: int = 0  #: of the message after `at`, how many moves were given out
+
+
+class Log:
+    """The event log of all partitions."""
+
+    def __init__(self, core: Core, mark: str) -> None:
+        self._core = core
+        self._mark = mark
+
+    async def read(self, cursor: str, limit: int) -> EventPage:
+        """A page after the cursor."""
+        positions, gap = self._parse(cursor)
+        found: list[TaskEvent] = []
+        for partition, heads in enumerate(self._core.heads):
+            start = await self._start(heads)
+            position = positions[partition]
+            if position.at < start:
+                gap = gap or bool(cursor)
+                position = positions[partition] = Position(start, start)
+            elif gap:
+                position = positions[partition] = Position(start, start)
+            if len(found) < limit:
+                lost = await self._page(heads, position, limit - len(found), found)
+                gap = gap or (lost and bool(cursor))
+        return EventPage(tuple(found), self._cursor(positions), gap)
+
+    async def _page(
+        self, heads: Heads, position: Position, limit: int, found: list[TaskEvent]
+    ) -> bool:
+        """Read on; True if the position lies beyond the end of the stream."""
+        seen: set[tuple[str, int]] = set()
+        while len(seen) < limit:
+            wanted = min(limit - len(seen) + 1, 500)
+            messages, _ = await self._messages(heads, position.at + 1, wanted)
+            if not messages:
+                # Nothing is behind the position: whatever is written later stands behind it.
+                position.floor = position.at
+                return not seen and await self._rewound(heads, position)
+            for seq, task_id, moves in messages:
+                fresh = [
+                    (move, event)
+                    for move, event in moves
+                    if move > position.floor and (task_id, event.revision) not in seen
+                ]
+                skip = position.part
+                chosen = fresh[skip : skip + limit - len(seen)]
+                for _, event in chosen:
+                    seen.add((task_id, event.revision))
+                    found.append(replace(event, task=task_id))
+                if skip + len(chosen) < len(fresh):
+                    position.part = skip + len(chosen)
+                    return False
+                position.at, position.part = seq, 0
+        return False
+
+    async def _rewound(self, heads: Heads, position: Position) -> bool:
+        """Whether the stream ends before the position: it is not the one that was read."""
+        end = await self._end(heads)
+        if end >= position.at:
+            return False
+        position.at = position.floor = end
+        return True
+
+    async def _messages(
+        self, heads: Heads, start: int, limit: int
+    ) -> tuple[list[tuple[int, str, list[tuple[int, TaskEvent]]]], int]:
+        """Records and archives in the order of the stream, with their moves."""
+        records, _ = await heads.page(heads.names.of("t", ">"), start, limit)
+        archives, _ = await heads.page(heads.names.of("h", ">"), start, limit)
+        end = 2**63
+        for page in (records, archives):
+            if len(page) >= limit:
+                end = min(end, seq_of(page[-1]))
+        found: list[tuple[int, str, list[tuple[int, TaskEvent]]]] = []
+        for msg in records:
+            seq = seq_of(msg)
+            try:
+                body = decode_body(msg.data)
+            except Undecodable:
+                continue
+            moves = moves_of(body, seq)
+            last = max(archived(body.revision), body.dropped)
+            found.append((seq, body.id, [m for m in moves if m[1].revision > last]))
+        for msg in archives:
+            archive = decode_archive(msg.data)
+            seqs = archive.seqs or [seq_of(msg)] * len(archive.events)
+            moves = list(zip(seqs, archive.events, strict=True))
+            found.append((seq_of(msg), archive.id, moves))
+        return sorted((m for m in found if m[0] <= end), key=lambda m: m[0]), end
+
+    async def _start(self, heads: Heads) -> int:
+        """Where the log begins: moves up to here were trimmed."""
+        found = await heads.last([heads.names.mark])
+        return int(found[0].data) if found else 0
+
+    async def _end(self, heads: Heads) -> int:
+        info = await heads.wire.api(f"STREAM.INFO.{heads.names.stream}")
+        return int(info.get("state", {}).get("last_seq", 0))
+
+    async def end(self) -> str:
+        """The cursor after the newest event."""
+        ends = [await self._end(heads) for heads in self._core.heads]
+        return self._cursor([Position(end, end) for end in ends])
+
+    async def trim(self, limit: int) -> int:
+        """Move the start of the log on, past what is too much; how many moves that are."""
+        most = max(self._core.location.max_events // len(self._core.heads), 1)
+        dropped = 0
+        for heads in self._core.heads:
+            start = await self._start(heads)
+            _, more = await heads.page(heads.names.of("t", ">"), start + 1, 1)
+            surplus = min(more + 1 - most, limit - dropped, 500)
+            if surplus <= 0:
+                continue
+            messages, _ = await self._messages(heads, start + 1, surplus)
+            count, end = 0, start
+            for seq, _, moves in messages:
+                fresh = sum(1 for move, _ in moves if move > start)
+                if count + fresh > min(surplus, limit - dropped):
+                    break
+                count, end = count + fresh, seq
+            if end == start:
+                continue
+            mark = await heads.last([heads.names.mark])
+            guard = {GUARD: str(seq_of(mark[0]) if mark else 0)}
+            write = (heads.names.mark, str(end).encode(), guard)
+            (seq,) = await heads.wire.write(heads.names.stream, [write])
+            if seq > CONFLICT:
+                dropped += count
+                await self._drop(heads, start, end)
+        return dropped
+
+    async def _drop(self, heads: Heads, start: int, end: int) -> None:
+        """Delete what stands in the stream for the log alone."""
+        from andon.stores.base import SUBMIT_WINDOW_MS
+
+        now = self._core.clock.now()
+        page, _ = await heads.page(heads.names.of("t", ">"), start + 1, 500)
+        for msg in page:
+            if seq_of(msg) > end:
+                break
+            try:
+                body = decode_body(msg.data)
+            except Undecodable:
+                continue
+            if body.deleted and body.deleted < now - SUBMIT_WINDOW_MS:
+                request = {"filter": heads.names.task(body.id), "seq": seq_of(msg) + 1}
+                await heads.wire.api(f"STREAM.PURGE.{heads.names.stream}", request)
+
+    async def history(self, head: Head | None) -> History:
+        """The moves of a record."""
+        if head is None or head.task is None:
+            return History(())
+        heads = self._core.heads[self._core.partition(head.body.id)]
+        moves = {e.revision: e for _, e in moves_of(head.body, head.seq)}
+        if head.body.revision > 2 * ARCHIVED:
+            created = head.task.status.created_at
+            for msg in await heads.walk([heads.names.of("h", head.body.id, "*")]):
+                archive = decode_archive(msg.data)
+                if archive.created_at == created:
+                    moves.update({e.revision: e for e in archive.events})
+        kept = [revision for revision in sorted(moves) if revision > head.body.dropped]
+        events = [replace(moves[r], task=head.body.id) for r in kept][-MAX_HISTORY:]
+        return History(tuple(events), head.body.revision - len(events))
+
+    def _parse(self, cursor: str) -> tuple[list[Position], bool]:
+        count = len(self._core.heads)
+        if not cursor:
+            return [Position() for _ in range(count)], False
+        mark, *parts = cursor.split(".")
+        numbers = [part.split("-") for part in parts]
+        good = mark == self._mark and len(parts) == count
+        if not good or not all(len(n) == 3 and all(i.isdecimal() for i in n) for n in numbers):
+            return [Position() for _ in range(count)], True
+        return [Position(*map(int, n)) for n in numbers], False
+
+    def _cursor(self, positions: Sequence[Position]) -> str:
+        return ".".join([self._mark, *(f"{p.at}-{p.floor}-{p.part}" for p in positions)])
+
+
+def archived(revision: int) -> int:
+    """Up to which revision the moves of a record at `revision` stand in archives."""
+    if revision <= 2 * ARCHIVED:
+        return 0
+    return (revision - 2 * ARCHIVED - 1) // ARCHIVED * ARCHIVED + ARCHIVED

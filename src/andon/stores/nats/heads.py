@@ -1,0 +1,283 @@
+"""Heads: the newest message of each task, read in bulk, remembered, and written over.
+
+Every write of a task is guarded by the sequence of the newest message under its subjects, so that
+of two writers one is told. What a process has read or written it remembers for a while, and a
+change decided on that needs no read.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+from msgspec import Raw
+from nats.aio.msg import Msg
+
+from andon.lifecycle.indexes import entry_of
+from andon.model.task import RECORD_VERSION, Task, TaskEvent
+from andon.model.words import State
+from andon.stores.nats.bodies import (
+    NOTHING,
+    Archive,
+    Body,
+    Head,
+    Undecodable,
+    decode_body,
+    encode,
+    moves_of,
+)
+from andon.stores.nats.names import ARCHIVED, Names, level_of
+from andon.stores.nats.wire import GUARD, GUARDED, NEVER, Wire, Write, seq_of, subject_of
+
+REMEMBERED = 4_096
+"""Heads a partition remembers, some kilobytes each at the most."""
+
+_LARGE = 8_192
+"""Larger bodies are not remembered; they are read again."""
+
+_CHUNK = 200
+"""Tasks read with one request; the server answers at most 1,024 messages to one."""
+
+LOG_AGE_S = 7 * 86_400
+"""What a deleted task leaves is part of the event log and kept as long (R12)."""
+
+
+def iso(at: int) -> str:
+    """Ms UTC as a schedule wants it."""
+    at = min(max(at, 0), 7_258_118_400_000)  # the year 2200: beyond 2262 a schedule fires at once
+    return f"{datetime.fromtimestamp(at / 1000, UTC):%Y-%m-%dT%H:%M:%S}.{at % 1000:03}Z"
+
+
+class Heads:
+    """The records of one partition."""
+
+    def __init__(self, wire: Wire, names: Names) -> None:
+        self.wire = wire
+        self.names = names
+        self._known: OrderedDict[str, Head] = OrderedDict()
+
+    # --- reading ---
+
+    async def read(self, ids: Iterable[str]) -> dict[str, Head]:
+        """The heads of those tasks that are there, or were lately."""
+        wanted = list(dict.fromkeys(ids))
+        found: dict[str, Head] = {}
+        for start in range(0, len(wanted), _CHUNK):
+            chunk = wanted[start : start + _CHUNK]
+            for msg in await self.last([self.names.task(i) for i in chunk]):
+                self.keep(found, msg)
+        for head in found.values():
+            self.remember(head)
+        return found
+
+    def keep(self, found: dict[str, Head], msg: Msg) -> Head | None:
+        """Take a record message in; of several of one task the newest revision stands."""
+        seq, subject = seq_of(msg), subject_of(msg)
+        try:
+            body = decode_body(msg.data)
+        except Undecodable:
+            task_id = subject.split(".")[4]
+            body = Body(0, task_id, 0, State.UNKNOWN, "", NOTHING, NOTHING)
+        old = found.get(body.id)
+        guard = seq if old is None else max(old.guard, seq)
+        if old is not None and (old.body.revision, old.seq) > (body.revision, seq):
+            old.guard = guard
+            return old
+        head = found[body.id] = Head(body, subject, seq, guard)
+        return head
+
+    async def last(self, subjects: Sequence[str]) -> list[Msg]:
+        """The newest message of each subject that matches. Never older than what this process
+        wrote, whichever replica answers."""
+        request = {"multi_last": [*subjects, self.names.meta]}
+        while True:
+            messages, end = await self.wire.read(self.names.stream, request)
+            headers = end.headers or {}
+            if headers.get("Status") == "413":
+                return await self.walk(subjects)
+            upto = int(headers.get("Nats-UpTo-Sequence", "0") or 0)
+            if upto >= self.wire.acked.get(self.names.stream, 0):
+                return [m for m in messages if subject_of(m) != self.names.meta]
+            await asyncio.sleep(0.005)
+
+    async def walk(self, subjects: Sequence[str], most: int = 1_000_000) -> list[Msg]:
+        """Messages of the subjects in the order of the stream, for what may be many."""
+        found: list[Msg] = []
+        for subject in subjects:
+            seq = 1
+            while len(found) < most:
+                page, _ = await self.page(subject, seq, min(500, most - len(found)))
+                found += page
+                if not page:
+                    break
+                seq = seq_of(page[-1]) + 1
+        return found
+
+    async def page(self, subject: str, seq: int, limit: int) -> tuple[list[Msg], int]:
+        """Messages from a sequence on, and how many more there are."""
+        request = {"batch": limit, "seq": max(seq, 1), "next_by_subj": subject}
+        messages, end = await self.wire.read(self.names.stream, request)
+        return messages, int((end.headers or {}).get("Nats-Num-Pending", "0") or 0)
+
+    # --- what is remembered ---
+
+    def known(self, task: Task) -> Head | None:
+        """The head of exactly this version of a record, if it is remembered."""
+        head = self._known.get(task.id)
+        return head if head is not None and task.ref and head.seq == task.ref else None
+
+    def remember(self, head: Head) -> None:
+        """Remember a head for the change that may follow."""
+        known = self._known
+        if len(head.body.definition) + len(head.body.status) > _LARGE or head.body.result:
+            known.pop(head.body.id, None)
+            return
+        known[head.body.id] = head
+        known.move_to_end(head.body.id)
+        while len(known) > REMEMBERED:
+            known.popitem(last=False)
+
+    def forget(self, task_id: str) -> None:
+        """What is remembered of the task is no longer so."""
+        self._known.pop(task_id, None)
+
+    # --- writing ---
+
+    def subject(self, task: Task, head: Head | None = None) -> str:
+        """Where this version of a record belongs."""
+        if task.state is State.PENDING:
+            back = head is not None and came_back(task, head)
+            level = level_of(task.status.priority, back=back)
+            return self.names.pending(task.id, task.definition.queue, level)
+        return self.names.rest(task.id)
+
+    def body(self, task: Task, head: Head | None, *, token: str = "", own: int = 1) -> Body:
+        """The body of the next version of a record."""
+        status = task.status
+        definition = NOTHING if head is None else head.body.definition
+        if head is None or head.body.deleted:
+            definition = NOTHING
+        return Body(
+            RECORD_VERSION,
+            task.id,
+            status.revision,
+            status.state.value,
+            task.definition.digest,
+            definition if definition != NOTHING else Raw(encode(task.definition)),
+            Raw(encode(status)),
+            task.cell,
+            task.result,
+            () if head is None or head.body.deleted else earlier(head, len(status.events) - own),
+            own,
+            0 if head is None or head.body.deleted else head.body.linked,
+            token,
+            place=(head.body.place or head.seq)
+            if head is not None and _same_order(task, head)
+            else 0,
+            dropped=0 if head is None or head.body.deleted else head.body.dropped,
+        )
+
+    def tombstone(self, head: Head, events: Sequence[TaskEvent], now: int) -> Body:
+        """What a deleted task leaves; `events` are those of this write."""
+        old = head.body
+        moves = moves_of(old, head.seq)
+        kept = moves[-(16 - len(events)) :]
+        ended = [e.target for e in events if e.target is not None]
+        state = ended[-1].value if ended else old.state
+        return Body(
+            RECORD_VERSION,
+            old.id,
+            events[-1].revision,
+            state,
+            old.digest,
+            NOTHING,
+            NOTHING,
+            seqs=tuple(seq for seq, _ in kept),
+            own=len(events),
+            deleted=now,
+            events=(*(event for _, event in kept), *events),
+            dropped=old.dropped,
+        )
+
+    def write(
+        self, body: Body, subject: str, *, guard: int, purge: str = "", ttl: int = 0
+    ) -> Write:
+        """The guarded write of a version; `purge` names the schedule that goes with it."""
+        headers = {GUARD: str(guard), GUARDED: self.names.task(body.id)}
+        if not subject.endswith(".r"):
+            headers["Nats-Schedule"] = NEVER
+            headers["Nats-Schedule-Target"] = self.names.never
+        if purge and purge != subject:
+            headers["Nats-Schedule-Next"] = "purge"
+            headers["Nats-Scheduler"] = purge
+        if ttl:
+            headers["Nats-TTL"] = f"{ttl}s"
+        return subject, encode(body), headers
+
+    def purged_by(self, head: Head, subject: str) -> str:
+        """The schedule that goes when the head is written over: its own message if that is one,
+        else its timer."""
+        if head.is_pending and head.subject != subject:
+            return head.subject
+        return self.timer_of(head)
+
+    def timer_of(self, head: Head) -> str:
+        """The subject of the head's own timer, if it has one of its own."""
+        task = head.task
+        at = None if task is None or task.state is State.UNKNOWN else entry_of(task).timer
+        return "" if at is None else self.names.timer(at, head.body.id, head.body.revision)
+
+    def archive(self, head: Head, revision: int) -> Write | None:
+        """The write that saves moves which the record at `revision` has no place for."""
+        if revision % ARCHIVED != 1 or revision <= 2 * ARCHIVED:
+            return None
+        first = revision - 2 * ARCHIVED
+        moves = [m for m in moves_of(head.body, head.seq) if first <= m[1].revision < first + 8]
+        if not moves or head.task is None:
+            return None
+        archive = Archive(
+            head.body.id,
+            head.task.status.created_at,
+            tuple(event for _, event in moves),
+            tuple(seq for seq, _ in moves),
+        )
+        return self.names.archive(head.body.id, first), encode(archive), None
+
+
+def earlier(head: Head, count: int) -> tuple[int, ...]:
+    """Sequences of the newest `count` moves that the head holds."""
+    if count <= 0:
+        return ()
+    seqs = (*head.body.seqs, *(head.seq for _ in range(head.body.own)))
+    return seqs[-count:]
+
+
+def same(head: Head, *, linked: int | None = None) -> Body:
+    """The body of a rewrite that is no move."""
+    old = head.body
+    return Body(
+        old.v,
+        old.id,
+        old.revision,
+        old.state,
+        old.digest,
+        old.definition,
+        old.status,
+        old.cell,
+        old.result,
+        (*old.seqs, *(head.seq for _ in range(old.own))),
+        0,
+        old.linked if linked is None else linked,
+        old.token,
+        place=old.place or head.seq,
+        dropped=old.dropped,
+    )
+
+
+def _same_order(task: Task, head: Head) -> bool:
+    return head.task is not None and head.task.status.order == task.status.order
+
+
+def came_back(task: Task, head: Head) -> bool:
+    """Whether a pending task returns to the place in line that it had."""
+    return not head.is_pending and _same_order(task, head)

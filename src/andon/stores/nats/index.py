@@ -1,0 +1,281 @@
+"""The index: what lists, counts and the limits of queues need, followed by whoever asks for it.
+
+A process that never lists, counts or serves a limited queue has none. It is a copy, in memory, of
+what is indexed of each record (definition and policy without arguments, about 2 kB a task), and it
+is brought up to date by reading what was written since it was last asked; nobody pushes to it. It
+guards nothing: what must not be exceeded is guarded by the gate of its queue, a message that every
+claim from (or create into) a limited queue writes over in the same atomic batch.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterable, Sequence
+
+import msgspec
+from msgspec.structs import replace
+from nats.aio.msg import Msg
+
+from andon.model.fleet import QueueStats
+from andon.model.task import RunCell, Task
+from andon.model.words import State
+from andon.stores.base import MAX_BATCH, Page, Query
+from andon.stores.hints import Hub
+from andon.stores.memory.events import EventLog
+from andon.stores.memory.fleet import Fleet as MemoryFleet
+from andon.stores.memory.records import Records
+from andon.stores.memory.row import Row
+from andon.stores.nats.bodies import NOTHING, Body, Head, Undecodable, decode_body, encode, task_of
+from andon.stores.nats.core import Core
+from andon.stores.nats.names import dotless
+from andon.stores.nats.wire import CONFLICT, GUARD, Write, seq_of
+
+_PAGE = 1_000
+_STALE_S = 300.0
+"""An index not asked for so long is built anew: what deleted tasks leave may be gone by then."""
+
+
+class Gate(msgspec.Struct):
+    """The gate of a limited queue as it was read, before the index was brought up to date."""
+
+    seq: int
+    body: bytes
+
+
+class Bucket(msgspec.Struct, array_like=True):
+    """Tokens of a rate limit, kept in the gate."""
+
+    tokens: float = -1.0
+    at: int = 0
+    rate: float = 0.0
+
+
+decode_bucket = msgspec.msgpack.Decoder(Bucket).decode
+
+
+class Index:
+    """What is indexed of every record, as of the last time it was asked."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._lock = asyncio.Lock()
+        self._asked = 0.0
+        self._reset()
+
+    def _reset(self) -> None:
+        fleet, hub = MemoryFleet(), Hub()
+        count = len(self._core.heads)
+        self._fleet = fleet
+        log = _NoLog(1, 1)
+        self.records = Records(fleet=fleet, log=log, hub=hub, partitions=count)
+        self._positions = [0] * count
+        self._seqs: dict[str, int] = {}
+
+    async def sync(self) -> None:
+        """Read what was written since the last time."""
+        async with self._lock:
+            if time.monotonic() - self._asked > _STALE_S:
+                self._reset()
+            self._asked = time.monotonic()
+            configs = await self._core.fleet.configs()
+            for name, config in configs.items():
+                old = self._fleet.queues.get(name)
+                if old != config:
+                    self._fleet.queues[name] = config
+                    self.records.ready.set_key_limit(name, config.max_concurrent_per_key)
+            for partition, heads in enumerate(self._core.heads):
+                found: list[tuple[int, Body, Task | None, int]] = []
+                while True:
+                    start = self._positions[partition] + 1
+                    page, _ = await heads.page(heads.names.of("t", ">"), start, _PAGE)
+                    found += [read for msg in page if (read := _read(msg)) is not None]
+                    if page:
+                        self._positions[partition] = seq_of(page[-1])
+                        continue
+                    known = heads.wire.acked.get(heads.names.stream, 0)
+                    if self._positions[partition] >= known:
+                        break
+                    last, _ = await heads.page(heads.names.root + ">", known, 1)
+                    if last:
+                        break
+                    # a replica that has not heard of our own write yet
+                    info = await heads.wire.api(f"STREAM.INFO.{heads.names.stream}")
+                    if int(info.get("state", {}).get("last_seq", known)) >= known:
+                        break
+                    await asyncio.sleep(0.01)
+                # In the order of the lines: whom a key admits is decided as they come.
+                found.sort(key=lambda read: read[0])
+                for place, body, task, seq in found:
+                    self._apply(partition, place, body, task, seq)
+
+    def _apply(self, partition: int, place: int, body: Body, task: Task | None, seq: int) -> None:
+        if self._seqs.get(body.id, 0) > seq:
+            return
+        row = self.records.rows.get(body.id)
+        if row is not None and task is not None and row.task.status.revision > body.revision:
+            if row.task.status.created_at == task.status.created_at:
+                return  # an older version that was read later
+        if task is None:
+            self._seqs.pop(body.id, None)
+            if row is not None:
+                self._remove(row)
+            return
+        self._seqs[body.id] = seq
+        if row is None:
+            self._insert(task, partition, place)
+        else:
+            self._move(row, task, place)
+
+    def _insert(self, task: Task, partition: int, number: int) -> None:
+        records = self.records
+        row = records.rows[task.id] = Row(task, partition)
+        row.number = number
+        self._fleet.use(row.entry.queue)
+        records.lists.insert(row)
+        self._ready(row, None)
+        if task.status.worker:
+            records.lists.work(row, task.status.worker, begun=True)
+
+    def _move(self, row: Row, task: Task, number: int) -> None:
+        from andon.lifecycle.indexes import entry_of
+
+        records = self.records
+        if row.task.status.worker:
+            records.lists.work(row, row.task.status.worker, begun=False)
+        old, new = row.entry, entry_of(task)
+        records.lists.move(row, old, new)
+        row.task, row.entry, row.number = task, new, number
+        config = self._fleet.queue(new.queue)
+        records.ready.update(row, old, new, config.max_concurrent_per_key)
+        if task.status.worker:
+            records.lists.work(row, task.status.worker, begun=True)
+
+    def _remove(self, row: Row) -> None:
+        records = self.records
+        if row.task.status.worker:
+            records.lists.work(row, row.task.status.worker, begun=False)
+        records.lists.remove(row)
+        config = self._fleet.queue(row.entry.queue)
+        records.ready.update(row, row.entry, None, config.max_concurrent_per_key)
+        del records.rows[row.task.id]
+
+    def _ready(self, row: Row, old: None) -> None:
+        config = self._fleet.queue(row.entry.queue)
+        self.records.ready.update(row, old, row.entry, config.max_concurrent_per_key)
+
+    # --- reading ---
+
+    async def read(self, ids: Iterable[str]) -> dict[str, Head]:
+        """Heads of any partition."""
+        wanted = list(ids)
+        found: dict[str, Head] = {}
+        for partition, heads in enumerate(self._core.heads):
+            mine = [i for i in wanted if self._core.partition(i) == partition]
+            if mine:
+                found.update(await heads.read(mine))
+        return found
+
+    async def find(self, query: Query) -> Page:
+        """A page: ids by the index, records by reading them."""
+        await self.sync()
+        page = self.records.lists.find(query)
+        tasks: list[Task] = []
+        ids = [task.id for task in page.tasks]
+        for start in range(0, len(ids), MAX_BATCH):
+            found = await self.read(ids[start : start + MAX_BATCH])
+            for task_id in ids[start : start + MAX_BATCH]:
+                head = found.get(task_id)
+                if head is not None and head.task is not None:
+                    tasks.append(head.task)
+        return Page(tuple(tasks), page.cursor)
+
+    async def stats(self) -> list[QueueStats]:
+        """Counts of each queue."""
+        await self.sync()
+        lists, ready = self.records.lists, self.records.ready
+        counts = lists.counts()
+        return [
+            QueueStats(
+                queue=queue,
+                counts=counts.get(queue, {}),
+                oldest_pending_at=ready.oldest(queue),
+                parked=ready.parked[queue],
+                dead_letters=lists.dead_letters(queue),
+            )
+            for queue in sorted(self._fleet.queues)
+        ]
+
+    def oldest_pending(self, queue: str, start: int, end: int) -> list[str]:
+        """Ids of the oldest pending tasks of a queue."""
+        from itertools import islice
+
+        rows = islice(self.records.lists.oldest(queue, State.PENDING), start, end)
+        return [row.task.id for row in rows]
+
+    # --- gates ---
+
+    async def gate(self, queue: str) -> Gate:
+        """The gate as it stands, and the index at least as new."""
+        heads = self._core.heads[0]
+        found = await heads.last([heads.names.of("g", dotless(queue))])
+        gate = Gate(seq_of(found[0]), found[0].data) if found else Gate(0, encode(Bucket()))
+        await self.sync()
+        return gate
+
+    async def pass_gate(
+        self, queue: str, gate: Gate, body: bytes, writes: dict[int, list[Write]]
+    ) -> bool:
+        """Write over the gate and write the records; False if anything had moved."""
+        heads = self._core.heads[0]
+        subject = heads.names.of("g", dotless(queue))
+        over: Write = (subject, body, {GUARD: str(gate.seq)})
+        if len(self._core.heads) == 1:
+            return await heads.wire.atomic(heads.names.stream, [over, *writes.get(0, [])])
+        # With several partitions no batch can hold both: the gate only keeps others from
+        # counting at the same time.
+        (seq,) = await heads.wire.write(heads.names.stream, [over])
+        if seq <= CONFLICT:
+            return False
+        for partition, of_partition in writes.items():
+            names = self._core.heads[partition].names
+            await heads.wire.write(names.stream, of_partition)
+        return True
+
+    def put_back(self, rows: Sequence[Row]) -> None:
+        """Rows that were taken for a claim which was not made."""
+        for row in rows:
+            if self.records.rows.get(row.task.id) is row:
+                config = self._fleet.queue(row.entry.queue)
+                self.records.ready.update(row, row.entry, row.entry, config.max_concurrent_per_key)
+
+
+class _NoLog(EventLog):
+    """The index keeps no events."""
+
+
+def _read(msg: Msg) -> tuple[int, Body, Task | None, int] | None:
+    """Place in line, body without payload, what is indexed (None: deleted), and sequence."""
+    try:
+        body = decode_body(msg.data)
+    except Undecodable:
+        return None
+    seq = seq_of(msg)
+    task = None if body.deleted else _slim(task_of(body, seq))
+    bare = Body(
+        body.v, body.id, body.revision, body.state, "", NOTHING, NOTHING, deleted=body.deleted
+    )
+    return body.place or seq, bare, task, seq
+
+
+def _slim(task: Task) -> Task:
+    """What is indexed of a record."""
+    if task.state is State.UNKNOWN:
+        return task
+    cell = task.cell
+    return Task(
+        definition=replace(task.definition, args=b"", headers={}, policy_given={}, digest=""),
+        status=replace(task.status, events=(), runs=task.status.runs[-1:], last_error=None),
+        cell=None
+        if cell is None
+        else RunCell(run=cell.run, lease_until=cell.lease_until, heartbeat_at=cell.heartbeat_at),
+        ref=task.ref,
+    )

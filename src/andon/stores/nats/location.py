@@ -1,0 +1,84 @@
+"""`nats://host:4222`, `tls://user:secret@host`, several hosts with commas, and their options."""
+
+import re
+from typing import Literal
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import msgspec
+
+from andon.model.errors import ConfigurationError
+
+_OPTIONS = ("namespace", "partitions", "storage", "replicas", "max_events")
+_NAMESPACE = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+
+
+class Location(msgspec.Struct, frozen=True, kw_only=True):
+    """A parsed URL. None: whatever the streams were made with, or the default for new ones."""
+
+    servers: tuple[str, ...]
+    shown: str  #: the servers without a password
+    user: str | None = None
+    password: str | None = None
+    token: str | None = None
+    namespace: str = "andon"
+    partitions: int | None = None
+    storage: Literal["file", "memory"] | None = None
+    replicas: int | None = None
+    max_events: int = 1_000_000
+
+
+def parse(url: str) -> Location:
+    """Parse a NATS URL. Raises `ConfigurationError` naming what is wrong."""
+    parts = urlsplit(url)
+    credentials, _, hosts = parts.netloc.rpartition("@")
+    addresses = [host for host in hosts.split(",") if host]
+    if parts.scheme not in ("nats", "tls") or not addresses or parts.path not in ("", "/"):
+        raise ConfigurationError(
+            f"{_hidden(url)!r} is not a NATS URL; write nats://host:4222, or tls://host:4222."
+        )
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    unknown = set(options) - set(_OPTIONS)
+    if unknown:
+        raise ConfigurationError(
+            f"{_hidden(url)!r}: there is no option {min(unknown)!r}; known are "
+            f"{', '.join(_OPTIONS)}."
+        )
+    namespace = options.get("namespace", "andon")
+    if not _NAMESPACE.fullmatch(namespace):
+        raise ConfigurationError(
+            f"{_hidden(url)!r}: a namespace is 1 to 32 of a-z, 0-9, _ and -, beginning with a "
+            f"letter, not {namespace!r}."
+        )
+    storage = options.get("storage")
+    if storage not in (None, "file", "memory"):
+        raise ConfigurationError(f"{_hidden(url)!r}: storage is file or memory, not {storage!r}.")
+    user, has_password, password = credentials.partition(":")
+    return Location(
+        servers=tuple(f"{parts.scheme}://{address}" for address in addresses),
+        shown=f"{parts.scheme}://{','.join(addresses)}",
+        user=unquote(user) if has_password else None,
+        password=unquote(password) if has_password else None,
+        token=unquote(user) if user and not has_password else None,
+        namespace=namespace,
+        partitions=_number(url, options, "partitions", 256),
+        storage=storage,
+        replicas=_number(url, options, "replicas", 5),
+        max_events=_number(url, options, "max_events", 2**53) or 1_000_000,
+    )
+
+
+def _hidden(url: str) -> str:
+    """The URL without its credentials."""
+    before, at, after = url.rpartition("@")
+    return f"{before.partition('//')[0]}//{after}" if at else url
+
+
+def _number(url: str, options: dict[str, str], name: str, most: int) -> int | None:
+    text = options.get(name)
+    if text is None:
+        return None
+    if not (text.isdigit() and 1 <= int(text) <= most):
+        raise ConfigurationError(
+            f"{_hidden(url)!r}: {name} is a number from 1 to {most}, not {text!r}."
+        )
+    return int(text)

@@ -1,0 +1,88 @@
+"""The subjects of one partition, and what stands under each.
+
+    t.ID.p.QUEUE.LEVEL   the record while the task is pending: a schedule that never fires, so
+                         that the write which follows can delete it in the same step
+    t.ID.r               the record in every other state, or what a deleted one leaves
+    h.ID.SLOT            eight moves that no longer fit into the record
+    s.BUCKET.A.B         a timer (ID and revision) or a group of timers: a schedule
+    d.A.B                a timer that has fired
+    k.TOKEN              which tasks a claim was for
+    u.KEY                who reserved a unique key
+    e.PARENT.CHILD       an edge; f.CHILD.PARENT: a satisfied dependency; x.PARENT: a fan-out
+    g.QUEUE              the gate of a limited queue
+    q.QUEUE, v.QUEUE.LEVEL, c.SETTING, y.TYPE, w.WORKER, l.mark, m.meta
+
+The last line lives in partition 0 only, but for l.mark and m.meta.
+"""
+
+from hashlib import sha256
+
+BUCKET_MS = 8_192
+"""Timers are kept in buckets of this length, so that the next ones are found without a scan."""
+
+SLOTS = 126
+ARCHIVED = 8
+"""A record carries 16 moves; each time eight more were made, the eight oldest are archived."""
+
+
+def hashed(text: str) -> str:
+    """A name for what may hold any character."""
+    return sha256(text.encode()).hexdigest()[:32]
+
+
+def dotless(name: str) -> str:
+    """A queue's name as one token; `~` cannot be in a queue's name."""
+    return name.replace(".", "~")
+
+
+def dotted(token: str) -> str:
+    """A queue's name from its token."""
+    return token.replace("~", ".")
+
+
+def level_of(priority: int, *, back: bool) -> str:
+    """A queue's lines: one for each priority, and one beside it for what came back to its old
+    place, which would stand at the end of the other."""
+    return f"{priority}b" if back else str(priority)
+
+
+def rank_of(level: str) -> tuple[int, bool]:
+    """Sorts lines: the highest priority first, what came back before the rest."""
+    return -int(level.rstrip("b")), not level.endswith("b")
+
+
+class Names:
+    """The subjects of one partition of one namespace."""
+
+    def __init__(self, namespace: str, partition: int) -> None:
+        self.stream = f"ANDON_{namespace}_{partition}"
+        self.root = f"andon.{namespace}.{partition}."
+        self.never = f"{self.root}d.never.0"
+        self.mark = f"{self.root}l.mark"
+        self.meta = f"{self.root}m.meta"
+
+    def task(self, task_id: str) -> str:
+        """All that a guard of the task covers."""
+        return f"{self.root}t.{task_id}.>"
+
+    def rest(self, task_id: str) -> str:
+        return f"{self.root}t.{task_id}.r"
+
+    def pending(self, task_id: str, queue: str, level: str) -> str:
+        return f"{self.root}t.{task_id}.p.{dotless(queue)}.{level}"
+
+    def line(self, queue: str, level: str) -> str:
+        """Every pending record of a queue and level."""
+        return f"{self.root}t.*.p.{dotless(queue)}.{level}"
+
+    def timer(self, at: int, first: str, second: str | int) -> str:
+        return f"{self.root}s.{at // BUCKET_MS}.{first}.{second}"
+
+    def due(self, first: str, second: str | int) -> str:
+        return f"{self.root}d.{first}.{second}"
+
+    def archive(self, task_id: str, revision: int) -> str:
+        return f"{self.root}h.{task_id}.{(revision - 1) // ARCHIVED % SLOTS}"
+
+    def of(self, kind: str, *tokens: str) -> str:
+        return ".".join((self.root + kind, *tokens))

@@ -1,0 +1,137 @@
+"""Opening: streams made or found, and refused when they are not ours or cannot be used."""
+
+from typing import Any
+
+from andon.model.errors import ConfigurationError, StoreIncompatible, StoreUnavailable
+from andon.model.task import RECORD_VERSION
+from andon.stores.nats.location import Location
+from andon.stores.nats.names import Names
+from andon.stores.nats.wire import Wire
+
+SCHEMA = 1
+OLDEST = (2, 12, 1)
+"""Atomic batches that hold schedules came with this release of the server."""
+
+_NO_STREAM = 10059
+_IN_USE = 10058
+_JETSTREAM_OFF = frozenset({10076, 10039})
+
+
+def check_server(wire: Wire, location: Location) -> None:
+    """Refuse a server that is too old."""
+    version = wire.client.connected_server_version
+    if (version.major, version.minor, version.patch) < OLDEST:
+        raise StoreIncompatible(
+            f"The NATS server at {location.shown} is {version.major}.{version.minor}."
+            f"{version.patch}; Andon needs 2.12.1 or newer. Upgrade the server."
+        )
+
+
+async def open_streams(wire: Wire, location: Location) -> tuple[int, dict[str, Any]]:
+    """The number of partitions, and what partition 0 says of itself; made when they are not
+    there."""
+    check_server(wire, location)
+    first = await _info(wire, location, 0)
+    if first is None:
+        count = location.partitions or 1
+        # Partition 0 is made last: a store is there when that one is.
+        for partition in reversed(range(count)):
+            await _make(wire, location, partition, count)
+        first = await _info(wire, location, 0)
+        assert first is not None
+    count = _check(first, location)
+    for partition in range(1, count):
+        found = await _info(wire, location, partition)
+        if found is None:
+            raise StoreIncompatible(
+                f"{location.shown} has no stream {Names(location.namespace, partition).stream}, "
+                f"though the store was made with {count} partitions. Restore it from a backup."
+            )
+        _check(found, location)
+    return count, first
+
+
+def _check(info: dict[str, Any], location: Location) -> int:
+    """The number of partitions that the stream was made with."""
+    config = info["config"]
+    metadata: dict[str, str] = config.get("metadata") or {}
+    if "andon_schema" not in metadata:
+        raise StoreIncompatible(
+            f"{location.shown} has a stream {config['name']} that Andon did not make. Choose "
+            "another namespace: ?namespace=NAME."
+        )
+    schema, writer = int(metadata["andon_schema"]), int(metadata["andon_min_writer"])
+    if schema > SCHEMA or writer > RECORD_VERSION:
+        raise StoreIncompatible(
+            f"The stream {config['name']} at {location.shown} has schema {schema}, made by a newer "
+            f"Andon; this one knows {SCHEMA}. Upgrade Andon."
+        )
+    count = int(metadata["andon_partitions"])
+    if location.partitions not in (None, count):
+        raise ConfigurationError(
+            f"The store at {location.shown} was made with {count} partitions, and that cannot be "
+            f"changed; leave partitions={location.partitions} out, or make another namespace."
+        )
+    if location.storage not in (None, config["storage"]):
+        raise ConfigurationError(
+            f"The store at {location.shown} is kept in {config['storage']}, and that cannot be "
+            f"changed; leave storage={location.storage} out, or make another namespace."
+        )
+    replicas = config["num_replicas"]
+    if location.replicas not in (None, replicas):
+        raise ConfigurationError(
+            f"The store at {location.shown} has {replicas} replicas, not {location.replicas}; "
+            f"leave replicas out, or change it with: nats stream edit {config['name']} "
+            f"--replicas {location.replicas}."
+        )
+    return count
+
+
+async def _info(wire: Wire, location: Location, partition: int) -> dict[str, Any] | None:
+    names = Names(location.namespace, partition)
+    found = await wire.api(f"STREAM.INFO.{names.stream}")
+    problem = found.get("error")
+    if problem is None:
+        return found
+    if problem.get("err_code") == _NO_STREAM:
+        return None
+    raise refused(problem, location)
+
+
+def refused(problem: dict[str, Any], location: Location) -> Exception:
+    """What an error of JetStream's API means."""
+    if problem.get("err_code") in _JETSTREAM_OFF:
+        return StoreIncompatible(
+            f"JetStream is off at {location.shown}; start the server with -js, or enable "
+            "JetStream for this account."
+        )
+    return StoreUnavailable(f"{location.shown}: {problem.get('description', problem)}.")
+
+
+async def _make(wire: Wire, location: Location, partition: int, count: int) -> None:
+    names = Names(location.namespace, partition)
+    config: dict[str, Any] = {
+        "name": names.stream,
+        "subjects": [f"{names.root}>"],
+        "retention": "limits",
+        "max_msgs_per_subject": 1,
+        "discard": "old",
+        "storage": location.storage or "file",
+        "num_replicas": location.replicas or 1,
+        "allow_atomic": True,
+        "allow_msg_schedules": True,
+        "allow_msg_ttl": True,
+        "allow_rollup_hdrs": True,
+        "allow_direct": True,
+        "duplicate_window": 100_000_000,
+        "metadata": {
+            "andon_schema": str(SCHEMA),
+            "andon_min_writer": "1",
+            "andon_partitions": str(count),
+        },
+    }
+    made = await wire.api(f"STREAM.CREATE.{names.stream}", config)
+    problem = made.get("error")
+    if problem is not None and problem.get("err_code") != _IN_USE:
+        raise refused(problem, location)
+    await wire.write(names.stream, [(names.meta, b"andon", None)])

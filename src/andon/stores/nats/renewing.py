@@ -1,0 +1,138 @@
+"""Renewing: a record's cell is written anew, guarded like every write; no revision, no move.
+
+The lease keeper's thread has a connection and a loop of its own, so that a handler which blocks
+the worker's loop does not cost it its lease.
+"""
+
+import asyncio
+import threading
+from collections.abc import Sequence
+
+from andon.model.task import RunCell
+from andon.model.words import State
+from andon.stores.base import Renewal, Verdict, task_topic
+from andon.stores.nats.bodies import Body, Head
+from andon.stores.nats.clock import ServerClock
+from andon.stores.nats.heads import Heads, same
+from andon.stores.nats.location import Location
+from andon.stores.nats.names import Names
+from andon.stores.nats.unique import partition_of
+from andon.stores.nats.wire import CONFLICT, Wire
+
+
+async def renew(
+    partitions: Sequence[Heads], renewals: Sequence[Renewal], clock: ServerClock
+) -> list[Verdict]:
+    """Extend leases; verdicts in order."""
+    verdicts = [Verdict.LOST] * len(renewals)
+    for number, heads in enumerate(partitions):
+        waiting = [
+            i for i, r in enumerate(renewals) if partition_of(r.task, len(partitions)) == number
+        ]
+        while waiting:
+            found = await heads.read(renewals[i].task for i in waiting)
+            chosen: list[tuple[int, Head]] = []
+            for i in waiting:
+                head = found.get(renewals[i].task)
+                if head is not None and _holds(head, renewals[i]):
+                    chosen.append((i, head))
+            writes = [
+                heads.write(
+                    _renewed(head, renewals[i], clock.now()), head.subject, guard=head.guard
+                )
+                for i, head in chosen
+            ]
+            seqs = await heads.wire.write(heads.names.stream, writes)
+            waiting = []
+            for (i, head), seq in zip(chosen, seqs, strict=True):
+                heads.forget(renewals[i].task)
+                if seq <= CONFLICT:
+                    waiting.append(i)
+                    continue
+                assert head.task is not None
+                asked = head.task.status.cancel_requested_at is not None
+                verdicts[i] = Verdict.CANCEL if asked else Verdict.OK
+    return verdicts
+
+
+def _holds(head: Head, renewal: Renewal) -> bool:
+    task = head.task
+    return (
+        task is not None
+        and task.state is State.ACTIVE
+        and task.cell is not None
+        and task.cell.run == renewal.run
+    )
+
+
+def _renewed(head: Head, renewal: Renewal, now: int) -> Body:
+    cell = head.body.cell
+    assert cell is not None
+    body = same(head)
+    body.cell = RunCell(
+        run=cell.run,
+        lease_until=max(cell.lease_until, now + renewal.lease_ms),
+        heartbeat_at=now if renewal.heartbeat else cell.heartbeat_at,
+        progress=cell.progress if renewal.progress is None else renewal.progress,
+        message=cell.message if renewal.message is None else renewal.message,
+    )
+    return body
+
+
+def progress_topics(renewals: Sequence[Renewal]) -> list[str]:
+    """The tasks whose watchers have something to see."""
+    return [task_topic(r.task) for r in renewals if r.progress is not None or r.message is not None]
+
+
+class Keeper:
+    """A loop and a connection for renewals, in a thread of their own. Made when first needed."""
+
+    def __init__(self, location: Location, partitions: int, clock: ServerClock) -> None:
+        self._location = location
+        self._partitions = partitions
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._wire: Wire | None = None
+        self._heads: list[Heads] = []
+
+    def renew(self, renewals: Sequence[Renewal], hint_root: str) -> list[Verdict]:
+        """Renew from any thread; blocks."""
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(
+                    target=self._loop.run_forever, name="andon-nats-keeper", daemon=True
+                )
+                self._thread.start()
+            loop = self._loop
+        return asyncio.run_coroutine_threadsafe(self._renew(renewals, hint_root), loop).result()
+
+    async def _renew(self, renewals: Sequence[Renewal], hint_root: str) -> list[Verdict]:
+        if self._wire is None:
+            wire = Wire(self._location, name="andon-keeper")
+            await wire.connect()
+            self._wire = wire
+            self._heads = [
+                Heads(wire, Names(self._location.namespace, p)) for p in range(self._partitions)
+            ]
+        verdicts = await renew(self._heads, renewals, self._clock)
+        topics = progress_topics(renewals)
+        if topics:
+            await self._wire.hint(f"{hint_root}task", "\n".join(topics).encode())
+        return verdicts
+
+    def close(self) -> None:
+        """End the thread and its connection; blocks for a moment."""
+        with self._lock:
+            loop, self._loop = self._loop, None
+            thread = self._thread
+        if loop is None or thread is None:
+            return
+        if self._wire is not None:
+            asyncio.run_coroutine_threadsafe(self._wire.close(), loop).result(5)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(5)
+        if not thread.is_alive():
+            loop.close()

@@ -1,0 +1,108 @@
+"""Restoring: records as another store held them, with their moves, edges and counts.
+
+All that belongs to a record is written before it, so a record that is there is whole.
+"""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from andon.lifecycle.indexes import entry_of
+from andon.model.task import TaskEvent
+from andon.model.words import State
+from andon.stores.base import (
+    CONFIG_TOPIC,
+    EVENTS_TOPIC,
+    SUBMIT_WINDOW_MS,
+    Snapshot,
+    ready_topic,
+    task_topic,
+)
+from andon.stores.nats.bodies import Archive, Head, encode
+from andon.stores.nats.core import Core
+from andon.stores.nats.edges import Edges, is_over
+from andon.stores.nats.events import archived
+from andon.stores.nats.heads import Heads
+from andon.stores.nats.names import ARCHIVED, level_of
+from andon.stores.nats.timing import schedules
+from andon.stores.nats.unique import lapsed
+from andon.stores.nats.wire import CONFLICT, Write
+
+
+async def restore(core: Core, snapshots: Sequence[Snapshot]) -> list[bool]:
+    """Store each; False where the id is taken."""
+    outcomes = [False] * len(snapshots)
+    first: dict[str, int] = {}
+    for position, snapshot in enumerate(snapshots):
+        first.setdefault(snapshot.task.id, position)
+    for partition, heads in enumerate(core.heads):
+        mine = [i for i in first.values() if core.partition(snapshots[i].task.id) == partition]
+        there = await heads.read(snapshots[i].task.id for i in mine)
+        now = core.clock.now()
+        mine = [i for i in mine if not _is_taken(there.get(snapshots[i].task.id), now)]
+        lines = [
+            (s.task.definition.queue, level_of(s.task.status.priority, back=False))
+            for s in (snapshots[i] for i in mine)
+        ]
+        new_queue = await core.fleet.use(lines) if mine else False
+        beside: list[Write] = []
+        timers: list[tuple[str, int, int]] = []
+        for i in mine:
+            task = snapshots[i].task
+            entry = entry_of(task)
+            if entry.unique_key is not None and not lapsed(entry, now):
+                await core.reserve(entry.unique_key, task.id, task.status.revision)
+            if entry.timer is not None:
+                timers.append((task.id, task.status.revision, entry.timer))
+            beside += _beside(heads, snapshots[i])
+        stream = heads.names.stream
+        await heads.wire.write(stream, [*beside, *schedules(heads.names, timers, now)])
+        writes = [_record(heads, snapshots[i], there.get(snapshots[i].task.id)) for i in mine]
+        seqs = await heads.wire.write(stream, writes)
+        for i, seq in zip(mine, seqs, strict=True):
+            outcomes[i] = seq > CONFLICT
+        topics: list[str] = [CONFIG_TOPIC] if new_queue else []
+        for i in mine:
+            task = snapshots[i].task
+            topics += [task_topic(task.id), EVENTS_TOPIC]
+            if task.state is State.PENDING:
+                topics.append(ready_topic(task.definition.queue))
+        await core.hint([*topics, *core.timer_topic(at for _, _, at in timers)])
+    return outcomes
+
+
+def _is_taken(head: Head | None, now: int) -> bool:
+    if head is None:
+        return False
+    return not head.body.deleted or head.body.deleted > now - SUBMIT_WINDOW_MS
+
+
+def _beside(heads: Heads, snapshot: Snapshot) -> list[Write]:
+    """Edges, satisfied dependencies and the moves that the record itself has no place for."""
+    task, names = snapshot.task, heads.names
+    writes: list[Write] = [
+        (names.of("e", task.id, edge.child), Edges.encoded(edge), None) for edge in snapshot.edges
+    ]
+    if is_over(task.state) and any(not edge.settled for edge in snapshot.edges):
+        writes.append((names.of("x", task.id), b"1", None))
+    if task.state is State.BLOCKED:
+        satisfied = {*snapshot.satisfied} & {*task.definition.dependencies}
+        writes += [(names.of("f", task.id, parent), b"1", None) for parent in sorted(satisfied)]
+    parts: dict[int, list[TaskEvent]] = {}
+    for event in snapshot.history:
+        if event.revision <= archived(task.status.revision):
+            part = parts.setdefault((event.revision - 1) // ARCHIVED, [])
+            part.append(replace(event, task=""))
+    for part in parts.values():
+        archive = Archive(task.id, task.status.created_at, tuple(part), ())
+        writes.append((names.archive(task.id, part[0].revision), encode(archive), None))
+    return writes
+
+
+def _record(heads: Heads, snapshot: Snapshot, there: Head | None) -> Write:
+    task = snapshot.task
+    body = heads.body(task, None, own=len(task.status.events))
+    body.linked = 1 if snapshot.edges else 0
+    body.dropped = snapshot.dropped
+    guard = 0 if there is None else there.guard
+    return heads.write(body, heads.subject(task), guard=guard)

@@ -1,0 +1,276 @@
+"""The NATS store: each method of the contract, handed to the module that does it."""
+
+import asyncio
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from andon.model.errors import StoreUnavailable
+from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, WorkerInfo
+from andon.model.task import Task
+from andon.model.words import State
+from andon.stores.base import (
+    CONFIG_TOPIC,
+    Change,
+    Changed,
+    ClaimRequest,
+    Created,
+    Due,
+    Edge,
+    Ended,
+    EventPage,
+    History,
+    Link,
+    Listener,
+    Page,
+    Query,
+    Renewal,
+    Settlement,
+    Snapshot,
+    Verdict,
+    ready_topic,
+)
+from andon.stores.nats.claiming import Claims
+from andon.stores.nats.clock import JUMP_S, ServerClock, ms_of
+from andon.stores.nats.committing import commit
+from andon.stores.nats.core import Core
+from andon.stores.nats.creating import create
+from andon.stores.nats.edges import state_of
+from andon.stores.nats.events import Log
+from andon.stores.nats.hints import Hints
+from andon.stores.nats.index import Index
+from andon.stores.nats.info import describe
+from andon.stores.nats.location import parse
+from andon.stores.nats.opening import open_streams
+from andon.stores.nats.renewing import Keeper, progress_topics, renew
+from andon.stores.nats.restoring import restore
+from andon.stores.nats.unique import partition_of
+from andon.stores.nats.wire import Wire
+
+_TELL_S = 30.0
+"""How often the server is asked for its time, by who fires timers."""
+
+
+class NatsStore:
+    """`nats://host:4222?namespace=andon`; see `docs/stores/nats.md` for the options."""
+
+    slack_ms = 500
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._location = parse(url)
+        self.partitions = self._location.partitions or 1
+        self._clock = ServerClock()
+        self._hints = Hints(self._location.namespace)
+        self._core: Core | None = None
+        self._told_at = 0.0
+        self._grace_until = 0
+
+    # --- open and close ---
+
+    async def open(self) -> None:
+        location = self._location
+        wire = Wire(location, name="andon")
+        await wire.connect()
+        try:
+            self.partitions, info = await open_streams(wire, location)
+        except BaseException:
+            await wire.close()
+            raise
+        self._clock.tell(ms_of(info["ts"]))
+        self._told_at = time.monotonic()
+        self._core = core = Core(location, wire, self._clock, self.partitions, self._hints)
+        self._index = Index(core)
+        self._claims = Claims(core, self._index)
+        self._log = Log(core, f"n{abs(hash_of(info['created'])):x}")
+        self._keeper = Keeper(location, self.partitions, self._clock)
+        wire.reconnected = self._reconnected
+        await self._hints.open(wire)
+        self._config_changes = self._hints.hub.listen([CONFIG_TOPIC])
+        self._following = asyncio.ensure_future(self._follow())
+
+    async def close(self) -> None:
+        core, self._core = self._core, None
+        if core is None:
+            return
+        await core.finish()
+        self._claims.close()
+        self._following.cancel()
+        await asyncio.gather(self._following, return_exceptions=True)
+        await self._hints.close()
+        await asyncio.to_thread(self._keeper.close)
+        await core.wire.close()
+
+    async def _follow(self) -> None:
+        """Read the queues' configuration again when somebody changed it."""
+        while True:
+            if await self._config_changes.wait(None) and self._core is not None:
+                self._core.fleet.stale()
+
+    def _reconnected(self) -> None:
+        core = self._core
+        if core is None:
+            return
+        core.fleet.stale()
+        if core.wire.away_s > JUMP_S:
+            # Renewals go first: whoever could not reach the server gets a full lease (R19).
+            self._grace_until = self.now() + 30_000
+        self._told_at = 0.0
+
+    @property
+    def _open(self) -> Core:
+        if self._core is None:
+            raise StoreUnavailable(f"The store at {self._location.shown} is closed.")
+        return self._core
+
+    def now(self) -> int:
+        return self._clock.now()
+
+    def partition_of(self, task_id: str) -> int:
+        return partition_of(task_id, self.partitions)
+
+    # --- the life of a task ---
+
+    async def create(self, tasks: Sequence[Task]) -> list[Created]:
+        return await self._open.whole(create(self._open, self._index, tasks))
+
+    async def claim(self, request: ClaimRequest) -> list[Task]:
+        await self._hints.settled()
+        return await self._open.whole(self._claims.claim(request))
+
+    async def renew(self, renewals: Sequence[Renewal]) -> list[Verdict]:
+        core = self._open
+        verdicts = await core.whole(renew(core.heads, renewals, self._clock))
+        await core.hint(progress_topics(renewals))
+        return verdicts
+
+    def renew_blocking(self, renewals: Sequence[Renewal]) -> list[Verdict]:
+        return self._keeper.renew(renewals, self._hints.root)
+
+    async def commit(self, changes: Sequence[Change]) -> list[Changed]:
+        return await self._open.whole(commit(self._open, changes))
+
+    async def take_due(self, partition: int, limit: int, hold_ms: int) -> Due:
+        core = self._open
+        if time.monotonic() - self._told_at > _TELL_S:
+            self._told_at = time.monotonic()
+            info = await core.wire.api(f"STREAM.INFO.{core.heads[partition].names.stream}")
+            if "ts" in info:
+                self._clock.tell(ms_of(info["ts"]))
+        timers = core.timers[partition]
+        return await core.whole(timers.take(limit, hold_ms, self.now(), self._grace_until))
+
+    async def rearm(self, timers: Sequence[tuple[str, int | None]]) -> None:
+        core = self._open
+        heads = await self._index.read(task_id for task_id, _ in timers)
+        for partition in range(self.partitions):
+            mine = [t for t in timers if self.partition_of(t[0]) == partition]
+            await core.timers[partition].rearm(mine, heads, self.now())
+        ats = [at for _, at in timers if at is not None]
+        await core.hint(core.timer_topic(ats))
+
+    # --- dependencies ---
+
+    async def link(self, links: Sequence[Link]) -> list[Ended]:
+        return await self._open.whole(self._open.edges.link(links, self.now()))
+
+    async def settle(self, settlements: Sequence[Settlement]) -> list[int]:
+        return await self._open.whole(self._open.edges.settle(settlements, self.now()))
+
+    async def dependents(self, parent: str, after: str = "", limit: int = 1000) -> list[Edge]:
+        return await self._open.edges.dependents(parent, after, limit)
+
+    async def unlink(self, edges: Sequence[tuple[str, str]]) -> None:
+        await self._open.whole(self._open.edges.unlink(edges, self.now()))
+
+    async def take_unsettled(self, limit: int) -> list[tuple[str, State]]:
+        return await self._open.edges.take_unsettled(limit)
+
+    # --- moving in from another store ---
+
+    async def restore(self, snapshots: Sequence[Snapshot]) -> list[bool]:
+        return await self._open.whole(restore(self._open, snapshots))
+
+    # --- reading ---
+
+    async def get(self, ids: Sequence[str]) -> list[Task | None]:
+        self._open  # noqa: B018 - refuses a closed store
+        found = await self._index.read(ids)
+        return [found[i].task if i in found else None for i in ids]
+
+    async def states(self, ids: Sequence[str]) -> list[State | None]:
+        self._open  # noqa: B018 - as above
+        found = await self._index.read(ids)
+        now = self.now()
+        return [state_of(found.get(i), now) for i in ids]
+
+    async def history(self, task_id: str) -> History:
+        self._open  # noqa: B018 - as above
+        return await self._log.history((await self._index.read([task_id])).get(task_id))
+
+    async def find(self, query: Query) -> Page:
+        self._open  # noqa: B018 - as above
+        return await self._index.find(query)
+
+    async def stats(self) -> list[QueueStats]:
+        self._open  # noqa: B018 - as above
+        return await self._index.stats()
+
+    async def events(self, cursor: str, limit: int = 500) -> EventPage:
+        self._open  # noqa: B018 - as above
+        return await self._log.read(cursor, limit)
+
+    async def events_end(self) -> str:
+        self._open  # noqa: B018 - as above
+        return await self._log.end()
+
+    def listen(self, topics: Iterable[str]) -> Listener:
+        return self._hints.listen(topics)
+
+    # --- the fleet and its configuration ---
+
+    async def queues(self) -> list[QueueConfig]:
+        await self._open.fleet.refresh()
+        configs = await self._open.fleet.configs()
+        return [configs[name] for name in sorted(configs)]
+
+    async def put_queue(self, config: QueueConfig) -> None:
+        await self._open.fleet.put_queue(config)
+        await self._open.hint([CONFIG_TOPIC, ready_topic(config.name)])
+
+    async def types(self) -> list[TypeInfo]:
+        return await self._open.fleet.types()
+
+    async def put_types(self, types: Sequence[TypeInfo]) -> None:
+        await self._open.fleet.put_types(types)
+        await self._open.hint([CONFIG_TOPIC])
+
+    async def workers(self) -> list[WorkerInfo]:
+        return await self._open.fleet.workers()
+
+    async def put_worker(self, info: WorkerInfo) -> None:
+        await self._open.fleet.put_worker(info)
+
+    async def remove_worker(self, worker: str) -> None:
+        await self._open.fleet.remove_worker(worker)
+
+    async def setting(self, name: str) -> bytes | None:
+        return await self._open.fleet.setting(name)
+
+    async def put_setting(self, name: str, value: bytes, *, expect: bytes | None) -> bool:
+        return await self._open.fleet.put_setting(name, value, expect)
+
+    # --- housekeeping ---
+
+    async def trim(self, limit: int) -> int:
+        return await self._open.whole(self._log.trim(limit))
+
+    async def info(self) -> StoreInfo:
+        return await describe(self._open, self._index)
+
+
+def hash_of(text: Any) -> int:
+    """A number that is the same in every process."""
+    from zlib import crc32
+
+    return crc32(str(text).encode())

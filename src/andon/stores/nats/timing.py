@@ -1,0 +1,233 @@
+"""Timers: schedules of the server, one for each task or one for several due at about one time.
+
+A schedule that fires leaves a due entry. That is a hint: who takes it reads the records, and only
+those whose own timer has passed are handed out. Taking is a guarded write over the entry, after a
+new schedule for the end of the hold was written, so that a taker who dies costs a hold, no more.
+"""
+
+import secrets
+from collections.abc import Sequence
+
+import msgspec
+from nats.aio.msg import Msg
+
+from andon.lifecycle.timers import next_timer
+from andon.model.task import Task
+from andon.model.words import State
+from andon.stores.base import Due
+from andon.stores.nats.bodies import Head, encode
+from andon.stores.nats.heads import Heads, iso
+from andon.stores.nats.names import BUCKET_MS, Names
+from andon.stores.nats.wire import CONFLICT, GUARD, Write, seq_of, subject_of
+
+TOGETHER_MS = 200
+"""Timers this near to each other share one schedule, which fires at the last of them."""
+
+_ENTRIES = 64
+"""Due entries looked at in one go."""
+
+_NEAR = 32
+_FAR = 4
+"""Timers read to find the next: of the nearest buckets, and of all when those are empty."""
+
+
+class Timer(msgspec.Struct, array_like=True):
+    """What a schedule carries, and the due entry after it."""
+
+    at: int
+    ids: tuple[str, ...]
+    revisions: tuple[int, ...]
+    made: int
+
+
+_decode = msgspec.msgpack.Decoder(Timer).decode
+
+_ON_ITS_WAY_MS = 60_000
+"""How long a timer waits for the record it was written for."""
+
+_HELD = 10_000
+
+Wanted = tuple[str, int, int]
+"""Task id, revision, ms UTC."""
+
+
+def schedules(
+    names: Names, wanted: Sequence[Wanted], now: int, *, made: int | None = None
+) -> list[Write]:
+    """The writes that set timers. They come before the records; `made` is since when."""
+    groups: dict[int, list[Wanted]] = {}
+    for timer in wanted:
+        groups.setdefault(timer[2] // TOGETHER_MS, []).append(timer)
+    writes: list[Write] = []
+    for group in groups.values():
+        at = max(timer[2] for timer in group)
+        first: str
+        second: str | int
+        first, second, _ = group[0]
+        if len(group) > 1:
+            first, second = "g", secrets.token_hex(8)
+        writes.append(_schedule(names, (first, second), at, group, now, made or now))
+    return writes
+
+
+def _schedule(
+    names: Names,
+    name: tuple[str, str | int],
+    at: int,
+    group: Sequence[Wanted],
+    now: int,
+    made: int,
+) -> Write:
+    ids, revisions = tuple(t[0] for t in group), tuple(t[1] for t in group)
+    body = encode(Timer(at, ids, revisions, made))
+    due = names.due(*name)
+    if at <= now:
+        return due, body, None
+    headers = {"Nats-Schedule": f"@at {iso(at)}", "Nats-Schedule-Target": due}
+    return names.timer(at, *name), body, headers
+
+
+class _Look:
+    """What was found behind a due entry."""
+
+    def __init__(self) -> None:
+        self.due: list[Head] = []
+        self.later: list[Wanted] = []
+        self.early: list[Wanted] = []
+        self.rest: list[tuple[str, int]] = []  # due, but more than was asked for
+
+
+class Timers:
+    """The timers of one partition."""
+
+    def __init__(self, heads: Heads) -> None:
+        self._heads = heads
+        self._names = heads.names
+        self.held: dict[str, tuple[str, int]] = {}
+        """Taken here: task to its hold's own schedule (or ""), and the revision it had."""
+
+    async def take(self, limit: int, hold_ms: int, now: int, grace_until: int) -> Due:
+        """Hand out what is due, held back from others."""
+        taken: list[Task] = []
+        seq = 1
+        while len(taken) < limit:
+            entries, _ = await self._heads.page(self._names.of("d", ">"), seq, _ENTRIES)
+            if not entries:
+                break
+            seq = seq_of(entries[-1]) + 1
+            for entry in entries:
+                if len(taken) >= limit:
+                    break
+                if entry.data:
+                    room = limit - len(taken)
+                    taken += await self._take(entry, room, hold_ms, now, grace_until)
+        return Due(tuple(taken), now, await self._next(now))
+
+    async def _take(
+        self, entry: Msg, room: int, hold_ms: int, now: int, grace_until: int
+    ) -> list[Task]:
+        wire, names = self._heads.wire, self._names
+        seq, subject = seq_of(entry), subject_of(entry)
+        while True:
+            timer = _decode(entry.data)
+            heads = await self._heads.read(timer.ids)
+            look = self._sorted(timer, heads, room, now, grace_until)
+            writes = schedules(names, look.later, now)
+            writes += schedules(names, look.early, now, made=timer.made)
+            held = [(head.body.id, head.body.revision, now + hold_ms) for head in look.due]
+            hold = ""
+            if held:
+                name = ("h", secrets.token_hex(8))
+                writes.append(_schedule(names, name, now + hold_ms, held, now, now))
+                hold = writes[-1][0] if len(held) == 1 else ""
+            await wire.write(names.stream, writes)
+            if look.rest:
+                ids, revisions = zip(*look.rest, strict=True)
+                body = encode(Timer(now, ids, revisions, timer.made))
+                left: Write = (subject, body, {GUARD: str(seq)})
+            else:
+                left = (subject, b"", {GUARD: str(seq), "Nats-TTL": "1s"})
+            (written,) = await wire.write(names.stream, [left])
+            if written > CONFLICT:
+                for task_id, revision, _ in held:
+                    self.held[task_id] = (hold, revision)
+                while len(self.held) > _HELD:
+                    self.held.pop(next(iter(self.held)))
+                return [head.task for head in look.due if head.task is not None]
+            if hold:
+                await self.purge(hold)
+            again = await self._heads.last([subject])
+            if not again or not again[0].data or seq_of(again[0]) == seq:
+                return []
+            entry, seq = again[0], seq_of(again[0])
+
+    def _sorted(
+        self, timer: Timer, heads: dict[str, Head], room: int, now: int, grace_until: int
+    ) -> "_Look":
+        """What of an entry is due, and what becomes of the others."""
+        look = _Look()
+        for task_id, revision in zip(timer.ids, timer.revisions, strict=True):
+            head = heads.get(task_id)
+            if head is None or head.body.revision < revision:
+                # Its record is still on its way; or its writer has died, then it never comes.
+                if now - timer.made < _ON_ITS_WAY_MS:
+                    look.early.append((task_id, revision, now + 500))
+                continue
+            task = head.task
+            at = None if task is None or task.state is State.UNKNOWN else next_timer(task)
+            if task is None or at is None:
+                continue
+            if task.state is State.ACTIVE and at <= now:
+                at = max(at, grace_until)
+            if at > now:
+                # Others have a timer of their own; that of a run is set anew when it fires.
+                if task.state is State.ACTIVE:
+                    look.later.append((task_id, head.body.revision, at))
+            elif len(look.due) < room:
+                look.due.append(head)
+            else:
+                look.rest.append((task_id, revision))
+        return look
+
+    async def _next(self, now: int) -> int | None:
+        """The earliest timer not yet passed. Exact when it is near or when there are few; else
+        not later than that."""
+        names = self._names
+        bucket = now // BUCKET_MS
+        near: list[int] = []
+        for number in (bucket - 1, bucket, bucket + 1):
+            found, more = await self._heads.page(names.of("s", str(number), ">"), 1, _NEAR)
+            # one that has passed has not fired yet: the server takes up to 250 ms
+            near += [at if at > now else now + 50 for at in (_decode(m.data).at for m in found)]
+            if more:
+                return min([*near, now + 250])
+            if near:
+                return min(near)
+        found, more = await self._heads.page(names.of("s", ">"), 1, _FAR)
+        ats = [at for at in (_decode(m.data).at for m in found) if at > now]
+        if more:
+            return min([*ats, (bucket + 2) * BUCKET_MS])
+        return min(ats, default=None)
+
+    async def rearm(
+        self, timers: Sequence[tuple[str, int | None]], heads: dict[str, Head], now: int
+    ) -> None:
+        """Set timers anew where a fired one meant nothing yet."""
+        wanted: list[Wanted] = []
+        for task_id, at in timers:
+            taken, head = self.held.pop(task_id, None), heads.get(task_id)
+            if taken is None or head is None or head.body.revision != taken[1]:
+                continue
+            if at is not None:
+                wanted.append((task_id, head.body.revision, at))
+            if taken[0]:
+                await self.purge(taken[0])
+        await self.set(wanted, now)
+
+    async def set(self, wanted: Sequence[Wanted], now: int) -> None:
+        """Set timers."""
+        await self._heads.wire.write(self._names.stream, schedules(self._names, wanted, now))
+
+    async def purge(self, subject: str) -> None:
+        """Forget what stands under a subject."""
+        await self._heads.wire.api(f"STREAM.PURGE.{self._names.stream}", {"filter": subject})

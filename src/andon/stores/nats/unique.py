@@ -1,0 +1,88 @@
+"""Unique keys: reservations. Each is a hint; whether it holds, its holder's record says.
+
+A reservation names the revision at which its holder begins to hold. Until that revision is
+written it is respected for `FRESH_MS`; afterwards the record alone decides. Taking over is a
+compare-and-set.
+"""
+
+from zlib import crc32
+
+import msgspec
+
+from andon.lifecycle.indexes import IndexEntry, entry_of
+from andon.stores.nats.bodies import encode
+from andon.stores.nats.heads import Heads
+from andon.stores.nats.names import hashed
+from andon.stores.nats.wire import CONFLICT, GUARD, seq_of
+
+FRESH_MS = 15_000
+"""How long a reservation whose task has not come yet is respected."""
+
+
+class Reservation(msgspec.Struct, array_like=True):
+    """Who wants the key, as from which of its revisions, since when."""
+
+    holder: str
+    revision: int
+    at: int
+
+
+_decode = msgspec.msgpack.Decoder(Reservation).decode
+
+
+def lapsed(entry: IndexEntry, now: int) -> bool:
+    """Whether the period for which the key holds has passed."""
+    return entry.unique_until is not None and entry.unique_until <= now
+
+
+class Keys:
+    """The reservations that live in one partition."""
+
+    def __init__(self, heads: Heads) -> None:
+        self._heads = heads
+
+    async def reserve(
+        self, key: str, task_id: str, revision: int, now: int, partitions: list[Heads]
+    ) -> str:
+        """Reserve; the holder's id if somebody else holds the key, else ''."""
+        subject = self._heads.names.of("u", hashed(key))
+        body = encode(Reservation(task_id, revision, now))
+        for _ in range(50):
+            found = await self._heads.last([subject])
+            guard = 0
+            if found and found[0].data:
+                there = _decode(found[0].data)
+                if there.holder != task_id and await self._holds(key, there, now, partitions):
+                    return there.holder
+            if found:
+                guard = seq_of(found[0])
+            (seq,) = await self._heads.wire.write(
+                self._heads.names.stream, [(subject, body, {GUARD: str(guard)})]
+            )
+            if seq > CONFLICT:
+                return ""
+        return "?"
+
+    async def drop(self, key: str, task_id: str) -> None:
+        """Forget the task's reservation, if it is still the task's."""
+        subject = self._heads.names.of("u", hashed(key))
+        found = await self._heads.last([subject])
+        if found and found[0].data and _decode(found[0].data).holder == task_id:
+            headers = {GUARD: str(seq_of(found[0])), "Nats-TTL": "1s"}
+            await self._heads.wire.write(self._heads.names.stream, [(subject, b"", headers)])
+
+    @staticmethod
+    async def _holds(key: str, there: Reservation, now: int, partitions: list[Heads]) -> bool:
+        heads = partitions[partition_of(there.holder, len(partitions))]
+        head = (await heads.read([there.holder])).get(there.holder)
+        if head is None or head.body.revision < there.revision:
+            return there.at > now - FRESH_MS
+        if head.task is None:
+            return False
+        entry = entry_of(head.task)
+        return entry.unique_key == key and not lapsed(entry, now)
+
+
+def partition_of(task_id: str, partitions: int) -> int:
+    """The partition of a task id or key."""
+    return crc32(task_id.encode()) % partitions

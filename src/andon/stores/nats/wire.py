@@ -1,0 +1,389 @@
+"""Talking to the server: many writes at once, each acknowledged; reads of many messages.
+
+A write that is not answered in time is sent again: every write is guarded or idempotent, so the
+repeat finds out what became of the first. Trouble that may pass is retried for `PATIENCE_S`, then
+the caller gets `StoreUnavailable`.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+import nats
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from andon.model.errors import StoreIncompatible, StoreUnavailable
+from andon.stores.nats.location import Location
+
+log = logging.getLogger("andon.nats")
+
+PATIENCE_S = 15.0
+"""How long a passing trouble (no leader, no connection, storage full) is retried."""
+
+ATTEMPT_S = 3.0
+"""How long one attempt waits for its answer before it is repeated."""
+
+GUARD = "Nats-Expected-Last-Subject-Sequence"
+GUARDED = "Nats-Expected-Last-Subject-Sequence-Subject"
+NEVER = "@at 2200-01-01T00:00:00Z"
+
+_WRONG_SEQUENCE = frozenset({10071, 10164})
+_REFUSED = frozenset({10054, 10052, 10060})  # too large, bad subject, wrong stream
+
+Write = tuple[str, bytes, dict[str, str] | None]
+"""Subject, payload, headers."""
+
+CONFLICT = 0
+"""Instead of a sequence: the guard did not hold."""
+
+UNSURE = -1
+"""The same, but the write was sent before without an answer: what is there may be its own."""
+
+_AGAIN = -2
+
+
+class _Problem(msgspec.Struct):
+    code: int = 0
+    err_code: int = 0
+    description: str = ""
+
+
+class _Ack(msgspec.Struct):
+    seq: int = 0
+    error: _Problem | None = None
+
+
+_decode_ack = msgspec.json.Decoder(_Ack).decode
+
+
+class _Round:
+    """Writes sent together; `left` counts those without an answer."""
+
+    __slots__ = ("answers", "future", "left")
+
+    def __init__(self, count: int, future: "asyncio.Future[None]") -> None:
+        self.answers: list[Msg | None] = [None] * count
+        self.left = count
+        self.future = future
+
+    def take(self, index: int, msg: Msg) -> None:
+        if self.answers[index] is None:
+            self.answers[index] = msg
+            self.left -= 1
+            if not self.left and not self.future.done():
+                self.future.set_result(None)
+
+
+class _Reading:
+    """A read whose answer is many messages and an end."""
+
+    __slots__ = ("future", "messages")
+
+    def __init__(self, future: "asyncio.Future[Msg | None]") -> None:
+        self.messages: list[Msg] = []
+        self.future = future
+
+    def take(self, _index: int, msg: Msg) -> None:
+        if msg.headers is not None and "Status" in msg.headers:
+            if not self.future.done():
+                self.future.set_result(msg)
+            return
+        self.messages.append(msg)
+
+
+class Wire:
+    """One connection, and its inbox for answers."""
+
+    def __init__(self, location: Location, *, name: str) -> None:
+        self._location = location
+        self._name = name
+        self._nc: Client | None = None
+        self._inbox = ""
+        self._numbers = itertools.count()
+        self._waiting: dict[str, tuple[_Round | _Reading, int]] = {}
+        self.acked: dict[str, int] = {}
+        self.reconnected: Callable[[], None] = lambda: None
+        self.away_s = 0.0  #: how long the connection was lost, the last time it was
+        self._lost_at: float | None = None
+        self._error: Exception | None = None
+
+    @property
+    def client(self) -> Client:
+        """The connection; raises `StoreUnavailable` when the store is closed."""
+        if self._nc is None:
+            raise StoreUnavailable(f"The store at {self._location.shown} is closed.")
+        return self._nc
+
+    async def connect(self) -> None:
+        """Connect, for up to the patience. Wrong credentials are told at once."""
+        where = self._location
+        deadline = time.monotonic() + PATIENCE_S / 3
+        while True:
+            try:
+                self._nc = await nats.connect(
+                    list(where.servers),
+                    name=self._name,
+                    no_echo=True,
+                    allow_reconnect=True,
+                    max_reconnect_attempts=-1,
+                    reconnect_time_wait=0.25,
+                    connect_timeout=5,
+                    ping_interval=20,
+                    pending_size=8 * 1024 * 1024,
+                    error_cb=self._note,
+                    disconnected_cb=self._lost,
+                    reconnected_cb=self._again,
+                    user=where.user,
+                    password=where.password,
+                    token=where.token,
+                )
+                break
+            except Exception as error:
+                text = f"{self._error or ''} {error}".lower()
+                if "authorization" in text or "authentication" in text:
+                    raise StoreIncompatible(
+                        f"{where.shown} refuses the credentials; put the right user and password "
+                        "(or token) into the URL: nats://user:password@host."
+                    ) from None
+                if time.monotonic() > deadline:
+                    raise StoreUnavailable(
+                        f"No NATS server answers at {where.shown}; is it running, and is the "
+                        f"address right? ({error or type(error).__name__})"
+                    ) from None
+                await asyncio.sleep(0.2)
+        self._inbox = self._nc.new_inbox()
+        await self._nc.subscribe(
+            f"{self._inbox}.*", cb=self._answer, pending_msgs_limit=-1, pending_bytes_limit=-1
+        )
+
+    async def close(self) -> None:
+        """Send what is waiting to be sent, then let go. Idempotent."""
+        nc, self._nc = self._nc, None
+        if nc is not None:
+            with contextlib.suppress(Exception):
+                await nc.flush(2)
+            with contextlib.suppress(Exception):
+                await nc.close()
+
+    async def _note(self, error: Exception) -> None:
+        self._error = error
+        log.debug("nats: %s", error)
+
+    async def _lost(self) -> None:
+        if self._lost_at is None:
+            self._lost_at = time.monotonic()
+
+    async def _again(self) -> None:
+        since, self._lost_at = self._lost_at, None
+        self.away_s = 0.0 if since is None else time.monotonic() - since
+        self.reconnected()
+
+    async def _answer(self, msg: Msg) -> None:
+        waiting = self._waiting.get(msg.subject[len(self._inbox) + 1 :])
+        if waiting is not None:
+            waiting[0].take(waiting[1], msg)
+
+    def _await(self, wanted: "_Round | _Reading", index: int) -> str:
+        token = str(next(self._numbers))
+        self._waiting[token] = (wanted, index)
+        return token
+
+    # --- writing ---
+
+    async def write(self, stream: str, writes: Sequence[Write]) -> list[int]:
+        """Write all, in order; per write its sequence, CONFLICT or UNSURE."""
+        seqs = [CONFLICT] * len(writes)
+        if not writes:
+            return seqs
+        open_ = list(range(len(writes)))
+        deadline = time.monotonic() + PATIENCE_S
+        pause, problem, guard_lost = 0.02, "no answer", CONFLICT
+        while open_:
+            answers = await self._send(writes, open_, deadline)
+            again: list[int] = []
+            for index, answer in zip(open_, answers, strict=True):
+                seq, problem_here = self._judge(answer)
+                if seq == _AGAIN:
+                    again.append(index)
+                    problem = problem_here
+                else:
+                    seqs[index] = seq or guard_lost
+            open_, guard_lost = again, UNSURE
+            if open_:
+                if time.monotonic() > deadline:
+                    raise self._unavailable(problem)
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, 1.0)
+        newest = max(seqs)
+        if newest > self.acked.get(stream, 0):
+            self.acked[stream] = newest
+        return seqs
+
+    def _judge(self, answer: Msg | None) -> tuple[int, str]:
+        """A sequence, CONFLICT, or _AGAIN with what was wrong."""
+        if answer is None:
+            return _AGAIN, "no answer"
+        if not answer.data:
+            return _AGAIN, "no stream answers (is JetStream on, and has it a leader?)"
+        ack = _decode_ack(answer.data)
+        if ack.error is None:
+            return ack.seq, ""
+        if ack.error.err_code in _WRONG_SEQUENCE:
+            return CONFLICT, ""
+        if ack.error.err_code in _REFUSED:
+            raise StoreIncompatible(
+                f"{self._location.shown} refuses a write: {ack.error.description}."
+            )
+        return _AGAIN, ack.error.description
+
+    async def _send(
+        self, writes: Sequence[Write], which: Sequence[int], deadline: float
+    ) -> list[Msg | None]:
+        round_ = _Round(len(which), asyncio.get_running_loop().create_future())
+        tokens: list[str] = []
+        nc = self.client
+        try:
+            for position, index in enumerate(which):
+                subject, payload, headers = writes[index]
+                token = self._await(round_, position)
+                tokens.append(token)
+                await nc.publish(subject, payload, f"{self._inbox}.{token}", headers)
+            left = max(min(ATTEMPT_S, deadline - time.monotonic()), 0.05)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await round_.future
+        except (nats.errors.Error, OSError) as error:
+            log.debug("sending failed: %s", error)
+        finally:
+            for token in tokens:
+                self._waiting.pop(token, None)
+        return round_.answers
+
+    async def atomic(self, stream: str, writes: Sequence[Write]) -> bool:
+        """Write all or nothing; False if a guard did not hold. An unknown outcome counts as
+        False: the caller looks at what is there."""
+        batch = f"{self._inbox[-12:]}{next(self._numbers)}"
+        last = len(writes)
+        round_ = _Round(1, asyncio.get_running_loop().create_future())
+        token = self._await(round_, 0)
+        nc = self.client
+        try:
+            for number, (subject, payload, headers) in enumerate(writes, start=1):
+                own = {
+                    **(headers or {}),
+                    "Nats-Batch-Id": batch,
+                    "Nats-Batch-Sequence": str(number),
+                }
+                if number == last:
+                    own["Nats-Batch-Commit"] = "1"
+                reply = f"{self._inbox}.{token}" if number == last else ""
+                await nc.publish(subject, payload, reply, own)
+            async with asyncio.timeout(ATTEMPT_S):
+                await round_.future
+        except (TimeoutError, nats.errors.Error, OSError):
+            return False
+        finally:
+            self._waiting.pop(token, None)
+        seq, _ = self._judge(round_.answers[0])
+        if seq > 0:
+            self.acked[stream] = max(seq, self.acked.get(stream, 0))
+        return seq > 0
+
+    async def hint(self, subject: str, payload: bytes) -> None:
+        """Publish what may be lost."""
+        with contextlib.suppress(Exception):
+            await self.client.publish(subject, payload)
+
+    # --- reading ---
+
+    async def read(self, stream: str, request: dict[str, Any]) -> tuple[list[Msg], Msg]:
+        """The messages that a direct get finds, and the end mark. Repeated until whole."""
+        body = msgspec.json.encode(request)
+        deadline = time.monotonic() + PATIENCE_S
+        pause = 0.02
+        while True:
+            found = await self._read(f"$JS.API.DIRECT.GET.{stream}", body, deadline)
+            if found is not None:
+                return found
+            if time.monotonic() > deadline:
+                raise self._unavailable("reads are not answered")
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, 1.0)
+
+    async def _read(
+        self, subject: str, body: bytes, deadline: float
+    ) -> tuple[list[Msg], Msg] | None:
+        reading = _Reading(asyncio.get_running_loop().create_future())
+        token = self._await(reading, 0)
+        left = max(min(ATTEMPT_S, deadline - time.monotonic()), 0.05)
+        try:
+            await self.client.publish(subject, body, f"{self._inbox}.{token}")
+            async with asyncio.timeout(left):
+                end = await reading.future
+        except (TimeoutError, nats.errors.Error, OSError):
+            return None
+        finally:
+            self._waiting.pop(token, None)
+        assert end is not None
+        headers = end.headers or {}
+        status = headers.get("Status")
+        if status == "404":
+            return [], end
+        if status in ("204", "413"):
+            last = int(headers.get("Nats-Last-Sequence", "0") or 0)
+            whole = not reading.messages or last == seq_of(reading.messages[-1])
+            return (reading.messages, end) if whole or status == "413" else None
+        return None
+
+    async def api(self, subject: str, request: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Ask JetStream's API; errors come back under `error`."""
+        body = b"" if request is None else msgspec.json.encode(request)
+        deadline = time.monotonic() + PATIENCE_S
+        pause = 0.05
+        while True:
+            try:
+                answer = await self.client.request(f"$JS.API.{subject}", body, timeout=5)
+                found: dict[str, Any] = msgspec.json.decode(answer.data)
+                problem = found.get("error")
+                if (
+                    problem is None
+                    or problem.get("code") != 503
+                    or problem.get("err_code") in (10076, 10039)
+                ):
+                    return found
+                trouble = str(problem.get("description"))
+            except nats.errors.NoRespondersError:
+                if subject == "INFO":
+                    return {"error": {"err_code": 10076}}
+                trouble = "no responders"
+            except (TimeoutError, nats.errors.Error, OSError) as error:
+                trouble = str(error) or type(error).__name__
+            if time.monotonic() > deadline:
+                raise self._unavailable(trouble)
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, 1.0)
+
+    def _unavailable(self, problem: str) -> StoreUnavailable:
+        return StoreUnavailable(
+            f"NATS at {self._location.shown} does not take or give messages: {problem}. "
+            "Look at the server and its JetStream; what was under way may have been written."
+        )
+
+
+def seq_of(msg: Msg) -> int:
+    """The stream sequence of a message that was read."""
+    assert msg.headers is not None
+    return int(msg.headers["Nats-Sequence"])
+
+
+def subject_of(msg: Msg) -> str:
+    """The subject under which it was stored."""
+    assert msg.headers is not None
+    return msg.headers["Nats-Subject"]

@@ -1,0 +1,180 @@
+"""Committing: what is sent for each change, column by column, and what comes back."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from andon.lifecycle.indexes import IndexEntry, entry_of
+from andon.model.task import Task
+from andon.model.words import State
+from andon.stores.base import (
+    EVENTS_TOPIC,
+    SLOW_POLL_S,
+    TIMER_TOPIC,
+    Change,
+    Changed,
+    ChangeKind,
+    control_topic,
+    ready_topic,
+    task_topic,
+)
+from andon.stores.postgres.creating import frees, lane_of
+from andon.stores.postgres.names import Names
+from andon.stores.postgres.records import encode, encode_event
+
+APPLIED = Changed(ChangeKind.APPLIED)
+HAS_DEPENDENTS = Changed(ChangeKind.APPLIED, has_dependents=True)
+GONE = Changed(ChangeKind.GONE)
+
+
+class _Prepared(msgspec.Struct, frozen=True, gc=False):
+    """A change with its index entries before and after."""
+
+    change: Change
+    place: int  #: in the caller's batch
+    record: Task | None
+    before: IndexEntry
+    after: IndexEntry | None
+
+    def is_plain(self) -> bool:
+        """Nothing but the record, its ready entry and its timer: written with others."""
+        c, before, after = self.change, self.before, self.after
+        return (
+            c.before.ref > 0
+            and after is not None
+            and c.discard is None
+            and before.key is None
+            and before.unique_key is None
+            and after.unique_key is None
+            and before.state not in (State.BLOCKED, State.UNKNOWN)
+            and not (c.sets_result and c.result is None)
+        )
+
+
+class Commit:
+    """One batch on its way, in the order of the records' keys."""
+
+    def __init__(self, changes: Sequence[Change], partition_of: Callable[[str], int]) -> None:
+        prepared = [_prepare(place, change) for place, change in enumerate(changes)]
+        prepared.sort(key=lambda p: p.change.before.ref)
+        self._prepared = prepared
+        self._partition_of = partition_of
+
+    async def arguments(self, names: Names) -> tuple[list[Any], set[str]]:
+        """Arguments of the statement after its first two, and the topics of its hints."""
+        batch = self._prepared
+        await names.know([n for p in batch for n in (p.before.queue, p.before.name)])
+        old = [self._lane(p.change, p.before, names) for p in batch]
+        new = [None if p.after is None else self._lane(p.change, p.after, names) for p in batch]
+        await names.know_lanes(lane for lane in (*old, *new) if lane is not None)
+        plain = [i if p.is_plain() else None for i, p in enumerate(batch, 1)]
+        keys = [p.before.key for p in batch]
+        return [
+            plain if any(plain) else [],
+            [names.ids[p.before.queue] for p in batch],
+            keys if any(key is not None for key in keys) else None,
+            *(list(column) for column in zip(*(_columns(p) for p in batch), strict=True)),
+            [None if lane is None else names.lanes[lane] for lane in old],
+            [None if lane is None else lane[2] for lane in old],
+            [None if p.before.ready is None else p.before.ready.order for p in batch],
+            [None if lane is None else names.lanes[lane] for lane in new],
+            [None if lane is None else lane[2] for lane in new],
+            *(list(column) for column in zip(*(_ready(p, names) for p in batch), strict=True)),
+            *(list(column) for column in zip(*(_keys(p) for p in batch), strict=True)),
+        ], self._topics()
+
+    def in_order(self, values: Sequence[Any] | None) -> list[Any]:
+        """Values as the server gave them (or none), in the order of the caller's batch."""
+        found: list[Any] = [None] * len(self._prepared)
+        for p, value in zip(self._prepared, values or (), strict=False):
+            found[p.place] = value
+        return found
+
+    def _lane(self, change: Change, entry: IndexEntry, names: Names) -> Any:
+        return lane_of(entry, names, self._partition_of(change.before.definition.id))
+
+    def _topics(self) -> set[str]:
+        topics = {EVENTS_TOPIC}
+        for p in self._prepared:
+            change, before, after = p.change, p.before, p.after
+            topics.add(task_topic(change.before.definition.id))
+            if before.state is State.ACTIVE:
+                topics.add(control_topic(change.before.status.worker))
+            if after is None:
+                continue
+            if after.ready is not None:
+                topics.add(ready_topic(after.queue))
+            if after.timer is not None and after.timer - change.event.at < SLOW_POLL_S * 1000:
+                topics.add(TIMER_TOPIC)
+        return topics
+
+
+def _prepare(place: int, change: Change) -> _Prepared:
+    record = after = None
+    if change.after is not None:
+        record = Task(
+            definition=change.before.definition, status=change.after, cell=change.before.cell
+        )
+        after = entry_of(record)
+    return _Prepared(change, place, record, entry_of(change.before), after)
+
+
+def _columns(p: _Prepared) -> tuple[Any, ...]:
+    c, status = p.change, p.change.after
+    before, task_id = c.before, c.before.definition.id
+    writes = c.event.write_id
+    if status is None and before.status.events:
+        # a stub knows the write that ended its task too, whose reply may be lost as well (R31)
+        writes = f"{before.status.events[-1].write_id} {writes}"
+    return (
+        before.ref,
+        task_id,
+        before.status.created_at,
+        before.status.revision,
+        c.seen_lease,
+        None if status is None else status.state.value,
+        None if status is None else status.revision,
+        None if p.after is None else p.after.timer,
+        p.after is not None and p.after.dead_letter,
+        status is not None and status.cancel_requested_at is not None,
+        None if status is None else encode(status),
+        (status.run or None) if status is not None else None,
+        (status.worker or None) if status is not None else None,
+        c.event.write_id,
+        encode_event(c.event, task_id),
+        c.event.at,
+        c.sets_result,
+        c.result,
+        c.force,
+        None if c.discard is None else encode_event(c.discard, task_id),
+        before.definition.digest,
+        writes,
+        before.status.state is State.UNKNOWN,
+    )
+
+
+def _ready(p: _Prepared, names: Names) -> tuple[Any, ...]:
+    kind = names.ids[p.before.name]
+    if p.after is None or p.after.ready is None or p.record is None:
+        return (None, kind, None, None, None, None)
+    ready = p.after.ready
+    return (
+        ready.order,
+        kind,
+        ready.dead_at,
+        ready.first_limit,
+        p.record.status.runs[-1].number,
+        frees(p.record, p.after),
+    )
+
+
+def _keys(p: _Prepared) -> tuple[Any, ...]:
+    before = p.before.unique_key
+    after = None if p.after is None else p.after.unique_key
+    takes = after if before is None else None
+    return (
+        takes,
+        p.after.unique_until if takes is not None and p.after is not None else None,
+        before if after is None else None,
+    )

@@ -1,0 +1,143 @@
+"""Creating records: what is sent for each, column by column, and what comes back."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from andon.lifecycle.indexes import IndexEntry, entry_of
+from andon.model.task import Task
+from andon.model.words import State
+from andon.stores.base import (
+    CONFIG_TOPIC,
+    EVENTS_TOPIC,
+    SLOW_POLL_S,
+    TIMER_TOPIC,
+    Created,
+    CreateKind,
+    ready_topic,
+    task_topic,
+)
+from andon.stores.postgres.names import Lane, Names
+from andon.stores.postgres.records import Undecodable, decode_definition, encode, encode_event
+
+_CREATED = Created(CreateKind.CREATED)
+
+MOST_OFFERED = 8
+"""How many of the oldest tasks a full queue names, for `discard-old` to evict."""
+
+BEFORE_EVENTS = 13
+"""Columns before that of the events."""
+
+
+def frees(task: Task, entry: IndexEntry) -> str | None:
+    """The unique key that a claim of this pending task sets free (R13)."""
+    if entry.unique_key is None or State.ACTIVE.value in task.policy.unique_states:
+        return None
+    return entry.unique_key
+
+
+def lane_of(entry: IndexEntry, names: Names, partition: int) -> Lane | None:
+    """Where the record stands when it may be claimed."""
+    if entry.ready is None:
+        return None
+    return names.ids[entry.queue], partition, -entry.ready.priority
+
+
+class Creation:
+    """One batch on its way."""
+
+    def __init__(self, tasks: Sequence[Task], partition_of: Callable[[str], int]) -> None:
+        self.tasks = tasks
+        self._entries = [entry_of(task) for task in tasks]
+        self._partitions = [partition_of(task.definition.id) for task in tasks]
+
+    async def arguments(self, names: Names) -> tuple[list[Any], set[str]]:
+        """Arguments of the statement after its first three, and the topics of its hints."""
+        columns, topics = await self.columns(names)
+        events = [encode_event(t.status.events[-1], t.definition.id) for t in self.tasks]
+        columns.insert(BEFORE_EVENTS, events)
+        return columns, topics
+
+    async def columns(self, names: Names) -> tuple[list[Any], set[str]]:
+        """What is sent of every record that comes in, and the topics of its hints."""
+        entries, tasks = self._entries, self.tasks
+        is_new = await names.know([n for e in entries for n in (e.queue, e.name)])
+        lanes = [lane_of(e, names, p) for e, p in zip(entries, self._partitions, strict=True)]
+        await names.know_lanes(lane for lane in lanes if lane is not None)
+        ready = [e.ready for e in entries]
+        columns: list[list[Any]] = [
+            [t.definition.id for t in tasks],
+            [encode(t.definition) for t in tasks],
+            self._partitions,
+            [names.ids[e.queue] for e in entries],
+            [names.ids[e.name] for e in entries],
+            [e.state.value for e in entries],
+            [t.status.revision for t in tasks],
+            [t.status.created_at for t in tasks],
+            [e.timer for e in entries],
+            [e.key for e in entries],
+            [e.group for e in entries],
+            [e.dead_letter for e in entries],
+            [encode(t.status) for t in tasks],
+            [None if lane is None else names.lanes[lane] for lane in lanes],
+            [None if lane is None else lane[2] for lane in lanes],
+            [None if r is None else r.order for r in ready],
+            [None if r is None else r.dead_at for r in ready],
+            [None if r is None else r.first_limit for r in ready],
+            [
+                None if r is None else t.status.runs[-1].number
+                for r, t in zip(ready, tasks, strict=True)
+            ],
+            [
+                None if r is None else frees(t, e)
+                for r, t, e in zip(ready, tasks, entries, strict=True)
+            ],
+            [e.remaining or None for e in entries],
+            [e.unique_key for e in entries],
+            [e.unique_until for e in entries],
+        ]
+        topics = {EVENTS_TOPIC}
+        if is_new:
+            topics.add(CONFIG_TOPIC)  # a worker that serves every queue has one more
+        for task, entry in zip(tasks, entries, strict=True):
+            topics.add(task_topic(task.definition.id))
+            if entry.ready is not None:
+                topics.add(ready_topic(entry.queue))
+            if (
+                entry.timer is not None
+                and entry.timer - task.status.created_at < SLOW_POLL_S * 1000
+            ):
+                topics.add(TIMER_TOPIC)
+        return columns, topics
+
+    def outcomes(self, row: Any) -> list[Created]:
+        """What became of each; a refusal by a full queue has its `oldest` filled in later."""
+        kinds = row["outcomes"]
+        if kinds is None:
+            return [_CREATED] * len(self.tasks)
+        return [self._outcome(row, kind, i) for i, kind in enumerate(kinds)]
+
+    def _outcome(self, row: Any, kind: str, i: int) -> Created:
+        match kind:
+            case "n":
+                return _CREATED
+            case "e":
+                digests, bodies = row["digests"], row["bodies"]
+                digest = _at(digests, i)
+                if digest is None:
+                    digest = _digest(_at(bodies, i) or b"")
+                return Created(CreateKind.EXISTS, digest, State(row["states"][i]))
+            case "k":
+                return Created(CreateKind.KEY_HELD, holder=row["holders"][i])
+            case _:
+                return Created(CreateKind.FULL)
+
+
+def _at(values: Sequence[Any] | None, i: int) -> Any:
+    return values[i] if values is not None and i < len(values) else None
+
+
+def _digest(body: bytes) -> str:
+    try:
+        return decode_definition(body).digest
+    except Undecodable:
+        return ""

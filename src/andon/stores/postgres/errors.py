@@ -1,0 +1,80 @@
+"""What the server's and the driver's errors mean to a user: wait, or do something about it."""
+
+import asyncio
+
+import asyncpg
+
+from andon.model.errors import ConfigurationError, StoreError, StoreIncompatible, StoreUnavailable
+
+_PASSING_CLASSES = ("08", "40", "53", "57")
+"""Connection lost, deadlock or serialization failure, no resources, the server told us to go."""
+
+_PASSING_CODES = frozenset({"25006", "55P03", "55006", "58030"})
+"""A server in recovery, a lock not to be had, an object in use, an I/O error."""
+
+LOST = (
+    OSError,
+    TimeoutError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # among others, when a session was ended while it was idle
+    asyncpg.ConnectionDoesNotExistError,
+    asyncio.IncompleteReadError,
+)
+"""What the driver raises when there is no server at the other end (any more)."""
+
+
+def code_of(error: BaseException) -> str:
+    """The SQLSTATE of an error, or nothing."""
+    return getattr(error, "sqlstate", None) or ""
+
+
+def is_passing(error: BaseException) -> bool:
+    """Whether the same statement may succeed later, on this connection or another."""
+    code = code_of(error)
+    if code:
+        return code in _PASSING_CODES or code[:2] in _PASSING_CLASSES
+    return isinstance(error, LOST)
+
+
+def translated(error: BaseException, shown: str, schema: str) -> StoreError | ConfigurationError:
+    """The error to raise, with what to do about it."""
+    code = code_of(error)
+    detail = str(error).partition("\n")[0].rstrip(".") or type(error).__name__
+    match code:
+        case "28P01" | "28000":
+            return ConfigurationError(
+                f"{shown} refuses to let us in ({detail}); check user and password in the URL, "
+                "and the server's pg_hba.conf."
+            )
+        case "3D000":
+            return ConfigurationError(
+                f"{shown} has no such database ({detail}); create it, or name another in the URL."
+            )
+        case "42501":
+            return ConfigurationError(
+                f"{shown}: the user may not do this ({detail}); grant it CREATE on the database, "
+                f"or all on schema {schema}."
+            )
+        case "25006":
+            return StoreUnavailable(
+                f"{shown} takes no writes ({detail}): it is a standby or set read-only; name the "
+                "primary in the URL."
+            )
+        case "53100":
+            return StoreUnavailable(f"The disk of {shown} is full; free some space there.")
+        case "53300":
+            return StoreUnavailable(
+                f"{shown} has no connection to spare; raise its max_connections, lower ?pool=, or "
+                "put PgBouncer before it."
+            )
+        case "42P01" | "42883" | "42703" | "3F000" | "42704":
+            return StoreIncompatible(
+                f"Schema {schema} of {shown} is not as this release made it ({detail}); was it "
+                "dropped or changed by hand? Restart to make what is missing, or restore a backup."
+            )
+        case "22021" | "22P05":
+            return StoreError(f"{shown} cannot hold this text ({detail}).")
+        case _ if is_passing(error):
+            return StoreUnavailable(f"{shown} does not answer ({detail}); is the server running?")
+        case _:
+            return StoreError(f"{shown}: {detail}.")

@@ -1,0 +1,108 @@
+"""`postgresql://user:password@host:port/database`, and our options among the driver's."""
+
+import re
+from typing import Literal
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import msgspec
+
+from andon.model.errors import ConfigurationError
+
+_OURS = {
+    "namespace": "a schema name",
+    "partitions": "a number",
+    "max_events": "a number",
+    "pool": "a number of connections",
+    "synchronous_commit": "on|off",
+    "pgbouncer": "true|false",
+}
+_DRIVERS = frozenset(
+    {
+        "host", "port", "user", "password", "passfile", "database", "dbname", "service",
+        "servicefile", "target_session_attrs", "krbsrvname", "gsslib", "sslmode", "sslcert",
+        "sslkey", "sslrootcert", "sslcrl", "sslpassword", "sslnegotiation",
+        "ssl_min_protocol_version", "ssl_max_protocol_version",
+    }
+)  # fmt: skip
+"""Options that go to the driver as they are."""
+
+_NAME = re.compile(r"[a-z_][a-z0-9_]{0,39}")
+
+
+class Location(msgspec.Struct, frozen=True, kw_only=True):
+    """A parsed URL. `partitions` None: whatever the schema was made with (1 when it is new)."""
+
+    dsn: str  #: what the driver is given
+    shown: str  #: the same without a password
+    namespace: str = "andon"  #: the schema
+    partitions: int | None = None
+    max_events: int = 1_000_000  #: events kept in the log (R12)
+    pool: int = 4  #: most connections for statements at once
+    synchronous_commit: Literal["on", "off"] = "on"
+    pgbouncer: bool = False  #: behind a pooler in transaction mode
+
+
+def parse(url: str) -> Location:
+    """Parse a `postgresql:` URL. Raises `ConfigurationError` naming what is wrong."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("postgresql", "postgres"):
+        raise ConfigurationError(
+            f"{hidden(url)!r} is not a PostgreSQL URL; write postgresql://user@host/database."
+        )
+    given = parse_qsl(parts.query, keep_blank_values=True)
+    options = dict(given)
+    unknown = set(options) - set(_OURS) - _DRIVERS
+    if unknown:
+        known = ", ".join(f"{name}={what}" for name, what in _OURS.items())
+        raise ConfigurationError(
+            f"{hidden(url)!r}: there is no option {min(unknown)!r}; known are {known}, "
+            "and libpq's for connecting."
+        )
+    namespace = options.get("namespace", "andon")
+    if not _NAME.fullmatch(namespace) or namespace.startswith("pg_"):
+        raise ConfigurationError(
+            f"{hidden(url)!r}: namespace={namespace} cannot be a schema; use 1 to 40 of a-z, 0-9 "
+            "and _, beginning with a letter, and not with pg_."
+        )
+    for name, allowed in (
+        ("synchronous_commit", ("on", "off")),
+        ("pgbouncer", ("true", "false")),
+    ):
+        if options.get(name, allowed[0]) not in allowed:
+            raise ConfigurationError(
+                f"{hidden(url)!r}: {name} is {allowed[0]} or {allowed[1]}, not {options[name]!r}."
+            )
+    query = urlencode([(name, value) for name, value in given if name not in _OURS])
+    dsn = urlunsplit(("postgresql", parts.netloc, parts.path, query, ""))
+    return Location(
+        dsn=dsn,
+        shown=hidden(dsn),
+        namespace=namespace,
+        partitions=_number(url, options, "partitions", 256),
+        max_events=_number(url, options, "max_events", 2**53) or 1_000_000,
+        pool=_number(url, options, "pool", 100) or 4,
+        synchronous_commit="off" if options.get("synchronous_commit") == "off" else "on",
+        pgbouncer=options.get("pgbouncer") == "true",
+    )
+
+
+def hidden(url: str) -> str:
+    """The URL as it may be shown: without its password."""
+    parts = urlsplit(url)
+    netloc = re.sub(r":[^:@]*@", "@", parts.netloc)
+    query = [
+        (name, "…" if "password" in name else value)
+        for name, value in parse_qsl(parts.query, keep_blank_values=True)
+    ]
+    return urlunsplit((parts.scheme, netloc, parts.path, urlencode(query, safe="…"), ""))
+
+
+def _number(url: str, options: dict[str, str], name: str, most: int) -> int | None:
+    text = options.get(name)
+    if text is None:
+        return None
+    if not (text.isdecimal() and 1 <= int(text) <= most):
+        raise ConfigurationError(
+            f"{hidden(url)!r}: {name} is a number from 1 to {most}, not {text!r}."
+        )
+    return int(text)

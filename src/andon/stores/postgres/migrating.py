@@ -1,0 +1,135 @@
+"""The schema: made, brought up to date step by step, or refused. Safe while others work: one
+process migrates at a time, each version in one transaction, and a version only adds."""
+
+import secrets
+from typing import Any
+
+import asyncpg
+import msgspec
+
+from andon.model.errors import ConfigurationError, StoreIncompatible
+from andon.model.task import RECORD_VERSION
+from andon.stores.postgres.connections import Connection
+from andon.stores.postgres.location import Location
+from andon.stores.postgres.statements import filled, migrations, quoted
+
+OLDEST_SERVER = 140000
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """What a schema says of itself."""
+
+    version: int
+    min_writer: int
+    partitions: int
+    birth: str  #: random, of this making of the schema
+
+
+def newest() -> int:
+    """The schema version of this release."""
+    return max(migrations())
+
+
+async def prepare(db: Connection, location: Location) -> Facts:
+    """Make or update the schema; refuse what does not fit. Nothing is left half done."""
+    server: Any = db.get_server_version()
+    if server.major * 10000 < OLDEST_SERVER:
+        raise StoreIncompatible(
+            f"{location.shown} is PostgreSQL {server.major}; Andon needs 14 or newer. Upgrade it."
+        )
+    facts = await read(db, location)
+    if facts is None or facts.version < newest():
+        await _migrate(db, location)
+        facts = await read(db, location)
+        assert facts is not None
+    _refuse(facts, location)
+    return facts
+
+
+async def read(db: Connection, location: Location) -> Facts | None:
+    """What the schema says of itself; None if there is none (or an empty one)."""
+    schema = location.namespace
+    async with db.transaction():
+        has_meta = await db.fetchval("SELECT to_regclass($1)", f"{quoted(schema)}.meta")
+        if has_meta is None:
+            foreign = await db.fetchval(
+                "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+                "WHERE n.nspname = $1 ORDER BY 1 LIMIT 1",
+                schema,
+            )
+            if foreign is not None:
+                raise _foreign(location)
+            return None
+        try:
+            rows = await db.fetch(f"SELECT name, value FROM {quoted(schema)}.meta")  # noqa: S608
+        except asyncpg.UndefinedColumnError:
+            raise _foreign(location) from None
+    values = {row[0]: row[1] for row in rows}
+    if values.get("product") != "andon":
+        raise _foreign(location)
+    return Facts(
+        int(values["schema_version"]),
+        int(values["min_writer"]),
+        int(values["partitions"]),
+        values["birth"],
+    )
+
+
+def _foreign(location: Location) -> StoreIncompatible:
+    return StoreIncompatible(
+        f"Schema {location.namespace} of {location.shown} holds tables that are not Andon's; name "
+        "another with ?namespace=."
+    )
+
+
+def _refuse(facts: Facts, location: Location) -> None:
+    if facts.version > newest() and facts.min_writer > RECORD_VERSION:
+        raise StoreIncompatible(
+            f"Schema {location.namespace} of {location.shown} is of version {facts.version}, this "
+            f"release knows {newest()}. Upgrade Andon here."
+        )
+    if location.partitions not in (None, facts.partitions):
+        raise ConfigurationError(
+            f"Schema {location.namespace} of {location.shown} was made with "
+            f"partitions={facts.partitions}; leave the option away, or name another ?namespace=."
+        )
+
+
+async def _migrate(db: Connection, location: Location) -> None:
+    schema = location.namespace
+    for version, scripts in sorted(migrations().items()):
+        async with db.transaction():
+            # Others that open at the same time wait here, and then find that nothing is left to do.
+            await db.execute(
+                "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", f"andon {schema}"
+            )
+            facts = await read(db, location)
+            if facts is not None and facts.version >= version:
+                continue
+            if facts is None:
+                await db.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(schema)}")
+            await db.execute(f"SET LOCAL search_path = {quoted(schema)}, pg_temp")
+            await db.execute("SET LOCAL check_function_bodies = off")
+            for script in scripts:
+                await db.execute(filled(script, schema))
+            await _note(db, location, version, is_new=facts is None)
+
+
+async def _note(db: Connection, location: Location, version: int, *, is_new: bool) -> None:
+    values = {"schema_version": str(version)}
+    if is_new:
+        values |= {
+            "product": "andon",
+            "min_writer": "1",
+            "partitions": str(location.partitions or 1),
+            "birth": secrets.token_hex(8),
+            "log_start_xid": "0",
+            "log_start_pos": "0",
+        }
+    for name, value in values.items():
+        await db.execute(
+            "INSERT INTO meta (name, value) VALUES ($1, $2) "
+            "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            name,
+            value,
+        )

@@ -1,0 +1,58 @@
+"""Numbers for names and lanes, remembered for good: they never change and are never used again.
+
+New ones are made in a transaction of their own, never in that of a task: two users' transactions
+that both meet a new queue do not wait for each other.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from andon.stores.postgres.statements import Statements
+
+Run = Callable[..., Awaitable[list[Any]]]
+Lane = tuple[int, int, int]
+"""Queue number, partition, level (minus the priority)."""
+
+
+class Names:
+    """Queue and type names, and lanes, by number."""
+
+    def __init__(self, run: Run, calls: Statements) -> None:
+        self.ids: dict[str, int] = {}
+        self.names: dict[int, str] = {}
+        self.lanes: dict[Lane, int] = {}
+        self._run = run
+        self._calls = calls
+
+    async def know(self, names: Iterable[str]) -> bool:
+        """Make sure that these have numbers; whether one had none here yet."""
+        new = sorted({name for name in names if name not in self.ids})
+        if new:
+            self._learn(await self._run(self._calls.name_ids, new))
+        return bool(new)
+
+    async def know_if_there(self, *groups: Iterable[str]) -> None:
+        """Look up those that are not known here; they need not exist."""
+        new = sorted({name for group in groups for name in group if name not in self.ids})
+        if new:
+            self._learn(await self._run(self._calls.find_names, new))
+
+    async def know_lanes(self, lanes: Iterable[Lane]) -> None:
+        """Make sure that these lanes have numbers."""
+        new = sorted({lane for lane in lanes if lane not in self.lanes})
+        if new:
+            queues, partitions, levels = (list(column) for column in zip(*new, strict=True))
+            rows = await self._run(self._calls.lane_ids, queues, partitions, levels)
+            self.lanes.update({(row[1], row[2], row[3]): row[0] for row in rows})
+
+    async def named(self, numbers: Iterable[int]) -> list[str]:
+        """Names of queues that somebody else may have numbered."""
+        wanted = set(numbers)
+        if not wanted <= self.names.keys():
+            self._learn(await self._run(self._calls.all_names))
+        return [self.names[number] for number in wanted]
+
+    def _learn(self, rows: list[Any]) -> None:
+        for row in rows:
+            self.ids[row[1]] = row[0]
+            self.names[row[0]] = row[1]

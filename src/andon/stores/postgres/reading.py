@@ -1,0 +1,161 @@
+"""Reading records, pages, histories, counts and the event log."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from andon.lifecycle.apply import is_dead_letter
+from andon.model.errors import ConfigurationError
+from andon.model.fleet import QueueConfig, QueueStats
+from andon.model.task import Task, TaskEvent
+from andon.model.words import State
+from andon.stores.base import SCAN_BUDGET, EventPage, History, Page, Query
+from andon.stores.postgres.names import Run
+from andon.stores.postgres.records import event_of, task_of
+from andon.stores.postgres.statements import Statements
+
+MOST_HISTORY = 1_000
+"""Moves that `history` gives; older ones are counted (R12)."""
+
+DEAD, PARKED, OLDEST = "+dead", "+parked", "+oldest"
+"""Counted like states, but not states."""
+
+_LAST = 2**62
+_HELD_PAUSES_S = (0.002, 0.005, 0.01, 0.02)
+"""How long a reader waits for events that an older transaction holds back, before it gets none."""
+
+
+class Reading:
+    """What asks and changes nothing."""
+
+    def __init__(self, run: Run, sql: Statements) -> None:
+        self._run = run
+        self._sql = sql
+
+    async def tasks(self, ids: Sequence[str]) -> list[Task | None]:
+        """Records in the order asked for."""
+        rows = await self._run(self._sql.records, list(ids))
+        found = {row["id"]: task_of(row) for row in rows}
+        return [found.get(task_id) for task_id in ids]
+
+    async def tasks_by_key(self, seqs: Sequence[int]) -> dict[int, Task]:
+        """Records by the store's own keys."""
+        if not seqs:
+            return {}
+        rows = await self._run(self._sql.records_by_seq, list(seqs))
+        return {row["seq"]: task_of(row) for row in rows}
+
+    async def history(self, task_id: str) -> History:
+        """The task's moves, walked back along their chain."""
+        rows = await self._run(self._sql.history, task_id, MOST_HISTORY)
+        if not rows:
+            return History(())
+        events = tuple(event_of(row[:8]) for row in reversed(rows))
+        return History(events, max(rows[0][8] - len(events), 0))
+
+    async def events(self, cursor: str, limit: int) -> EventPage:
+        """Events after a position (transaction, place in the log). What was trimmed is a gap."""
+        after = _position(cursor)
+        *rows, end = await self._run(self._sql.events, *(after or (0, 0)), limit)
+        for pause in _HELD_PAUSES_S:
+            if rows or not end["held"]:
+                break
+            await asyncio.sleep(pause)
+            *rows, end = await self._run(self._sql.events, *(after or (0, 0)), limit)
+        start: tuple[int, int] = (end["xid"], end["pos"])
+        gap = bool(cursor) and (after is None or after < start)
+        last: tuple[int, int] = max(after or start, start)
+        if rows:
+            last = (rows[-1]["xid"], rows[-1]["pos"])
+        found: list[TaskEvent] = [event_of(row[:8]) for row in rows]
+        return EventPage(tuple(found), f"{last[0]}-{last[1]}", gap)
+
+    async def events_end(self) -> str:
+        """The cursor after every event that is final."""
+        ((xmin,),) = await self._run(self._sql.events_end)
+        return f"{xmin}-0"
+
+    async def stats(self) -> list[QueueStats]:
+        """Counts per queue, from the counters; the age from the first entry of each lane."""
+        of: dict[str, dict[str, int]] = {}
+        for name, state, n in await self._run(self._sql.stats):
+            of.setdefault(name, {})[state] = n
+        return [
+            QueueStats(
+                queue=name,
+                counts={s: n for s, n in counts.items() if n and not s.startswith("+")},
+                oldest_pending_at=counts.get(OLDEST),
+                dead_letters=counts.get(DEAD, 0),
+                parked=counts.get(PARKED, 0),
+            )
+            for name, counts in sorted(of.items())
+        ]
+
+    async def find(self, query: Query) -> Page:
+        """A page of records by creation, along the axis that fits the query best."""
+        last = _LAST if query.newest_first else 0
+        if query.cursor:
+            if not query.cursor.isdecimal():
+                raise ConfigurationError(f"{query.cursor!r} is not a cursor that this store gave.")
+            last = int(query.cursor)
+        found: list[Task] = []
+        left = max(SCAN_BUDGET, query.limit)
+        while left > 0:
+            step = min(max(query.limit - len(found), 50) + 1, left)
+            seqs = await self._axis(query, last, step)
+            records = await self.tasks_by_key(seqs)
+            for seq in seqs:
+                if len(found) >= query.limit:
+                    return Page(tuple(found), str(last))
+                last = seq
+                task = records.get(seq)
+                if task is not None and _matches(query, task):
+                    found.append(task)
+            if len(seqs) < step:
+                return Page(tuple(found))
+            left -= len(seqs)
+        return Page(tuple(found), str(last))
+
+    async def _axis(self, query: Query, after: int, count: int) -> list[int]:
+        name, values = _axis_of(query)
+        sql: str = getattr(self._sql, name + ("_newest" if query.newest_first else ""))
+        return [row[0] for row in await self._run(sql, after, count, *values)]
+
+    async def queues(self, decode: Any) -> list[QueueConfig]:
+        """Every queue known: configured ones, and those that ever had a task."""
+        rows = await self._run(self._sql.queues)
+        return [QueueConfig(name=name) if body is None else decode(body) for name, body in rows]
+
+
+def _axis_of(query: Query) -> tuple[str, tuple[Any, ...]]:
+    if query.key is not None:
+        return "by_key", (query.key,)
+    if query.group is not None:
+        return "by_group", (query.group,)
+    if query.dead_letters:
+        return "by_dead", ()
+    states = (State.ACTIVE,) if query.worker is not None else query.states
+    if not states and query.queue is None:
+        return "by_seq", ()
+    return "by_state", ([s.value for s in (states or tuple(State))], query.queue)
+
+
+def _position(cursor: str) -> tuple[int, int] | None:
+    xid, _, pos = cursor.partition("-")
+    if not (xid.isdecimal() and pos.isdecimal()):
+        return None
+    return int(xid), int(pos)
+
+
+def _matches(query: Query, task: Task) -> bool:
+    definition, status = task.definition, task.status
+    return (
+        (not query.states or status.state in query.states)
+        and (query.queue is None or definition.queue == query.queue)
+        and (query.name is None or definition.name == query.name)
+        and (query.worker is None or status.worker == query.worker)
+        and (query.tag is None or query.tag in definition.tags)
+        and (query.key is None or definition.key == query.key)
+        and (query.group is None or definition.group == query.group)
+        and (not query.dead_letters or is_dead_letter(task, status))
+    )

@@ -1,0 +1,184 @@
+-- Schema 1, claiming: the one move made inside the store.
+--
+-- What is picked is read by the first statement that writes, so its snapshot is older than the
+-- transaction's number: the number of whoever wrote what is claimed is less. That keeps a task's
+-- events in order for readers, who go by that number.
+
+-- How many each queue lets through now. Limited queues are held until the transaction ends.
+CREATE FUNCTION allowances(p_queues integer[], p_limit integer, t bigint) RETURNS integer[]
+LANGUAGE plpgsql VOLATILE {settings} AS $$
+#variable_conflict use_column
+DECLARE allowed integer[] := array_fill(p_limit, ARRAY[cardinality(p_queues)]); r record; n double precision;
+BEGIN
+    IF NOT EXISTS (SELECT FROM queue c WHERE c.id = ANY (p_queues)
+        AND (c.paused OR c.max_concurrent IS NOT NULL OR c.rate IS NOT NULL)) THEN
+        RETURN allowed;
+    END IF;
+    FOR r IN SELECT c.id FROM queue c WHERE c.id = ANY (p_queues)
+        AND (c.max_concurrent IS NOT NULL OR c.rate IS NOT NULL) ORDER BY 1 LOOP
+        PERFORM lock_name('claim ' || r.id);
+    END LOOP;
+    FOR r IN SELECT u.i, c.* FROM unnest(p_queues) WITH ORDINALITY u (id, i) JOIN queue c ON c.id = u.id LOOP
+        n := CASE WHEN r.paused THEN 0 ELSE p_limit END;
+        IF r.max_concurrent IS NOT NULL THEN
+            n := least(n, r.max_concurrent - counted(r.id, 'active'));
+        END IF;
+        IF r.rate IS NOT NULL THEN
+            n := least(n, floor(tokens(r.id, t)));
+        END IF;
+        allowed[r.i] := greatest(n, 0);
+    END LOOP;
+    RETURN allowed;
+END $$;
+
+-- What a queue's bucket holds now; it starts full.
+CREATE FUNCTION tokens(q integer, t bigint) RETURNS double precision
+LANGUAGE plpgsql VOLATILE {settings} AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN (SELECT least(c.burst, coalesce(b.tokens + (t - b.at) * c.rate / 1000, c.burst))
+        FROM queue c LEFT JOIN bucket b ON b.queue = c.id WHERE c.id = q);
+END $$;
+
+-- Rows: the records as claimed. One more row without a record may tell, in `lease_until`, in how
+-- many ms a bucket that gave out will hold something again, and in `progress`, how many dead entries
+-- were made due.
+CREATE FUNCTION claim_tasks(
+    p_told bigint, p_me text, p_worker text, p_token text, p_queues integer[], p_limit integer,
+    p_lease bigint, p_kinds integer[], p_room integer[], p_partition integer
+) RETURNS TABLE (
+    seq bigint, definition bytea, state text, revision bigint, run text, fence bigint, worker text,
+    token text, claimed_at bigint, lease_until bigint, heartbeat_at bigint, progress integer,
+    message text, status bytea, result bytea, id text, told bigint, wanted text[], pos bigint
+) LANGUAGE plpgsql VOLATILE {settings} AS $$
+#variable_conflict use_column
+DECLARE
+    t bigint;
+    before bigint[]; allowed integer[]; picked bigint[]; lanes integer[]; ords bigint[]; awake text[];
+    r record; room integer[] := p_room; at integer; looked integer := 0; left_of integer[];
+    picking refcursor; wait bigint;
+BEGIN
+    PERFORM lock_name('token ' || p_token);
+    t := store_time(p_told);
+    SELECT c.seqs INTO before FROM claim c WHERE c.token = p_token;
+    IF FOUND THEN
+        RETURN QUERY SELECT k.seq, k.definition, k.state, k.revision, k.run, k.fence, k.worker, k.token,
+            k.claimed_at, k.lease_until, k.heartbeat_at, k.progress, k.message, k.status, k.result, k.id,
+            t, NULL::text[], NULL::bigint
+        FROM task_record k WHERE k.seq = ANY (before) AND k.state = 'active'
+            AND starts_with(k.run, p_token || '-') ORDER BY array_position(before, k.seq);
+        IF FOUND THEN
+            RETURN;
+        END IF;
+    END IF;
+    allowed := allowances(p_queues, p_limit, t);
+    awake := sleepers(p_me);
+
+    IF NOT EXISTS (SELECT FROM unnest(p_room) u WHERE u BETWEEN 1 AND p_limit - 1) THEN
+        SELECT array_agg(x.lane), array_agg(x.ord), array_agg(x.seq) INTO lanes, ords, picked FROM (
+            SELECT y.* FROM unnest(p_queues, allowed) q (queue, most)
+            CROSS JOIN LATERAL (
+                SELECT z.* FROM (SELECT l.id, l.mark FROM lane l WHERE l.queue = q.queue
+                    AND l.partition = p_partition ORDER BY l.level) l
+                CROSS JOIN LATERAL (
+                    SELECT e.lane, e.ord, e.seq FROM ready e JOIN task k ON k.seq = e.seq
+                    WHERE e.lane = l.id AND e.ord >= l.mark AND (e.dead_at IS NULL OR e.dead_at > t)
+                        AND e.kind <> ALL (p_kinds)
+                    ORDER BY e.lane, e.ord, e.seq FOR UPDATE OF e, k SKIP LOCKED LIMIT q.most
+                ) z LIMIT q.most
+            ) y LIMIT p_limit
+        ) x;
+    ELSE
+        left_of := allowed; lanes := '{}'; ords := '{}'; picked := '{}';
+        OPEN picking FOR SELECT q.i, y.* FROM unnest(p_queues, allowed) WITH ORDINALITY q (queue, most, i)
+            CROSS JOIN LATERAL (
+                SELECT z.* FROM (SELECT l.id, l.mark FROM lane l WHERE l.queue = q.queue
+                    AND l.partition = p_partition ORDER BY l.level) l
+                CROSS JOIN LATERAL (
+                    SELECT e.lane, e.ord, e.seq, e.kind FROM ready e JOIN task k ON k.seq = e.seq
+                    WHERE e.lane = l.id AND e.ord >= l.mark AND (e.dead_at IS NULL OR e.dead_at > t)
+                    ORDER BY e.lane, e.ord, e.seq FOR UPDATE OF e, k SKIP LOCKED
+                ) z
+            ) y WHERE q.most > 0;
+        LOOP
+            FETCH picking INTO r;
+            looked := looked + 1;
+            EXIT WHEN NOT FOUND OR looked > 2000;
+            at := array_position(p_kinds, r.kind);
+            CONTINUE WHEN left_of[r.i] <= 0 OR at IS NOT NULL AND room[at] <= 0;
+            left_of[r.i] := left_of[r.i] - 1;
+            IF at IS NOT NULL THEN
+                room[at] := room[at] - 1;
+            END IF;
+            lanes := lanes || r.lane; ords := ords || r.ord; picked := picked || r.seq;
+            EXIT WHEN cardinality(picked) >= p_limit;
+        END LOOP;
+        CLOSE picking;
+    END IF;
+
+    IF cardinality(picked) > 0 THEN
+        RETURN QUERY
+        WITH picks AS MATERIALIZED (
+            SELECT e.*, k.last, k.queue, nextval('event_pos') AS pos,
+                p_token || '-' || (u.i - 1 + coalesce(cardinality(before), 0)) AS run
+            FROM unnest(lanes, ords, picked) WITH ORDINALITY u (lane, ord, seq, i)
+            JOIN ready e ON e.lane = u.lane AND e.ord = u.ord AND e.seq = u.seq
+            JOIN task k ON k.seq = u.seq
+        ), gone AS (
+            DELETE FROM ready e USING picks p WHERE e.lane = p.lane AND e.ord = p.ord AND e.seq = p.seq
+        ), stamped AS (
+            UPDATE task k SET state = 'active', revision = k.revision + 1,
+                timer = least(t + p_lease, t + p.first_limit, p.dead_at), run = p.run,
+                fence = greatest(k.fence + 1, t), worker = p_worker, token = p_token, claimed_at = t,
+                lease_until = t + p_lease, heartbeat_at = t, progress = 0, message = '', last = p.pos,
+                asked = false
+            FROM picks p WHERE k.seq = p.seq
+            RETURNING k.seq, k.state, k.revision, k.run, k.fence, k.worker, k.token, k.claimed_at,
+                k.lease_until, k.heartbeat_at, k.progress, k.message, k.body, p.pos, p.last AS prev,
+                p.run_no, p.frees
+        ), whole AS (
+            SELECT s.*, d.id, d.body AS definition FROM stamped s JOIN definition d ON d.seq = s.seq
+        ), logged AS (
+            INSERT INTO event (pos, seq, prev, at, revision, run_no, task, worker, run)
+            SELECT w.pos, w.seq, w.prev, t, w.revision, w.run_no, w.id, w.worker, w.run FROM whole w
+        ), freed AS (
+            DELETE FROM unique_key u USING whole w
+            WHERE w.frees IS NOT NULL AND u.key = w.frees AND u.id = w.id
+        ), counted AS (
+            INSERT INTO delta (queue, n, state)
+            SELECT p.queue, s.sign * count(*), s.state FROM picks p
+            CROSS JOIN (VALUES (-1, 'pending'), (1, 'active')) s (sign, state) GROUP BY p.queue, s.sign, s.state
+        ), drawn AS (
+            INSERT INTO bucket AS b (queue, tokens, at)
+            SELECT c.id, tokens(c.id, t) - count(*), t FROM picks p JOIN queue c ON c.id = p.queue
+            WHERE c.rate IS NOT NULL GROUP BY c.id
+            ON CONFLICT (queue) DO UPDATE SET tokens = excluded.tokens, at = excluded.at
+        ), noted AS (
+            INSERT INTO claim AS c (token, at, seqs)
+            SELECT p_token, t, coalesce(before, '{}') || array_agg(p.seq) FROM picks p
+            ON CONFLICT (token) DO UPDATE SET at = excluded.at, seqs = excluded.seqs
+        )
+        SELECT w.seq, w.definition, w.state, w.revision, w.run, w.fence, w.worker, w.token, w.claimed_at,
+            w.lease_until, w.heartbeat_at, w.progress, w.message, w.body, NULL::bytea, w.id, t, awake, w.pos
+        FROM whole w ORDER BY w.pos;
+    END IF;
+
+    IF coalesce(cardinality(picked), 0) >= p_limit THEN
+        RETURN;
+    END IF;
+    SELECT min(ceil((1 - tokens(c.id, t)) * 1000 / c.rate)) INTO wait FROM queue c
+    WHERE c.id = ANY (p_queues) AND c.rate > 0 AND NOT c.paused AND tokens(c.id, t) < 1;
+    -- Dead entries are not handed out; their timers fire now and expire them (R6).
+    WITH dead AS (
+        SELECT k.seq FROM lane l JOIN ready e ON e.lane = l.id AND e.ord >= l.mark JOIN task k ON k.seq = e.seq
+        WHERE l.queue = ANY (p_queues) AND l.partition = p_partition AND e.dead_at <= t AND k.timer > t
+        LIMIT 200 FOR UPDATE OF k SKIP LOCKED
+    ), hurried AS (
+        UPDATE task k SET timer = t FROM dead d WHERE k.seq = d.seq RETURNING 1
+    ) SELECT count(*) INTO looked FROM hurried;
+    IF wait IS NOT NULL OR looked > 0 THEN
+        RETURN QUERY SELECT NULL::bigint, NULL::bytea, NULL, NULL::bigint, NULL, NULL::bigint, NULL, NULL,
+            NULL::bigint, wait, NULL::bigint, looked, NULL, NULL::bytea, NULL::bytea, NULL, t,
+            awake, NULL::bigint;
+    END IF;
+END $$;

@@ -1,0 +1,331 @@
+-- Schema 1, committing: decided moves, each written if the record is still what it was decided on.
+-- Rows come in the order of their keys and are locked in it, so that two batches never wait for
+-- each other in a ring. Plain moves are written together, the others one by one after them.
+--
+-- kinds: a applied, d applied and the task has dependents, c conflict, g gone, k key held.
+
+CREATE TYPE change AS (
+    i integer, seq bigint, id text, created bigint, revision bigint, seen_lease bigint,
+    state text, new_revision bigint, timer bigint, dead boolean, asked boolean, status bytea,
+    run text, worker text, write_id text, event bytea, at bigint, sets_result boolean, result bytea,
+    old_lane integer, old_level integer, old_ord bigint, lane integer, level integer, ord bigint,
+    kind integer, dead_at bigint, first_limit bigint, run_no integer, frees text,
+    takes text, takes_until bigint, leaves text, force boolean, discard bytea, digest text,
+    writes text, unknown boolean
+);
+
+-- Remove a record with everything that is its own, leaving a stub for the submit window.
+CREATE FUNCTION delete_record(
+    p_seq bigint, p_id text, p_digest text, p_state text, p_writes text, p_last bigint, t bigint
+) RETURNS boolean LANGUAGE plpgsql VOLATILE {settings} AS $$
+#variable_conflict use_column
+DECLARE start bigint[]; freed boolean := false; parent text; cut bigint;
+BEGIN
+    -- Events that the log has trimmed lived on for the record's history; they go with it.
+    cut := (SELECT value::bigint FROM meta WHERE name = 'log_start_pos');
+    IF cut > 0 THEN
+        WITH RECURSIVE chain AS (
+            SELECT e.pos, e.prev FROM event e WHERE e.pos = p_last
+            UNION ALL SELECT e.pos, e.prev FROM chain c JOIN event e ON e.pos = c.prev
+        )
+        DELETE FROM event e USING chain c WHERE e.pos = c.pos
+            AND (e.xid, e.pos) <= ((SELECT value::bigint FROM meta WHERE name = 'log_start_xid'), cut);
+    END IF;
+    DELETE FROM task WHERE seq = p_seq;
+    DELETE FROM definition WHERE seq = p_seq;
+    DELETE FROM result WHERE seq = p_seq;
+    FOR parent IN DELETE FROM edge e WHERE e.child = p_id RETURNING e.parent LOOP
+        freed := let_go(parent, t) OR freed;
+    END LOOP;
+    DELETE FROM edge e WHERE e.parent = p_id;
+    DELETE FROM unsettled u WHERE u.parent = p_id;
+    DELETE FROM put_off u WHERE u.parent = p_id;
+    INSERT INTO stub AS s (id, digest, state, writes, at) VALUES (p_id, p_digest, p_state, p_writes, t)
+    ON CONFLICT (id) DO UPDATE SET digest = excluded.digest, state = excluded.state,
+        writes = excluded.writes, at = excluded.at;
+    RETURN freed;
+END $$;
+
+-- Take a record that does not decode out of every index, in one step (R28).
+CREATE FUNCTION set_aside(p_seq bigint, t bigint) RETURNS void
+LANGUAGE plpgsql VOLATILE {settings} AS $$
+#variable_conflict use_column
+DECLARE k record; admitted boolean;
+BEGIN
+    SELECT x.queue, x.key INTO k FROM task x WHERE x.seq = p_seq;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    PERFORM hold_keys(ARRAY[k.queue], ARRAY[k.key]);
+    SELECT x.*, d.id INTO k FROM task x JOIN definition d USING (seq) WHERE x.seq = p_seq FOR UPDATE OF x;
+    IF NOT FOUND OR k.state = 'unknown' THEN
+        RETURN;
+    END IF;
+    INSERT INTO delta (queue, n, state) VALUES (k.queue, -1, k.state), (k.queue, 1, 'unknown');
+    IF k.dead THEN
+        INSERT INTO delta (queue, n, state) VALUES (k.queue, -1, '+dead');
+    END IF;
+    admitted := k.state = 'active';
+    IF k.state = 'pending' THEN
+        DELETE FROM ready e USING lane l WHERE l.queue = k.queue AND e.lane = l.id AND e.seq = p_seq;
+        admitted := FOUND;
+        IF NOT admitted THEN
+            DELETE FROM parked p WHERE p.queue = k.queue AND p.key = k.key AND p.seq = p_seq;
+            INSERT INTO delta (queue, n, state) VALUES (k.queue, -1, '+parked');
+        END IF;
+    END IF;
+    IF admitted AND k.key IS NOT NULL THEN
+        PERFORM leave_key(k.queue, k.key, false);
+    END IF;
+    DELETE FROM fan_in WHERE child = k.id;
+    DELETE FROM satisfied WHERE child = k.id;
+    INSERT INTO event (pos, seq, prev, at, revision, task, source)
+    VALUES (nextval('event_pos'), p_seq, k.last, t, k.revision + 1, k.id, k.state);
+    UPDATE task SET state = 'unknown', revision = revision + 1, timer = NULL, dead = false, run = NULL,
+        worker = NULL, last = currval('event_pos') WHERE seq = p_seq;
+END $$;
+
+-- One change, every guard looked at. Its row is locked, its keys are held.
+CREATE FUNCTION change_one(c change, t bigint, OUT kind text, OUT holder text, OUT woken integer[], OUT due boolean)
+LANGUAGE plpgsql VOLATILE {settings} AS $$
+#variable_conflict use_column
+DECLARE k record; was_ready boolean; p bigint; unsettled_edges boolean; ours text;
+BEGIN
+    woken := '{}';
+    due := false;
+    SELECT x.* INTO k FROM task x WHERE x.seq = c.seq;
+    IF NOT FOUND OR k.created <> c.created AND NOT c.unknown THEN
+        kind := CASE WHEN EXISTS (SELECT FROM stub s WHERE s.id = c.id AND s.at > t - 600000
+            AND c.write_id <> '' AND c.write_id = ANY (string_to_array(s.writes, ' '))) THEN 'a' ELSE 'g' END;
+        RETURN;
+    END IF;
+    IF c.unknown AND k.state <> 'unknown' THEN
+        -- Whoever read it found that it does not decode, and no claim or timer has met it yet.
+        PERFORM set_aside(c.seq, t);
+        kind := 'c';
+        RETURN;
+    END IF;
+    IF k.revision <> c.revision OR c.seen_lease IS NOT NULL AND k.lease_until IS DISTINCT FROM c.seen_lease THEN
+        kind := 'c';
+        RETURN;
+    END IF;
+    IF c.state IS NULL AND NOT c.force AND is_needed(c.id) THEN
+        INSERT INTO put_off (parent) VALUES (c.id) ON CONFLICT DO NOTHING;
+        kind := 'c';
+        RETURN;
+    END IF;
+    IF c.takes IS NOT NULL AND (c.takes_until IS NULL OR c.takes_until > t) THEN
+        holder := take_unique(c.takes, c.id, c.takes_until, t);
+        IF holder IS NOT NULL THEN
+            kind := 'k';
+            RETURN;
+        END IF;
+    END IF;
+
+    -- It leaves where it was.
+    INSERT INTO delta (queue, n, state) VALUES (k.queue, -1, k.state);
+    IF k.dead THEN
+        INSERT INTO delta (queue, n, state) VALUES (k.queue, -1, '+dead');
+    END IF;
+    IF k.state = 'pending' THEN
+        DELETE FROM ready e WHERE e.lane = c.old_lane AND e.ord = c.old_ord AND e.seq = c.seq;
+        was_ready := FOUND;
+        IF NOT was_ready AND k.key IS NOT NULL THEN
+            DELETE FROM parked e WHERE e.queue = k.queue AND e.key = k.key AND e.level = c.old_level
+                AND e.ord = c.old_ord AND e.seq = c.seq;
+            INSERT INTO delta (queue, n, state) VALUES (k.queue, -1, '+parked');
+        END IF;
+    ELSIF k.state = 'blocked' AND c.state IS DISTINCT FROM 'blocked' THEN
+        DELETE FROM fan_in WHERE child = c.id;
+        DELETE FROM satisfied WHERE child = c.id;
+    END IF;
+    IF k.key IS NOT NULL AND (was_ready OR k.state = 'active' AND c.state IS DISTINCT FROM 'active')
+        AND leave_key(k.queue, k.key, c.lane IS NOT NULL) THEN
+        woken := woken || k.queue;
+    END IF;
+    IF c.leaves IS NOT NULL THEN
+        DELETE FROM unique_key u WHERE u.key = c.leaves AND u.id = c.id;
+    END IF;
+
+    p := nextval('event_pos');
+    INSERT INTO event (pos, seq, prev, at, body) VALUES (p, c.seq, k.last, c.at, c.event);
+    IF c.state IS NULL THEN
+        due := delete_record(c.seq, c.id, c.digest, k.state, c.writes, k.last, t);
+        kind := 'a';
+        RETURN;
+    END IF;
+    UPDATE task SET state = c.state, revision = c.new_revision, timer = c.timer, dead = c.dead,
+        asked = c.asked, body = c.status, run = c.run, worker = c.worker, last = p WHERE seq = c.seq;
+    IF c.sets_result THEN
+        IF c.result IS NULL THEN
+            DELETE FROM result WHERE seq = c.seq;
+        ELSE
+            INSERT INTO result AS r (seq, body) VALUES (c.seq, c.result)
+            ON CONFLICT (seq) DO UPDATE SET body = excluded.body;
+        END IF;
+    END IF;
+    INSERT INTO delta (queue, n, state) VALUES (k.queue, 1, c.state);
+    IF c.dead THEN
+        INSERT INTO delta (queue, n, state) VALUES (k.queue, 1, '+dead');
+    END IF;
+    IF c.lane IS NOT NULL THEN
+        IF k.key IS NOT NULL THEN
+            woken := woken || place_keyed(false, ARRAY[k.queue], ARRAY[k.key], ARRAY[c.lane], ARRAY[c.level],
+                ARRAY[c.kind], ARRAY[c.ord], ARRAY[c.seq], ARRAY[c.dead_at], ARRAY[c.first_limit],
+                ARRAY[c.run_no], ARRAY[c.frees], NULL);
+        ELSE
+            INSERT INTO ready (lane, kind, ord, seq, dead_at, first_limit, run_no, frees)
+            VALUES (c.lane, c.kind, c.ord, c.seq, c.dead_at, c.first_limit, c.run_no, c.frees);
+        END IF;
+        PERFORM lower_marks(ARRAY[c.lane], ARRAY[c.ord]);
+    END IF;
+    kind := 'a';
+    IF c.state NOT IN ('blocked', 'scheduled', 'pending', 'active', 'retry') THEN
+        SELECT bool_or(NOT e.settled) INTO unsettled_edges FROM edge e WHERE e.parent = c.id;
+        IF unsettled_edges THEN
+            INSERT INTO unsettled (parent) VALUES (c.id) ON CONFLICT DO NOTHING;
+        END IF;
+        kind := CASE WHEN unsettled_edges IS NULL THEN 'a' ELSE 'd' END;
+    END IF;
+    IF c.discard IS NOT NULL THEN
+        IF is_needed(c.id) THEN
+            INSERT INTO put_off (parent) VALUES (c.id) ON CONFLICT DO NOTHING;
+        ELSE
+            INSERT INTO delta (queue, n, state) VALUES (k.queue, -1, c.state);
+            IF c.dead THEN
+                INSERT INTO delta (queue, n, state) VALUES (k.queue, -1, '+dead');
+            END IF;
+            INSERT INTO event (pos, seq, prev, at, body) VALUES (nextval('event_pos'), c.seq, p, c.at, c.discard);
+            due := delete_record(c.seq, c.id, c.digest, c.state, c.write_id, p, t);
+        END IF;
+    END IF;
+END $$;
+
+CREATE FUNCTION commit_changes(
+    p_told bigint, p_me text, p_plain integer[], p_queues integer[], p_keys text[],
+    p_seqs bigint[], p_ids text[], p_created bigint[], p_revisions bigint[], p_seen bigint[],
+    p_states text[], p_new bigint[], p_timers bigint[], p_dead boolean[], p_asked boolean[],
+    p_statuses bytea[], p_runs text[], p_workers text[], p_writes text[], p_events bytea[],
+    p_at bigint[], p_sets boolean[], p_results bytea[], p_force boolean[], p_discards bytea[],
+    p_digests text[], p_stubs text[], p_unknown boolean[],
+    p_old_lanes integer[], p_old_levels integer[], p_old_ords bigint[], p_lanes integer[],
+    p_levels integer[], p_ords bigint[], p_kinds integer[], p_dead_at bigint[],
+    p_first_limits bigint[], p_run_nos integer[], p_frees text[],
+    p_takes text[], p_takes_until bigint[], p_leaves text[],
+    OUT told bigint, OUT pos bigint, OUT wanted text[], OUT promoted integer[], OUT due boolean, OUT kinds text[], OUT holders text[]
+) LANGUAGE plpgsql VOLATILE {settings} AS $$
+#variable_conflict use_column
+DECLARE
+    t bigint; size integer := cardinality(p_seqs); seqs bigint[] := p_seqs; r record; o record; done integer[];
+BEGIN
+    IF p_keys IS NOT NULL THEN
+        PERFORM hold_keys(p_queues, p_keys);
+    END IF;
+    t := store_time(p_told);
+    told := t;
+    due := false;
+    promoted := '{}';
+    -- Kinds of plain changes that turn out not to match: conflict or gone, told apart by `change_one`.
+    kinds := array_fill(NULL::text, ARRAY[size]);
+    holders := kinds;
+    IF cardinality(p_plain) > 0 THEN
+        WITH c AS MATERIALIZED (
+            SELECT u.*, nextval('event_pos') AS pos
+            FROM unnest(p_plain, p_seqs, p_revisions, p_seen, p_states, p_new, p_timers, p_dead, p_asked, p_statuses,
+                p_runs, p_workers, p_events, p_at, p_results, p_old_lanes, p_old_ords, p_lanes, p_ords, p_kinds,
+                p_dead_at, p_first_limits, p_run_nos, p_frees, p_ids)
+                u (i, seq, revision, seen, state, new, timer, dead, asked, status, run, worker, event, at, result,
+                old_lane, old_ord, lane, ord, kind, dead_at, first_limit, run_no, frees, id)
+            WHERE u.i IS NOT NULL
+        ), moved AS (
+            UPDATE task k SET state = c.state, revision = c.new, timer = c.timer, dead = c.dead, asked = c.asked,
+                body = c.status, run = c.run, worker = c.worker, last = c.pos
+            FROM c JOIN task old ON old.seq = c.seq
+            WHERE k.seq = c.seq AND k.revision = c.revision AND old.revision = c.revision
+                AND (c.seen IS NULL OR k.lease_until IS NOT DISTINCT FROM c.seen)
+            RETURNING c.*, k.queue, old.last AS prev, old.state AS was, old.dead AS was_dead
+        ), logged AS (
+            INSERT INTO event (pos, seq, prev, at, body) SELECT m.pos, m.seq, m.prev, m.at, m.event FROM moved m
+        ), results AS (
+            INSERT INTO result AS x (seq, body) SELECT m.seq, m.result FROM moved m WHERE m.result IS NOT NULL
+            ON CONFLICT (seq) DO UPDATE SET body = excluded.body
+        ), left_ready AS (
+            DELETE FROM ready e USING moved m
+            WHERE m.old_lane IS NOT NULL AND e.lane = m.old_lane AND e.ord = m.old_ord AND e.seq = m.seq
+        ), entered AS (
+            INSERT INTO ready (lane, kind, ord, seq, dead_at, first_limit, run_no, frees)
+            SELECT m.lane, m.kind, m.ord, m.seq, m.dead_at, m.first_limit, m.run_no, m.frees
+            FROM moved m WHERE m.lane IS NOT NULL
+        ), counted AS (
+            INSERT INTO delta (queue, n, state)
+            SELECT x.queue, sum(x.n), x.state FROM (
+                SELECT m.queue, -1 AS n, m.was AS state FROM moved m
+                UNION ALL SELECT m.queue, 1, m.state FROM moved m
+                UNION ALL SELECT m.queue, -1, '+dead' FROM moved m WHERE m.was_dead
+                UNION ALL SELECT m.queue, 1, '+dead' FROM moved m WHERE m.dead
+            ) x GROUP BY x.queue, x.state HAVING sum(x.n) <> 0
+        )
+        SELECT array_agg(m.i), bool_or(m.lane IS NOT NULL) AS any_ready,
+            bool_or(m.state NOT IN ('blocked', 'scheduled', 'pending', 'active', 'retry')) AS any_end
+        INTO o FROM moved m;
+        done := o.array_agg;
+        FOR r IN SELECT u FROM unnest(done) u LOOP
+            kinds[r.u] := 'a';
+        END LOOP;
+        IF o.any_ready THEN
+            PERFORM lower_marks(p_lanes, p_ords);
+        END IF;
+        IF o.any_end AND EXISTS (SELECT FROM edge) THEN
+            FOR r IN SELECT u.i, u.id, bool_or(NOT e.settled) AS unsettled
+                FROM unnest(done) d (i) JOIN unnest(p_ids, p_states) WITH ORDINALITY u (id, state, i) ON u.i = d.i
+                JOIN edge e ON e.parent = u.id
+                WHERE u.state NOT IN ('blocked', 'scheduled', 'pending', 'active', 'retry') GROUP BY 1, 2 LOOP
+                kinds[r.i] := 'd';
+                IF r.unsettled THEN
+                    INSERT INTO unsettled (parent) VALUES (r.id) ON CONFLICT DO NOTHING;
+                END IF;
+            END LOOP;
+        END IF;
+    END IF;
+
+    IF coalesce(cardinality(done), 0) < size THEN
+        IF 0 = ANY (seqs) THEN
+            SELECT array_agg(CASE WHEN u.seq = 0 THEN coalesce(d.seq, 0) ELSE u.seq END ORDER BY u.i) INTO seqs
+            FROM unnest(p_seqs, p_ids) WITH ORDINALITY u (seq, id, i)
+            LEFT JOIN definition d ON u.seq = 0 AND d.id = u.id;
+        END IF;
+        PERFORM FROM task k WHERE k.seq IN (SELECT u.seq FROM unnest(seqs, kinds) u (seq, kind) WHERE u.kind IS NULL)
+        ORDER BY k.seq FOR UPDATE;
+        FOR r IN SELECT (u.i, u.seq, u.id, u.created, u.revision, u.seen,
+                u.state, u.new, u.timer, u.dead, u.asked, u.status,
+                u.run, u.worker, u.write_id, u.event, u.at, u.sets, u.result,
+                u.old_lane, u.old_level, u.old_ord, u.lane, u.level, u.ord,
+                u.kind, u.dead_at, u.first_limit, u.run_no, u.frees,
+                u.takes, u.takes_until, u.leaves, u.force, u.discard, u.digest, u.writes, u.unknown)::change AS c
+            FROM unnest(kinds, seqs, p_ids, p_created, p_revisions, p_seen,
+                p_states, p_new, p_timers, p_dead, p_asked, p_statuses,
+                p_runs, p_workers, p_writes, p_events, p_at, p_sets, p_results,
+                p_old_lanes, p_old_levels, p_old_ords, p_lanes, p_levels, p_ords,
+                p_kinds, p_dead_at, p_first_limits, p_run_nos, p_frees,
+                p_takes, p_takes_until, p_leaves, p_force, p_discards, p_digests, p_stubs, p_unknown)
+            WITH ORDINALITY u (done, seq, id, created, revision, seen,
+                state, new, timer, dead, asked, status,
+                run, worker, write_id, event, at, sets, result,
+                old_lane, old_level, old_ord, lane, level, ord,
+                kind, dead_at, first_limit, run_no, frees,
+                takes, takes_until, leaves, force, discard, digest, writes, unknown, i)
+            WHERE u.done IS NULL ORDER BY u.i
+        LOOP
+            SELECT x.* INTO o FROM change_one(r.c, t) x;
+            kinds[(r.c).i] := o.kind;
+            holders[(r.c).i] := o.holder;
+            promoted := promoted || o.woken;
+            due := due OR o.due;
+        END LOOP;
+    END IF;
+    -- A queue that is limited fleet-wide may have room again.
+    promoted := promoted || ARRAY(SELECT c.id FROM queue c WHERE c.id = ANY (p_queues)
+        AND c.max_concurrent IS NOT NULL);
+    wanted := sleepers(p_me);
+    pos := nextval('event_pos');
+END $$;

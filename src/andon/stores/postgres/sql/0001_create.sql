@@ -1,0 +1,190 @@
+-- Schema 1, creating. One call, whatever the batch: definitions first (the unique index tells new
+-- ids from known ones), then what refuses single records, then the rest in one insert per table.
+-- `free`: on the connection of a user's transaction. Nothing is locked there that others wait for:
+-- keyed tasks are left to the timekeeper to let through, and a size limit sees what is committed.
+--
+-- outcomes: n created, e exists (with digest from body, or the stub's), k key held, f full.
+CREATE FUNCTION create_tasks(
+    p_told bigint, p_me text, p_free boolean,
+    p_ids text[], p_definitions bytea[], p_partitions integer[], p_queues integer[],
+    p_kinds integer[], p_states text[], p_revisions bigint[], p_created bigint[], p_timers bigint[],
+    p_keys text[], p_groups text[], p_dead boolean[], p_statuses bytea[], p_events bytea[],
+    p_lanes integer[], p_levels integer[], p_ords bigint[], p_dead_at bigint[],
+    p_first_limits bigint[], p_run_nos integer[], p_frees text[], p_remaining bigint[],
+    p_uniques text[], p_untils bigint[],
+    OUT told bigint, OUT pos bigint, OUT wanted text[], OUT promoted integer[], OUT outcomes text[],
+    OUT states text[], OUT digests text[], OUT bodies bytea[], OUT holders text[]
+) LANGUAGE plpgsql VOLATILE {settings} AS $$
+#variable_conflict use_column
+DECLARE
+    t bigint := store_time(p_told);
+    size integer := cardinality(p_ids);
+    seqs bigint[]; posits bigint[]; written integer; r record; holder text; at integer;
+    taken_keys text[] := '{}'; taken_ids text[] := '{}'; sizes jsonb := '{}'; pending bigint;
+BEGIN
+    told := t;
+    IF NOT p_free THEN
+        IF array_length(array_remove(p_keys, NULL), 1) > 0 THEN
+            PERFORM hold_keys(p_queues, p_keys);
+        END IF;
+        FOR r IN SELECT c.id FROM queue c WHERE c.id = ANY (p_queues) AND c.max_size IS NOT NULL ORDER BY 1 LOOP
+            PERFORM lock_name('size ' || r.id);
+        END LOOP;
+    END IF;
+    SELECT array_agg(nextval('task_seq')), array_agg(nextval('event_pos')) INTO seqs, posits
+    FROM generate_series(1, size);
+    pos := posits[size];
+    INSERT INTO definition (seq, id, body)
+    SELECT * FROM unnest(seqs, p_ids, p_definitions) u (seq, id, body) ORDER BY u.id
+    ON CONFLICT (id) DO NOTHING;
+    GET DIAGNOSTICS written = ROW_COUNT;
+
+    IF written < size THEN
+        outcomes := array_fill('n'::text, ARRAY[size]);
+        states := array_fill(NULL::text, ARRAY[size]);
+        bodies := array_fill(NULL::bytea, ARRAY[size]);
+        -- (assigned to one by one, an array would begin at the first place that was assigned to)
+        FOR r IN
+            SELECT u.i, d.body, coalesce(k.state, p_states[array_position(p_ids, u.id)]) AS state
+            FROM unnest(seqs, p_ids) WITH ORDINALITY u (seq, id, i)
+            JOIN definition d ON d.id = u.id LEFT JOIN task k ON k.seq = d.seq WHERE d.seq <> u.seq
+        LOOP
+            outcomes[r.i] := 'e'; states[r.i] := r.state; bodies[r.i] := r.body;
+        END LOOP;
+    END IF;
+
+    IF EXISTS (SELECT FROM stub s WHERE s.at > t - 600000) THEN
+        FOR r IN
+            SELECT u.i, u.seq, s.state, s.digest FROM unnest(seqs, p_ids) WITH ORDINALITY u (seq, id, i)
+            JOIN stub s ON s.id = u.id AND s.at > t - 600000
+        LOOP
+            outcomes := coalesce(outcomes, array_fill('n'::text, ARRAY[size]));
+            states := coalesce(states, array_fill(NULL::text, ARRAY[size]));
+            digests := coalesce(digests, array_fill(NULL::text, ARRAY[size]));
+            CONTINUE WHEN outcomes[r.i] <> 'n';
+            outcomes[r.i] := 'e'; states[r.i] := r.state; digests[r.i] := r.digest;
+            DELETE FROM definition d WHERE d.seq = r.seq;
+        END LOOP;
+    END IF;
+
+    IF array_length(array_remove(p_uniques, NULL), 1) > 0
+        OR EXISTS (SELECT FROM queue c WHERE c.id = ANY (p_queues) AND c.max_size IS NOT NULL) THEN
+        outcomes := coalesce(outcomes, array_fill('n'::text, ARRAY[size]));
+        holders := array_fill(NULL::text, ARRAY[size]);
+        FOR r IN
+            SELECT u.*, c.max_size, c.body FROM unnest(seqs, p_ids, p_queues, p_lanes, p_uniques, p_untils)
+                WITH ORDINALITY u (seq, id, queue, lane, key, until, i)
+            LEFT JOIN queue c ON c.id = u.queue AND c.max_size IS NOT NULL AND u.lane IS NOT NULL
+            ORDER BY u.key, u.i
+        LOOP
+            CONTINUE WHEN outcomes[r.i] <> 'n';
+            IF r.key IS NOT NULL AND (r.until IS NULL OR r.until > t) THEN
+                at := array_position(taken_keys, r.key);
+                holder := CASE WHEN at IS NULL THEN take_unique(r.key, r.id, r.until, t) ELSE taken_ids[at] END;
+                IF holder IS NOT NULL THEN
+                    outcomes[r.i] := 'k'; holders[r.i] := holder;
+                    DELETE FROM definition d WHERE d.seq = r.seq;
+                    CONTINUE;
+                END IF;
+            END IF;
+            IF r.max_size IS NOT NULL THEN
+                pending := coalesce((sizes ->> r.queue::text)::bigint, counted(r.queue, 'pending'));
+                IF pending >= r.max_size THEN
+                    outcomes[r.i] := 'f';
+                    IF r.key IS NOT NULL THEN
+                        DELETE FROM unique_key u WHERE u.key = r.key AND u.id = r.id;
+                    END IF;
+                    DELETE FROM definition d WHERE d.seq = r.seq;
+                    CONTINUE;
+                END IF;
+                sizes := sizes || jsonb_build_object(r.queue::text, pending + 1);
+            END IF;
+            IF r.key IS NOT NULL THEN
+                taken_keys := taken_keys || r.key; taken_ids := taken_ids || r.id;
+            END IF;
+        END LOOP;
+    END IF;
+
+    INSERT INTO event (pos, seq, at, body)
+    SELECT u.pos, u.seq, t, u.body FROM unnest(posits, seqs, p_events, outcomes) u (pos, seq, body, outcome)
+    WHERE coalesce(u.outcome, 'n') = 'n';
+    INSERT INTO task (seq, partition, queue, kind, revision, created, timer, fence, last, dead, asked,
+        state, key, "group", body)
+    SELECT u.seq, u.partition, u.queue, u.kind, u.revision, u.created, u.timer, 0, u.pos, u.dead, false,
+        u.state, u.key, u."group", u.body
+    FROM unnest(seqs, posits, p_partitions, p_queues, p_kinds, p_states, p_revisions, p_created,
+        p_timers, p_keys, p_groups, p_dead, p_statuses, outcomes)
+        u (seq, pos, partition, queue, kind, state, revision, created, timer, key, "group", dead, body, outcome)
+    WHERE coalesce(u.outcome, 'n') = 'n';
+    INSERT INTO ready (lane, kind, ord, seq, dead_at, first_limit, run_no, frees)
+    SELECT u.lane, u.kind, u.ord, u.seq, u.dead_at, u.first_limit, u.run_no, u.frees
+    FROM unnest(p_lanes, p_kinds, p_ords, seqs, p_dead_at, p_first_limits, p_run_nos, p_frees, p_keys, outcomes)
+        u (lane, kind, ord, seq, dead_at, first_limit, run_no, frees, key, outcome)
+    WHERE u.lane IS NOT NULL AND u.key IS NULL AND coalesce(u.outcome, 'n') = 'n';
+    IF array_length(array_remove(p_keys, NULL), 1) > 0 THEN
+        promoted := place_keyed(p_free, p_queues, p_keys, p_lanes, p_levels, p_kinds, p_ords, seqs, p_dead_at,
+            p_first_limits, p_run_nos, p_frees, outcomes);
+    END IF;
+    IF EXISTS (SELECT FROM lane l WHERE l.id = ANY (p_lanes) AND l.mark > least(
+        (SELECT min(o) FROM unnest(p_ords) o), l.mark)) THEN
+        PERFORM lower_marks(p_lanes, p_ords);
+    END IF;
+    IF array_length(array_remove(p_remaining, NULL), 1) > 0 THEN
+        INSERT INTO fan_in (child, remaining)
+        SELECT u.id, u.n FROM unnest(p_ids, p_remaining, outcomes) u (id, n, outcome)
+        WHERE u.n > 0 AND coalesce(u.outcome, 'n') = 'n' ON CONFLICT DO NOTHING;
+    END IF;
+    INSERT INTO delta (queue, n, state)
+    SELECT u.queue, count(*), u.state FROM unnest(p_queues, p_states, outcomes) u (queue, state, outcome)
+    WHERE coalesce(u.outcome, 'n') = 'n' GROUP BY u.queue, u.state
+    UNION ALL
+    SELECT u.queue, count(*), '+dead' FROM unnest(p_queues, p_dead, outcomes) u (queue, dead, outcome)
+    WHERE u.dead AND coalesce(u.outcome, 'n') = 'n' GROUP BY u.queue;
+    wanted := sleepers(p_me);
+END $$;
+
+-- Ready entries before a lane's mark would not be seen: move the mark back.
+CREATE FUNCTION lower_marks(p_lanes integer[], p_ords bigint[]) RETURNS void
+LANGUAGE plpgsql VOLATILE {settings} AS $$
+#variable_conflict use_column
+BEGIN
+    UPDATE lane SET mark = m.ord
+    FROM (SELECT u.lane, min(u.ord) AS ord FROM unnest(p_lanes, p_ords) u (lane, ord)
+        WHERE u.lane IS NOT NULL GROUP BY 1) m
+    WHERE lane.id = m.lane AND lane.mark > m.ord;
+END $$;
+
+-- Put pending records with concurrency keys into the ready order, or park them; queues in which
+-- something was let through. In a limited queue all of a key compete by their order for the room.
+CREATE FUNCTION place_keyed(
+    p_free boolean, p_queues integer[], p_keys text[], p_lanes integer[], p_levels integer[],
+    p_kinds integer[], p_ords bigint[], p_seqs bigint[], p_dead_at bigint[], p_first_limits bigint[],
+    p_run_nos integer[], p_frees text[], p_outcomes text[]
+) RETURNS integer[] LANGUAGE plpgsql VOLATILE {settings} AS $$
+#variable_conflict use_column
+DECLARE r record; promoted integer[] := '{}';
+BEGIN
+    FOR r IN
+        SELECT u.*, c.per_key FROM unnest(p_queues, p_keys, p_lanes, p_levels, p_kinds, p_ords, p_seqs,
+            p_dead_at, p_first_limits, p_run_nos, p_frees, p_outcomes)
+            u (queue, key, lane, level, kind, ord, seq, dead_at, first_limit, run_no, frees, outcome)
+        LEFT JOIN queue c ON c.id = u.queue
+        WHERE u.lane IS NOT NULL AND u.key IS NOT NULL AND coalesce(u.outcome, 'n') = 'n'
+    LOOP
+        IF r.per_key IS NULL AND NOT p_free THEN
+            INSERT INTO ready (lane, kind, ord, seq, dead_at, first_limit, run_no, frees)
+            VALUES (r.lane, r.kind, r.ord, r.seq, r.dead_at, r.first_limit, r.run_no, r.frees);
+            promoted := promoted || r.queue;
+            CONTINUE;
+        END IF;
+        INSERT INTO parked (queue, key, level, ord, seq, lane, kind, dead_at, first_limit, run_no, frees)
+        VALUES (r.queue, r.key, r.level, r.ord, r.seq, r.lane, r.kind, r.dead_at, r.first_limit, r.run_no, r.frees);
+        INSERT INTO delta (queue, n, state) VALUES (r.queue, 1, '+parked');
+        IF p_free THEN
+            INSERT INTO promotion (queue, key) VALUES (r.queue, r.key);
+        ELSIF promote(r.queue, r.key) > 0 THEN
+            promoted := promoted || r.queue;
+        END IF;
+    END LOOP;
+    RETURN promoted;
+END $$;

@@ -1,0 +1,190 @@
+-- Schema 1, what the operations share. `{settings}` stands for what every function is run under:
+-- its own schema before any other, and plans by index whatever the statistics say (a plan that is
+-- kept must not have been made while the tables were empty).
+
+-- The store's clock, ms UTC: never before `told`, the newest time that the caller was told. A
+-- negative `told` is the time itself (tests in virtual time).
+CREATE FUNCTION store_time(told bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
+    SELECT CASE WHEN told < 0 THEN -told
+        ELSE greatest(told, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) END
+$$;
+
+-- Kinds of hints that other processes sleep for; NULL when nobody does.
+CREATE FUNCTION sleepers(me text) RETURNS text[] LANGUAGE plpgsql STABLE {settings} AS $$
+#variable_conflict use_column
+BEGIN
+    IF NOT EXISTS (SELECT FROM sleeper s WHERE s.instance <> me) THEN
+        RETURN NULL;
+    END IF;
+    RETURN (SELECT array_agg(DISTINCT k) FROM sleeper s, unnest(s.kinds) k WHERE s.instance <> me);
+END $$;
+
+-- Ids of queue and type names, new ones made. Run in a transaction of its own.
+CREATE FUNCTION name_ids(names text[]) RETURNS TABLE (id integer, name text)
+LANGUAGE plpgsql VOLATILE {settings} AS $$
+#variable_conflict use_column
+BEGIN
+    INSERT INTO name (name) SELECT DISTINCT u FROM unnest(names) u
+    WHERE NOT EXISTS (SELECT FROM name n WHERE n.name = u) ORDER BY u ON CONFLICT DO NOTHING;
+    RETURN QUERY SELECT n.id, n.name FROM name n WHERE n.name = ANY (names);
+END $$;
+
+-- Ids of lanes, new ones made. Run in a transaction of its own.
+CREATE FUNCTION lane_ids(queues integer[], partitions integer[], levels integer[])
+RETURNS TABLE (id integer, queue integer, partition integer, level integer)
+LANGUAGE plpgsql VOLATILE {settings} AS $$
+#variable_conflict use_column
+BEGIN
+    INSERT INTO lane (queue, partition, level)
+    SELECT DISTINCT * FROM unnest(queues, partitions, levels) u (q, p, l)
+    WHERE NOT EXISTS (SELECT FROM lane a WHERE a.queue = q AND a.partition = p AND a.level = l)
+    ORDER BY 1, 2, 3 ON CONFLICT DO NOTHING;
+    RETURN QUERY SELECT a.id, a.queue, a.partition, a.level
+    FROM lane a JOIN unnest(queues, partitions, levels) u (q, p, l)
+        ON a.queue = u.q AND a.partition = u.p AND a.level = u.l;
+END $$;
+
+-- Held until the transaction ends. Two names that hash alike only wait for each other.
+CREATE FUNCTION lock_name(what text) RETURNS void LANGUAGE plpgsql VOLATILE {settings} AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtextextended(current_schema() || ' ' || what, 0));
+END $$;
+CREATE FUNCTION share_name(what text) RETURNS void LANGUAGE plpgsql VOLATILE {settings} AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(hashtextextended(current_schema() || ' ' || what, 0));
+END $$;
+
+-- Before anything is done to tasks with concurrency keys: hold the queues' configuration as it is,
+-- and the keys of limited queues to oneself. Always in the same order, before any row.
+CREATE FUNCTION hold_keys(queues integer[], keys text[]) RETURNS void
+LANGUAGE plpgsql VOLATILE {settings} AS $$
+#variable_conflict use_column
+DECLARE q integer; k text;
+BEGIN
+    FOR q IN SELECT DISTINCT u.q FROM unnest(queues, keys) u (q, k) WHERE u.k IS NOT NULL ORDER BY 1 LOOP
+        PERFORM share_name('limits ' || q);
+    END LOOP;
+    FOR q, k IN SELECT DISTINCT u.q, u.k FROM unnest(queues, keys) u (q, k) JOIN queue c ON c.id = u.q
+        WHERE u.k IS NOT NULL AND c.per_key IS NOT NULL ORDER BY 1, 2 LOOP
+        PERFORM lock_name('key ' || q || ' ' || k);
+    END LOOP;
+END $$;
+
+-- A count as it stands; exact for a caller that keeps others from raising it.
+CREATE FUNCTION counted(q integer, s text) RETURNS bigint LANGUAGE plpgsql VOLATILE {settings} AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN (SELECT coalesce(sum(n), 0) FROM (
+        SELECT n FROM counter WHERE queue = q AND state = s
+        UNION ALL SELECT n FROM delta WHERE queue = q AND state = s) x);
+END $$;
+
+-- Admit parked tasks of a key while its limit has room; how many. The key is held by the caller.
+CREATE FUNCTION promote(q integer, k text) RETURNS bigint LANGUAGE plpgsql VOLATILE {settings} AS $$
+#variable_conflict use_column
+DECLARE most bigint; n_moved bigint;
+BEGIN
+    SELECT per_key INTO most FROM queue WHERE id = q;
+    IF most IS NOT NULL THEN
+        most := most - coalesce((SELECT n FROM admitted WHERE queue = q AND key = k), 0);
+        IF most <= 0 THEN
+            RETURN 0;
+        END IF;
+    END IF;
+    WITH first AS MATERIALIZED (
+        SELECT p.level, p.ord, p.seq FROM parked p WHERE p.queue = q AND p.key = k
+        ORDER BY p.level, p.ord, p.seq LIMIT most
+    ), gone AS (
+        DELETE FROM parked p USING first f WHERE p.queue = q AND p.key = k AND p.level = f.level
+            AND p.ord = f.ord AND p.seq = f.seq
+        RETURNING p.lane, p.kind, p.ord, p.seq, p.dead_at, p.first_limit, p.run_no, p.frees
+    ), here AS (
+        INSERT INTO ready (lane, kind, ord, seq, dead_at, first_limit, run_no, frees)
+        SELECT * FROM gone RETURNING lane, ord
+    ), lowered AS (
+        UPDATE lane SET mark = h.ord FROM (SELECT here.lane, min(here.ord) AS ord FROM here GROUP BY 1) h
+        WHERE lane.id = h.lane AND lane.mark > h.ord
+    )
+    SELECT count(*) INTO n_moved FROM here;
+    IF n_moved > 0 THEN
+        INSERT INTO delta (queue, n, state) VALUES (q, -n_moved, '+parked');
+        IF most IS NOT NULL THEN
+            PERFORM admit(q, k, n_moved);
+        END IF;
+    END IF;
+    RETURN n_moved;
+END $$;
+
+CREATE FUNCTION admit(q integer, k text, change bigint) RETURNS void
+LANGUAGE plpgsql VOLATILE {settings} AS $$
+#variable_conflict use_column
+BEGIN
+    INSERT INTO admitted AS a (queue, key, n) VALUES (q, k, change)
+    ON CONFLICT (queue, key) DO UPDATE SET n = a.n + change;
+    DELETE FROM admitted WHERE queue = q AND key = k AND n <= 0;
+END $$;
+
+-- A task of the key is no longer ready or active; whether others were let through. If it `returns`
+-- to pending in the same step, placing it promotes, so that it keeps its own place.
+CREATE FUNCTION leave_key(q integer, k text, returns boolean) RETURNS boolean
+LANGUAGE plpgsql VOLATILE {settings} AS $$
+#variable_conflict use_column
+BEGIN
+    IF NOT EXISTS (SELECT FROM queue WHERE id = q AND per_key IS NOT NULL) THEN
+        RETURN false;
+    END IF;
+    PERFORM admit(q, k, -1);
+    RETURN NOT returns AND promote(q, k) > 0;
+END $$;
+
+-- Reserve a unique key; NULL if it is ours now, else its holder's id. A reservation is a hint, its
+-- holder's record the truth: one past its period, or whose holder is gone or set aside, is taken
+-- over by compare and set.
+CREATE FUNCTION take_unique(p_key text, p_id text, p_until bigint, t bigint) RETURNS text
+LANGUAGE plpgsql VOLATILE {settings} AS $$
+#variable_conflict use_column
+DECLARE held record;
+BEGIN
+    LOOP
+        INSERT INTO unique_key (key, id, until) VALUES (p_key, p_id, p_until) ON CONFLICT DO NOTHING;
+        IF FOUND THEN
+            RETURN NULL;
+        END IF;
+        SELECT u.id, u.until, k.state INTO held FROM unique_key u
+        LEFT JOIN definition d ON d.id = u.id LEFT JOIN task k ON k.seq = d.seq
+        WHERE u.key = p_key FOR UPDATE OF u;
+        CONTINUE WHEN NOT FOUND;
+        IF held.id <> p_id AND held.state IS NOT NULL AND held.state <> 'unknown'
+            AND (held.until IS NULL OR held.until > t) THEN
+            RETURN held.id;
+        END IF;
+        UPDATE unique_key SET id = p_id, until = p_until WHERE key = p_key;
+        RETURN NULL;
+    END LOOP;
+END $$;
+
+-- Whether an unsettled edge, or a live dependent that loads the result, holds the record.
+CREATE FUNCTION is_needed(p_parent text) RETURNS boolean LANGUAGE plpgsql VOLATILE {settings} AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN EXISTS (
+        SELECT FROM edge e JOIN definition d ON d.id = e.child JOIN task t USING (seq)
+        WHERE e.parent = p_parent AND (NOT e.settled OR e.loads)
+            AND t.state IN ('blocked', 'scheduled', 'pending', 'active', 'retry'));
+END $$;
+
+-- Edges have changed: a fan-out may be finished, a deletion put off may be due again; whether one is.
+CREATE FUNCTION let_go(p_parent text, t bigint) RETURNS boolean LANGUAGE plpgsql VOLATILE {settings} AS $$
+#variable_conflict use_column
+BEGIN
+    DELETE FROM unsettled WHERE parent = p_parent
+        AND NOT EXISTS (SELECT FROM edge e WHERE e.parent = p_parent AND NOT e.settled);
+    IF NOT EXISTS (SELECT FROM put_off WHERE parent = p_parent) OR is_needed(p_parent) THEN
+        RETURN false;
+    END IF;
+    UPDATE task SET timer = t WHERE seq = (SELECT seq FROM definition WHERE id = p_parent);
+    DELETE FROM put_off WHERE parent = p_parent;
+    RETURN true;
+END $$;

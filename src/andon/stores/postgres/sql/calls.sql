@@ -1,0 +1,92 @@
+-- One statement for each operation of the contract; see the functions in 0001_*.sql.
+
+-- name: name_ids
+SELECT id, name FROM {schema}.name_ids($1)
+
+-- name: find_names
+SELECT id, name FROM {schema}.name WHERE name = ANY ($1)
+
+-- name: all_names
+SELECT id, name FROM {schema}.name
+
+-- name: lane_ids
+SELECT id, queue, partition, level FROM {schema}.lane_ids($1, $2, $3)
+
+-- name: create
+SELECT * FROM {schema}.create_tasks($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
+    $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27)
+
+-- name: claim
+SELECT * FROM {schema}.claim_tasks($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+
+-- name: commit
+SELECT * FROM {schema}.commit_changes($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
+    $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34,
+    $35, $36, $37, $38, $39, $40, $41, $42)
+
+-- name: restore
+SELECT * FROM {schema}.restore_tasks($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
+    $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30,
+    $31, $32, $33, $34, $35, $36, $37, $38, $39, $40, $41, $42, $43, $44, $45)
+
+-- name: set_aside
+SELECT {schema}.set_aside(u, {schema}.store_time($2)) FROM unnest($1::bigint[]) u
+
+-- name: renew
+SELECT * FROM {schema}.renew_runs($1, $2, $3, $4, $5, $6, $7, $8)
+
+-- name: take_due
+SELECT * FROM {schema}.take_due($1, $2, $3, $4, $5, $6)
+
+-- name: keep
+SELECT {schema}.keep($1)
+
+-- name: rearm
+SELECT {schema}.rearm($1, $2, $3)
+
+-- name: link
+SELECT u.i, l.parent, l.state FROM unnest($2::text[], $3::text[], $4::boolean[], $5::boolean[])
+    WITH ORDINALITY u (child, parents, loads, any_end, i)
+CROSS JOIN LATERAL {schema}.link_child($1, u.child, string_to_array(u.parents, ' '), u.loads, u.any_end) l
+
+-- name: settle
+SELECT remaining, due FROM {schema}.settle_edges($1, $2, $3, $4)
+
+-- name: unlink
+SELECT {schema}.unlink_edges($1, $2, $3)
+
+-- name: put_queue
+SELECT {schema}.put_queue($1, $2, $3, $4, $5, $6, $7, $8)
+
+-- name: put_types
+INSERT INTO {schema}.type (name, version, body) SELECT * FROM unnest($1::text[], $2::integer[], $3::bytea[])
+ON CONFLICT (name, version) DO UPDATE SET body = excluded.body
+
+-- name: put_worker
+INSERT INTO {schema}.worker (id, seen_at, body) VALUES ($1, {schema}.store_time($2), $3)
+ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, body = excluded.body
+
+-- name: drop_worker
+DELETE FROM {schema}.worker WHERE id = $1
+
+-- name: new_setting
+INSERT INTO {schema}.setting (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING 1
+
+-- name: put_setting
+UPDATE {schema}.setting SET value = $2 WHERE name = $1 AND value = $3 RETURNING 1
+
+-- name: trim
+SELECT {schema}.trim_log($1, $2, $3, $4)
+
+-- name: sleep
+INSERT INTO {schema}.sleeper (instance, pid, kinds) VALUES ($1, pg_backend_pid(), $2)
+ON CONFLICT (instance) DO UPDATE SET pid = excluded.pid, kinds = excluded.kinds
+
+-- name: wake
+DELETE FROM {schema}.sleeper WHERE instance = $1
+
+-- name: notify
+SELECT pg_notify($1, u) FROM unnest($2::text[]) u
+
+-- name: newest_pos
+SELECT last_value FROM {schema}.event_pos

@@ -1,0 +1,161 @@
+-- Reading. Each call is one statement, so one snapshot.
+
+-- name: now
+SELECT {schema}.store_time($1)
+
+-- name: opening
+SELECT {schema}.store_time($1), (SELECT last_value FROM {schema}.event_pos)
+
+-- name: meta
+SELECT value FROM {schema}.meta WHERE name = $1
+
+-- name: facts
+SELECT {schema}.store_time($1), name, value FROM {schema}.meta
+
+-- name: records
+SELECT r.* FROM {schema}.task_record r WHERE r.id = ANY ($1)
+
+-- name: records_by_seq
+SELECT r.* FROM {schema}.task_record r WHERE r.seq = ANY ($1)
+
+-- The oldest tasks that may be claimed in a queue.
+-- name: oldest
+SELECT r.* FROM (
+    SELECT e.seq, e.ord FROM {schema}.name n JOIN {schema}.lane l ON l.queue = n.id
+    CROSS JOIN LATERAL (
+        SELECT e.seq, e.ord FROM {schema}.ready e WHERE e.lane = l.id ORDER BY e.lane, e.ord, e.seq LIMIT $2
+    ) e WHERE n.name = $1 ORDER BY e.ord, e.seq LIMIT $2
+) e JOIN {schema}.task_record r ON r.seq = e.seq ORDER BY e.ord, e.seq
+
+-- name: states
+SELECT {schema}.state_of(u, {schema}.store_time($2)) FROM unnest($1::text[]) WITH ORDINALITY x (u, i) ORDER BY i
+
+-- The newest moves of a task, newest first.
+-- name: history
+WITH RECURSIVE chain AS (
+    SELECT e.*, 1 AS n FROM {schema}.definition d JOIN {schema}.task t USING (seq)
+    JOIN {schema}.event e ON e.pos = t.last WHERE d.id = $1
+    UNION ALL
+    SELECT e.*, c.n + 1 FROM chain c JOIN {schema}.event e ON e.pos = c.prev WHERE c.n < $2
+)
+SELECT c.body, c.revision, c.at, c.run_no, c.task, c.source, c.worker, c.run,
+    (SELECT t.revision FROM {schema}.definition d JOIN {schema}.task t USING (seq) WHERE d.id = $1)
+FROM chain c ORDER BY c.n
+
+-- Events of transactions that are older than every one that still writes: nothing can appear among
+-- them any more. The last row, without an event, has the log's start, and whether there are newer
+-- ones that have to wait.
+-- name: events
+(SELECT e.body, e.revision, e.at, e.run_no, e.task, e.source, e.worker, e.run, e.xid, e.pos, false AS held
+FROM {schema}.event e
+WHERE (e.xid, e.pos) > (greatest($1::bigint, 0), $2::bigint)
+    AND (e.xid, e.pos) > ((SELECT value::bigint FROM {schema}.meta WHERE name = 'log_start_xid'),
+        (SELECT value::bigint FROM {schema}.meta WHERE name = 'log_start_pos'))
+    AND e.xid < pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+ORDER BY e.xid, e.pos LIMIT $3)
+UNION ALL
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    (SELECT value::bigint FROM {schema}.meta WHERE name = 'log_start_xid'),
+    (SELECT value::bigint FROM {schema}.meta WHERE name = 'log_start_pos'),
+    EXISTS (SELECT FROM {schema}.event e WHERE e.xid >= pg_snapshot_xmin(pg_current_snapshot())::text::bigint)
+
+-- name: events_end
+SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+
+-- name: stats
+SELECT n.name, x.state, sum(x.n)::bigint FROM (
+    SELECT queue, state, n FROM {schema}.counter UNION ALL SELECT queue, state, n FROM {schema}.delta
+) x JOIN {schema}.name n ON n.id = x.queue GROUP BY 1, 2
+UNION ALL
+SELECT n.name, '+oldest', min(e.ord) FROM {schema}.lane l JOIN {schema}.name n ON n.id = l.queue
+CROSS JOIN LATERAL (
+    SELECT e.ord FROM {schema}.ready e WHERE e.lane = l.id AND e.ord >= l.mark ORDER BY e.lane, e.ord LIMIT 1
+) e GROUP BY 1
+
+-- name: entries
+SELECT coalesce(sum(n), 0)::bigint FROM (
+    SELECT state, n FROM {schema}.counter UNION ALL SELECT state, n FROM {schema}.delta
+) x WHERE state NOT LIKE '+%'
+
+-- name: size
+SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c
+JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'r'
+
+-- name: settings
+SELECT name, setting FROM pg_settings WHERE name IN ('server_version', 'fsync', 'synchronous_commit',
+    'full_page_writes', 'synchronous_standby_names', 'wal_level')
+
+-- name: standbys
+SELECT coalesce(application_name, ''), coalesce(sync_state, '') FROM pg_stat_replication
+
+-- name: dependents
+SELECT parent, child, loads, any_end, settled FROM {schema}.edge
+WHERE parent = $1 AND child > $2 ORDER BY child LIMIT $3
+
+-- name: unsettled
+SELECT u.parent, t.state FROM {schema}.unsettled u JOIN {schema}.definition d ON d.id = u.parent
+JOIN {schema}.task t USING (seq)
+WHERE t.state NOT IN ('blocked', 'scheduled', 'pending', 'active', 'retry') LIMIT $1
+
+-- name: queues
+SELECT n.name, q.body FROM {schema}.name n LEFT JOIN {schema}.queue q ON q.id = n.id
+WHERE q.id IS NOT NULL OR EXISTS (SELECT FROM {schema}.lane l WHERE l.queue = n.id)
+    OR EXISTS (SELECT FROM {schema}.counter c WHERE c.queue = n.id)
+    OR EXISTS (SELECT FROM {schema}.delta c WHERE c.queue = n.id)
+ORDER BY n.name
+
+-- name: types
+SELECT body FROM {schema}.type ORDER BY name, version
+
+-- name: workers
+SELECT body, seen_at FROM {schema}.worker WHERE seen_at > {schema}.store_time($1) - 60000 ORDER BY id
+
+-- name: setting
+SELECT value FROM {schema}.setting WHERE name = $1
+
+-- Pages. $1 after which key, $2 how many to look at; an axis has its value in $3 (and $4).
+-- name: by_seq
+SELECT t.seq FROM {schema}.task t WHERE t.seq > $1 ORDER BY t.seq LIMIT $2
+
+-- name: by_seq_newest
+SELECT t.seq FROM {schema}.task t WHERE t.seq < $1 ORDER BY t.seq DESC LIMIT $2
+
+-- name: by_key
+SELECT t.seq FROM {schema}.task t WHERE t.key = $3 AND t.seq > $1 ORDER BY t.seq LIMIT $2
+
+-- name: by_key_newest
+SELECT t.seq FROM {schema}.task t WHERE t.key = $3 AND t.seq < $1 ORDER BY t.seq DESC LIMIT $2
+
+-- name: by_group
+SELECT t.seq FROM {schema}.task t WHERE t."group" = $3 AND t.seq > $1 ORDER BY t.seq LIMIT $2
+
+-- name: by_group_newest
+SELECT t.seq FROM {schema}.task t WHERE t."group" = $3 AND t.seq < $1 ORDER BY t.seq DESC LIMIT $2
+
+-- name: by_dead
+SELECT t.seq FROM {schema}.task t WHERE t.dead AND t.seq > $1 ORDER BY t.seq LIMIT $2
+
+-- name: by_dead_newest
+SELECT t.seq FROM {schema}.task t WHERE t.dead AND t.seq < $1 ORDER BY t.seq DESC LIMIT $2
+
+-- name: by_state
+SELECT x.seq FROM (
+    SELECT DISTINCT q.id FROM {schema}.name q JOIN {schema}.lane l ON l.queue = q.id WHERE $4::text IS NULL
+    UNION SELECT DISTINCT c.queue FROM {schema}.counter c WHERE $4::text IS NULL
+    UNION SELECT DISTINCT c.queue FROM {schema}.delta c WHERE $4::text IS NULL
+    UNION SELECT n.id FROM {schema}.name n WHERE n.name = $4
+) q CROSS JOIN unnest($3::text[]) s CROSS JOIN LATERAL (
+    SELECT t.seq FROM {schema}.task t WHERE t.queue = q.id AND t.state = s AND t.seq > $1
+    ORDER BY t.queue, t.state, t.seq LIMIT $2
+) x ORDER BY 1 LIMIT $2
+
+-- name: by_state_newest
+SELECT x.seq FROM (
+    SELECT DISTINCT q.id FROM {schema}.name q JOIN {schema}.lane l ON l.queue = q.id WHERE $4::text IS NULL
+    UNION SELECT DISTINCT c.queue FROM {schema}.counter c WHERE $4::text IS NULL
+    UNION SELECT DISTINCT c.queue FROM {schema}.delta c WHERE $4::text IS NULL
+    UNION SELECT n.id FROM {schema}.name n WHERE n.name = $4
+) q CROSS JOIN unnest($3::text[]) s CROSS JOIN LATERAL (
+    SELECT t.seq FROM {schema}.task t WHERE t.queue = q.id AND t.state = s AND t.seq < $1
+    ORDER BY t.queue DESC, t.state DESC, t.seq DESC LIMIT $2
+) x ORDER BY 1 DESC LIMIT $2

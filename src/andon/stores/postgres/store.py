@@ -1,0 +1,581 @@
+"""The PostgreSQL store: tasks in a schema of their own, next to the application's tables or apart.
+
+Each operation of the contract is one call of one function in the database (`sql/`), so it is one
+round trip and one transaction. What a caller was told has been committed; whether a commit
+survives a power cut is the server's setting and `?synchronous_commit=`, and `info` says which.
+"""
+
+import asyncio
+import secrets
+import time
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from andon.model.errors import StoreIncompatible, StoreUnavailable
+from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, WorkerInfo
+from andon.model.task import RECORD_VERSION, Task
+from andon.model.words import State
+from andon.stores.base import (
+    CONFIG_TOPIC,
+    EVENTS_TOPIC,
+    SLOW_POLL_S,
+    TIMER_TOPIC,
+    Change,
+    Changed,
+    ChangeKind,
+    ClaimRequest,
+    Created,
+    CreateKind,
+    Due,
+    Edge,
+    Ended,
+    EventPage,
+    History,
+    Link,
+    Listener,
+    Page,
+    Query,
+    Renewal,
+    Settlement,
+    Snapshot,
+    Verdict,
+    ready_topic,
+    task_topic,
+)
+from andon.stores.clock import JUMP_MS
+from andon.stores.hints import Hub
+from andon.stores.postgres import restoring
+from andon.stores.postgres.committing import APPLIED, GONE, HAS_DEPENDENTS, Commit
+from andon.stores.postgres.connections import Connection, Connections
+from andon.stores.postgres.creating import MOST_OFFERED, Creation
+from andon.stores.postgres.info import describe
+from andon.stores.postgres.location import parse
+from andon.stores.postgres.migrating import Facts, prepare, read
+from andon.stores.postgres.names import Names
+from andon.stores.postgres.reading import Reading
+from andon.stores.postgres.records import encode, task_of
+from andon.stores.postgres.renewing import Renewer
+from andon.stores.postgres.statements import Statements
+from andon.stores.postgres.times import ServerTime
+from andon.stores.postgres.wake import Wake
+
+LEASE_PATIENCE_MS = 30_000
+"""How long lease expiry waits after the store was away (R19): one default lease."""
+
+EVENTS_KEPT_MS = 7 * 86_400_000
+"""How long the event log keeps an event (R12); its number is bounded by `?max_events=`."""
+
+_KEEP_S = 1.0
+"""How often a timekeeper folds the counts, at the most."""
+
+_decode_queue = msgspec.msgpack.Decoder(QueueConfig).decode
+_decode_type = msgspec.msgpack.Decoder(TypeInfo).decode
+_decode_worker = msgspec.msgpack.Decoder(WorkerInfo).decode
+
+
+class PostgresStore:
+    """A `Store` in a PostgreSQL database. `url` as in `andon.stores.postgres.location`."""
+
+    slack_ms = 50
+
+    def __init__(self, url: str, *, clock: Callable[[], int] | None = None) -> None:
+        self.partitions = 1
+        self._location = parse(url)
+        self.url = url
+        self._time = ServerTime(clock)
+        self._hub = Hub()
+        self._instance = secrets.token_hex(8)
+        schema = self._location.namespace
+        self._calls = Statements("calls", schema)
+        self._sql = Statements("reading", schema)
+        self._facts: Facts | None = None
+        self._held: dict[str, int] = {}
+        self._kept = 0.0
+        self._connections: Connections | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._names = Names(self._run, self._calls)
+        self._reading = Reading(self._run, self._sql)
+        self._wake = Wake(self._location, self._instance, self._hub, self._run, self._calls)
+        self._renewer = Renewer(self._location, self._calls.renew, self._time)
+
+    # --- opening and closing ---
+
+    async def open(self) -> None:
+        if self._connections is not None:
+            return
+        self._loop = asyncio.get_running_loop()
+        connections = Connections(self._location, check=self._check)
+        try:
+            self._facts = await connections.once(lambda db: prepare(db, self._location))
+            self.partitions = self._facts.partitions
+            self._connections = connections
+            rows = await self._run(self._sql.opening, self._time.argument())
+            self._time.told(rows[0][0])
+            self._wake.newest_own = rows[0][1]
+            self._renewer.open()
+        except BaseException:
+            self._connections = None
+            await connections.close()
+            raise
+
+    async def close(self) -> None:
+        connections = self._connections
+        if connections is None:
+            return
+        await self._wake.close()
+        self._connections = None
+        self._hub.close()
+        await connections.close()
+        await asyncio.to_thread(self._renewer.close)
+
+    async def _check(self, db: Connection) -> None:
+        """A connection made anew still leads to the schema we opened."""
+        if self._facts is None:
+            return
+        facts = await read(db, self._location)
+        if facts is None or facts.birth != self._facts.birth:
+            raise StoreIncompatible(
+                f"Schema {self._location.namespace} of {self._location.shown} was dropped or "
+                "replaced while this process had it open; restart it to use what is there now."
+            )
+        if facts.min_writer > RECORD_VERSION:
+            raise StoreIncompatible(
+                f"Schema {self._location.namespace} of {self._location.shown} now holds records "
+                f"of version {facts.min_writer}; this process writes {RECORD_VERSION}. Upgrade "
+                "and restart it."
+            )
+
+    def now(self) -> int:
+        return self._time.now()
+
+    def partition_of(self, task_id: str) -> int:
+        if self.partitions == 1:
+            return 0
+        return zlib.crc32(task_id.encode()) % self.partitions
+
+    # --- the life of a task ---
+
+    async def create(self, tasks: Sequence[Task]) -> list[Created]:
+        if not tasks:
+            return []
+        creation = Creation(tasks, self.partition_of)
+        columns, topics = await creation.arguments(self._names)
+        row = await self._write(self._calls.create, False, *columns)
+        outcomes = creation.outcomes(row)
+        if row["outcomes"] is None or any(o.kind is CreateKind.CREATED for o in outcomes):
+            await self._tell(topics, row)
+        if any(o.kind is CreateKind.FULL for o in outcomes):
+            return await self._with_oldest(tasks, outcomes)
+        return outcomes
+
+    async def _with_oldest(self, tasks: Sequence[Task], outcomes: list[Created]) -> list[Created]:
+        """What `discard-old` may evict, for those that a full queue refused."""
+        oldest: dict[str, tuple[Task, ...]] = {}
+        found: list[Created] = []
+        for task, outcome in zip(tasks, outcomes, strict=True):
+            if outcome.kind is not CreateKind.FULL:
+                found.append(outcome)
+                continue
+            queue = task.definition.queue
+            if queue not in oldest:
+                rows = await self._run(self._sql.oldest, queue, MOST_OFFERED)
+                oldest[queue] = tuple(task_of(row) for row in rows)
+            found.append(Created(CreateKind.FULL, oldest=oldest[queue]))
+        return found
+
+    async def claim(self, request: ClaimRequest) -> list[Task]:
+        ids = self._names.ids
+        await self._names.know_if_there(request.queues, request.room)
+        room = {
+            ids[name]: left
+            for name, left in request.room.items()
+            if name in ids and left < request.limit
+        }
+        queues = [ids[name] for name in request.queues if name in ids]
+        if not queues or request.limit <= 0:
+            return []
+        rows = await self._run_writing(
+            self._calls.claim,
+            self._time.argument(),
+            self._instance,
+            request.worker,
+            request.token,
+            queues,
+            request.limit,
+            request.lease_ms,
+            list(room),
+            list(room.values()),
+            request.partition,
+        )
+        claimed: list[Task] = []
+        broken: list[int] = []
+        topics: set[str] = set()
+        last: Any = None
+        for row in rows:
+            if row[0] is None:
+                if row["lease_until"] is not None:
+                    self._hint_when_rate_allows(request.queues, row["lease_until"])
+                if row["progress"]:
+                    self._wake.tell({TIMER_TOPIC}, row["wanted"])
+                continue
+            last = row
+            task = task_of(row)
+            if task.state is State.UNKNOWN:
+                broken.append(row[0])
+                continue
+            claimed.append(task)
+            topics.add(task_topic(task.definition.id))
+        if last is not None:
+            self._time.told(last["told"])
+            if request.lease_ms < SLOW_POLL_S * 1000:
+                topics.add(TIMER_TOPIC)
+            if last["pos"] is not None:
+                self._wake.newest_own = max(self._wake.newest_own, last["pos"])
+                self._wake.tell(topics | {EVENTS_TOPIC}, last["wanted"])
+        if broken:
+            await self._run(self._calls.set_aside, broken, self._time.argument())
+        return claimed
+
+    def _hint_when_rate_allows(self, queues: Sequence[str], wait_ms: int) -> None:
+        """Wake the claimers of a rate-limited queue when its next token is there."""
+        assert self._loop is not None
+        wait = min(max(wait_ms / 1000, 0.001), SLOW_POLL_S)
+        self._loop.call_later(wait, self._hub.hint_all, {ready_topic(name) for name in queues})
+
+    async def renew(self, renewals: Sequence[Renewal]) -> list[Verdict]:
+        if not renewals:
+            return []
+        row = await self._write(self._calls.renew, *columns_of(renewals))
+        topics = progressed(renewals)
+        self._wake.tell(topics, row["wanted"])
+        return [Verdict(verdict) for verdict in row["verdicts"]]
+
+    def renew_blocking(self, renewals: Sequence[Renewal]) -> list[Verdict]:
+        if self._connections is None or self._loop is None:
+            raise StoreUnavailable(f"The store {self._location.shown} is not open.")
+        if not renewals:
+            return []
+        row = self._renewer.renew(self._instance, columns_of(renewals))
+        topics = progressed(renewals)
+        if topics and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._wake.tell, topics, row["wanted"])
+        return [Verdict(verdict) for verdict in row["verdicts"]]
+
+    async def commit(self, changes: Sequence[Change]) -> list[Changed]:
+        if not changes:
+            return []
+        batch = Commit(changes, self.partition_of)
+        columns, topics = await batch.arguments(self._names)
+        row = await self._write(self._calls.commit, *columns)
+        if row["due"]:
+            topics.add(TIMER_TOPIC)
+        kinds = batch.in_order(row["kinds"])
+        await self._tell(topics, row)
+        if self._held:  # what moved has a timer of its own, and is never armed anew
+            for change, kind in zip(changes, kinds, strict=True):
+                if kind in ("a", "d"):
+                    self._held.pop(change.before.id, None)
+        outcomes = [APPLIED] * len(changes)
+        holders = batch.in_order(row["holders"])
+        for i, kind in enumerate(kinds):
+            if kind == "d":
+                outcomes[i] = HAS_DEPENDENTS
+            elif kind == "g":
+                outcomes[i] = GONE
+            elif kind == "k":
+                outcomes[i] = Changed(ChangeKind.KEY_HELD, holder=holders[i])
+        conflicts = [i for i, kind in enumerate(kinds) if kind == "c"]
+        if conflicts:
+            await self._look(changes, conflicts, outcomes)
+        return outcomes
+
+    async def _look(
+        self, changes: Sequence[Change], conflicts: Sequence[int], outcomes: list[Changed]
+    ) -> None:
+        """What is there instead; or applied, if what is there is this very write (R31)."""
+        ids = [changes[i].before.definition.id for i in conflicts]
+        ended: set[str] = set()
+        found = await self._reading.tasks(ids)
+        for i, current in zip(conflicts, found, strict=True):
+            write_id = changes[i].event.write_id
+            if current is None:
+                outcomes[i] = GONE
+            elif write_id and any(e.write_id == write_id for e in current.status.events):
+                outcomes[i] = APPLIED
+                ended.add(current.definition.id)
+            else:
+                outcomes[i] = Changed(ChangeKind.CONFLICT, current=current)
+        for i in conflicts:
+            task_id = changes[i].before.definition.id
+            after = changes[i].after
+            if task_id in ended and after is not None and await self.dependents(task_id, limit=1):
+                outcomes[i] = HAS_DEPENDENTS
+
+    # --- timers ---
+
+    async def take_due(self, partition: int, limit: int, hold_ms: int) -> Due:
+        jump = 0 if self._time.virtual else JUMP_MS
+        rows = await self._run_writing(
+            self._calls.take_due,
+            self._time.argument(),
+            partition,
+            limit,
+            hold_ms,
+            jump,
+            LEASE_PATIENCE_MS,
+        )
+        *rows, end = rows
+        now: int = end["claimed_at"]
+        self._time.told(now)
+        tasks: list[Task] = []
+        broken: list[int] = []
+        for row in rows:
+            task = task_of(row)
+            if task.state is State.UNKNOWN:
+                broken.append(row[0])
+            else:
+                self._held[task.id] = now + hold_ms
+                tasks.append(task)
+        if broken:
+            await self._run(self._calls.set_aside, broken, self._time.argument())
+        await self._keep()
+        return Due(tuple(tasks), now, end["lease_until"])
+
+    async def _keep(self) -> None:
+        """What a timekeeper does besides, now and then."""
+        if time.monotonic() - self._kept < _KEEP_S:
+            return
+        self._kept = time.monotonic()
+        ((woken,),) = await self._run(self._calls.keep, self._time.argument())
+        if woken:
+            names = await self._names.named(woken)
+            self._wake.tell({ready_topic(name) for name in names}, ["ready"])
+
+    async def rearm(self, timers: Sequence[tuple[str, int | None]]) -> None:
+        known = [(i, at, held) for i, at in timers if (held := self._held.pop(i, None)) is not None]
+        if not known:
+            return
+        ids, at, held = (list(column) for column in zip(*known, strict=True))
+        await self._run_writing(self._calls.rearm, ids, at, held)
+        soon = self.now() + SLOW_POLL_S * 1000
+        if any(timer is not None and timer < soon for timer in at):
+            self._wake.tell({TIMER_TOPIC}, None)
+
+    # --- dependencies ---
+
+    async def link(self, links: Sequence[Link]) -> list[Ended]:
+        if not links:
+            return []
+        rows = await self._run_writing(
+            self._calls.link,
+            self._time.argument(),
+            [link.child for link in links],
+            [" ".join(link.parents) for link in links],
+            [link.loads for link in links],
+            [link.any_end for link in links],
+        )
+        return [
+            Ended(link.child, parent, None if state is None else State(state), link.any_end)
+            for link, parent, state in ((links[row[0] - 1], row[1], row[2]) for row in rows)
+        ]
+
+    async def settle(self, settlements: Sequence[Settlement]) -> list[int]:
+        if not settlements:
+            return []
+        ((remaining, due),) = await self._run_writing(
+            self._calls.settle,
+            self._time.argument(),
+            [s.child for s in settlements],
+            [s.parent for s in settlements],
+            [s.satisfied for s in settlements],
+        )
+        if due:
+            self._wake.tell({TIMER_TOPIC}, ["timer"])
+        return list(remaining)
+
+    async def dependents(self, parent: str, after: str = "", limit: int = 1000) -> list[Edge]:
+        rows = await self._run(self._sql.dependents, parent, after, limit)
+        return [Edge(*row) for row in rows]
+
+    async def unlink(self, edges: Sequence[tuple[str, str]]) -> None:
+        if not edges:
+            return
+        parents, children = (list(column) for column in zip(*edges, strict=True))
+        ((due,),) = await self._run_writing(
+            self._calls.unlink, self._time.argument(), parents, children
+        )
+        if due:
+            self._wake.tell({TIMER_TOPIC}, ["timer"])
+
+    async def take_unsettled(self, limit: int) -> list[tuple[str, State]]:
+        rows = await self._run(self._sql.unsettled, limit)
+        return [(parent, State(state)) for parent, state in rows]
+
+    # --- moving in from another store ---
+
+    async def restore(self, snapshots: Sequence[Snapshot]) -> list[bool]:
+        if not snapshots:
+            return []
+        columns, topics = await restoring.arguments(snapshots, self._names, self.partition_of)
+        row = await self._write(self._calls.restore, *columns)
+        if any(row["stored"]):
+            await self._tell(topics, row)
+        return list(row["stored"])
+
+    # --- reading ---
+
+    async def get(self, ids: Sequence[str]) -> list[Task | None]:
+        return await self._reading.tasks(ids)
+
+    async def states(self, ids: Sequence[str]) -> list[State | None]:
+        rows = await self._run(self._sql.states, list(ids), self._time.argument())
+        return [None if row[0] is None else State(row[0]) for row in rows]
+
+    async def history(self, task_id: str) -> History:
+        return await self._reading.history(task_id)
+
+    async def find(self, query: Query) -> Page:
+        return await self._reading.find(query)
+
+    async def stats(self) -> list[QueueStats]:
+        return await self._reading.stats()
+
+    async def events(self, cursor: str, limit: int = 500) -> EventPage:
+        return await self._reading.events(cursor, limit)
+
+    async def events_end(self) -> str:
+        return await self._reading.events_end()
+
+    def listen(self, topics: Iterable[str]) -> Listener:
+        return self._wake.listen(topics)
+
+    # --- the fleet and its configuration ---
+
+    async def queues(self) -> list[QueueConfig]:
+        return await self._reading.queues(_decode_queue)
+
+    async def put_queue(self, config: QueueConfig) -> None:
+        await self._names.know([config.name])
+        rate, burst = config.rate_limit, None
+        if rate is not None:
+            # One claim must always fit, or a rate below one a second would never let any through.
+            burst = float(max(config.rate_burst or -(-rate // 1), 1))
+        await self._run_writing(
+            self._calls.put_queue,
+            self._names.ids[config.name],
+            encode(config),
+            config.paused,
+            config.max_concurrent,
+            config.max_concurrent_per_key,
+            config.max_size,
+            rate,
+            burst,
+        )
+        self._wake.tell({CONFIG_TOPIC, ready_topic(config.name)}, ["config", "ready"])
+
+    async def types(self) -> list[TypeInfo]:
+        return [_decode_type(row[0]) for row in await self._run(self._sql.types)]
+
+    async def put_types(self, types: Sequence[TypeInfo]) -> None:
+        unique = {(t.name, t.version): t for t in types}
+        await self._run_writing(
+            self._calls.put_types,
+            [name for name, _ in unique],
+            [version for _, version in unique],
+            [encode(t) for t in unique.values()],
+        )
+        self._wake.tell({CONFIG_TOPIC}, ["config"])
+
+    async def workers(self) -> list[WorkerInfo]:
+        rows = await self._run(self._sql.workers, self._time.argument())
+        return [msgspec.structs.replace(_decode_worker(body), seen_at=seen) for body, seen in rows]
+
+    async def put_worker(self, info: WorkerInfo) -> None:
+        await self._run_writing(
+            self._calls.put_worker, info.id, self._time.argument(), encode(info)
+        )
+
+    async def remove_worker(self, worker: str) -> None:
+        await self._run_writing(self._calls.drop_worker, worker)
+
+    async def setting(self, name: str) -> bytes | None:
+        rows = await self._run(self._sql.setting, name)
+        return rows[0][0] if rows else None
+
+    async def put_setting(self, name: str, value: bytes, *, expect: bytes | None) -> bool:
+        if expect is None:
+            rows = await self._run_writing(self._calls.new_setting, name, value)
+        else:
+            rows = await self._run_writing(self._calls.put_setting, name, value, expect)
+        if rows:
+            self._wake.tell({CONFIG_TOPIC}, ["config"])
+        return bool(rows)
+
+    # --- housekeeping ---
+
+    async def trim(self, limit: int) -> int:
+        ((gone,),) = await self._run_writing(
+            self._calls.trim,
+            self._time.argument(),
+            limit,
+            self._location.max_events,
+            EVENTS_KEPT_MS,
+        )
+        return gone
+
+    async def info(self) -> StoreInfo:
+        assert self._facts is not None
+        return await describe(self._run, self._sql, self._location, self._facts)
+
+    # --- how statements reach the server ---
+
+    async def _run(self, sql: str, *arguments: Any) -> list[Any]:
+        if self._connections is None:
+            raise StoreUnavailable(f"The store {self._location.shown} is not open.")
+        return await self._connections.do(sql, *arguments)
+
+    async def _run_writing(self, sql: str, *arguments: Any) -> list[Any]:
+        self._wake.in_flight += 1
+        try:
+            return await self._run(sql, *arguments)
+        finally:
+            self._wake.in_flight -= 1
+
+    async def _write(self, sql: str, *arguments: Any) -> Any:
+        """One of the calls that say what time it is, where events stand, and who sleeps."""
+        self._wake.in_flight += 1
+        try:
+            rows = await self._run(sql, self._time.argument(), self._instance, *arguments)
+            row = rows[0]
+            self._time.told(row["told"])
+            pos = row.get("pos")
+            if pos is not None:
+                self._wake.newest_own = max(self._wake.newest_own, pos)
+            return row
+        finally:
+            self._wake.in_flight -= 1
+
+    async def _tell(self, topics: set[str], row: Any) -> None:
+        if row["promoted"]:
+            topics |= {ready_topic(name) for name in await self._names.named(row["promoted"])}
+        self._wake.tell(topics, row["wanted"])
+
+
+def progressed(renewals: Sequence[Renewal]) -> set[str]:
+    """Topics of tasks whose watchers have something to see."""
+    return {task_topic(r.task) for r in renewals if r.progress is not None or r.message is not None}
+
+
+def columns_of(renewals: Sequence[Renewal]) -> list[list[Any]]:
+    """Renewals, column by column."""
+    return [
+        [r.task for r in renewals],
+        [r.run for r in renewals],
+        [r.lease_ms for r in renewals],
+        [r.heartbeat for r in renewals],
+        [r.progress for r in renewals],
+        [None if r.message is None else r.message.replace("\0", "") for r in renewals],
+    ]

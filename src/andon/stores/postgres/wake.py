@@ -1,0 +1,233 @@
+"""Waking other processes, and being woken: LISTEN and NOTIFY, but only while somebody sleeps.
+
+A process that listens leaves a mark with the kinds of hints it sleeps for. Every write reads the
+marks of others with its own statement and, when there are any, sends one notification for all that
+has come together, after its commit: a NOTIFY inside the writing transaction would make commits
+wait for each other. A process that is kept busy takes its mark away, and leaves it again before it
+sleeps; then it wakes up once for nothing, because something may have come in between.
+
+What is lost with a connection is made up for by the slow poll of whoever waits.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Iterable, Set
+from typing import Any, Self
+
+from andon.model.errors import AndonError
+from andon.stores.base import Listener
+from andon.stores.hints import HintListener, Hub
+from andon.stores.postgres.connections import Backoff, Connection, connect
+from andon.stores.postgres.location import Location
+from andon.stores.postgres.names import Run
+from andon.stores.postgres.statements import Statements
+
+_MOST_BYTES = 7_900
+"""PostgreSQL takes notifications of less than 8,000 bytes."""
+
+_BUSY_AFTER = 200
+"""Notifications that came while nobody of ours waited, after which the mark is taken away."""
+
+_TRY_AGAIN_S = 5.0
+
+
+def kind_of(topic: str) -> str:
+    """What is marked: `ready` of `ready:emails`."""
+    return topic.partition(":")[0]
+
+
+class Wake:
+    """The hints of one store instance."""
+
+    def __init__(
+        self, location: Location, instance: str, hub: Hub, run: Run, calls: Statements
+    ) -> None:
+        self._location = location
+        self._instance = instance
+        self._hub = hub
+        self._run = run
+        self._calls = calls
+        self._channel = f"andon_{location.namespace}"
+        self._db: Connection | None = None
+        self._kinds: set[str] = set()  # marked
+        self._wanted: set[str] = set()  # to be marked
+        self._unheeded = 0
+        self._waiters = 0
+        self._keeper: asyncio.Task[None] | None = None
+        self._changed = asyncio.Event()
+        self._pending: set[str] = set()
+        self._sender: asyncio.Task[None] | None = None
+        self._lost = False
+        self.newest_own = 0  #: newest event that this process wrote, or found when it opened
+        self.in_flight = 0  #: its writes on their way
+        self._background: set[asyncio.Task[Any]] = set()
+
+    # --- being woken ---
+
+    def listen(self, topics: Iterable[str]) -> Listener:
+        """Subscribe; the connection is made, and the mark left, in the background."""
+        wanted = list(topics)
+        kinds = {kind_of(topic) for topic in wanted}
+        if not kinds <= self._wanted:
+            self._wanted |= kinds
+            self._changed.set()
+        if self._keeper is None and not self._location.pgbouncer:
+            self._keeper = asyncio.ensure_future(self._keep())
+        return _Listening(self._hub.listen(wanted), self)
+
+    def waiting(self, change: int) -> None:
+        """Somebody of ours begins (1) or stops (-1) to wait."""
+        self._waiters += change
+        if change > 0:
+            self._unheeded = 0
+            if not self._wanted <= self._kinds:
+                self._changed.set()
+
+    async def _keep(self) -> None:
+        """Hold the listening connection and the mark as they are wanted, for as long as we live."""
+        while True:
+            try:
+                await self._listen_until_lost()
+            except Exception:
+                self._db = None
+                self._kinds.clear()
+            backoff = Backoff(_TRY_AGAIN_S)
+            await asyncio.sleep(backoff.next() or _TRY_AGAIN_S)
+
+    async def _listen_until_lost(self) -> None:
+        db = await connect(self._location, application="andon listener")
+        lost = asyncio.Event()
+
+        def end(_: object) -> None:
+            lost.set()
+            self._changed.set()
+
+        db.add_termination_listener(end)
+        try:
+            await db.add_listener(self._channel, self._heard)
+            self._db = db
+            while not lost.is_set():
+                await self._mark(db)
+                await self._changed.wait()
+                self._changed.clear()
+        finally:
+            self._db = None
+            self._kinds.clear()
+            with contextlib.suppress(Exception):
+                if not db.is_closed():
+                    await db.execute(self._calls.wake.replace("$1", f"'{self._instance}'"))
+                await db.close(timeout=1.0)
+
+    async def _mark(self, db: Connection) -> None:
+        if self._wanted <= self._kinds:
+            return
+        kinds = set(self._wanted)
+        await db.execute(self._calls.sleep, self._instance, sorted(kinds))
+        was_new = not self._kinds
+        self._kinds = kinds
+        if await self._others_wrote(db) or (self._lost and was_new):
+            # They did not see our mark.
+            self._hub.hint_all(set(self._hub.listeners))
+        self._lost = False
+
+    async def _others_wrote(self, db: Connection) -> bool:
+        """Whether there are events newer than our own. While writes of ours are on their way, it
+        cannot be told; if there always are some, suppose so."""
+        for _ in range(5):
+            newest: int = await db.fetchval(self._calls.newest_pos)
+            if newest <= self.newest_own:
+                return False
+            if not self.in_flight:
+                return True
+            await asyncio.sleep(0.005)
+        return True
+
+    def _heard(self, _db: Any, _pid: int, _channel: str, payload: object) -> None:
+        sender, *told = str(payload).split("\n")
+        if sender == self._instance:
+            return
+        topics = set(told)
+        whole = {topic for topic in topics if ":" not in topic}
+        if whole:
+            topics |= {topic for topic in self._hub.listeners if kind_of(topic) in whole}
+        self._hub.hint_all(topics)
+        if not self._waiters:
+            self._unheeded += 1
+            if self._unheeded > _BUSY_AFTER and self._kinds:
+                self._kinds.clear()
+                self._lost = True
+                self._unheeded = 0
+                self._pending_unmark()
+
+    def _pending_unmark(self) -> None:
+        async def unmark() -> None:
+            with contextlib.suppress(AndonError):
+                await self._run(self._calls.wake, self._instance)
+
+        task = asyncio.ensure_future(unmark())
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    # --- waking ---
+
+    def tell(self, topics: Set[str], wanted: Iterable[str] | None) -> None:
+        """Hint those who listen here, and those elsewhere who sleep for such a kind."""
+        if self._hub.listeners:
+            self._hub.hint_all(topics)
+        if wanted:
+            kinds = set(wanted)
+            self._pending |= {topic for topic in topics if kind_of(topic) in kinds}
+            if self._pending and self._sender is None:
+                self._sender = asyncio.ensure_future(self._send())
+
+    async def _send(self) -> None:
+        try:
+            while self._pending:
+                topics, self._pending = self._pending, set()
+                with contextlib.suppress(AndonError):
+                    await self._run(
+                        self._calls.notify, self._channel, payloads(self._instance, topics)
+                    )
+        finally:
+            self._sender = None
+
+    async def close(self) -> None:
+        """Send what is to be sent, take the mark away, let the connection go."""
+        if self._sender is not None:
+            await asyncio.wait({self._sender}, timeout=2.0)
+        keeper, self._keeper = self._keeper, None
+        if keeper is not None:
+            keeper.cancel()
+            await asyncio.wait({keeper})
+
+
+def payloads(sender: str, topics: Iterable[str]) -> list[str]:
+    """Topics as a notification; if they do not fit, the kinds alone."""
+    text = "\n".join([sender, *sorted(topics)])
+    if len(text.encode()) <= _MOST_BYTES:
+        return [text]
+    return ["\n".join([sender, *sorted({kind_of(topic) for topic in topics})])]
+
+
+class _Listening:
+    """A listener that says when it waits."""
+
+    def __init__(self, inner: HintListener, wake: Wake) -> None:
+        self._inner = inner
+        self._wake = wake
+
+    async def wait(self, timeout: float | None) -> bool:
+        self._wake.waiting(1)
+        try:
+            return await self._inner.wait(timeout)
+        finally:
+            self._wake.waiting(-1)
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()

@@ -1,0 +1,191 @@
+"""Committing: decided moves written if the record is still what they were decided on."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from andon.lifecycle.indexes import IndexEntry, entry_of
+from andon.model.task import MAX_EVENTS_KEPT, Task
+from andon.model.words import TERMINAL, WAITING, Event, State
+from andon.stores.base import Change, Changed, ChangeKind
+from andon.stores.redis import reserving
+from andon.stores.redis.partitions import Partitions
+from andon.stores.redis.reading import read, states
+from andon.stores.redis.records import (
+    FIRST_APART,
+    body,
+    encode,
+    packed_entry,
+    packed_event,
+    task_of,
+)
+
+_APPLIED = Changed(ChangeKind.APPLIED)
+_HAS_DEPENDENTS = Changed(ChangeKind.APPLIED, has_dependents=True)
+_GONE = Changed(ChangeKind.GONE)
+
+_DONE_TO_A_RUN = frozenset({Event.REQUEST_CANCEL, Event.CANCEL, Event.EXPIRE})
+"""Moves of an active task that its worker does not make itself, so that it must be told."""
+
+
+class _Prepared(msgspec.Struct, frozen=True, gc=False):
+    """A change with the index entry it leads to."""
+
+    change: Change
+    after: IndexEntry | None
+
+
+async def commit(at: Partitions, changes: Sequence[Change]) -> list[Changed]:
+    """Write the changes; outcomes in order."""
+    prepared = [_prepare(change) for change in changes]
+    if at.count > 1 and any(p.change.before.definition.unique_key for p in prepared):
+        outcomes = await _commit_apart(at, prepared)
+    else:
+        outcomes = await _commit(at, prepared, reserved=False)
+    gone = [
+        (parent, change.before.definition.id)
+        for change, outcome in zip(changes, outcomes, strict=True)
+        if outcome.kind is ChangeKind.APPLIED
+        and (change.after is None or change.discard is not None)
+        for parent in change.before.definition.dependencies
+    ]
+    if gone:  # edges that end in a deleted task go with it
+        await at.each("unlink", gone, [parent for parent, _ in gone])
+    return outcomes
+
+
+async def _commit_apart(at: Partitions, prepared: Sequence[_Prepared]) -> list[Changed]:
+    """The same where unique keys are reserved in partitions of their own."""
+    wishes = [wish for p in prepared if (wish := _wish(p, at.clock.now())) is not None]
+    refused = await reserving.reserve(at, wishes)
+    written = [p for p in prepared if p.change.before.id not in refused]
+    outcomes = iter(await _commit(at, written, reserved=True))
+    told = [
+        Changed(ChangeKind.KEY_HELD, holder=refused[p.change.before.id])
+        if p.change.before.id in refused
+        else next(outcomes)
+        for p in prepared
+    ]
+    await reserving.let_go(at, _perhaps_free(prepared))
+    return told
+
+
+async def _commit(
+    at: Partitions, prepared: Sequence[_Prepared], *, reserved: bool
+) -> list[Changed]:
+    items = [_item(p, reserved=reserved) for p in prepared]
+    replies = await at.spread("commit", items, [p.change.before.definition.id for p in prepared])
+    return [
+        await _delete_needed(at, p, reply, reserved=reserved)
+        if reply[0] == b"n"
+        else _outcome(reply, p.change)
+        for p, reply in zip(prepared, replies, strict=True)
+    ]
+
+
+async def _delete_needed(
+    at: Partitions, prepared: _Prepared, reply: list[Any], *, reserved: bool
+) -> Changed:
+    """A deletion that edges forbid: those of children that have ended hold nothing."""
+    parent = prepared.change.before.id
+    children = sorted({child.decode() for child in reply[1:]})
+    found = await states(at, children)
+    ended = [child for child, state in zip(children, found, strict=True) if not _lives(state)]
+    if len(ended) < len(children):
+        (current,) = await read(at, [parent])
+        return _GONE if current is None else Changed(ChangeKind.CONFLICT, current=current)
+    await at.each("unlink", [(parent, child) for child in ended], [parent] * len(ended))
+    (changed,) = await _commit(at, [prepared], reserved=reserved)
+    return changed
+
+
+def _lives(state: State | None) -> bool:
+    return state is not None and (state in WAITING or state is State.ACTIVE)
+
+
+def _prepare(change: Change) -> _Prepared:
+    if change.after is None:
+        return _Prepared(change, None)
+    record = Task(definition=change.before.definition, status=change.after, cell=change.before.cell)
+    return _Prepared(change, entry_of(record))
+
+
+def _wish(prepared: _Prepared, now: int) -> reserving.Wish | None:
+    """The unique key that a change begins to hold."""
+    after, before = prepared.after, prepared.change.before
+    if after is None or after.unique_key is None or entry_of(before).unique_key is not None:
+        return None
+    return reserving.wish_of(after, before.id, now)
+
+
+def _perhaps_free(prepared: Sequence[_Prepared]) -> list[tuple[str, str]]:
+    """Unique keys that changes may have given up, or may have reserved in vain."""
+    return [
+        (definition.unique_key, definition.id)
+        for p in prepared
+        for definition in (p.change.before.definition,)
+        if definition.unique_key is not None
+        and (p.after is None or p.change.discard is not None or _key_changes(p))
+    ]
+
+
+def _key_changes(prepared: _Prepared) -> bool:
+    before, after = entry_of(prepared.change.before), prepared.after
+    assert after is not None
+    return (before.unique_key is None) != (after.unique_key is None)
+
+
+def _item(prepared: _Prepared, *, reserved: bool) -> tuple[Any, ...]:
+    """One change as `commit.lua` takes it; `reserved`: its unique key is seen to elsewhere."""
+    change = prepared.change
+    before, after, event = change.before, change.after, change.event
+    definition = before.definition
+    task_id = definition.id
+    status = before.status
+    packed = body(packed_event(event, task_id))
+    history: list[msgspec.Raw] | None = None
+    if after is not None and after.revision >= FIRST_APART:
+        begun = after.revision > MAX_EVENTS_KEPT
+        history = [packed] if begun else [body(packed_event(e, task_id)) for e in after.events]
+    told = change.seen_lease is not None or event.event in _DONE_TO_A_RUN
+    entry = prepared.after
+    return (
+        task_id,
+        status.revision,
+        status.created_at,
+        change.seen_lease,
+        None if after is None else body(encode(after)),
+        None if entry is None or after is None else body(packed_entry(entry, before, after)),
+        packed,
+        change.sets_result,
+        None if change.result is None else body(change.result),
+        change.force,
+        None if change.discard is None else body(packed_event(change.discard, task_id)),
+        status.worker,
+        event.write_id,
+        history,
+        after is not None and after.cancel_requested_at is not None,
+        status.state is State.UNKNOWN,
+        told,
+        0 if after is None else after.revision,
+        1 if reserved else 0,
+    )
+
+
+def _outcome(reply: Any, change: Change) -> Changed:
+    if reply == b"a":
+        return _APPLIED
+    if reply == b"d":
+        return _HAS_DEPENDENTS
+    if reply == b"g":
+        return _GONE
+    if reply[0] == b"k":
+        return Changed(ChangeKind.KEY_HELD, holder=reply[1].decode())
+    current = task_of(change.before.definition.id, reply[2:])
+    if current is None:
+        return _GONE
+    write_id = change.event.write_id
+    if write_id and any(event.write_id == write_id for event in current.status.events):
+        return _HAS_DEPENDENTS if current.state in TERMINAL and reply[1] else _APPLIED
+    return Changed(ChangeKind.CONFLICT, current=current)

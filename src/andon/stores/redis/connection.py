@@ -1,0 +1,141 @@
+"""One connection to one server, shared by all callers of an event loop.
+
+Requests are written as they come and answered in their order, so many callers have their scripts
+in flight at once without a pool that could run out. Requests made in one turn of the loop leave in
+one write. A request that is not answered within `REPLY_WITHIN_S` ends the connection: what follows
+on it could not be answered either.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any, cast
+
+import hiredis
+
+from andon.stores.redis.wire import NOTHING, pack, reader
+
+REPLY_WITHIN_S = 10.0
+CONNECT_WITHIN_S = 5.0
+
+
+class Lost(ConnectionError):
+    """The connection ended before the answer came; the request may or may not have been done."""
+
+
+class Connection(asyncio.Protocol):
+    """RESP over one socket. Error replies come back as values, `hiredis.ReplyError`."""
+
+    def __init__(self, on_push: Callable[[list[Any]], None] | None = None) -> None:
+        self._reader = reader()
+        self._on_push = on_push
+        self._waiting: deque[tuple[asyncio.Future[Any], float]] = deque()
+        self._out: list[bytes] = []
+        self._transport: asyncio.Transport | None = None
+        self._alarm: asyncio.TimerHandle | None = None
+        self._loop = asyncio.get_running_loop()
+        self.lost: asyncio.Future[None] = self._loop.create_future()
+
+    @property
+    def alive(self) -> bool:
+        """Whether requests can be sent."""
+        return self._transport is not None and not self.lost.done()
+
+    def request(self, *words: bytes | str | int) -> asyncio.Future[Any]:
+        """Send a command; its reply."""
+        return self.send(pack(words))
+
+    def send(self, packed: bytes) -> asyncio.Future[Any]:
+        """Send a packed command; its reply."""
+        reply: asyncio.Future[Any] = self._loop.create_future()
+        if not self.alive:
+            reply.set_exception(Lost("the connection is closed"))
+            return reply
+        self._waiting.append((reply, self._loop.time() + REPLY_WITHIN_S))
+        self.post(packed)
+        if self._alarm is None:
+            self._alarm = self._loop.call_later(REPLY_WITHIN_S, self._look_at_time)
+        return reply
+
+    def post(self, packed: bytes) -> None:
+        """Send what is answered by pushes only, as subscriptions are."""
+        if not self._out:
+            self._loop.call_soon(self._flush)
+        self._out.append(packed)
+
+    def close(self) -> None:
+        """End the connection now."""
+        if self._transport is not None:
+            self._flush()
+            self._transport.abort()
+        self._lose(Lost("the connection was closed"))
+
+    # --- asyncio's side ---
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._reader.feed(data)
+        while True:
+            try:
+                reply = self._reader.gets()
+            except hiredis.ProtocolError as error:
+                self._lose(Lost(f"what answers is no Redis server ({error})"))
+                assert self._transport is not None
+                self._transport.abort()
+                return
+            if reply is NOTHING:
+                return
+            self._answer(reply)
+
+    def _answer(self, reply: Any) -> None:
+        if self._on_push is not None and _is_push(reply):
+            self._on_push(reply)
+            return
+        if not self._waiting:
+            return
+        waiter, _ = self._waiting.popleft()
+        if not waiter.done():  # else its caller has gone
+            waiter.set_result(reply)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._lose(Lost(str(exc) if exc else "the server closed the connection"))
+
+    def _flush(self) -> None:
+        if self._transport is not None and self._out:
+            self._transport.write(b"".join(self._out))
+        self._out.clear()
+
+    def _lose(self, error: Lost) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        if not self.lost.done():
+            self.lost.set_result(None)
+        while self._waiting:
+            waiter, _ = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_exception(error)
+
+    def _look_at_time(self) -> None:
+        self._alarm = None
+        if not self._waiting:
+            return
+        left = self._waiting[0][1] - self._loop.time()
+        if left > 0:
+            self._alarm = self._loop.call_later(left, self._look_at_time)
+            return
+        self._lose(Lost(f"no answer within {REPLY_WITHIN_S:g} s"))
+        if self._transport is not None:
+            self._transport.abort()
+
+
+def _is_push(reply: Any) -> bool:
+    return isinstance(reply, list) and bool(cast("list[Any]", reply)) and reply[0] in _PUSHES
+
+
+_PUSHES = frozenset(
+    (b"message", b"smessage", b"subscribe", b"unsubscribe", b"ssubscribe", b"sunsubscribe")
+)

@@ -1,0 +1,108 @@
+"""Queues, task types and workers: small records in partition 0, limits in every partition."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from andon.model.fleet import QueueConfig, TypeInfo, WorkerInfo
+from andon.stores.redis.partitions import Partitions
+from andon.stores.redis.records import body, encode
+
+WORKER_SEEN_MS = 60_000
+"""A worker unheard of for this long is no longer listed."""
+
+_decode_config = msgspec.msgpack.Decoder(QueueConfig).decode
+_decode_type = msgspec.msgpack.Decoder(TypeInfo).decode
+_decode_worker = msgspec.msgpack.Decoder(WorkerInfo).decode
+
+
+async def queues(at: Partitions) -> list[QueueConfig]:
+    """Every queue known, configured or not, by name."""
+    flat = (await at.run("registry", 0, ("configs", None)))[1:]
+    found = {flat[i].decode(): _decode_config(flat[i + 1]) for i in range(0, len(flat), 2)}
+    for reply in await at.everywhere("queues", ()):
+        for name in reply[1:]:
+            found.setdefault(name.decode(), QueueConfig(name=name.decode()))
+    return [found[name] for name in sorted(found)]
+
+
+async def put_queue(at: Partitions, config: QueueConfig) -> None:
+    """Replace a queue's configuration, and let through what its limits have room for now."""
+    for partition in range(at.count):
+        whole = body(encode(config)) if partition == 0 else None
+        await at.run("configure", partition, (config.name, limits(config, at.count), whole))
+    for partition in range(at.count):
+        following = b""
+        while True:
+            reply = await at.run("readmit", partition, (config.name, following.decode()))
+            following = reply[1]
+            if not following:
+                break
+
+
+def limits(config: QueueConfig, partitions: int) -> dict[str, float]:
+    """What scripts know of a queue's configuration; "spread" if partitions share its limits."""
+    found: dict[str, float] = {}
+    if config.paused:
+        found["paused"] = 1
+    if config.max_concurrent is not None:
+        found["concurrent"] = config.max_concurrent
+    if config.max_concurrent_per_key is not None:
+        found["per_key"] = config.max_concurrent_per_key
+    if config.rate_limit is not None:
+        found["rate"] = config.rate_limit
+        # One claim must always fit, or a rate below one a second would never let any through.
+        found["burst"] = max(config.rate_burst or -int(-config.rate_limit // 1), 1)
+    if config.max_size is not None:
+        found["size"] = -(-config.max_size // partitions)  # a share each, rounded up
+        found["discards"] = 1 if config.on_full == "discard-old" else 0
+    shared = ("concurrent", "per_key", "rate")
+    if partitions > 1 and any(name in found for name in shared):
+        found["spread"] = 1
+    return found
+
+
+async def types(at: Partitions) -> list[TypeInfo]:
+    """Every task type published, by name and version."""
+    flat = (await at.run("registry", 0, ("types", None)))[1:]
+    found = [_decode_type(flat[i]) for i in range(1, len(flat), 2)]
+    return sorted(found, key=lambda info: (info.name, info.version))
+
+
+async def put_types(at: Partitions, infos: Sequence[TypeInfo]) -> None:
+    """Publish task types."""
+    fields: list[msgspec.Raw | str] = []
+    for info in infos:
+        fields += (f"{info.name} {info.version}", body(encode(info)))
+    await at.run("put_types", 0, fields)
+
+
+async def workers(at: Partitions) -> list[WorkerInfo]:
+    """Workers seen lately, by id."""
+    reply = await at.run("workers", 0, (WORKER_SEEN_MS,))
+    found = [
+        msgspec.structs.replace(_decode_worker(reply[i]), seen_at=reply[i + 1])
+        for i in range(1, len(reply), 2)
+    ]
+    return sorted(found, key=lambda info: info.id)
+
+
+async def put_worker(at: Partitions, info: WorkerInfo) -> None:
+    """Say that a worker lives."""
+    await at.run("put_worker", 0, (info.id, body(encode(info))))
+
+
+async def remove_worker(at: Partitions, worker: str) -> None:
+    """Say that a worker has left."""
+    await at.run("put_worker", 0, (worker, None))
+
+
+async def setting(at: Partitions, name: str) -> bytes | None:
+    """A small value."""
+    return (await at.run("registry", 0, ("settings", name)))[1]
+
+
+async def put_setting(at: Partitions, name: str, value: bytes, expect: bytes | None) -> bool:
+    """Compare and set."""
+    expected = None if expect is None else body(expect)
+    return (await at.run("put_setting", 0, (name, body(value), expected)))[1] == 1

@@ -1,0 +1,175 @@
+"""Hints between processes: one channel per namespace and kind of topic, on a connection of its own.
+
+A process hears of queues, workers, timers and configuration from the start, and of every task and
+event only once somebody in it listens to them: there are many. Whoever subscribes and then looks
+must not look too early: `settled` is awaited before every request, and costs nothing unless a
+subscription is on its way.
+"""
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from andon.model.errors import AndonError
+from andon.stores.base import SLOW_POLL_S, ready_topic
+from andon.stores.hints import HintListener, Hub
+from andon.stores.redis.connection import Connection, Lost
+from andon.stores.redis.location import Address, Location
+from andon.stores.redis.network import connect
+from andon.stores.redis.wire import pack
+
+FROM_THE_START = ("ready", "control", "timer", "config")
+SETTLE_WITHIN_S = 2.0
+PING_EVERY_S = 5.0
+"""How often a silent subscription is tried, so that a server that vanished is noticed."""
+
+
+def kind_of(topic: str) -> str:
+    """The kind of a topic: what stands before the colon."""
+    return topic.partition(":")[0]
+
+
+class Subscription:
+    """Brings the hints of all processes to the hub of this one."""
+
+    def __init__(self, location: Location, hub: Hub, where: Callable[[], Any]) -> None:
+        self._location = location
+        self._hub = hub
+        self._where = where
+        self._prefix = f"{location.namespace}:hints:".encode()
+        self._kinds: set[str] = set(FROM_THE_START)
+        self._confirmed: set[str] = set()
+        self._settled = asyncio.Event()
+        self._settled.set()
+        self._connection: Connection | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._early: list[HintListener] = []
+        self._awaited = False
+        self._missed = False
+
+    async def open(self) -> None:
+        """Subscribe to what is heard from the start."""
+        self._follow()
+        await self.settled()
+
+    def listen(self, topics: Iterable[str]) -> HintListener:
+        """Subscribe to topics from now on."""
+        wanted = list(topics)
+        listener = self._hub.listen(wanted)
+        # A kind once wanted is kept: the next listener is likely to want it too.
+        self._kinds.update(map(kind_of, wanted))
+        self._follow()
+        if not self._settled.is_set():
+            self._early.append(listener)
+        return listener
+
+    async def settled(self) -> None:
+        """Wait until what is listened to is subscribed to; gives up soon, hints may be lost."""
+        if self._settled.is_set():
+            return
+        self._awaited = True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SETTLE_WITHIN_S):
+                await self._settled.wait()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether everything listened to is subscribed to."""
+        return self._settled.is_set()
+
+    async def close(self) -> None:
+        """Unsubscribe."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        if self._connection is not None:
+            self._connection.close()
+
+    def _follow(self) -> None:
+        if self._kinds <= self._confirmed:
+            return
+        self._settled.clear()
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._keep_subscribed())
+        elif self._connection is not None and self._connection.alive:
+            self._subscribe(self._connection)
+
+    def _subscribe(self, connection: Connection) -> None:
+        channels = [self._prefix + kind.encode() for kind in self._kinds - self._confirmed]
+        connection.post(pack((b"SUBSCRIBE", *channels)))
+
+    async def _keep_subscribed(self) -> None:
+        delay = 0.05
+        rng = random.Random()
+        while True:
+            with contextlib.suppress(Lost, OSError, TimeoutError, AndonError):
+                address: Address = await self._where()
+                connection = await connect(self._location, address, on_push=self._pushed)
+                self._connection = connection
+                self._confirmed.clear()
+                self._subscribe(connection)
+                delay = 0.05
+                await self._until_lost(connection)
+            self._confirmed.clear()
+            self._missed = True
+            await asyncio.sleep(delay * (0.5 + rng.random()))
+            delay = min(delay * 2, 2.0)
+
+    async def _until_lost(self, connection: Connection) -> None:
+        while not connection.lost.done():
+            await asyncio.wait([connection.lost], timeout=PING_EVERY_S)
+            if not connection.lost.done():
+                await connection.request(b"PING")
+
+    def _settle(self) -> None:
+        if self._missed:  # while the connection was away: everybody looks once
+            self._missed = False
+            self._hub.hint_all(set(self._hub.listeners))
+        # Who listened before this and asked for nothing since may have missed a hint.
+        if not self._awaited:
+            for listener in self._early:
+                listener.notify()
+        self._early.clear()
+        self._awaited = False
+        self._settled.set()
+
+    def _pushed(self, push: list[Any]) -> None:
+        if push[0] == b"subscribe":
+            self._confirmed.add(push[1][len(self._prefix) :].decode())
+            if self._kinds <= self._confirmed:
+                self._settle()
+        elif push[0] == b"message":
+            kind = push[1][len(self._prefix) :].decode()
+            if kind in ("ready", "control", "task"):
+                for name in push[2].split(b"\n"):
+                    self._hub.hint(f"{kind}:{name.decode()}")
+            else:
+                self._hub.hint(kind)
+
+
+class Refills:
+    """Wakes the claimers of a rate-limited queue when its next token is there: no write will."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._alarms: dict[str, asyncio.TimerHandle] = {}
+
+    def expect(self, queue: str, seconds: float) -> None:
+        """A token will be there in so many seconds; the slow poll serves what is further off."""
+        if queue in self._alarms or seconds > SLOW_POLL_S:
+            return
+
+        def refilled() -> None:
+            del self._alarms[queue]
+            self._hub.hint(ready_topic(queue))
+
+        self._alarms[queue] = asyncio.get_running_loop().call_later(seconds, refilled)
+
+    def close(self) -> None:
+        """Wake nobody any more."""
+        for alarm in self._alarms.values():
+            alarm.cancel()
+        self._alarms.clear()

@@ -1,0 +1,7 @@
+-- Take records that do not decode out of all indexes but the list of the unknown.
+local refused = refuse_strangers()
+if refused then return refused end
+
+for _, id in ipairs(A) do set_aside(id) end
+finish()
+return {now}

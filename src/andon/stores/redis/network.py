@@ -1,0 +1,271 @@
+"""The way to the servers: which one holds a partition, connections to it, and trying again.
+
+Every script is idempotent (by task id, write id or claim token), so one whose reply was lost is
+simply sent again, for `PATIENCE_S` at most. A server that has become a replica, a slot that has
+moved and a primary that sentinels have replaced are looked up anew.
+"""
+
+import asyncio
+import contextlib
+import random
+import time
+from typing import Any
+
+import hiredis
+
+from andon.model.errors import ConfigurationError, StoreUnavailable
+from andon.stores.redis.clock import RemoteClock
+from andon.stores.redis.connection import CONNECT_WITHIN_S, Connection, Lost
+from andon.stores.redis.errors import PASSING, refusal, unavailable, word_of
+from andon.stores.redis.location import Address, Location
+from andon.stores.redis.routes import (
+    ASK_FOR_SLOTS,
+    SlotMap,
+    ask_for_primary,
+    primary_in,
+    redirected_to,
+    slot_of,
+)
+from andon.stores.redis.scripts import Script
+from andon.stores.redis.tls import context_for
+from andon.stores.redis.wire import Words, pack, refused
+
+PATIENCE_S = 10.0
+"""How long an operation is tried again before `StoreUnavailable`."""
+
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.02, 1.0
+"""Between tries: doubled each time, and jittered."""
+
+
+class Network:
+    """Connections to all servers of one store, made when they are needed."""
+
+    def __init__(self, location: Location, clock: RemoteClock) -> None:
+        self.location = location
+        self._clock = clock
+        self._connections: dict[Address, Connection] = {}
+        self._connecting: dict[Address, asyncio.Lock] = {}
+        self._primary: Address | None = None
+        self._slots = SlotMap()
+        self._closed = False
+        self._rng = random.Random()
+
+    def close(self) -> None:
+        """End all connections; who still waits gets `StoreUnavailable`."""
+        self._closed = True
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    async def call(self, partition: int, words: Words, script: Script | None = None) -> Any:
+        """Send a command to the server that holds a partition, until it is answered.
+
+        Raises what `errors.refusal` makes of an answer that trying again cannot change.
+        """
+        reply = await self.ask(partition, words, script)
+        reason = refused(reply)
+        if reason:
+            raise refusal(self.location.shown, reason)
+        return reply
+
+    async def ask(self, partition: int, words: Words, script: Script | None = None) -> Any:
+        """The same, with a refusal as a value."""
+        until = time.monotonic() + PATIENCE_S
+        wait = FIRST_WAIT_S
+        request = pack(words)
+        while True:
+            try:
+                reply = await self._send(partition, request)
+            except (Lost, OSError, TimeoutError) as error:
+                if self._closed:
+                    raise StoreUnavailable(self._not_open) from None
+                reason = _said(error)
+                self._clock.silence()
+            else:
+                reason = refused(reply)
+                word = word_of(reason)
+                if word == "NOSCRIPT" and script is not None:
+                    request = pack((b"EVAL", script.text, *words[2:]))
+                    continue
+                if word not in PASSING:
+                    return reply
+            if time.monotonic() > until:
+                raise unavailable(self.location.shown, reason)
+            await asyncio.sleep(wait * (0.5 + self._rng.random()))
+            wait = min(wait * 2, LONGEST_WAIT_S)
+
+    @property
+    def _not_open(self) -> str:
+        return f"The Redis store at {self.location.shown} is not open."
+
+    async def _send(self, partition: int, request: bytes) -> Any:
+        """The reply of the server that holds the partition now, wherever that turns out to be."""
+        address = await self._address(partition)
+        try:
+            reply = await self._exchange(address, request)
+        except (Lost, OSError, TimeoutError):
+            self._forget(address)
+            raise
+        reason = refused(reply)
+        word = word_of(reason)
+        if word == "ASK":
+            return await self._exchange(redirected_to(reason, address), request, asking=True)
+        if word == "MOVED":
+            self._slots.clear()
+            return await self._exchange(redirected_to(reason, address), request)
+        if word == "READONLY":
+            self._forget(address)
+        return reply
+
+    async def _exchange(self, address: Address, request: bytes, *, asking: bool = False) -> Any:
+        connection = self._connections.get(address)
+        if connection is None or not connection.alive:
+            connection = await self.connection_to(address)
+        if asking:
+            _let_go(connection.request(b"ASKING"))
+        reply = connection.send(request)
+        wait = self.location.wait
+        if not wait:
+            return await reply
+        confirmed = connection.request(b"WAIT", wait, self.location.wait_ms)
+        try:
+            answer = await reply
+        except BaseException:
+            _let_go(confirmed)
+            raise
+        replicas = await confirmed
+        if refused(answer) or refused(replicas) or replicas >= wait:
+            return answer
+        return hiredis.ReplyError(
+            f"NOREPLICAS {replicas} of {wait} replicas confirmed the write "
+            f"within {self.location.wait_ms} ms"
+        )
+
+    async def connection_to(self, address: Address) -> Connection:
+        """The shared connection to a server, made if there is none."""
+        lock = self._connecting.setdefault(address, asyncio.Lock())
+        async with lock:
+            connection = self._connections.get(address)
+            if connection is None or not connection.alive:
+                connection = await connect(self.location, address)
+                if self._closed:
+                    connection.close()
+                    raise Lost(self._not_open)
+                self._connections[address] = connection
+        return connection
+
+    def _forget(self, address: Address) -> None:
+        """Look the primary up anew, and connect anew."""
+        self._primary = None
+        self._slots.clear()
+        connection = self._connections.pop(address, None)
+        if connection is not None:
+            connection.close()
+
+    # --- who holds what ---
+
+    async def any_address(self) -> Address:
+        """A server that hears the hints of all."""
+        return await self._address(0)
+
+    async def primaries(self, partitions: int) -> dict[Address, int]:
+        """Every server that holds a partition, with one that it holds."""
+        return {await self._address(p): p for p in range(partitions)}
+
+    async def _address(self, partition: int) -> Address:
+        kind = self.location.kind
+        if kind == "single":
+            return self.location.addresses[0]
+        if kind == "sentinel":
+            if self._primary is None:
+                self._primary = await self._ask_sentinels()
+            return self._primary
+        if not self._slots:
+            await self._read_slots()
+        slot = slot_of(self.location.namespace, partition)
+        owner = self._slots.owner(slot)
+        if owner is None:
+            self._slots.clear()
+            raise Lost(f"no node of the cluster serves slot {slot}")
+        return owner
+
+    async def _ask_sentinels(self) -> Address:
+        reason = ""
+        for address in self.location.addresses:
+            try:
+                sentinel = await connect(self.location, address, plain=True)
+                with contextlib.closing(sentinel):
+                    reply = await sentinel.request(*ask_for_primary(self.location.service))
+            except (Lost, OSError, TimeoutError) as error:
+                reason = _said(error)
+                continue
+            primary = primary_in(reply)
+            if primary is not None:
+                return primary
+            reason = f"the sentinels know no primary named {self.location.service!r}"
+        raise Lost(reason)
+
+    async def _read_slots(self) -> None:
+        reason = "no node of the cluster answers"
+        for address in [*self._connections, *self.location.addresses]:
+            try:
+                connection = await self.connection_to(address)
+                reply = await connection.request(*ASK_FOR_SLOTS)
+            except (Lost, OSError, TimeoutError) as error:
+                reason = _said(error)
+                continue
+            reason = refused(reply)
+            if not reason:
+                self._slots.read(reply, address)
+                return
+            if "cluster support disabled" in reason:
+                raise ConfigurationError(
+                    f"The server at {address[0]}:{address[1]} is no cluster; use redis://."
+                )
+        raise Lost(reason)
+
+
+async def connect(
+    location: Location, address: Address, *, plain: bool = False, **options: Any
+) -> Connection:
+    """A new connection, past its handshake. `plain`: to a sentinel, which has no databases."""
+    loop = asyncio.get_running_loop()
+    host, port = address
+    async with asyncio.timeout(CONNECT_WITHIN_S):
+        _, connection = await loop.create_connection(
+            lambda: Connection(**options), host, port, ssl=context_for(location)
+        )
+        try:
+            for words in handshake(location, plain=plain):
+                reason = refused(await connection.request(*words))
+                if word_of(reason) in PASSING:
+                    raise Lost(reason)
+                if reason:
+                    raise refusal(location.shown, reason)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def handshake(location: Location, *, plain: bool) -> list[Words]:
+    """The commands that begin a connection."""
+    words: list[Words] = []
+    if location.password and not plain:
+        user = (location.username,) if location.username else ()
+        words.append((b"AUTH", *user, location.password))
+    if location.database and not plain:
+        words.append((b"SELECT", location.database))
+    words.append((b"PING",))
+    return words
+
+
+def _let_go(reply: asyncio.Future[Any]) -> None:
+    """Nobody waits for this reply; its loss is told by those that follow."""
+    reply.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+
+def _said(error: BaseException) -> str:
+    if isinstance(error, TimeoutError):
+        return f"no connection within {CONNECT_WITHIN_S:g} s"
+    return str(error) or type(error).__name__

@@ -1,0 +1,50 @@
+"""Making a namespace, or finding that it is ours and fits."""
+
+import secrets
+from typing import Any
+
+from andon.model.errors import ConfigurationError, StoreIncompatible
+from andon.model.task import RECORD_VERSION
+from andon.stores.redis.partitions import Partitions
+
+SCHEMA_VERSION = 1
+
+
+async def set_up(partitions: Partitions) -> None:
+    """Set up what is missing; take over the number of partitions that is recorded."""
+    location = partitions.location
+    wanted = location.partitions
+    recorded = int((await _prepare(partitions, 0, wanted or 1))[4])
+    if wanted is not None and wanted != recorded:
+        raise ConfigurationError(
+            f"The store at {location.shown} was made with partitions={recorded}; "
+            f"partitions={wanted} cannot be had there. Leave the option out."
+        )
+    partitions.count = recorded
+    for partition in range(1, recorded):
+        await _prepare(partitions, partition, recorded)
+    partitions.set_up = _set_up_again
+
+
+async def _set_up_again(partitions: Partitions, partition: int) -> None:
+    await _prepare(partitions, partition, partitions.count)
+
+
+async def _prepare(partitions: Partitions, partition: int, count: int) -> list[Any]:
+    shown = partitions.location.shown
+    mark = secrets.token_hex(4)
+    arguments = (mark, str(SCHEMA_VERSION), str(RECORD_VERSION), str(count))
+    reply = await partitions.run("setup", partition, arguments)
+    if reply[1] == b"strange":
+        raise StoreIncompatible(
+            f"At {shown}, another application uses keys under our namespace. "
+            "Choose another with ?namespace=NAME."
+        )
+    schema, min_writer = int(reply[2]), int(reply[3])
+    if schema > SCHEMA_VERSION or min_writer > RECORD_VERSION:
+        raise StoreIncompatible(
+            f"The store at {shown} has schema {schema} and records of version {min_writer}, made "
+            f"by a newer release; this one knows {SCHEMA_VERSION} and {RECORD_VERSION}. "
+            "Upgrade Andon here."
+        )
+    return reply

@@ -1,0 +1,93 @@
+"""Scripts run where the keys are: one partition, those of some ids, or all of them."""
+
+import asyncio
+import zlib
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from andon.stores.redis.clock import RemoteClock
+from andon.stores.redis.errors import refusal, word_of
+from andon.stores.redis.hints import Refills, Subscription
+from andon.stores.redis.network import Network
+from andon.stores.redis.records import encode
+from andon.stores.redis.routes import prefix
+from andon.stores.redis.scripts import script
+from andon.stores.redis.wire import refused
+
+
+class Partitions:
+    """All partitions of one open store. Every reply begins with the time of its server."""
+
+    def __init__(
+        self, network: Network, clock: RemoteClock, subscription: Subscription, refills: Refills
+    ) -> None:
+        self.count = 1
+        self.clock = clock
+        self.location = network.location
+        self.network = network
+        self.refills = refills
+        self.set_up: Callable[[Partitions, int], Awaitable[None]] | None = None
+        self._subscription = subscription
+
+    def of(self, name: str) -> int:
+        """The partition of a task id, of a unique key, or of a queue's shared limits."""
+        return zlib.crc32(name.encode()) % self.count
+
+    def places(self, ids: Sequence[str]) -> dict[int, list[int]]:
+        """Partition to the places of its ids."""
+        places: dict[int, list[int]] = {}
+        for place, task_id in enumerate(ids):
+            places.setdefault(self.of(task_id), []).append(place)
+        return places
+
+    async def run(self, name: str, partition: int, arguments: Any) -> list[Any]:
+        """Run a script in one partition."""
+        return await self.run_packed(name, partition, encode(arguments))
+
+    async def run_packed(self, name: str, partition: int, packed: bytes) -> list[Any]:
+        """The same, with arguments packed already."""
+        if not self._subscription.is_settled:
+            await self._subscription.settled()
+        found = script(name)
+        keys = prefix(self.location.namespace, partition)
+        words = (b"EVALSHA", found.sha, b"1", keys, packed, self.clock.given)
+        reply = await self.network.ask(partition, words, found)
+        if word_of(refused(reply)) == "ANDONEMPTY" and self.set_up is not None:
+            await self.set_up(self, partition)  # a server that was emptied, or came back so
+            reply = await self.network.ask(partition, words, found)
+        reason = refused(reply)
+        if reason:
+            raise refusal(self.location.shown, reason)
+        self.clock.tell(reply[0])
+        return reply
+
+    async def spread(self, name: str, items: Sequence[Any], ids: Sequence[str]) -> list[Any]:
+        """Run a script over items, each in the partition of its id; answers in their order."""
+        if not items:
+            return []
+        if self.count == 1:
+            return (await self.run(name, 0, items))[1:]
+        answers: list[Any] = [None] * len(items)
+
+        async def one(partition: int, places: list[int]) -> None:
+            reply = await self.run(name, partition, [items[place] for place in places])
+            for place, answer in zip(places, reply[1:], strict=True):
+                answers[place] = answer
+
+        await asyncio.gather(*(one(p, places) for p, places in self.places(ids).items()))
+        return answers
+
+    async def each(self, name: str, items: Sequence[Any], ids: Sequence[str]) -> None:
+        """The same for a script that answers nothing."""
+        await asyncio.gather(
+            *(
+                self.run(name, partition, [items[place] for place in places])
+                for partition, places in self.places(ids).items()
+            )
+        )
+
+    async def everywhere(self, name: str, arguments: Any) -> list[list[Any]]:
+        """Run a script in every partition; replies by partition."""
+        return await asyncio.gather(
+            *(self.run(name, partition, arguments) for partition in range(self.count))
+        )

@@ -1,0 +1,169 @@
+"""Reading records, pages, histories and counts."""
+
+import asyncio
+import heapq
+from collections.abc import Sequence
+
+import msgspec
+
+from andon.lifecycle.apply import is_dead_letter
+from andon.model.errors import ConfigurationError
+from andon.model.fleet import QueueStats
+from andon.model.task import Task
+from andon.model.words import State
+from andon.stores.base import MAX_BATCH, SCAN_BUDGET, History, Page, Query
+from andon.stores.redis.partitions import Partitions
+from andon.stores.redis.records import event_of, task_of
+
+_ROW = 7
+_Place = tuple[int, str]
+
+
+async def read(at: Partitions, ids: Sequence[str]) -> list[Task | None]:
+    """Records in the order asked for."""
+    found: list[Task | None] = [None] * len(ids)
+
+    async def one(partition: int, places: list[int]) -> None:
+        reply = await at.run("get", partition, [ids[place] for place in places])
+        for i, place in enumerate(places):
+            start = 1 + i * _ROW
+            found[place] = task_of(ids[place], reply[start + 1 : start + _ROW])
+
+    await asyncio.gather(*(one(p, places) for p, places in at.places(ids).items()))
+    return found
+
+
+async def states(at: Partitions, ids: Sequence[str]) -> list[State | None]:
+    """States of records, or those that ones deleted within the window ended in."""
+    replies = await at.spread("states", ids, ids)
+    return [State(reply.decode()) if reply else None for reply in replies]
+
+
+async def history(at: Partitions, task_id: str) -> History:
+    """All moves: those kept apart if the version tells of any, else those in the status."""
+    reply = await at.run("history", at.of(task_id), (task_id,))
+    task = task_of(task_id, reply[2:])
+    if task is None:
+        return History(())
+    if reply[-1].endswith(b"h"):
+        events = [event_of(packed) for packed in reply[1] if packed]
+    else:
+        events = [msgspec.structs.replace(e, task=task_id) for e in task.status.events]
+    return History(tuple(events), task.status.revision - len(events))
+
+
+# --- pages ---
+
+
+async def find(at: Partitions, query: Query) -> Page:
+    """A page of records by creation, along the axis that fits the query best."""
+    lists = await _axis(at, query)
+    place = _parse(query.cursor)
+    found: list[Task] = []
+    looked = 0
+    while True:
+        most = min(MAX_BATCH, max(query.limit - len(found), 20))
+        places = await _places(at, lists, place, most, newest=query.newest_first)
+        if not places:
+            return Page(tuple(found))
+        records = await read(at, [task_id for _, task_id in places])
+        for here, task in zip(places, records, strict=True):
+            if len(found) >= query.limit or looked >= SCAN_BUDGET:
+                assert place is not None
+                return Page(tuple(found), f"{place[0]}:{place[1]}")
+            looked, place = looked + 1, here
+            if task is not None and _matches(query, task):
+                found.append(task)
+
+
+async def _places(
+    at: Partitions,
+    lists: Sequence[str],
+    place: _Place | None,
+    most: int,
+    *,
+    newest: bool,
+) -> list[_Place]:
+    """The next places of all lists in all partitions, merged; short only at the end."""
+    created, after = place if place is not None else (None, "")
+    replies = await at.everywhere("places", (newest, created, after, most, lists))
+    rows = [row for reply in replies for row in reply[1:]]
+    walks = [[(int(row[i]), row[i + 1].decode()) for i in range(0, len(row), 2)] for row in rows]
+    # A list that was cut short bounds what is known to come next; the first `most` are known.
+    merged = heapq.merge(*walks, reverse=newest)
+    unique = dict.fromkeys(merged)
+    return list(unique)[:most]
+
+
+async def _axis(at: Partitions, query: Query) -> list[str]:
+    if query.key is not None:
+        return [f"key:{query.key}"]
+    if query.group is not None:
+        return [f"group:{query.group}"]
+    if query.worker is not None:
+        return [f"worker:{query.worker}"]
+    names = [query.queue] if query.queue is not None else await _queue_names(at)
+    if query.dead_letters:
+        return [f"dead:{name}" for name in names]
+    return [f"state:{name}|{state.value}" for name in names for state in query.states or State]
+
+
+async def _queue_names(at: Partitions) -> list[str]:
+    replies = await at.everywhere("queues", ())
+    return sorted({name.decode() for reply in replies for name in reply[1:]})
+
+
+def _parse(cursor: str) -> _Place | None:
+    if not cursor:
+        return None
+    created, _, task_id = cursor.partition(":")
+    if not created.isdecimal() or not task_id:
+        raise ConfigurationError(f"{cursor!r} is not a cursor that this store gave.")
+    return int(created), task_id
+
+
+def _matches(query: Query, task: Task) -> bool:
+    definition, status = task.definition, task.status
+    return (
+        (not query.states or status.state in query.states)
+        and (query.queue is None or definition.queue == query.queue)
+        and (query.name is None or definition.name == query.name)
+        and (query.worker is None or status.worker == query.worker)
+        and (query.tag is None or query.tag in definition.tags)
+        and (query.key is None or definition.key == query.key)
+        and (query.group is None or definition.group == query.group)
+        and (not query.dead_letters or is_dead_letter(task, status))
+    )
+
+
+# --- counts ---
+
+
+async def stats(at: Partitions) -> list[QueueStats]:
+    """Counts per queue, summed over the partitions."""
+    replies = await at.everywhere("stats", [state.value for state in State])
+    counts: dict[str, dict[str, int]] = {}
+    parked: dict[str, int] = {}
+    dead: dict[str, int] = {}
+    oldest: dict[str, int] = {}
+    for reply in replies:
+        for name, held, letters, since, *by_state in reply[1:]:
+            queue = name.decode()
+            of = counts.setdefault(queue, {})
+            for state, count in zip(State, by_state, strict=True):
+                if count:
+                    of[state.value] = of.get(state.value, 0) + count
+            parked[queue] = parked.get(queue, 0) + held
+            dead[queue] = dead.get(queue, 0) + letters
+            if since:
+                oldest[queue] = min(int(since), oldest.get(queue, int(since)))
+    return [
+        QueueStats(
+            queue=queue,
+            counts=counts[queue],
+            oldest_pending_at=oldest.get(queue),
+            dead_letters=dead[queue],
+            parked=parked[queue],
+        )
+        for queue in sorted(counts)
+    ]

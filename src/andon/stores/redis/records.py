@@ -1,0 +1,235 @@
+"""Between hashes and records: what is packed how, and what does not decode."""
+
+from typing import Any
+
+import msgspec
+
+from andon.lifecycle.apply import set_aside, stamped
+from andon.lifecycle.indexes import IndexEntry
+from andon.model.task import Definition, RunCell, Stamp, Status, Task, TaskEvent
+from andon.model.words import Event, State
+
+encode = msgspec.msgpack.Encoder().encode
+decode_definition = msgspec.msgpack.Decoder(Definition).decode
+decode_status = msgspec.msgpack.Decoder(Status).decode
+_decode_event = msgspec.msgpack.Decoder(TaskEvent).decode
+
+Undecodable = (msgspec.DecodeError, UnicodeDecodeError)
+"""What a body raises that is not what this release can read (a ValidationError is one too)."""
+
+LEVEL = 2**42
+"""What a level of priority is worth in the score of a lane; ms since 1970 stay below till 2109."""
+
+FIRST_APART = 13
+"""Revision from which a task's moves are kept apart too: its status carries the last 16 only, and
+a claim writes none, so the list is begun while the status has them all."""
+
+_ROW = 7
+"""An id and its parts, as `common.lua` hands records out."""
+
+
+class _Cell(msgspec.Struct, array_like=True, gc=False):
+    """The claim's stamp and the run cell, as scripts keep them."""
+
+    revision: int
+    run: str
+    fence: int
+    worker: str
+    token: str
+    at: int
+    lease_until: int
+    heartbeat_at: int
+    progress: int
+    message: str
+
+
+_decode_cell = msgspec.msgpack.Decoder(_Cell).decode
+
+
+class _Claim(msgspec.Struct, array_like=True, gc=False):
+    """A claim's event, as the script writes it."""
+
+    revision: int
+    at: int
+    number: int | None
+    worker: str
+    run: str
+    task: str
+
+
+_decode_claim = msgspec.msgpack.Decoder(_Claim).decode
+_decode_aside = msgspec.msgpack.Decoder(tuple[int, int, str, str]).decode
+
+
+def body(packed: bytes) -> msgspec.Raw:
+    """Bytes as a packed argument holds them: as a string, for Lua's reader knows no other bytes."""
+    size = len(packed)
+    if size < 32:
+        head = bytes((0xA0 | size,))
+    elif size < 2**8:
+        head = bytes((0xD9, size))
+    elif size < 2**16:
+        head = b"\xda" + size.to_bytes(2)
+    else:
+        head = b"\xdb" + size.to_bytes(4)
+    return msgspec.Raw(head + packed)
+
+
+def packed_entry(entry: IndexEntry, task: Task, status: Status) -> bytes:
+    """What scripts know of a record: its index entry, in the places named in `common.lua`."""
+    ready = entry.ready
+    score = dead_at = first_limit = None
+    frees = False
+    if ready is not None:
+        score = str(ready.order - ready.priority * LEVEL)
+        dead_at, first_limit = ready.dead_at, ready.first_limit
+        if entry.unique_key is not None:
+            policy = status.policy or task.definition.policy
+            frees = "active" not in policy.unique_states
+    return encode(
+        (
+            entry.state,
+            entry.queue,
+            entry.name,
+            entry.key,
+            entry.group,
+            entry.timer,
+            score,
+            dead_at,
+            first_limit,
+            entry.unique_key,
+            entry.unique_until,
+            entry.dead_letter,
+            entry.remaining,
+            status.created_at,
+            status.runs[-1].number if status.runs else 0,
+            status.fence,
+            frees,
+            task.definition.digest,
+        )
+    )
+
+
+def packed_cell(cell: RunCell, status: Status) -> bytes:
+    """A run cell as scripts keep it, of a run that was claimed elsewhere."""
+    run = status.runs[-1]
+    return encode(
+        _Cell(
+            status.revision,
+            cell.run,
+            status.fence,
+            status.worker,
+            "",
+            run.claimed_at or cell.heartbeat_at,
+            cell.lease_until,
+            cell.heartbeat_at,
+            cell.progress,
+            cell.message,
+        )
+    )
+
+
+def packed_event(event: TaskEvent, task_id: str) -> bytes:
+    """An event as the log keeps it."""
+    return encode(
+        (
+            event.revision,
+            event.at,
+            event.event,
+            event.source,
+            event.target,
+            event.reason,
+            event.run,
+            event.worker,
+            event.write_id,
+            event.error,
+            task_id,
+            event.result,
+        )
+    )
+
+
+def event_of(packed: bytes) -> TaskEvent:
+    """An event as it was written by a change, by a claim ("C"), or by setting aside ("U")."""
+    if packed[:1] == b"C":
+        claim = _decode_claim(packed[1:])
+        return TaskEvent(
+            claim.revision,
+            claim.at,
+            Event.CLAIM,
+            State.PENDING,
+            State.ACTIVE,
+            None,
+            claim.number,
+            claim.worker,
+            claim.run,
+            task=claim.task,
+        )
+    if packed[:1] == b"U":
+        revision, at, source, task_id = _decode_aside(packed[1:])
+        event = set_aside(revision - 1, State(source), at, "")
+        return msgspec.structs.replace(event, task=task_id)
+    return _decode_event(packed)
+
+
+def bare(task_id: str, revision: int) -> Task:
+    """What is shown of a record that does not decode (R28)."""
+    return Task(
+        definition=Definition(id=task_id, name="?"),
+        status=Status(state=State.UNKNOWN, created_at=0, revision=revision),
+    )
+
+
+def created_in(version: bytes) -> int:
+    """When a record was created, as its version tells also where the record does not decode."""
+    return int(version.split()[1])
+
+
+def task_of(task_id: str, parts: list[Any]) -> Task | None:
+    """The record of the parts that scripts hand out; bare if it does not decode."""
+    definition_body, status_body, cell_body, result, state, version = parts
+    if version is None:
+        return None
+    revision = int(version.split()[0])
+    if state == b"unknown":
+        return _bare(task_id, revision, version)
+    try:
+        definition = decode_definition(definition_body)
+        status = decode_status(status_body)
+    except Undecodable:
+        return _bare(task_id, revision, version)
+    task = Task(definition=definition, status=status, result=result)
+    if cell_body is None:
+        return task
+    packed = _decode_cell(cell_body)
+    cell = RunCell(
+        run=packed.run,
+        lease_until=packed.lease_until,
+        heartbeat_at=packed.heartbeat_at,
+        progress=packed.progress,
+        message=packed.message,
+    )
+    if packed.revision > status.revision:
+        stamp = Stamp(
+            packed.run, packed.fence, packed.worker, packed.token, packed.at, packed.lease_until
+        )
+        return stamped(task, stamp, cell)
+    task.cell = cell
+    return task
+
+
+def _bare(task_id: str, revision: int, version: bytes) -> Task:
+    task = bare(task_id, revision)
+    task.status.created_at = created_in(version)
+    return task
+
+
+def records_in(reply: list[Any], start: int) -> list[tuple[str, Task]]:
+    """The records that a reply holds from a place on, each with its id."""
+    found: list[tuple[str, Task]] = []
+    for i in range(start, len(reply), _ROW):
+        task_id = reply[i].decode()
+        task = task_of(task_id, reply[i + 1 : i + _ROW])
+        if task is not None:
+            found.append((task_id, task))
+    return found

@@ -1,0 +1,32 @@
+"""Renewals: the run cell only; no revision, no event (R4)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from andon.stores.base import Renewal, Verdict
+from andon.stores.redis.partitions import Partitions
+from andon.stores.redis.records import encode
+
+VERDICTS = {b"o": Verdict.OK, b"c": Verdict.CANCEL, b"l": Verdict.LOST}
+
+
+async def renew(at: Partitions, renewals: Sequence[Renewal]) -> list[Verdict]:
+    """Extend leases and write progress of runs that still hold their task."""
+    replies = await at.spread("renew", [_item(r) for r in renewals], [r.task for r in renewals])
+    return [VERDICTS[reply] for reply in replies]
+
+
+def packed(renewals: Sequence[Renewal]) -> bytes:
+    """Renewals of one partition as `renew.lua` takes them."""
+    return encode([_item(renewal) for renewal in renewals])
+
+
+def _item(renewal: Renewal) -> tuple[Any, ...]:
+    return (
+        renewal.task,
+        renewal.run,
+        renewal.lease_ms,
+        renewal.heartbeat,
+        renewal.progress,
+        renewal.message,
+    )

@@ -1,0 +1,83 @@
+"""Unique keys of a store with several partitions: reservations in the key's own partition.
+
+A reservation is a hint, its holder's record the truth. It is made before the record is written and
+let go after the record has left the states in which it holds, so a crash in between leaves one that
+nobody holds: whoever finds it looks at the record, and takes it over if that stands as it was seen.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from andon.lifecycle.indexes import IndexEntry, entry_of
+from andon.stores.redis.partitions import Partitions
+from andon.stores.redis.reading import read
+
+UNWRITTEN_MS = 15_000
+"""How long a reservation is believed while its holder has no record: it may be on its way."""
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """A task that wants to hold a unique key."""
+
+    key: str
+    until: int | None
+    task: str
+
+
+def wish_of(entry: IndexEntry, task_id: str, now: int) -> Wish | None:
+    """The wish of a record with this entry, unless its period has passed."""
+    if entry.unique_key is None:
+        return None
+    if entry.unique_until is not None and entry.unique_until <= now:
+        return None
+    return Wish(entry.unique_key, entry.unique_until, task_id)
+
+
+async def reserve(at: Partitions, wishes: Sequence[Wish]) -> dict[str, str]:
+    """Reserve keys for tasks; for those that could not be, the task's id to the holder's."""
+    refused: dict[str, str] = {}
+    first: dict[str, str] = {}
+    for wish in wishes:
+        if first.setdefault(wish.key, wish.task) != wish.task:
+            refused[wish.task] = first[wish.key]
+    for wish in wishes:
+        if wish.task not in refused:
+            holder = await _reserve(at, wish)
+            if holder is not None:
+                refused[wish.task] = holder
+    return refused
+
+
+async def _reserve(at: Partitions, wish: Wish) -> str | None:
+    stale: str | None = None
+    while True:
+        item = (wish.key, wish.until, wish.task, stale)
+        answer = (await at.run("reserve", at.of(wish.key), [item]))[1]
+        if not answer:
+            return None
+        holder, age, found = answer[0].decode(), answer[1], answer[2].decode()
+        if found == stale or await _holds(at, holder, wish.key, age):
+            return holder
+        stale = found
+
+
+async def _holds(at: Partitions, holder: str, key: str, age: int) -> bool:
+    (record,) = await read(at, [holder])
+    if record is None:
+        return age < UNWRITTEN_MS
+    entry = entry_of(record)
+    lapsed = entry.unique_until is not None and entry.unique_until <= at.clock.now()
+    return entry.unique_key == key and not lapsed
+
+
+async def let_go(at: Partitions, held: Sequence[tuple[str, str]]) -> None:
+    """Let go of (key, task) where the task's record does not hold the key any more."""
+    for key, task_id in held:
+        partition = at.of(key)
+        seen = (await at.run("reserved", partition, [key]))[1].decode()
+        if seen.split(" ", 2)[2:] != [task_id]:
+            continue
+        (record,) = await read(at, [task_id])
+        if record is None or entry_of(record).unique_key != key:
+            await at.run("release", partition, [(key, seen)])

@@ -1,0 +1,78 @@
+"""Restoring: records moved in from another store, in whatever state they were there."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from andon.lifecycle.indexes import IndexEntry, entry_of
+from andon.model.words import State
+from andon.stores.base import Edge, Snapshot
+from andon.stores.redis import reserving
+from andon.stores.redis.dependencies import ANY_END, LOADS, SETTLED
+from andon.stores.redis.partitions import Partitions
+from andon.stores.redis.records import (
+    FIRST_APART,
+    body,
+    encode,
+    packed_cell,
+    packed_entry,
+    packed_event,
+)
+
+
+def _flags(edge: Edge) -> int:
+    """An edge's flags, as scripts keep them."""
+    return LOADS * edge.loads + ANY_END * edge.any_end + SETTLED * edge.settled
+
+
+async def restore(at: Partitions, snapshots: Sequence[Snapshot]) -> list[bool]:
+    """Write those whose id is free; which they were, in order."""
+    entries = [entry_of(snapshot.task) for snapshot in snapshots]
+    items = [
+        _item(snapshot, entry, keeps_key=at.count == 1)
+        for snapshot, entry in zip(snapshots, entries, strict=True)
+    ]
+    replies = await at.spread("restore", items, [snapshot.task.id for snapshot in snapshots])
+    restored = [reply == 1 for reply in replies]
+    if at.count > 1:
+        now = at.clock.now()
+        wishes = [
+            wish
+            for entry, snapshot, done in zip(entries, snapshots, restored, strict=True)
+            if done and (wish := reserving.wish_of(entry, snapshot.task.id, now)) is not None
+        ]
+        await reserving.reserve(at, wishes)  # a key that another task holds stays with that one
+    return restored
+
+
+def _item(snapshot: Snapshot, entry: IndexEntry, *, keeps_key: bool) -> tuple[Any, ...]:
+    """One record as `restore.lua` takes it; `keeps_key` if its unique key is in its partition."""
+    task = snapshot.task
+    definition, status, cell = task.definition, task.status, task.cell
+    moves = snapshot.history
+    blocked = status.state is State.BLOCKED
+    satisfied = set(snapshot.satisfied) & set(definition.dependencies) if blocked else ()
+    return (
+        definition.id,
+        body(encode(definition)),
+        body(encode(status)),
+        body(packed_entry(entry, task, status)),
+        str(status.revision),
+        [body(packed_event(event, definition.id)) for event in moves],
+        _is_apart(snapshot),
+        None if cell is None else body(packed_cell(cell, status)),
+        None if task.result is None else body(task.result),
+        status.cancel_requested_at is not None and cell is not None,
+        [(edge.child, _flags(edge)) for edge in snapshot.edges],
+        tuple(satisfied),
+        status.worker,
+        status.events[-1].write_id if status.events else "",
+        keeps_key,
+    )
+
+
+def _is_apart(snapshot: Snapshot) -> bool:
+    """Whether the moves are kept apart: what the status does not carry, or not for long."""
+    status = snapshot.task.status
+    kept = [event.revision for event in snapshot.history]
+    carried = [event.revision for event in status.events]
+    return status.revision >= FIRST_APART or kept != carried

@@ -1,0 +1,268 @@
+"""The store in a Redis or Valkey server, or in a cluster of them.
+
+Every operation is one script per partition (folder `lua`), so a record, its indexes and its event
+are one atomic step. What this process keeps is an estimate of the server's clock, and which timers
+it has taken.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any, TypeVar
+
+from andon.model.errors import StoreUnavailable
+from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, WorkerInfo
+from andon.model.task import Task
+from andon.model.words import State
+from andon.stores.base import (
+    Change,
+    Changed,
+    ChangeKind,
+    ClaimRequest,
+    Created,
+    Due,
+    Edge,
+    Ended,
+    EventPage,
+    History,
+    Link,
+    Listener,
+    Page,
+    Query,
+    Renewal,
+    Settlement,
+    Snapshot,
+    Verdict,
+)
+from andon.stores.hints import Hub
+from andon.stores.redis import (
+    claiming,
+    committing,
+    creating,
+    dependencies,
+    durability,
+    events,
+    fleet,
+    opening,
+    reading,
+    renewing,
+    restoring,
+    timing,
+)
+from andon.stores.redis.blocking import BlockingLine
+from andon.stores.redis.clock import RemoteClock
+from andon.stores.redis.hints import Refills, Subscription
+from andon.stores.redis.location import Location, parse
+from andon.stores.redis.network import Network
+from andon.stores.redis.partitions import Partitions
+from andon.stores.redis.scripts import script
+
+Answer = TypeVar("Answer")
+
+
+class RedisStore:
+    """A `Store` in Redis. `url` as in `andon.stores.redis.location`.
+
+    `clock` gives ms UTC in the server's place, for tests that run virtual time.
+    """
+
+    slack_ms = 50
+
+    def __init__(self, url: str, *, clock: Callable[[], int] | None = None) -> None:
+        self.url = url
+        self._location = parse(url)
+        self.partitions = self._location.partitions or 1
+        self._clock = RemoteClock(clock)
+        self._hub = Hub()
+        self._open: _Open | None = None
+        self._writing: set[asyncio.Task[Any]] = set()
+        self._held = timing.Held()
+
+    # --- opening and closing ---
+
+    async def open(self) -> None:
+        if self._open is not None:
+            return
+        opened = _Open(self._location, self._clock, self._hub)
+        try:
+            await opening.set_up(opened.at)
+            await opened.subscription.open()
+        except BaseException:
+            await opened.close()
+            raise
+        self.partitions = opened.at.count
+        self._open = opened
+
+    async def close(self) -> None:
+        if self._writing:
+            await asyncio.gather(*self._writing, return_exceptions=True)
+        self._hub.close()
+        opened, self._open = self._open, None
+        if opened is not None:
+            await opened.close()
+
+    def now(self) -> int:
+        return self._clock.now()
+
+    def partition_of(self, task_id: str) -> int:
+        return self._at.of(task_id) if self.partitions > 1 else 0
+
+    # --- the life of a task ---
+
+    async def create(self, tasks: Sequence[Task]) -> list[Created]:
+        return await self._finish(creating.create(self._at, tasks))
+
+    async def claim(self, request: ClaimRequest) -> list[Task]:
+        return await self._finish(claiming.claim(self._at, request))
+
+    async def renew(self, renewals: Sequence[Renewal]) -> list[Verdict]:
+        return await renewing.renew(self._at, renewals)
+
+    def renew_blocking(self, renewals: Sequence[Renewal]) -> list[Verdict]:
+        opened, at = self._open, self._at
+        assert opened is not None
+        verdicts: list[Verdict] = [Verdict.LOST] * len(renewals)
+        for partition, places in at.places([r.task for r in renewals]).items():
+            packed = renewing.packed([renewals[place] for place in places])
+            reply = opened.blocking.run(script("renew"), partition, packed)
+            for place, verdict in zip(places, reply[1:], strict=True):
+                verdicts[place] = renewing.VERDICTS[verdict]
+        return verdicts
+
+    async def commit(self, changes: Sequence[Change]) -> list[Changed]:
+        outcomes = await self._finish(committing.commit(self._at, changes))
+        if self._held:  # what moved has a timer of its own, and is never armed anew
+            for change, outcome in zip(changes, outcomes, strict=True):
+                if outcome.kind is ChangeKind.APPLIED:
+                    self._held.forget(change.before.id)
+        return outcomes
+
+    async def take_due(self, partition: int, limit: int, hold_ms: int) -> Due:
+        return await timing.take_due(self._at, partition, limit, hold_ms, self._held)
+
+    async def rearm(self, timers: Sequence[tuple[str, int | None]]) -> None:
+        await timing.rearm(self._at, timers, self._held)
+
+    # --- dependencies ---
+
+    async def link(self, links: Sequence[Link]) -> list[Ended]:
+        return await dependencies.link(self._at, links)
+
+    async def settle(self, settlements: Sequence[Settlement]) -> list[int]:
+        return await dependencies.settle(self._at, settlements)
+
+    async def dependents(self, parent: str, after: str = "", limit: int = 1000) -> list[Edge]:
+        return await dependencies.dependents(self._at, parent, after, limit)
+
+    async def unlink(self, edges: Sequence[tuple[str, str]]) -> None:
+        await self._at.each("unlink", edges, [parent for parent, _ in edges])
+
+    async def take_unsettled(self, limit: int) -> list[tuple[str, State]]:
+        return await dependencies.take_unsettled(self._at, limit)
+
+    # --- moving in from another store ---
+
+    async def restore(self, snapshots: Sequence[Snapshot]) -> list[bool]:
+        return await self._finish(restoring.restore(self._at, snapshots))
+
+    # --- reading ---
+
+    async def get(self, ids: Sequence[str]) -> list[Task | None]:
+        return await reading.read(self._at, ids)
+
+    async def states(self, ids: Sequence[str]) -> list[State | None]:
+        return await reading.states(self._at, ids)
+
+    async def history(self, task_id: str) -> History:
+        return await reading.history(self._at, task_id)
+
+    async def find(self, query: Query) -> Page:
+        return await reading.find(self._at, query)
+
+    async def stats(self) -> list[QueueStats]:
+        return await reading.stats(self._at)
+
+    async def events(self, cursor: str, limit: int = 500) -> EventPage:
+        return await events.read(self._at, cursor, limit)
+
+    async def events_end(self) -> str:
+        return await events.end(self._at)
+
+    def listen(self, topics: Iterable[str]) -> Listener:
+        if self._open is None:
+            return self._hub.listen(topics)
+        return self._open.subscription.listen(topics)
+
+    # --- the fleet and its configuration ---
+
+    async def queues(self) -> list[QueueConfig]:
+        return await fleet.queues(self._at)
+
+    async def put_queue(self, config: QueueConfig) -> None:
+        await fleet.put_queue(self._at, config)
+
+    async def types(self) -> list[TypeInfo]:
+        return await fleet.types(self._at)
+
+    async def put_types(self, types: Sequence[TypeInfo]) -> None:
+        await fleet.put_types(self._at, types)
+
+    async def workers(self) -> list[WorkerInfo]:
+        return await fleet.workers(self._at)
+
+    async def put_worker(self, info: WorkerInfo) -> None:
+        await fleet.put_worker(self._at, info)
+
+    async def remove_worker(self, worker: str) -> None:
+        await fleet.remove_worker(self._at, worker)
+
+    async def setting(self, name: str) -> bytes | None:
+        return await fleet.setting(self._at, name)
+
+    async def put_setting(self, name: str, value: bytes, *, expect: bytes | None) -> bool:
+        return await fleet.put_setting(self._at, name, value, expect)
+
+    # --- housekeeping ---
+
+    async def trim(self, limit: int) -> int:
+        return await events.trim(self._at, limit, self._location.max_events)
+
+    async def info(self) -> StoreInfo:
+        return await durability.info(self._at, await self.setting("retention"))
+
+    # --- within ---
+
+    @property
+    def _at(self) -> Partitions:
+        if self._open is None:
+            raise StoreUnavailable(f"The Redis store at {self._location.shown} is not open.")
+        return self._open.at
+
+    async def _finish(self, writing: Coroutine[Any, Any, Answer]) -> Answer:
+        """Write even if the caller goes: it then finds what was written under its token or id."""
+        task = asyncio.ensure_future(writing)
+        self._writing.add(task)
+        task.add_done_callback(self._note_done)
+        return await asyncio.shield(task)
+
+    def _note_done(self, task: asyncio.Task[Any]) -> None:
+        self._writing.discard(task)
+        if not task.cancelled():
+            task.exception()  # its caller has seen it, or has gone
+
+
+class _Open:
+    """What an open store holds."""
+
+    def __init__(self, location: Location, clock: RemoteClock, hub: Hub) -> None:
+        self.network = Network(location, clock)
+        self.subscription = Subscription(location, hub, self.network.any_address)
+        self.refills = Refills(hub)
+        self.blocking = BlockingLine(location, clock)
+        self.at = Partitions(self.network, clock, self.subscription, self.refills)
+
+    async def close(self) -> None:
+        """Let go of every connection and alarm."""
+        self.refills.close()
+        await self.subscription.close()
+        self.blocking.close()
+        self.network.close()

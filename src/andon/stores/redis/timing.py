@@ -1,0 +1,58 @@
+"""Timers taken, pushed on, and set anew."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from andon.model.words import State
+from andon.stores.base import Due
+from andon.stores.redis.partitions import Partitions
+from andon.stores.redis.records import records_in
+
+if TYPE_CHECKING:
+    from andon.model.task import Task
+
+
+class Held:
+    """Timers that this process has taken, with the time they are held until: one that has another
+    by now was set by a move, and is left alone."""
+
+    def __init__(self) -> None:
+        self._until: dict[str, int] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._until)
+
+    def hold(self, task_id: str, until: int, now: int) -> None:
+        """Note a timer taken; those held in vain are forgotten from time to time."""
+        self._until[task_id] = until
+        if len(self._until) % 1_000 == 0:
+            self._until = {name: at for name, at in self._until.items() if at > now}
+
+    def forget(self, task_id: str) -> int | None:
+        """Until when it was held, if it was."""
+        return self._until.pop(task_id, None)
+
+
+async def take_due(at: Partitions, partition: int, limit: int, hold_ms: int, held: Held) -> Due:
+    """Tasks whose timer has passed, pushed on. A lease that ran out while the store was away
+    waits (R19)."""
+    reply = await at.run("take_due", partition, (limit, hold_ms, at.clock.patience))
+    now = reply[0]
+    tasks: list[Task] = []
+    broken: list[str] = []
+    for task_id, task in records_in(reply, 2):
+        if task.state is State.UNKNOWN:
+            broken.append(task_id)
+            continue
+        held.hold(task_id, now + hold_ms, now)
+        tasks.append(task)
+    if broken:
+        await at.run("set_aside", partition, broken)
+    return Due(tuple(tasks), now, int(reply[1]) if reply[1] else None)
+
+
+async def rearm(at: Partitions, timers: Sequence[tuple[str, int | None]], held: Held) -> None:
+    """Set timers anew, unless a move has set its own since they were taken."""
+    taken = [(task_id, timer, held.forget(task_id)) for task_id, timer in timers]
+    items = [item for item in taken if item[2] is not None]
+    await at.each("rearm", items, [task_id for task_id, _, _ in items])

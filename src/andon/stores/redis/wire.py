@@ -1,0 +1,35 @@
+"""What goes over the wire, in both directions: hiredis packs commands and reads replies."""
+
+import re
+from typing import Any, cast
+
+import hiredis
+
+Words = tuple[bytes | str | int, ...]
+
+NOTHING = object()
+"""What a reader gives while a reply is not complete."""
+
+_IN_SCRIPT = re.compile(r"^ERR Error running script.*: -([A-Z]+ .*)$", re.DOTALL)
+
+_pack: Any = cast("Any", hiredis).pack_command
+
+
+def pack(words: Words) -> bytes:
+    """A command as bytes."""
+    return _pack(words)
+
+
+def reader() -> hiredis.Reader:
+    """A reader of replies; error replies come as values, `hiredis.ReplyError`."""
+    return hiredis.Reader(notEnoughData=NOTHING)
+
+
+def refused(reply: Any) -> str:
+    """What an error reply says; empty for any other. Of an error that a command in a script met,
+    which some servers wrap in where it happened, what the command said."""
+    if not isinstance(reply, hiredis.ReplyError):
+        return ""
+    said = str(reply)
+    within = _IN_SCRIPT.search(said)
+    return within[1] if within else said

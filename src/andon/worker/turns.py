@@ -1,0 +1,62 @@
+"""Which partition a worker asks next, so that none waits and idle workers ask few.
+
+- Each worker goes round in an order of its own, drawn by chance. So a fleet is spread from the
+  start, and spreads anew within a round when work comes elsewhere; were all to go the same way,
+  they would stay the crowd they once were.
+- A worker stays where it is given all it asks for, because the next claim there will be too; but
+  no longer than a moment, so that a partition with a long line keeps nobody for itself: the fewer
+  workers there are for the partitions, the shorter.
+- Who was told that there may be work, or has just had some, looks everywhere. The slow poll, which
+  only stands behind lost hints, looks at a share: together the idle workers look at every
+  partition some `LOOKERS` times in each round, however many partitions there are.
+"""
+
+import math
+import random
+from collections.abc import Callable
+
+SHORTEST_STAY_S, LONGEST_STAY_S = 0.1, 1.0
+"""How long a worker stays with a partition that gives it all it asks for. Leaving costs a claim at
+each of the others, if those have nothing."""
+
+ROUND_S = 2.0
+"""How long it takes the workers, within those bounds, to have been everywhere together."""
+
+LOOKERS = 3
+"""How many idle workers look at a partition in one round of slow polls, on the average."""
+
+
+class Turns:
+    """The partitions of a store as one worker walks them. `clock` gives monotonic seconds."""
+
+    def __init__(self, partitions: int, *, rng: random.Random, clock: Callable[[], float]) -> None:
+        self._partitions = partitions
+        self._clock = clock
+        self._since = clock()
+        self._round = list(range(partitions))
+        rng.shuffle(self._round)
+        self._at = 0
+        self.workers = 1  #: that are alive, as last known
+        self.idle = 1  #: of those, the ones with room; this one included
+
+    @property
+    def partition(self) -> int:
+        """The one to ask now."""
+        return self._round[self._at]
+
+    def looks(self, *, polls: bool) -> int:
+        """How many partitions to look at before sleeping; `polls` if nobody told of work."""
+        if not polls:
+            return self._partitions
+        return min(math.ceil(LOOKERS * self._partitions / self.idle), self._partitions)
+
+    def filled(self) -> None:
+        """The partition gave all that was asked for: stay, for a moment."""
+        stay = ROUND_S * self.workers / self._partitions
+        if self._clock() - self._since >= min(max(stay, SHORTEST_STAY_S), LONGEST_STAY_S):
+            self.move_on()
+
+    def move_on(self) -> None:
+        """To the next partition."""
+        self._at = (self._at + 1) % self._partitions
+        self._since = self._clock()

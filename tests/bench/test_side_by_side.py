@@ -1,0 +1,155 @@
+"""How peers are counted and reported; the peers themselves are not installed here."""
+
+import os
+import subprocess
+import sys
+import time
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+
+
+@pytest.fixture
+def module(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return import_module
+
+
+def _run_tasks(slots: Path, *numbers: int) -> None:
+    code = "import sys; from peers.slots import ran; [ran(int(n)) for n in sys.argv[1:]]"
+    subprocess.run(
+        [sys.executable, "-c", code, *map(str, numbers)],
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(BENCHMARKS), "BENCH_SLOTS": str(slots)},
+    )
+
+
+def test_runs_in_several_processes_are_counted_each_once(module: Any, tmp_path: Path):
+    slots = module("peers.slots").Slots(tmp_path / "slots", 6)
+    _run_tasks(tmp_path / "slots", 0, 1, 2)
+    assert not slots.all_ran(range(6))
+    _run_tasks(tmp_path / "slots", 5, 4, 3, 1)
+    assert slots.all_ran(range(6))
+    assert len(slots.times(range(6))) == 6
+    assert slots.repeats() == 1
+    slots.close()
+
+
+def test_every_driver_tells_of_itself_without_its_peer(module: Any):
+    peers = module("peers")
+    for store, names in peers.BY_STORE.items():
+        for name in names:
+            driver = peers.driver(name)
+            assert all("==" in requirement for requirement in driver.requires), name
+            assert driver.stores[store], name
+            for variant in driver.stores[store]:
+                assert driver.variants[variant], name
+                assert driver.drained[variant] > 0, name
+
+
+def _side(module: Any, name: str) -> Any:
+    return module("side_by_side").Side(name, "settings", 100)
+
+
+def test_a_peer_that_counts_wrong_has_no_figure_but_a_problem(module: Any):
+    side = _side(module, "peer")
+    module("side_by_side")._add(side, {"kind": "drain", "n": 10, "verified": 9, "rate": 5.0})
+    assert side.outcomes == {}
+    assert side.problems == ["drain: 9 of 10 counted"]
+
+
+def test_a_wrong_count_of_andon_ends_the_run(module: Any):
+    together = module("side_by_side")
+    with pytest.raises(together.WrongCount, match="9 of 10"):
+        together._add(
+            _side(module, "andon"), {"kind": "drain", "n": 10, "verified": 9, "rate": 5.0}
+        )
+
+
+def test_a_session_that_hangs_is_ended_with_all_it_started(
+    module: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    together = module("side_by_side")
+    monkeypatch.setattr(together, "PATIENCE_S", 3.0)
+    side = _side(module, "peer")
+    side.command = [
+        *("sh", "-c", 'sleep 600 & echo $! > "$0"; echo \'{"begins": "drain"}\'; wait'),
+        str(tmp_path / "pid"),
+    ]
+    together._session(side, module("store_servers").Started("redis", "redis://none", ""), {})
+    assert side.problems == ["drain: ended after 3 s"]
+    _gone(int((tmp_path / "pid").read_text()))
+
+
+def _gone(pid: int) -> None:
+    until = time.monotonic() + 10
+    while True:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return
+        if state == "Z":
+            return
+        assert time.monotonic() < until, "it lives on"
+        time.sleep(0.02)
+
+
+def test_why_a_session_failed_is_told(module: Any):
+    side = _side(module, "peer")
+    side.command = [sys.executable, "-c", "raise SystemExit('the server is too old')"]
+    module("side_by_side")._session(
+        side, module("store_servers").Started("redis", "redis://none", ""), {}
+    )
+    assert side.problems == ["start: the server is too old"]
+
+
+def test_a_section_leaves_the_others_as_they_were(
+    module: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    page = module("page")
+    monkeypatch.setattr(page, "PAGE", tmp_path / "page.md")
+    monkeypatch.setattr(page, "KEPT", tmp_path / "page")
+    page.replace("redis", ["## Redis", "", "first"], {"drain": "<svg/>"})
+    page.replace("sqlite", ["## SQLite"], {})
+    page.replace("redis", ["## Redis", "", "second"], {})
+    text = (tmp_path / "page.md").read_text()
+    assert text.index("## SQLite") < text.index("second")
+    assert "first" not in text
+    assert (tmp_path / "page" / "redis-drain.svg").read_text() == "<svg/>"
+
+
+def _told(ours: float, theirs: float, *, waited: float = 1.0) -> dict[str, Any]:
+    def side(rate: float, wait: float) -> dict[str, Any]:
+        drains = [{"n": 10, "verified": 10, "rate": rate + i} for i in (-1, 0, 1)]
+        waits = [{"n": 10, "verified": 10, "p50_ms": wait, "p95_ms": 9.0, "p99_ms": 9.0}]
+        outcomes = {"drain": drains, "latency": waits}
+        return {"settings": "fast", "versions": {"x": "1"}, "outcomes": outcomes, "problems": []}
+
+    return {
+        "store": "redis",
+        "server": "Redis 0",
+        "machine": {"cpu": "c", "cores": 1, "system": "s", "date": "d", "load_before": [0.1]},
+        "rounds": 3,
+        "sides": {"andon": side(ours, waited), "other": side(theirs, 2.0)},
+        "missing": ["third cannot be installed here: no wheel"],
+        "flat": None,
+    }
+
+
+def test_the_report_tells_ratios_of_medians_and_what_is_missing(module: Any):
+    lines = "\n".join(module("side_by_side_report").section(_told(300, 100)))
+    assert "| other | - | - | - | 3.00 | - |" in lines
+    assert "Nowhere in this run." in lines
+    assert "- third cannot be installed here: no wheel" in lines
+
+
+def test_the_report_tells_where_a_peer_is_better(module: Any):
+    lines = "\n".join(module("side_by_side_report").section(_told(100, 200)))
+    assert "- drain, tasks per second: other (2.00x)" in lines
+    assert "- latency" not in lines
+    lines = "\n".join(module("side_by_side_report").section(_told(100, 200, waited=3.0)))
+    assert "- latency, p50, ms (Andon 3.0): other (2.0)" in lines

@@ -1,0 +1,102 @@
+"""What depends on how a store connects: loops, threads, and programs that end without a word."""
+
+import asyncio
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from conftest import shared_stores
+from servers import Servers
+
+from andon import Andon, State
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "store_kind" in metafunc.fixturenames:
+        metafunc.parametrize("store_kind", shared_stores(metafunc.config))
+
+
+@pytest.fixture
+def url(store_kind: str, servers: Servers, tmp_path: Path) -> str:
+    return servers.fresh_url(store_kind, tmp_path)
+
+
+def run(script: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_a_script_that_never_closes_ends_cleanly(url: str) -> None:
+    ran = run(
+        f"from andon import Andon\napp = Andon({url!r})\nprint(app.sync.submit('x').status())\n"
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "pending\n", "")
+
+
+def test_an_async_script_that_never_closes_ends_cleanly(url: str) -> None:
+    ran = run(
+        "import asyncio\n"
+        "from andon import Andon\n"
+        f"app = Andon({url!r})\n"
+        "async def main():\n"
+        "    handle = await app.submit('x')\n"
+        "    waiting = asyncio.create_task(handle.result())\n"
+        "    await asyncio.sleep(0.05)\n"
+        "    print(await handle.status())\n"
+        "asyncio.run(main())\n"
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "pending\n", "")
+
+
+def test_one_loop_after_another_sees_the_same_tasks(url: str) -> None:
+    app = Andon(url)
+
+    async def submit() -> str:
+        return (await app.submit("x")).id
+
+    async def status(task_id: str) -> State:
+        return await app.handle(task_id).status()
+
+    assert asyncio.run(status(asyncio.run(submit()))) is State.PENDING
+
+
+def test_loops_of_several_threads_do_not_disturb_each_other(url: str) -> None:
+    app = Andon(url)
+
+    async def many() -> set[str]:
+        handles = await asyncio.gather(*(app.submit("x") for _ in range(20)))
+        assert {await handle.status() for handle in handles} == {State.PENDING}
+        return {handle.id for handle in handles}
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: asyncio.run(many()), range(4)))
+    assert len(set[str]().union(*found)) == 80
+
+
+def test_the_sync_face_serves_many_threads(url: str) -> None:
+    app = Andon(url)
+    with app.sync as face, ThreadPoolExecutor(8) as pool:
+        handles = list(pool.map(lambda n: face.submit("x", {"n": n}), range(100)))
+        states = list(pool.map(lambda handle: handle.cancel(), handles))
+    assert states == [State.CANCELLED] * 100
+
+
+def test_a_store_opened_by_many_processes_at_once_is_made_once(url: str) -> None:
+    """The first use makes what is missing, whoever else is doing so."""
+    script = f"from andon import Andon\nAndon({url!r}).sync.submit('x')\n"
+    running = [
+        subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE, text=True)
+        for _ in range(6)
+    ]
+    for process in running:
+        _, said = process.communicate(timeout=60)
+        assert (process.returncode, said) == (0, "")
+    with Andon(url).sync as face:
+        assert len(list(face.find())) == 6

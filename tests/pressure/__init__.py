@@ -1,0 +1,1 @@
+"""Real workers on real servers that stop, die, fall silent and lose replies."""

@@ -1,0 +1,1 @@
+"""Workers, clients and commands that speak to a service instead of a store."""

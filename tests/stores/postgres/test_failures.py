@@ -1,0 +1,233 @@
+"""The server goes away, refuses or is full: bounded retries, nothing twice, and clear words."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import asyncpg
+import pytest
+from conformance.kit import PATIENCE_S, Kit, StoreFactory, ids
+from servers.postgres import PostgresServer
+
+from andon.lifecycle.commands import Complete
+from andon.model.errors import StoreIncompatible, StoreUnavailable
+from andon.model.words import State
+from andon.stores.base import Renewal, Verdict, ready_topic
+from andon.stores.postgres import PostgresStore, connections
+
+
+@pytest.fixture(autouse=True)
+def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is away for good is noticed sooner; a restart still fits in."""
+    monkeypatch.setattr(connections.Backoff.__init__, "__defaults__", (3.0,))
+
+
+@asynccontextmanager
+async def on(server: PostgresServer, namespace: str, options: str = "") -> AsyncIterator[Kit]:
+    kit = Kit(StoreFactory(f"{server.url(namespace)}{options}", shared=True, durable=True))
+    await kit.open()
+    try:
+        yield kit
+    finally:
+        await kit.close()
+
+
+async def end_sessions(db: asyncpg.Connection) -> int:
+    return len(
+        await db.fetch(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE pid <> pg_backend_pid() AND backend_type = 'client backend' "
+            "AND application_name LIKE 'andon%'"
+        )
+    )
+
+
+async def test_connections_that_were_ended_are_made_anew(
+    hurt_server: PostgresServer,
+) -> None:
+    async with on(hurt_server, "ended") as kit:
+        task = await kit.active()
+        admin = await asyncpg.connect(hurt_server.dsn)
+        assert await end_sessions(admin) >= 1
+        assert await kit.renew(task) is Verdict.OK
+        await end_sessions(admin)
+        assert (await kit.moved(task, Complete())).state is State.COMPLETED
+        await admin.close()
+
+
+async def test_a_renewal_from_a_thread_survives_the_end_of_its_connection(
+    hurt_server: PostgresServer,
+) -> None:
+    async with on(hurt_server, "thread") as kit:
+        task = await kit.active()
+        renewal = Renewal(task=task.id, run=task.status.run, lease_ms=30_000)
+        admin = await asyncpg.connect(hurt_server.dsn)
+        for _ in range(2):
+            verdicts = await asyncio.to_thread(kit.store.renew_blocking, [renewal])
+            assert verdicts == [Verdict.OK]
+            await end_sessions(admin)
+        await admin.close()
+
+
+async def test_a_listener_is_woken_after_its_connection_was_made_anew(
+    hurt_server: PostgresServer,
+) -> None:
+    async with on(hurt_server, "listener") as kit:
+        other = await kit.again()
+        admin = await asyncpg.connect(hurt_server.dsn)
+
+        async def listening() -> bool:
+            return await admin.fetchval(
+                "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'andon listener'"
+            )
+
+        with other.listen([ready_topic("default")]) as listener:
+            await kit.until(listening)
+            await end_sessions(admin)
+            waiting = asyncio.ensure_future(listener.wait(PATIENCE_S))
+            await kit.submit()
+            assert await waiting
+            assert ids(await kit.claim_from(other)) != []
+        await admin.close()
+
+
+async def test_a_server_that_is_started_again_is_found_again(hurt_server: PostgresServer) -> None:
+    async with on(hurt_server, "restart") as kit:
+        first = await kit.submit()
+        hurt_server.kill()
+        submitting = asyncio.ensure_future(kit.submit())
+        await asyncio.to_thread(hurt_server.start)
+        second = await submitting
+        assert ids(await kit.claim(limit=5)) == [first.id, second.id]
+
+
+async def test_a_server_that_stays_away_is_reported(hurt_server: PostgresServer) -> None:
+    async with on(hurt_server, "away") as kit:
+        hurt_server.stop()
+        try:
+            with pytest.raises(StoreUnavailable, match="does not answer"):
+                await kit.submit()
+        finally:
+            hurt_server.start()
+        await kit.submit()
+
+
+async def test_nothing_is_done_twice_when_the_reply_was_lost(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every reply is lost once, after its statement was committed."""
+    real = connections.statement
+    lost: list[str] = []
+
+    async def losing(location: object, db: object, sql: str, *arguments: object) -> object:
+        rows = await real(location, db, sql, *arguments)  # type: ignore[arg-type]
+        if sql not in lost:
+            lost.append(sql)
+            raise asyncpg.ConnectionDoesNotExistError("connection was closed in the middle")
+        return rows
+
+    monkeypatch.setattr(connections, "statement", losing)
+    tasks = [kit.record() for _ in range(3)]
+    await kit.store.create(tasks)
+    claimed = await kit.claim(limit=2)
+    assert len(claimed) == 2
+    assert (await kit.moved(claimed[0], Complete())).state is State.COMPLETED
+    assert (await kit.stats()).counts == {"pending": 1, "active": 1, "completed": 1}
+    assert len((await kit.store.history(claimed[0].id)).events) == 3
+    assert len(lost) > 3
+
+
+async def test_more_callers_than_connections_wait_their_turn(
+    hurt_server: PostgresServer,
+) -> None:
+    async with on(hurt_server, "crowd", "&pool=2") as kit:
+        await asyncio.gather(*(kit.submit() for _ in range(100)))
+        admin = await asyncpg.connect(hurt_server.dsn)
+        used = await admin.fetchval(
+            "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'andon'"
+        )
+        assert used <= 2
+        assert (await kit.stats()).counts == {"pending": 100}
+        await admin.close()
+
+
+async def test_a_server_without_connections_to_spare_is_waited_for(
+    hurt_server: PostgresServer,
+) -> None:
+    taken: list[asyncpg.Connection] = []
+    async with on(hurt_server, "spare") as kit:
+        await kit.submit()
+        admin = await asyncpg.connect(hurt_server.dsn)
+        await end_sessions(admin)
+        with contextlib.suppress(asyncpg.TooManyConnectionsError):
+            while True:
+                taken.append(await asyncpg.connect(hurt_server.dsn))
+        submitting = asyncio.ensure_future(kit.submit())
+        await asyncio.sleep(0.1)
+        for db in (*taken, admin):
+            await db.close()
+        await submitting
+
+
+async def test_a_server_that_takes_no_writes_is_reported_and_recovers(
+    hurt_server: PostgresServer,
+) -> None:
+    async with on(hurt_server, "standby") as kit:
+        task = await kit.submit()
+        admin = await asyncpg.connect(hurt_server.dsn)
+        await admin.execute("ALTER DATABASE postgres SET default_transaction_read_only = on")
+        await end_sessions(admin)
+        with pytest.raises(StoreUnavailable, match="no writes"):
+            await kit.submit()
+        assert await kit.get(task.id) == task
+        await admin.execute("SET default_transaction_read_only = off")
+        await admin.execute("ALTER DATABASE postgres RESET default_transaction_read_only")
+        await end_sessions(admin)
+        await kit.submit()
+        await admin.close()
+
+
+async def test_deadlocks_are_tried_again(kit: Kit, schema: str, db: asyncpg.Connection) -> None:
+    """The application holds one row and wants the other; the store's commit wants both."""
+    one, two = await kit.active(), await kit.active()
+    await db.execute("SET deadlock_timeout = '10s'")  # the store's session notices first, and loses
+    transaction = db.transaction()
+    await transaction.start()
+    await db.execute(f"SELECT 1 FROM {schema}.task WHERE seq = $1 FOR UPDATE", two.ref)
+    changes = [kit.change(one, Complete()), kit.change(two, Complete())]
+    committing = asyncio.ensure_future(kit.store.commit(changes))
+
+    async def waits() -> bool:
+        return await db.fetchval(
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        )
+
+    await kit.until(waits)
+    await db.execute(f"SELECT 1 FROM {schema}.task WHERE seq = $1 FOR UPDATE", one.ref)
+    await transaction.rollback()
+    await committing
+    assert {await kit.state(one.id), await kit.state(two.id)} == {State.COMPLETED}
+
+
+async def test_a_schema_that_was_dropped_is_reported(
+    kit: Kit, schema: str, db: asyncpg.Connection
+) -> None:
+    await kit.submit()
+    await db.execute(f"DROP SCHEMA {schema} CASCADE")
+    with pytest.raises(StoreIncompatible, match=schema):
+        await kit.submit()
+
+
+async def test_a_schema_that_was_replaced_is_not_written_to(
+    kit: Kit, url: str, schema: str, db: asyncpg.Connection
+) -> None:
+    await kit.submit()
+    await db.execute(f"DROP SCHEMA {schema} CASCADE")
+    other = PostgresStore(url)
+    await other.open()
+    await end_sessions(db)
+    with pytest.raises(StoreIncompatible, match="replaced"):
+        await kit.submit()
+    assert (await other.info()).entries == 0
+    await other.close()

@@ -1,0 +1,184 @@
+"""Opening: the schema is made once, brought up to date, or refused in one sentence."""
+
+import asyncio
+import subprocess
+import sys
+
+import asyncpg
+import pytest
+from conformance.kit import Kit
+
+from andon.model.errors import ConfigurationError, StoreIncompatible
+from andon.stores.postgres import PostgresStore, migrating, statements
+from andon.stores.postgres.location import hidden, parse
+
+
+async def refused(url: str, kind: type[Exception]) -> str:
+    """What opening says, which must be one sentence or two."""
+    store = PostgresStore(url)
+    with pytest.raises(kind) as caught:
+        await store.open()
+    await store.close()
+    said = str(caught.value)
+    assert "\n" not in said
+    assert said.endswith(".")
+    return said
+
+
+@pytest.mark.parametrize(
+    ("query", "word"),
+    [
+        ("namespace=Robert'); drop", "namespace"),
+        ("namespace=pg_temp", "namespace"),
+        ("partitions=0", "partitions"),
+        ("pool=none", "pool"),
+        ("synchronous_commit=maybe", "synchronous_commit"),
+        ("pgbouncer=1", "pgbouncer"),
+        ("namespce=a", "namespce"),
+    ],
+)
+def test_an_option_that_cannot_be_is_named(query: str, word: str) -> None:
+    with pytest.raises(ConfigurationError, match=word):
+        PostgresStore(f"postgresql://localhost/x?{query}")
+
+
+def test_what_is_shown_has_no_password() -> None:
+    location = parse("postgresql://me:s3cret@host/db?namespace=a&sslmode=disable")
+    assert "s3cret" not in location.shown
+    assert "s3cret" in location.dsn
+    assert "namespace" not in location.dsn
+    assert "s3cret" not in hidden("postgresql://host/db?user=me&password=s3cret")
+
+
+async def test_a_database_that_does_not_exist_is_named(url: str) -> None:
+    said = await refused(url.replace("/postgres?", "/absent?"), ConfigurationError)
+    assert "absent" in said
+
+
+async def test_a_user_that_may_not_enter_is_told_so(url: str) -> None:
+    said = await refused(url.replace("postgres@", "nobody:s3cret@"), ConfigurationError)
+    assert "password" in said
+    assert "s3cret" not in said
+
+
+async def test_a_user_without_the_right_to_create_is_told_so(
+    url: str, db: asyncpg.Connection
+) -> None:
+    await db.execute(
+        "DO $$ BEGIN CREATE ROLE modest LOGIN; EXCEPTION WHEN duplicate_object OR unique_violation "
+        "THEN NULL; END $$"
+    )
+    said = await refused(url.replace("postgres@", "modest@"), ConfigurationError)
+    assert "CREATE" in said
+
+
+async def test_a_schema_of_somebody_else_is_left_alone(
+    url: str, schema: str, db: asyncpg.Connection
+) -> None:
+    await db.execute(f"CREATE SCHEMA {schema}; CREATE TABLE {schema}.customer (id int)")
+    said = await refused(url, StoreIncompatible)
+    assert "namespace" in said
+    assert await db.fetchval("SELECT count(*) FROM pg_tables WHERE schemaname = $1", schema) == 1
+
+
+async def test_a_table_that_is_named_like_ours_is_not_ours(
+    url: str, schema: str, db: asyncpg.Connection
+) -> None:
+    await db.execute(f"CREATE SCHEMA {schema}; CREATE TABLE {schema}.meta (id int)")
+    await refused(url, StoreIncompatible)
+
+
+async def test_an_empty_schema_that_was_made_before_is_used(
+    url: str, schema: str, db: asyncpg.Connection
+) -> None:
+    await db.execute(f"CREATE SCHEMA {schema}")
+    store = PostgresStore(url)
+    await store.open()
+    assert (await store.info()).entries == 0
+    await store.close()
+
+
+async def test_a_schema_of_a_newer_release_is_refused(
+    kit: Kit, url: str, schema: str, db: asyncpg.Connection
+) -> None:
+    await kit.submit()
+    await db.execute(
+        f"UPDATE {schema}.meta SET value = '99' WHERE name IN ('schema_version', 'min_writer')"
+    )
+    said = await refused(url, StoreIncompatible)
+    assert "99" in said
+
+
+async def test_a_newer_schema_that_old_writers_may_use_is_used(
+    kit: Kit, url: str, schema: str, db: asyncpg.Connection
+) -> None:
+    task = await kit.submit()
+    await db.execute(f"UPDATE {schema}.meta SET value = '99' WHERE name = 'schema_version'")
+    other = await kit.again()
+    assert await other.get([task.id]) == [task]
+
+
+async def test_partitions_are_those_the_schema_was_made_with(kit: Kit, url: str) -> None:
+    await kit.replace(partitions=1)
+    said = await refused(f"{url}&partitions=3", ConfigurationError)
+    assert "partitions=1" in said
+
+
+async def test_partitions_are_recorded_and_found_again(url: str) -> None:
+    made = PostgresStore(f"{url}&partitions=4")
+    await made.open()
+    await made.close()
+    again = PostgresStore(url)
+    await again.open()
+    assert again.partitions == 4
+    await again.close()
+
+
+async def test_a_migration_that_fails_leaves_nothing(
+    url: str, schema: str, db: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripts = statements.migrations()
+    broken = {1: [*scripts[1], "SELECT nonsense"]}
+    monkeypatch.setattr(migrating, "migrations", lambda: broken)
+    await refused(url, Exception)
+    assert await db.fetchval("SELECT count(*) FROM pg_namespace WHERE nspname = $1", schema) == 0
+    monkeypatch.undo()
+    store = PostgresStore(url)
+    await store.open()
+    await store.close()
+
+
+async def test_a_new_version_is_added_while_old_workers_run(
+    kit: Kit, schema: str, db: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = await kit.submit()
+    scripts = {**statements.migrations(), 2: ["CREATE TABLE novelty (x int)"]}
+    monkeypatch.setattr(migrating, "migrations", lambda: scripts)
+    await asyncio.gather(*(kit.again() for _ in range(3)))
+    version = await db.fetchval(f"SELECT value FROM {schema}.meta WHERE name = 'schema_version'")
+    assert version == "2"
+    assert [t.id for t in await kit.claim()] == [task.id]
+
+
+def test_processes_that_open_at_once_make_it_once(url: str) -> None:
+    script = (
+        "import asyncio, sys\n"
+        "from andon.stores.postgres import PostgresStore\n"
+        "async def main():\n"
+        "    store = PostgresStore(sys.argv[1])\n"
+        "    await store.open()\n"
+        "    print((await store.info()).schema_version)\n"
+        "    await store.close()\n"
+        "asyncio.run(main())\n"
+    )
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", script, url],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(4)
+    ]
+    said = [process.communicate(timeout=60) for process in running]
+    assert said == [("1\n", "")] * 4
