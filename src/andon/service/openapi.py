@@ -106,11 +106,16 @@ def document_of(app: "Litestar") -> bytes:
     found["components"]["responses"] = {
         f"Problem{status}": _problem_response(text) for status, text in _PROBLEMS.items()
     }
+    found["paths"]["/openapi.json"]["get"]["responses"]["200"]["content"]["application/json"] = {
+        "schema": {"type": "object"}
+    }
     examples = _examples()
     for operations in found["paths"].values():
-        takes_path = False
         for method, operation in operations.items():
-            takes_path = any(one["in"] == "path" for one in operation.get("parameters", ()))
+            takes_path = any(
+                one["in"] == "path" or one["name"] == "task"
+                for one in operation.get("parameters", ())
+            )
             _complete(operation, takes_path=takes_path, changes=method != "get")
             _show(operation, examples.get(operation["operationId"]))
     return msgspec.json.encode(found, order="deterministic")

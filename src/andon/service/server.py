@@ -103,6 +103,8 @@ async def serve(service: "Service", *, ready: "Callable[[str], Any] | None" = No
     Raises `ConfigurationError` when the address cannot be had.
     """
     settings = service.settings
+    # Its start and stop are told by whoever called; what goes wrong in a request, by the binder.
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     listening = bind(settings.host, settings.port)
     try:
         await service.start()

@@ -45,9 +45,9 @@ class EventStream(Stream):
                 await self._send(send, last, more=False)
         except TimeoutError:
             if "abort" in scope["state"]:
-                scope["state"][
-                    "abort"
-                ]()  # it has not read for so long that nothing more can be told it
+                # It has not read for so long that nothing more can be told it.
+                scope["state"]["abort"]()
+                await gone
         finally:
             gone.cancel()
             self._hub.leave(subscriber)
