@@ -2,9 +2,10 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 import uvloop
@@ -16,6 +17,8 @@ from andon.service.service import Service
 from andon.service.settings import Settings
 
 PATIENCE = 20.0
+
+T = TypeVar("T")
 
 
 class Running:
@@ -40,15 +43,28 @@ class Running:
             self._loop.call_soon_threadsafe(self.service.begin_stop)
         self._thread.join(PATIENCE)
         assert not self._thread.is_alive()
+        if self._failure is not None:
+            raise self._failure
 
     def call(self, coroutine: Any) -> Any:
         """Run a coroutine on the service's loop, for what no route shows."""
         assert self._loop is not None
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(PATIENCE)
 
+    @contextmanager
+    def working(self, **settings: Any) -> Iterator[None]:
+        """A worker for the application's tasks for as long as the block lasts."""
+        block = self.service.app.working(**settings)
+        self.call(block.__aenter__())
+        try:
+            yield
+        finally:
+            self.call(block.__aexit__(None, None, None))
+            self.call(self.service.app.close())
+
     def client(self, **options: Any) -> httpx.Client:
         """A client with the service as its base."""
-        return httpx.Client(base_url=self.url, timeout=PATIENCE, **options)
+        return httpx.Client(base_url=self.url, timeout=PATIENCE, verify=False, **options)
 
     def _run(self) -> None:
         try:
@@ -74,3 +90,23 @@ def serving(app: Andon, *, guard: Guard | None = None, **settings: Any) -> Itera
         yield running
     finally:
         running.stop()
+
+
+def eventually(ask: Callable[[], T]) -> T:
+    """What `ask` says, once it says something."""
+    deadline = time.monotonic() + PATIENCE
+    while not (said := ask()):
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(0.02)
+    return said
+
+
+def problem(answer: httpx.Response, status: int, name: str) -> dict[str, Any]:
+    """The problem details of an answer that must be this problem."""
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    document = answer.json()
+    assert document["type"] == f"urn:andon:problem:{name}", document
+    assert document["status"] == status
+    assert document["detail"].endswith(".")
+    return document

@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol, cast, runtime_checkable
 
 import msgspec
 
-from andon.lifecycle.admission import PRIORITY_NAMES
+from andon.lifecycle.admission import LATEST_MS, PRIORITY_NAMES
 from andon.model.errors import InvalidSubmission
 from andon.model.policy import Backoff, PlainOptions, PolicyOptions
 
@@ -197,7 +197,7 @@ def to_ms(field: str, moment: Any) -> int:
                 field=field,
             )
         return round(moment.timestamp() * 1000)
-    if type(moment) is int and moment >= _OLDEST_MS:
+    if type(moment) is int and _OLDEST_MS <= moment <= LATEST_MS:
         return moment
     raise InvalidSubmission(
         f"{field} is an aware datetime or whole milliseconds since 1970, not {moment!r}. "

@@ -6,6 +6,7 @@ import msgspec
 
 from andon.engine.base import Submission
 from andon.engine.book import PolicyBook
+from andon.lifecycle.admission import LATEST_MS
 from andon.model.errors import InvalidSubmission, PayloadTooLarge
 from andon.model.task import Definition
 
@@ -62,4 +63,6 @@ def define(submission: Submission, book: PolicyBook, now: int, max_payload: int)
 def _milliseconds(seconds: float, field: str) -> int:
     if not seconds >= 0:
         raise InvalidSubmission(f"{field} must not be negative, got {seconds}.", field=field)
+    if seconds > LATEST_MS / 1000:
+        raise InvalidSubmission(f"{field} is later than the year 9999.", field=field)
     return round(seconds * 1000)

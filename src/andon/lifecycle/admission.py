@@ -28,6 +28,10 @@ PRIORITY_NAMES: dict[str, int] = {
 """The seven Taskcluster names on Andon's scale."""
 
 
+LATEST_MS = 253_402_300_799_999
+"""The end of the year 9999: no date can be written beyond it."""
+
+
 def check_id(task_id: str) -> None:
     """Refuse an id that is not 1 to 64 of `[A-Za-z0-9_:-]` (R27)."""
     if not _ID.match(task_id):
@@ -72,6 +76,10 @@ def check(definition: Definition, now: int) -> None:
 
 def _check_times(d: Definition, now: int) -> None:
     policy, deadline = d.policy, d.deadline
+    for field in ("run_at", "deadline", "expires_at"):
+        moment = getattr(d, field)
+        if moment is not None and moment > LATEST_MS:
+            raise InvalidSubmission(f"{field} is later than the year 9999.", field=field)
     if deadline is None:
         if policy.deadline_required:
             raise InvalidSubmission("This profile requires a deadline.", field="deadline")

@@ -6,10 +6,13 @@ from typing import Any, get_type_hints
 import msgspec
 
 from andon.model.errors import InvalidSubmission
-from andon.model.policy import Policy, PolicyOptions
+from andon.model.policy import DAY, Policy, PolicyOptions
 from andon.model.words import TERMINAL
 
 _FIELDS = frozenset(Policy.__struct_fields__)
+_LARGEST = 100 * 365 * DAY
+"""A hundred years: beyond them, moments have no date to be written as. None is for ever."""
+
 _NEGATIVE_MEANS_ERROR = tuple(
     name
     for name, hint in get_type_hints(Policy).items()
@@ -58,10 +61,16 @@ def _checked(merged: dict[str, Any]) -> Policy:
         value = merged.get(name)
         if isinstance(value, int | float) and not value >= 0:
             raise InvalidSubmission(f"{name} must not be negative, got {value}.", field=name)
+        if isinstance(value, int | float) and value > _LARGEST:
+            raise InvalidSubmission(f"{name} is too large: {value}.", field=name)
     for state, kept in merged.get("retention", {}).items():
         if isinstance(kept, int | float) and not kept >= 0:
             raise InvalidSubmission(
                 f"retention of {state} must not be negative, got {kept}.", field="retention"
+            )
+        if isinstance(kept, int | float) and kept > _LARGEST:
+            raise InvalidSubmission(
+                f"retention of {state} is too large: {kept}.", field="retention"
             )
     try:
         policy = msgspec.convert(merged, Policy)

@@ -253,23 +253,22 @@ async def read_body(scope: "HTTPScope", receive: "Receive", service: "Service") 
     for name, value in scope["headers"]:
         if name == b"content-length" and (not value.isdigit() or int(value) > limit):
             raise body_too_large(limit)
-    message = await _next_part(receive, service, first=True)
-    body = message["body"]
-    if not message["more_body"]:
-        if len(body) > limit:
-            raise body_too_large(limit)
-        return body
+    if scope["state"].get("whole"):  # it has come with the headers: nothing to wait for
+        message: Any = await receive()
+    else:
+        message = await _next_part(receive, service)
+    body: bytes = message["body"]
     parts, size = [body], len(body)
-    while message["more_body"]:
-        message = await _next_part(receive, service, first=False)
+    while message["more_body"] and size <= limit:
+        message = await _next_part(receive, service)
         parts.append(message["body"])
-        size += len(message["body"])
-        if size > limit:
-            raise body_too_large(limit)
-    return b"".join(parts)
+        size += len(parts[-1])
+    if size > limit:
+        raise body_too_large(limit)
+    return b"".join(parts) if len(parts) > 1 else body
 
 
-async def _next_part(receive: "Receive", service: "Service", *, first: bool) -> Any:
+async def _next_part(receive: "Receive", service: "Service") -> Any:
     try:
         async with asyncio.timeout(service.settings.body_timeout):
             message = await receive()

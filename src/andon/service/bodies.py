@@ -39,7 +39,7 @@ class NewTask(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, gc=False
         ),
     ] = msgspec.field(default_factory=_no_arguments)
     id: TaskId | None = None
-    version: int = 0
+    version: Annotated[int, Meta(ge=0, le=2_147_483_647)] = 0
     queue: Name | None = None
     priority: Priority = 0
     delay: float | None = None

@@ -89,7 +89,7 @@ def submission_of(service: "Service", job: NewJob) -> Submission:
             invalid = str(error)
     queue = service.app.queue if known is None else known.queue
     return Submission(
-        id=job.job_id or new_job_id(),
+        id=new_job_id() if job.job_id is None else job.job_id,
         name=job.type,
         queue=queue,
         args=params,

@@ -1,13 +1,84 @@
-"""The OpenAPI document: what the framework reads off the handlers, and what it cannot know."""
+"""The OpenAPI document: what the framework reads off the handlers, and what it cannot know.
 
+Operations, parameters and their texts are the framework's. Schemas are msgspec's own, which is
+what decodes the bodies; every operation gets the problems it may answer with, and examples.
+"""
+
+import inspect
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 
+from andon.lifecycle.admission import admit
+from andon.lifecycle.profiles import CBINTEL, NATIVE
+from andon.lifecycle.rendering import as_seen, document
+from andon.model.errors import TaskNotFound
+from andon.model.task import Definition
+from andon.service import answers, bodies
+
 if TYPE_CHECKING:
     from litestar import Litestar
+    from litestar.handlers import HTTPRouteHandler
+
+Document = dict[str, Any]
+
+_PROBLEMS = {
+    "400": "The request cannot be understood: it is not JSON, or not UTF-8.",
+    "401": "The token is missing, expired or revoked.",
+    "403": "The token does not allow this.",
+    "404": "There is no such task or queue.",
+    "408": "The request did not come in time.",
+    "409": "It is not possible as things stand; nothing was changed.",
+    "413": "The body is too large.",
+    "415": "The body is not JSON.",
+    "422": "A part of the request is wrong; `field` names it.",
+    "429": "Too many requests, or the queue is full. `Retry-After` says when to try again.",
+    "500": "An error of the service; its log says which.",
+    "503": "The store does not answer, or the service is stopping.",
+}
+_ALWAYS = ("401", "403", "429", "500", "503")
+_WITH_BODY = ("400", "408", "413", "415", "422")
+_UNGUARDED = frozenset({"service"})  #: tags of routes that need no token
+
+_EXAMPLE = admit(
+    Definition(id="resize-4711", name="resize", args=b'{"path":"/in/4711.png","width":640}'),
+    1_893_456_000_000,
+    "",
+)
+_ACCEPTED = {"id": "resize-4711", "state": "pending", "created": True}
+_ACTED = {"id": "resize-4711", "state": "cancelled", "changed": True}
+_PROBLEM = {
+    "type": "urn:andon:problem:task-not-found",
+    "title": "Task not found",
+    "status": 404,
+    "detail": str(TaskNotFound("resize-4711")),
+    "instance": "/api/v1/tasks/resize-4711",
+    "task_id": "resize-4711",
+}
+
+
+def _examples() -> dict[str, Any]:
+    task = document(NATIVE, _EXAMPLE)
+    job = as_seen(CBINTEL, _EXAMPLE)
+    many = {"found": 1, "changed": 1, "unchanged": 0, "refused": 0, "dry_run": False}
+    return {
+        "tasks_submit": _ACCEPTED,
+        "tasks_get_task": task,
+        "tasks_list_all": {"tasks": [task], "cursor": ""},
+        "tasks_submit_bulk": {"accepted": 1, "refused": 0, "tasks": [_ACCEPTED]},
+        "tasks_cancel": _ACTED,
+        "tasks_act": {**many, "tasks": [_ACTED]},
+        "dead_letters_list_letters": {"tasks": [], "cursor": ""},
+        "jobs_submit": job,
+        "jobs_get_job": job,
+        "jobs_cancel": {
+            "job_id": "job_abc123",
+            "status": "CANCELLED",
+            "cancelled_at": "2030-01-15T10:33:00Z",
+        },
+    }
 
 
 def openapi_config() -> OpenAPIConfig:
@@ -19,10 +90,107 @@ def openapi_config() -> OpenAPIConfig:
         path="/schema",
         render_plugins=[JsonRenderPlugin(path="/framework.json")],
         use_handler_docstrings=True,
+        operation_id_creator=_operation_id,
     )
 
 
+def _operation_id(handler: "HTTPRouteHandler", *_: Any) -> str:
+    tags = handler.resolve_tags() or ["api"]
+    return f"{tags[0].replace(' ', '_')}_{handler.handler_name}"
+
+
 def document_of(app: "Litestar") -> bytes:
-    """The document as JSON."""
-    document: dict[str, Any] = app.openapi_schema.to_schema()
-    return msgspec.json.encode(document, order="deterministic")
+    """The document as JSON, the same for the same code."""
+    found: Document = app.openapi_schema.to_schema()
+    found["components"]["schemas"] |= _schemas()
+    found["components"]["responses"] = {
+        f"Problem{status}": _problem_response(text) for status, text in _PROBLEMS.items()
+    }
+    found["paths"]["/openapi.json"]["get"]["responses"]["200"]["content"]["application/json"] = {
+        "schema": {"type": "object"}
+    }
+    examples = _examples()
+    for operations in found["paths"].values():
+        for method, operation in operations.items():
+            takes_path = any(
+                one["in"] == "path" or one["name"] == "task"
+                for one in operation.get("parameters", ())
+            )
+            _complete(operation, takes_path=takes_path, changes=method != "get")
+            _show(operation, examples.get(operation["operationId"]))
+    return msgspec.json.encode(found, order="deterministic")
+
+
+def _schemas() -> Document:
+    structs = [
+        kind
+        for module in (bodies, answers)
+        for kind in vars(module).values()
+        if inspect.isclass(kind) and issubclass(kind, msgspec.Struct)
+    ]
+    _, schemas = msgspec.json.schema_components(structs, ref_template="#/components/schemas/{name}")
+    return schemas
+
+
+def _problem_response(text: str) -> Document:
+    schema = {"$ref": "#/components/schemas/ProblemDetails"}
+    return {
+        "description": text,
+        "content": {"application/problem+json": {"schema": schema, "example": _PROBLEM}},
+    }
+
+
+def _complete(operation: Document, *, takes_path: bool, changes: bool) -> None:
+    """Add the problems an operation may answer with, and say of parameters what they are."""
+    responses: Document = operation["responses"]
+    responses.pop("400", None)  # the framework's own shape, which nothing here answers with
+    statuses = {"500", "503"} if set(operation.get("tags", ())) & _UNGUARDED else set(_ALWAYS)
+    if "requestBody" in operation:
+        statuses |= set(_WITH_BODY)
+        # A route whose fields are all optional takes an empty body too.
+        schema = operation["requestBody"]["content"].get("application/json", {}).get("schema", {})
+        name = schema.get("$ref", "").rpartition("/")[2]
+        operation["requestBody"]["required"] = name not in _OPTIONAL
+    statuses |= {"404"} if takes_path else set()
+    statuses |= {"409"} if changes and "queues" not in operation.get("tags", ()) else set()
+    statuses |= {"400", "422"}
+    for status in sorted(statuses):
+        responses.setdefault(status, {"$ref": f"#/components/responses/Problem{status}"})
+    for parameter in operation.get("parameters", ()):
+        parameter["schema"] = _without_null(parameter["schema"])
+        for noise in ("allowEmptyValue", "allowReserved", "deprecated"):
+            parameter.pop(noise, None)
+    operation.pop("deprecated", None)
+
+
+_OPTIONAL = frozenset({"Nothing", "Cancelling", "Rerunning", "QueueChanges"})
+
+
+def _without_null(schema: Document) -> Document:
+    """A parameter that is left out is not sent as null."""
+    kinds = [kind for kind in schema.get("oneOf", ()) if kind != {"type": "null"}]
+    if len(kinds) != 1:
+        return schema
+    return {name: value for name, value in schema.items() if name != "oneOf"} | kinds[0]
+
+
+def _show(operation: Document, example: Any) -> None:
+    """Put the example into the answer, and add the answers that have another status."""
+    responses = operation["responses"]
+    usual = next(status for status in responses if status.startswith("2"))
+    if example is not None:
+        responses[usual]["content"]["application/json"]["example"] = example
+    responses[usual]["description"] = "Done."
+    if usual == "201":
+        responses["201"]["description"] = "Stored."
+        responses["200"] = {**responses["201"], "description": "It was stored before."}
+    if operation["operationId"] == "jobs_submit":
+        responses["422"] = {
+            "description": "Recorded as FAILED (the job), or wrong in itself (a problem).",
+            "content": {
+                **responses["201"]["content"],
+                "application/problem+json": {
+                    "schema": {"$ref": "#/components/schemas/ProblemDetails"}
+                },
+            },
+        }

@@ -74,12 +74,17 @@ class _Bounded(HttpToolsProtocol):
         super().on_message_begin()
         state = self.scope.setdefault("state", {})
         state["abort"] = self.transport.abort
+        state["flow"] = self.flow
         self._in_headers = True
 
     def on_headers_complete(self) -> None:
         self._in_headers = False
         self._headers_came()
         super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self.scope.setdefault("state", {})["whole"] = True
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(malformed(msg))

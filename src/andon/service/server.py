@@ -121,15 +121,22 @@ async def serve(service: "Service", *, ready: "Callable[[str], Any] | None" = No
             ssl_certfile=settings.certificate,
             ssl_keyfile=settings.private_key,
         )
+        _load(config)
         server = _Server(config, service, ready)
         await server.serve(sockets=[listening])
-    except ssl.SSLError as error:
-        raise ConfigurationError(
-            f"The certificate {settings.certificate} cannot be used: {error.reason}."
-        ) from error
     finally:
         listening.close()
         await service.stop()
+
+
+def _load(config: uvicorn.Config) -> None:
+    try:
+        config.load()
+    except OSError as error:  # of which the errors of TLS are one kind
+        reason = error.reason if isinstance(error, ssl.SSLError) else error.strerror
+        raise ConfigurationError(
+            f"The certificate {config.ssl_certfile} cannot be used: {reason}."
+        ) from error
 
 
 def _url(listening: socket.socket, certificate: str | None) -> str:

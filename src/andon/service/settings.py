@@ -37,6 +37,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("max_body", "max_bulk", "max_page", "max_headers", "max_connections"):
             if getattr(self, name) < 1:
                 raise ConfigurationError(f"{name} must be at least 1.")
+        if self.stream_buffer < 1_000:
+            raise ConfigurationError("stream_buffer must be at least 1000 events, two pages.")
         if not 0 <= self.port <= 65_535:
             raise ConfigurationError(f"There is no port {self.port}; use 0 to 65535.")
         if self.rate_limit is not None and not self.rate_limit > 0:

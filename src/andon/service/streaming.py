@@ -2,14 +2,14 @@
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from andon.service.binding import Stream
 from andon.service.hub import Hub, Subscriber, Wants, gap_message, message_of
 from andon.service.waiting import until_gone
 
 if TYPE_CHECKING:
-    from litestar.types import Receive, Scope, Send
+    from litestar.types import HTTPResponseBodyEvent, Receive, Scope, Send
 
     from andon.service.service import Service
 
@@ -29,8 +29,10 @@ class EventStream(Stream):
         self._hub: Hub = service.hub
         self._wants = wants
         self._after = after
+        self._flow: Any = None  #: of the connection, where the server shows it
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        self._flow = scope["state"].get("flow")
         subscriber = await self._hub.join(self._wants)
         gone = asyncio.ensure_future(until_gone(receive))
         gone.add_done_callback(lambda _: subscriber.end("gone"))
@@ -91,7 +93,7 @@ class EventStream(Stream):
         rounds = self._hub.rounds
         while True:
             taken = subscriber.take()
-            if seen:
+            if seen and taken:
                 taken = [
                     (message, event)
                     for message, event in taken
@@ -99,7 +101,7 @@ class EventStream(Stream):
                 ]
                 if self._hub.rounds > rounds + 1:
                     seen = set()  # the hub is past everything that was replayed
-            message = b"".join(message for message, _ in taken)
+            message = taken[0][0] if len(taken) == 1 else b"".join([part for part, _ in taken])
             if message:
                 subscriber.quiet = False
                 await self._send(send, message)
@@ -109,5 +111,13 @@ class EventStream(Stream):
                 await subscriber.wait()
 
     async def _send(self, send: "Send", message: bytes, *, more: bool = True) -> None:
+        part: HTTPResponseBodyEvent = {
+            "type": "http.response.body",
+            "body": message,
+            "more_body": more,
+        }
+        if self._flow is not None and not self._flow.write_paused:
+            await send(part)  # it does not wait, so nobody need look at the clock
+            return
         async with asyncio.timeout(self._service.settings.body_timeout):
-            await send({"type": "http.response.body", "body": message, "more_body": more})
+            await send(part)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from andon.client.declaring import ANY_CALL
 from andon.client.ids import new_id
 from andon.client.options import derived_key, to_ms, to_priority
 from andon.engine.base import Submission, Submitted
@@ -12,11 +13,11 @@ from andon.model.errors import AndonError, InvalidSubmission
 from andon.service.answers import BulkAccepted, BulkItem
 from andon.service.bodies import NewTask
 from andon.service.problems import Problem, invalid, problem_of
-from andon.worker.calls import MalformedPayload
+from andon.worker.calls import Call, MalformedPayload
 from andon.worker.registry import Registry
 
 if TYPE_CHECKING:
-    from andon.service.calls import Call
+    from andon.service.calls import Call as Request
 
 
 def submission_of(task: NewTask, registry: Registry, default_queue: str) -> Submission:
@@ -29,7 +30,7 @@ def submission_of(task: NewTask, registry: Registry, default_queue: str) -> Subm
     args = bytes(task.args)
     if known is None:
         queue = task.queue or default_queue
-        invalid = ""
+        invalid = _invalid(ANY_CALL, args)
     else:
         queue = task.queue or known.queue
         invalid = _invalid(known.codec, args)
@@ -53,7 +54,7 @@ def submission_of(task: NewTask, registry: Registry, default_queue: str) -> Subm
     if task.depends_on:
         fields["dependencies"] = tuple(task.depends_on)
     return Submission(
-        id=task.id or new_id(),
+        id=new_id() if task.id is None else task.id,
         name=task.name,
         version=task.version,
         queue=queue,
@@ -72,11 +73,14 @@ def submission_of(task: NewTask, registry: Registry, default_queue: str) -> Subm
     )
 
 
-def _invalid(codec: Any, args: bytes) -> str:
+def _invalid(codec: Call, args: bytes) -> str:
+    """Why the handler cannot take these arguments; empty if it can."""
     try:
         codec.decode(args)
     except MalformedPayload as error:
-        return str(error)
+        return f"{error}."
+    except RecursionError:
+        return "The arguments are nested too deeply."
     return ""
 
 
@@ -93,7 +97,7 @@ def moment_ms(field: str, moment: str | int) -> int:
         ) from error
 
 
-async def submit_one(request: "Call", task: NewTask) -> Submitted:
+async def submit_one(request: "Request", task: NewTask) -> Submitted:
     """Store one task. Raises what it was refused with."""
     service = request.service
     submission = submission_of(task, service.app.registry, service.app.queue)
@@ -104,7 +108,7 @@ async def submit_one(request: "Call", task: NewTask) -> Submitted:
     return outcome
 
 
-async def submit_many(request: "Call", tasks: list[NewTask]) -> BulkAccepted:
+async def submit_many(request: "Request", tasks: list[NewTask]) -> BulkAccepted:
     """Store many tasks, each on its own; one entry for each, in the order given."""
     service = request.service
     if len(tasks) > service.settings.max_bulk:
@@ -136,7 +140,7 @@ async def submit_many(request: "Call", tasks: list[NewTask]) -> BulkAccepted:
     return BulkAccepted(len(answered) - refused, refused, answered)
 
 
-def _check_scopes(request: "Call", submission: Submission) -> None:
+def _check_scopes(request: "Request", submission: Submission) -> None:
     request.need(f"tasks:create:{submission.queue}")
     for scope in submission.scopes:  # whoever gives a task scopes must have them (R29)
         request.need(scope)

@@ -73,7 +73,7 @@ class EventLog:
             return oldest, False
         mark, *numbers = cursor.split(".")
         ours = mark == self._mark and len(numbers) == len(oldest)
-        if not ours or not all(number.isdecimal() for number in numbers):
+        if not ours or not all(n.isascii() and n.isdecimal() and len(n) < 20 for n in numbers):
             return oldest, True
         asked = [int(number) for number in numbers]
         positions = [

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from heapq import merge
 
 from andon.lifecycle.indexes import IndexEntry
+from andon.model.errors import ConfigurationError
 from andon.model.words import State
 from andon.stores.base import SCAN_BUDGET, Page, Query
 from andon.stores.memory.ordered import Ordered
@@ -144,7 +145,11 @@ def _matches(row: Row, query: Query) -> bool:
 
 def _parse(cursor: str) -> _Place | None:
     created, _, task_id = cursor.partition(":")
-    return (int(created), task_id) if created.isdecimal() else None
+    if not cursor:
+        return None
+    if not (created.isascii() and created.isdecimal() and len(created) < 20 and task_id):
+        raise ConfigurationError(f"{cursor!r} is not a cursor that this store gave.")
+    return int(created), task_id
 
 
 def _one(lists: _Lists, name: str) -> list[Ordered[_Place]]:

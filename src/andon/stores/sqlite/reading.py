@@ -18,6 +18,7 @@ MOST_HISTORY = 1_000
 """Moves that `history` gives; older ones are counted (R12)."""
 
 _LAST = 2**62
+_POSITION_DIGITS = 18  #: more than any row has, less than a row may have
 
 
 def read_task(db: sqlite3.Connection, task_id: str) -> Task | None:
@@ -60,9 +61,9 @@ def events(db: sqlite3.Connection, cursor: str, limit: int) -> EventPage:
     """Events after a position. What was trimmed is a gap."""
     row = db.execute(CONFIG.meta, ("log_start",)).fetchone()
     start: int = row[0] if row else 0
-    after = int(cursor) if cursor.isdigit() else 0
+    after = int(cursor) if _is_position(cursor) else 0
     # "" is a new reader, who begins at the oldest kept; what is no position is of another log
-    gap = bool(cursor) and (not cursor.isdigit() or after < start)
+    gap = bool(cursor) and (not _is_position(cursor) or after < start)
     rows = db.execute(READING.events_after, (max(after, start), limit)).fetchall()
     last = rows[-1][0] if rows else max(after, start)
     return EventPage(tuple(decode_event(body) for _, body in rows), str(last), gap)
@@ -74,8 +75,13 @@ def events_end(db: sqlite3.Connection) -> str:
     return str(row[0] if row else 0)
 
 
+def _is_position(cursor: str) -> bool:
+    """Whether the cursor is a number that a row can have."""
+    return cursor.isascii() and cursor.isdigit() and len(cursor) <= _POSITION_DIGITS
+
+
 def _position(cursor: str) -> int:
-    if not cursor.isdigit():
+    if not _is_position(cursor):
         raise ConfigurationError(f"{cursor!r} is not a cursor that this store gave.")
     return int(cursor)
 

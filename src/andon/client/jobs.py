@@ -1,0 +1,187 @@
+"""A client for the jobs of cbintel's API, as its page uses one: `submit`, `get`, `wait`.
+
+    async with JobsClient("http://127.0.0.1:8640") as client:
+        job = await client.submit("crawl", {"query": "andon"})
+        result = await client.wait(job.job_id, timeout=3600)
+
+It speaks to a service (`andon serve`) and needs `andon[http]`. What is safe to repeat is repeated
+with growing pauses while the service cannot be reached: a job's id is made here, before the first
+try, so a lost answer never makes two jobs.
+"""
+
+import asyncio
+import os
+import random
+import secrets
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
+
+from andon.model.errors import AndonError, ConfigurationError
+
+if TYPE_CHECKING:
+    from aiohttp import ClientSession
+
+DEFAULT_URL = "http://127.0.0.1:8640"
+FINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED"})
+"""The statuses that a job does not leave by itself."""
+
+_POLL_S = 30.0
+_TRIES = 6
+_PAUSE_S = 0.2
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry of a job's history."""
+
+    status: str
+    timestamp: str
+    worker: str | None = None
+    error: str | None = None
+    attempt: int | None = None  #: ordinal of the run that begins, from the second
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """A job as the service shows it. Times are ISO 8601 in UTC."""
+
+    job_id: str
+    status: str  #: PENDING, QUEUED, PROCESSING, COMPLETED, FAILED or CANCELLED
+    progress: int = 0  #: percent
+    message: str | None = None
+    started_at: str | None = None
+    completed_at: str | None = None
+    failed_at: str | None = None
+    cancelled_at: str | None = None
+    duration_seconds: int | None = None
+    result: Any = None
+    error: str | None = None
+    attempts: int = 0  #: retries used
+    max_retries: int = 0
+    history: tuple[Entry, ...] = ()
+
+
+class JobRefused(AndonError):
+    """The service refused a request; `status` is HTTP's."""
+
+    def __init__(self, status: int, detail: str) -> None:
+        super().__init__(detail)
+        self.status = status
+
+
+class JobsClient:
+    """Submits jobs and waits for them.
+
+    `url` is the service's (default: ANDON_URL, else http://127.0.0.1:8640), `token` an API token
+    where the service asks for one (default: ANDON_TOKEN).
+    """
+
+    def __init__(self, url: str | None = None, *, token: str | None = None) -> None:
+        self.url = (url or os.environ.get("ANDON_URL") or DEFAULT_URL).rstrip("/")
+        if not self.url.startswith(("http://", "https://")):
+            raise ConfigurationError(
+                f"JobsClient speaks to a service, so its URL begins with http://, not {self.url!r}."
+            )
+        self._token = token or os.environ.get("ANDON_TOKEN")
+        self._session: ClientSession | None = None
+        self._random = random.Random()
+
+    async def submit(
+        self,
+        type: str,  # noqa: A002 - the page's own word
+        params: Mapping[str, Any] | None = None,
+        *,
+        max_retries: int | None = None,
+        retry_on: list[str] | None = None,
+        no_retry_on: list[str] | None = None,
+    ) -> Job:
+        """Submit a job. One whose params do not fit comes back FAILED."""
+        given = {"max_retries": max_retries, "retry_on": retry_on, "no_retry_on": no_retry_on}
+        body = {
+            "type": type,
+            "params": params or {},
+            "job_id": f"job_{secrets.token_hex(12)}",
+            **{name: value for name, value in given.items() if value is not None},
+        }
+        return await self._ask("POST", "", body)
+
+    async def get(self, job_id: str) -> Job:
+        """A job as it stands."""
+        return await self._ask("GET", f"/{job_id}")
+
+    async def wait(self, job_id: str, timeout: float | None = None) -> Job:
+        """The job as it ended. Raises `TimeoutError` after `timeout` seconds."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = _POLL_S if end is None else min(_POLL_S, max(end - time.monotonic(), 0))
+            job = await self._ask("GET", f"/{job_id}?wait={left:.3f}")
+            if job.status in FINAL:
+                return job
+            if end is not None and time.monotonic() >= end:
+                raise TimeoutError(f"Job {job_id} has not ended within {timeout:g} s.")
+
+    async def cancel(self, job_id: str) -> Job:
+        """Cancel a job; it is cancelled when this returns. Raises `JobRefused` if it has ended."""
+        return await self._ask("DELETE", f"/{job_id}")
+
+    async def _ask(self, method: str, path: str, body: Any = None) -> Job:
+        from aiohttp import ClientError
+
+        session = self._session or self._open()
+        url = f"{self.url}/api/v1/jobs{path}"
+        data = None if body is None else msgspec.json.encode(body)
+        for tries_left in reversed(range(_TRIES)):
+            try:
+                async with session.request(method, url, data=data) as answer:
+                    if answer.status != 503 or not tries_left:
+                        return _job(answer.status, await answer.read())
+            except (ClientError, TimeoutError) as error:
+                if not tries_left:
+                    raise JobRefused(0, f"The service at {self.url} cannot be reached.") from error
+            pause = _PAUSE_S * 2 ** (_TRIES - 1 - tries_left)
+            await asyncio.sleep(pause * (0.5 + self._random.random()))
+        raise AssertionError("the last try returns or raises")
+
+    def _open(self) -> "ClientSession":
+        try:
+            from aiohttp import ClientSession, ClientTimeout
+        except ModuleNotFoundError as error:
+            raise ConfigurationError(
+                f"JobsClient needs {error.name}. Install it with: pip install 'andon[http]'."
+            ) from error
+        headers = {"Content-Type": "application/json"}
+        if self._token is not None:
+            headers["Authorization"] = f"Bearer {self._token}"
+        timeout = ClientTimeout(total=_POLL_S + 30)
+        self._session = ClientSession(headers=headers, timeout=timeout)
+        return self._session
+
+    async def close(self) -> None:
+        """Close the connections. Idempotent."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+def _job(status: int, body: bytes) -> Job:
+    try:
+        return msgspec.json.decode(body, type=Job)  # also 422: recorded as FAILED
+    except msgspec.DecodeError as error:
+        try:
+            detail = msgspec.json.decode(body)["detail"]
+        except (msgspec.DecodeError, TypeError, KeyError):
+            detail = f"The service answered {status} with something that is no job."
+        raise JobRefused(status, detail) from error

@@ -1,0 +1,172 @@
+"""Listing tasks and acting on them over HTTP: one by one, by id, by filter."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from .kit import Running, problem
+
+TASKS = "/api/v1/tasks"
+ACTS = "/api/v1/acts"
+
+
+@pytest.fixture
+def five(http: httpx.Client) -> httpx.Client:
+    """Five pending tasks, t0 to t4, two of them tagged."""
+    tasks = [
+        {"name": "elsewhere", "id": f"t{n}", "tags": ["odd"] if n % 2 else []} for n in range(5)
+    ]
+    http.post("/api/v1/bulk", json={"tasks": tasks})
+    return http
+
+
+def ids(answer: httpx.Response) -> list[str]:
+    return [task["id"] for task in answer.json()["tasks"]]
+
+
+def test_pages_lead_through_all_tasks_once(five: httpx.Client):
+    seen: list[str] = []
+    cursor = ""
+    for _ in range(10):
+        page = five.get(TASKS, params={"limit": 2, "cursor": cursor})
+        seen += ids(page)
+        cursor = page.json()["cursor"]
+        if not cursor:
+            break
+    assert seen == ["t0", "t1", "t2", "t3", "t4"]
+
+
+def test_newest_first_is_the_other_way_round(five: httpx.Client):
+    assert ids(five.get(TASKS, params={"newest_first": "true", "limit": 2})) == ["t4", "t3"]
+
+
+@pytest.mark.parametrize(
+    ("filters", "found"),
+    [
+        ({"tag": "odd"}, ["t1", "t3"]),
+        ({"state": "pending,active", "name": "elsewhere"}, ["t0", "t1", "t2", "t3", "t4"]),
+        ({"state": "completed"}, []),
+        ({"state": "QUEUED", "as": "cbintel", "tag": "odd"}, ["t1", "t3"]),
+        ({"name": "nobody"}, []),
+        ({"queue": "default", "tag": "odd"}, ["t1", "t3"]),
+    ],
+)
+def test_filters_narrow_the_list(five: httpx.Client, filters: dict[str, Any], found: list[str]):
+    page = five.get(TASKS, params=filters).json()["tasks"]
+    assert [task.get("id", task.get("job_id")) for task in page] == found
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "state"),
+    [
+        ("cancel", {}, "cancelled"),
+        ("cancel", {"force": True}, "cancelled"),
+        ("reprioritise", {"priority": "highest"}, "pending"),
+        ("reschedule", {"run_at": "2035-01-01T00:00:00Z"}, "scheduled"),
+        ("retry", {}, "pending"),
+    ],
+)
+def test_a_waiting_task_can_be_changed(
+    five: httpx.Client, path: str, body: dict[str, Any], state: str
+):
+    done = five.post(f"{TASKS}/t0/{path}", json=body)
+    assert (done.status_code, done.json()["state"]) == (200, state)
+    assert five.get(f"{TASKS}/t0").json()["state"] == state
+
+
+def test_an_act_without_options_needs_no_body(five: httpx.Client):
+    assert five.post(f"{TASKS}/t0/cancel").json() == {
+        "id": "t0", "state": "cancelled", "changed": True,
+    }  # fmt: skip
+    assert five.post(f"{TASKS}/t0/cancel").json()["changed"] is False
+
+
+def test_a_task_that_has_ended_is_rerun_retried_and_deleted(five: httpx.Client):
+    five.post(f"{TASKS}/t0/cancel")
+    rerun = five.post(f"{TASKS}/t0/rerun", json={"run_at": "2035-01-01T00:00:00Z"})
+    assert rerun.json()["state"] == "scheduled"
+    assert five.post(f"{TASKS}/t0/run-now").json()["state"] == "pending"
+    five.post(f"{TASKS}/t0/cancel")
+    assert five.post(f"{TASKS}/t0/retry").json()["state"] == "pending"
+    five.post(f"{TASKS}/t0/cancel")
+    assert five.delete(f"{TASKS}/t0").json() == {"id": "t0", "state": None, "changed": True}
+    problem(five.get(f"{TASKS}/t0"), 404, "task-not-found")
+
+
+def test_a_blocked_task_is_released_by_hand(five: httpx.Client):
+    five.post(TASKS, json={"name": "elsewhere", "id": "child", "depends_on": ["t0"]})
+    assert five.post(f"{TASKS}/child/schedule").json()["state"] == "pending"
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("DELETE", ""), ("POST", "/rerun"), ("POST", "/run-now"), ("POST", "/schedule")],
+)
+def test_a_move_that_the_table_does_not_have_is_a_conflict(
+    five: httpx.Client, method: str, path: str
+):
+    refused = problem(five.request(method, f"{TASKS}/t0{path}"), 409, "invalid-transition")
+    assert (refused["task_id"], refused["state"]) == ("t0", "pending")
+    assert five.get(f"{TASKS}/t0").json()["state"] == "pending"
+
+
+def test_acting_by_filter_does_it_to_each(five: httpx.Client):
+    done = five.post(ACTS, json={"action": "cancel", "filter": {"tag": "odd"}}).json()
+    assert (done["found"], done["changed"], done["refused"]) == (2, 2, 0)
+    assert [task["id"] for task in done["tasks"]] == ["t1", "t3"]
+    assert ids(five.get(TASKS, params={"state": "cancelled"})) == ["t1", "t3"]
+
+
+def test_a_dry_run_changes_nothing(five: httpx.Client):
+    done = five.post(ACTS, json={"action": "cancel", "all": True, "dry_run": True}).json()
+    assert (done["found"], done["changed"], done["dry_run"]) == (5, 0, True)
+    assert ids(five.get(TASKS, params={"state": "cancelled"})) == []
+
+
+def test_a_limit_is_kept(five: httpx.Client):
+    done = five.post(ACTS, json={"action": "cancel", "all": True, "limit": 3}).json()
+    assert done["changed"] == 3
+
+
+def test_acting_by_id_says_what_was_refused(five: httpx.Client):
+    five.post(f"{TASKS}/t0/cancel")
+    done = five.post(ACTS, json={"action": "delete", "ids": ["t0", "t1", "nobody"]}).json()
+    assert (done["changed"], done["refused"]) == (1, 2)
+    errors = [task.get("error", {}).get("type", "").rpartition(":")[2] for task in done["tasks"]]
+    assert errors == ["", "invalid-transition", "task-not-found"]
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"action": "cancel"}, "filter"),
+        ({"action": "cancel", "filter": {}}, "filter"),
+        ({"action": "cancel", "ids": ["t0"], "all": True}, "ids"),
+        ({"action": "cancel", "filter": {"states": ["nonsense"]}}, "state"),
+        ({"action": "cancel", "filter": {"queue": "nowhere"}}, "queue"),
+        ({"action": "reschedule", "all": True}, "run_at"),
+        ({"action": "reprioritise", "all": True}, "priority"),
+        ({"action": "dance", "all": True}, "action"),
+        ({"action": "cancel", "all": True, "limit": 0}, "limit"),
+    ],
+)
+def test_an_act_that_is_not_clear_is_refused(five: httpx.Client, body: dict[str, Any], field: str):
+    refused = problem(five.post(ACTS, json=body), 422, "invalid-request")
+    assert refused["field"] == field
+    assert len(ids(five.get(TASKS, params={"state": "pending"}))) == 5
+
+
+def test_dead_letters_are_listed_resubmitted_and_purged(service: Running, http: httpx.Client):
+    for task_id in ("one", "two"):
+        http.post(TASKS, json={"name": "fail", "id": task_id})
+    with service.working():
+        for task_id in ("one", "two"):
+            assert http.get(f"{TASKS}/{task_id}", params={"wait": 15}).json()["state"] == "failed"
+    http.post(TASKS, json={"name": "elsewhere", "id": "alive"})
+    assert ids(http.get("/api/v1/dead-letters")) == ["one", "two"]
+    again = http.post("/api/v1/dead-letters/resubmit", json={"ids": ["one", "alive"]}).json()
+    assert (again["changed"], again["refused"]) == (1, 1)
+    assert ids(http.get("/api/v1/dead-letters")) == ["two"]
+    assert http.post("/api/v1/dead-letters/purge", json={"all": True}).json()["changed"] == 1
+    assert ids(http.get(TASKS)) == ["one", "alive"]

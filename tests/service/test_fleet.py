@@ -1,0 +1,146 @@
+"""Queues, workers, the store, and the service itself."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from andon import Andon
+
+from .kit import Running, eventually, problem, serving
+
+QUEUES = "/api/v1/queues"
+
+
+def test_a_queue_is_configured_and_shown(http: httpx.Client):
+    made = http.patch(f"{QUEUES}/mail", json={"max_concurrent": 3, "policy": {"max_retries": 9}})
+    assert (made.json()["max_concurrent"], made.json()["policy"]) == (3, {"max_retries": 9})
+    cleared = http.patch(f"{QUEUES}/mail", json={"max_concurrent": None})
+    assert (cleared.json()["max_concurrent"], cleared.json()["policy"]) == (
+        None,
+        {"max_retries": 9},
+    )
+    assert [queue["name"] for queue in http.get(QUEUES).json()] == ["mail"]
+
+
+def test_a_queue_with_a_slash_in_its_name_is_named_encoded(http: httpx.Client):
+    http.post("/api/v1/tasks", json={"name": "elsewhere", "queue": "mail/out"})
+    assert http.get(f"{QUEUES}/mail%2Fout").json()["counts"]["pending"] == 1
+    assert http.post(f"{QUEUES}/mail%2Fout/pause").json()["paused"] is True
+
+
+def test_a_paused_queue_hands_nothing_out(service: Running, http: httpx.Client):
+    http.post("/api/v1/tasks", json={"name": "add", "args": {"a": 1}, "id": "one"})
+    assert http.post(f"{QUEUES}/default/pause").json()["paused"] is True
+    with service.working():
+        held = http.get("/api/v1/tasks/one", params={"wait": 0.3}).json()
+        assert held["state"] == "pending"
+        assert http.post(f"{QUEUES}/default/resume").json()["paused"] is False
+        assert http.get("/api/v1/tasks/one", params={"wait": 15}).json()["state"] == "completed"
+
+
+def test_an_autoscaler_sees_what_is_pending(http: httpx.Client):
+    http.post("/api/v1/tasks", json={"name": "elsewhere"})
+    counts = http.get(f"{QUEUES}/default/pending").json()
+    assert (counts["pending"], counts["active"], counts["paused"]) == (1, 0, False)
+    assert counts["oldest_age"] >= 0
+    assert http.get(f"{QUEUES}/unheard-of/pending").json()["pending"] == 0
+
+
+def test_a_queue_that_nobody_used_is_not_there(http: httpx.Client):
+    problem(http.get(f"{QUEUES}/nowhere"), 404, "not-found")
+    problem(http.post(f"{QUEUES}/nowhere/pause"), 404, "not-found")
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"max_size": 0}, "max_size"),
+        ({"max_size": "many"}, "max_size"),
+        ({"rate_limit": -1}, "rate_limit"),
+        ({"colour": "red"}, "colour"),
+        ({"on_full": "explode"}, "on_full"),
+        ({"policy": {"max_retries": -1}}, "policy.max_retries"),
+        ({"policy": {"colour": "red"}}, "policy.colour"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused(
+    http: httpx.Client, changes: dict[str, Any], field: str
+):
+    refused = problem(http.patch(f"{QUEUES}/mail", json=changes), 422, "invalid-request")
+    assert refused["field"] == field
+    assert http.get(QUEUES).json() == []
+
+
+def test_workers_are_listed(service: Running, http: httpx.Client):
+    assert http.get("/api/v1/workers").json() == []
+    with service.working(id="w1", concurrency=7):
+        [worker] = eventually(lambda: http.get("/api/v1/workers").json())
+        assert (worker["id"], worker["concurrency"], worker["state"]) == ("w1", 7, "running")
+
+
+def test_the_store_says_what_it_promises(http: httpx.Client):
+    info = http.get("/api/v1/storage").json()
+    assert info["kind"] == "sqlite"
+    assert set(info["durability"]) == {"process_crash", "os_crash", "power_cut"}
+
+
+def test_profiles_name_the_states(http: httpx.Client):
+    profiles = {one["name"]: one["states"] for one in http.get("/api/v1/profiles").json()}
+    assert profiles["cbintel"]["active"] == ["PROCESSING"]
+    assert profiles["native"]["active"] == ["active"]
+
+
+def test_a_service_that_works_is_alive_and_ready(http: httpx.Client):
+    assert http.get("/healthz").json() == {"status": "ok"}
+    assert http.get("/readyz").json() == {"status": "ok"}
+
+
+def test_metrics_tell_what_happened(service: Running, http: httpx.Client):
+    http.post("/api/v1/tasks", json={"name": "add", "args": {"a": 1}, "id": "one"})
+    http.get("/api/v1/tasks/one")
+    text = http.get("/metrics")
+    assert text.headers["content-type"].startswith("text/plain; version=0.0.4")
+    lines = text.text.splitlines()
+    assert 'andon_queue_tasks{queue="default",state="pending"} 1.0' in lines
+    assert 'andon_tasks_submitted_total{queue="default"} 1.0' in lines
+    assert 'andon_store_seconds_count{operation="create"} 1.0' in lines
+    assert 'andon_store_batch_size_count{operation="create"} 1.0' in lines
+    template = 'method="GET",route="/api/v1/tasks/{task_id}",status="200"'
+    assert f"andon_http_request_seconds_count{{{template}}} 1.0" in lines
+
+
+def test_runs_that_pass_through_the_process_are_measured(service: Running, http: httpx.Client):
+    engine = service.service.engine
+
+    async def claim_and_fail() -> None:
+        from andon.lifecycle.commands import Complete, Fail, Lose
+        from andon.model.task import TaskError
+        from andon.stores.base import ClaimRequest
+
+        commands = [Fail(error=TaskError(message="no")), Lose(), Complete(result=b"1")]
+        for number, command in enumerate(commands):
+            request = ClaimRequest(
+                worker="w", token=f"t{number}", queues=("default",), limit=1, lease_ms=30_000
+            )
+            [task] = await engine.claim(request)
+            await engine.report(task, command)
+
+    options = {"retry_delay": None}
+    http.post("/api/v1/tasks", json={"name": "add", "args": {"a": 1}, "options": options})
+    service.call(claim_and_fail())
+    lines = http.get("/metrics").text.splitlines()
+    assert 'andon_retries_total{task="add"} 2.0' in lines
+    assert 'andon_leases_lost_total{task="add"} 1.0' in lines
+    assert 'andon_run_seconds_count{outcome="completed",task="add"} 1.0' in lines
+    assert 'andon_run_seconds_count{outcome="pending",task="add"} 2.0' in lines
+    assert 'andon_claim_latency_seconds_count{queue="default"} 3.0' in lines
+
+
+def test_an_address_that_asks_too_often_is_told_to_wait(app: Andon):
+    with serving(app, rate_limit=0.5, rate_burst=2) as running, running.client() as http:
+        statuses = [http.get("/healthz").status_code for _ in range(3)]
+        assert statuses == [200, 200, 429]
+        refused = http.get("/healthz")
+        problem(refused, 429, "too-many-requests")
+        assert int(refused.headers["retry-after"]) >= 1
