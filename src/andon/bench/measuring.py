@@ -26,7 +26,7 @@ from andon.bench.counting import ended, results, tally
 from andon.bench.processes import WorkerFailed, WorkerProcess
 from andon.bench.producing import How, Noop
 from andon.client.app import Andon
-from andon.engine.local import LocalEngine
+from andon.engine.base import Engine
 from andon.model.errors import ConfigurationError
 from andon.stores.base import MAX_BATCH
 
@@ -141,7 +141,7 @@ def _task(app: Andon, queue: str, name: str) -> Noop:
 # --- the four ---
 
 
-async def _submit(engine: LocalEngine, task: Noop, plan: Plan) -> dict[str, Any]:
+async def _submit(engine: Engine, task: Noop, plan: Plan) -> dict[str, Any]:
     cursor = await engine.events_end()
     cpu, begun = time.process_time(), time.perf_counter()
     ids = await producing.submit(task, plan.n, plan.how, plan.coroutines)
@@ -154,7 +154,7 @@ async def _submit(engine: LocalEngine, task: Noop, plan: Plan) -> dict[str, Any]
     }
 
 
-async def _drain(engine: LocalEngine, task: Noop, plan: Plan) -> dict[str, Any]:
+async def _drain(engine: Engine, task: Noop, plan: Plan) -> dict[str, Any]:
     cursor = await engine.events_end()
     ids = await producing.submit(task, plan.n, "bulk", 1)
     async with WorkerProcess(plan.url, plan.queue, concurrency=plan.concurrency) as worker:
@@ -164,7 +164,7 @@ async def _drain(engine: LocalEngine, task: Noop, plan: Plan) -> dict[str, Any]:
     return {**_rate(plan.n, seconds), **_worker_used(worker, plan), "verified": found.completed}
 
 
-async def _end_to_end(engine: LocalEngine, task: Noop, plan: Plan) -> dict[str, Any]:
+async def _end_to_end(engine: Engine, task: Noop, plan: Plan) -> dict[str, Any]:
     async with WorkerProcess(plan.url, plan.queue, concurrency=plan.concurrency) as worker:
         await _first_run(engine, task, plan, worker)
         cursor = await engine.events_end()
@@ -181,7 +181,7 @@ async def _end_to_end(engine: LocalEngine, task: Noop, plan: Plan) -> dict[str, 
     }
 
 
-async def _latency(engine: LocalEngine, task: Noop, plan: Plan) -> dict[str, Any]:
+async def _latency(engine: Engine, task: Noop, plan: Plan) -> dict[str, Any]:
     async with WorkerProcess(plan.url, plan.queue, concurrency=plan.concurrency) as worker:
         await _first_run(engine, task, plan, worker)
         await producing.submit_paced(task, _WARM_UP, plan.rate)
@@ -201,14 +201,14 @@ async def _latency(engine: LocalEngine, task: Noop, plan: Plan) -> dict[str, Any
     }
 
 
-async def _first_run(engine: LocalEngine, task: Noop, plan: Plan, worker: WorkerProcess) -> None:
+async def _first_run(engine: Engine, task: Noop, plan: Plan, worker: WorkerProcess) -> None:
     """Wait until the worker has run a task, and so has claimed and committed once."""
     await task.submit(time.time_ns())
     await _all_done(engine, plan, worker, n=1)
 
 
 async def _all_done(
-    engine: LocalEngine,
+    engine: Engine,
     plan: Plan,
     worker: WorkerProcess,
     *,
@@ -241,7 +241,7 @@ def _worker_used(worker: WorkerProcess, plan: Plan) -> dict[str, Any]:
     }
 
 
-async def _circumstances(engine: LocalEngine, plan: Plan) -> dict[str, Any]:
+async def _circumstances(engine: Engine, plan: Plan) -> dict[str, Any]:
     info = await engine.info()
     return {
         "durability": info.durability,

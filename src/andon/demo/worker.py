@@ -28,7 +28,7 @@ async def _work(queue: str, concurrency: int) -> None:
 
         threading.Thread(target=until_left_alone, daemon=True).start()
         engine = await app.connections.engine()
-        engine.timekeeper.start()
+        engine.keep_time()
         await worker.run()
 
 
