@@ -128,8 +128,7 @@ ON_THE_STORE = {
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    assert metafunc.module is not None
-    module = metafunc.module.__name__.rpartition(".")[2]
+    module = str(getattr(metafunc.module, "__name__", "")).rpartition(".")[2]
     elsewhere = module in OVER_HTTP and metafunc.function.__name__ not in ON_THE_STORE
     if "cli" in metafunc.fixturenames and elsewhere:
         metafunc.parametrize("cli", ["local", "http"], indirect=True)
