@@ -13,7 +13,7 @@ from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.base import MAX_BATCH, SCAN_BUDGET, History, Page, Query
 from andon.stores.redis.partitions import Partitions
-from andon.stores.redis.records import event_of, task_of
+from andon.stores.redis.records import event_of, is_apart, task_of
 
 _ROW = 7
 _Place = tuple[int, str]
@@ -45,7 +45,7 @@ async def history(at: Partitions, task_id: str) -> History:
     task = task_of(task_id, reply[2:])
     if task is None:
         return History(())
-    if reply[-1].endswith(b"h"):
+    if is_apart(reply[-1]):
         kept = [event_of(packed) for packed in reply[1] if packed]
         events = [event for event in kept if event.task == task_id]
     else:
