@@ -2,6 +2,8 @@
 -- "{namespace:partition}:", so that all keys of a script lie in one slot. ARGV[1] is the packed
 -- argument, ARGV[2] the time in ms UTC of a test that runs virtual time, else empty.
 --
+-- Constants (a local name in capitals, set to a number) are written into the text where they are used, by `scripts.py`.
+--
 -- Invariant: a script leaves record, indexes, event and hints of a task consistent, and reads all
 -- that may refuse a change before it writes the first part of it.
 
