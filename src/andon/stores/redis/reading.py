@@ -103,15 +103,17 @@ async def _axis(at: Partitions, query: Query) -> list[str]:
         return [f"group:{query.group}"]
     if query.worker is not None:
         return [f"worker:{query.worker}"]
-    names = [query.queue] if query.queue is not None else await _queue_names(at)
+    names = [query.queue] if query.queue is not None else await queue_names(at)
     if query.dead_letters:
         return [f"dead:{name}" for name in names]
     return [f"state:{name}|{state.value}" for name in names for state in query.states or State]
 
 
-async def _queue_names(at: Partitions) -> list[str]:
-    replies = await at.everywhere("queues", ())
-    return sorted({name.decode() for reply in replies for name in reply[1]})
+async def queue_names(at: Partitions) -> list[str]:
+    """The queues known in any partition."""
+    looks = (at.look(partition, b"SMEMBERS", "queues") for partition in range(at.count))
+    replies: list[list[bytes]] = await asyncio.gather(*looks)
+    return sorted({name.decode() for reply in replies for name in reply})
 
 
 def _parse(cursor: str) -> _Place | None:
