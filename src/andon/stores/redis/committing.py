@@ -28,6 +28,9 @@ _GONE = Changed(ChangeKind.GONE)
 _DONE_TO_A_RUN = frozenset({Event.REQUEST_CANCEL, Event.CANCEL, Event.EXPIRE})
 """Moves of an active task that its worker does not make itself, so that it must be told."""
 
+_NOTHING_RARE = (None, False, None, None, False, False, False, False)
+"""What most changes have in the places that `commit.lua` does without."""
+
 
 class _Prepared(msgspec.Struct, frozen=True, gc=False):
     """A change with the index entry it leads to."""
@@ -139,38 +142,44 @@ def _key_changes(prepared: _Prepared) -> bool:
 def _item(prepared: _Prepared, *, reserved: bool) -> tuple[Any, ...]:
     """One change as `commit.lua` takes it; `reserved`: its unique key is seen to elsewhere."""
     change = prepared.change
-    before, after, event = change.before, change.after, change.event
-    definition = before.definition
-    task_id = definition.id
+    before, after, event, entry = change.before, change.after, change.event, prepared.after
     status = before.status
+    task_id, created_at = before.definition.id, status.created_at
     packed = body(packed_event(event, task_id))
-    history: list[msgspec.Raw] | None = None
-    if after is not None and after.revision >= FIRST_APART:
-        begun = after.revision > MAX_EVENTS_KEPT
-        history = [packed] if begun else [body(packed_event(e, task_id)) for e in after.events]
-    told = change.seen_lease is not None or event.event in _DONE_TO_A_RUN
-    entry = prepared.after
-    return (
+    result: Any = None
+    if change.sets_result:
+        result = False if change.result is None else body(change.result)
+    version = status_body = entry_body = None
+    asked, history = False, None
+    if after is not None and entry is not None:
+        version = f"{after.revision} {created_at} "
+        status_body, entry_body = body(encode(after)), body(packed_entry(entry, before, after))
+        asked = after.cancel_requested_at is not None
+        if after.revision >= FIRST_APART:
+            begun = after.revision > MAX_EVENTS_KEPT
+            history = [packed] if begun else [body(packed_event(e, task_id)) for e in after.events]
+    common = (
         task_id,
-        status.revision,
-        status.created_at,
-        change.seen_lease,
-        None if after is None else body(encode(after)),
-        None if entry is None or after is None else body(packed_entry(entry, before, after)),
+        f"{status.revision} {created_at} ",
+        version,
+        status_body,
+        entry_body,
         packed,
-        change.sets_result,
-        None if change.result is None else body(change.result),
+        event.write_id,
+        status.worker,
+        result,
+    )
+    rare = (
+        change.seen_lease,
         change.force,
         None if change.discard is None else body(packed_event(change.discard, task_id)),
-        status.worker,
-        event.write_id,
         history,
-        after is not None and after.cancel_requested_at is not None,
+        asked,
         status.state is State.UNKNOWN,
-        told,
-        0 if after is None else after.revision,
-        1 if reserved else 0,
+        change.seen_lease is not None or event.event in _DONE_TO_A_RUN,
+        reserved,
     )
+    return common if rare == _NOTHING_RARE else common + rare
 
 
 def _outcome(reply: Any, change: Change) -> Changed:

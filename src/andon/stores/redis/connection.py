@@ -1,9 +1,10 @@
 """One connection to one server, shared by all callers of an event loop.
 
 Requests are written as they come and answered in their order, so many callers have their scripts
-in flight at once without a pool that could run out. Requests made in one turn of the loop leave in
-one write. A request that is not answered within `REPLY_WITHIN_S` ends the connection: what follows
-on it could not be answered either.
+in flight at once without a pool that could run out. A request leaves at once if no other is on its
+way, so that who is alone does not wait for the loop; else those of one turn leave in one write.
+A request that is not answered within `REPLY_WITHIN_S` ends the connection: what follows on it could
+not be answered either.
 """
 
 import asyncio
@@ -52,8 +53,13 @@ class Connection(asyncio.Protocol):
         if not self.alive:
             reply.set_exception(Lost("the connection is closed"))
             return reply
+        idle = not self._waiting and not self._out
         self._waiting.append((reply, self._loop.time() + REPLY_WITHIN_S))
-        self.post(packed)
+        if idle:
+            assert self._transport is not None
+            self._transport.write(packed)
+        else:
+            self.post(packed)
         if self._alarm is None:
             self._alarm = self._loop.call_later(REPLY_WITHIN_S, self._look_at_time)
         return reply

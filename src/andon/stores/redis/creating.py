@@ -69,7 +69,8 @@ def _item(task: Task, entry: IndexEntry, *, keeps_key: bool) -> tuple[Any, ...]:
         body(packed_entry(entry, task, status)),
         body(packed_event(status.events[-1], definition.id)),
         keeps_key,
-        str(status.revision),
+        f"{status.revision} {status.created_at} ",
+        definition.digest,
     )
 
 

@@ -64,6 +64,8 @@ async def take_unsettled(at: Partitions, limit: int) -> list[tuple[str, State]]:
     for partition in range(at.count):
         if len(taken) >= limit:
             break
+        if not await at.look(partition, b"EXISTS", "fanout"):
+            continue
         reply = await at.run("take_unsettled", partition, (limit - len(taken),))
         found = zip(reply[1::2], reply[2::2], strict=True)
         taken += [(parent.decode(), State(state.decode())) for parent, state in found]

@@ -63,6 +63,8 @@ async def trim(at: Partitions, limit: int, max_events: int) -> int:
     most = max(max_events // at.count, 1)
     dropped = 0
     for partition in range(at.count):
+        if not await _may_be_past(at, partition, most):
+            continue
         reply = await at.run("events", partition, (None, min(limit - dropped, 1_000)))
         start, stop = int(reply[2]), int(reply[3])
         old = reply[0] - EVENT_AGE_MS
@@ -74,3 +76,13 @@ async def trim(at: Partitions, limit: int, max_events: int) -> int:
         if count > 0:
             dropped += (await at.run("trim", partition, (start + count,)))[1]
     return dropped
+
+
+async def _may_be_past(at: Partitions, partition: int, most: int) -> bool:
+    """Whether a log is too long, or begins with an event that is too old."""
+    first = await at.look(partition, b"LINDEX", "log", 0)
+    if first is None:
+        return False
+    if at.clock.now() - event_of(first).at >= EVENT_AGE_MS:
+        return True
+    return await at.look(partition, b"LLEN", "log") > most

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from andon.model.fleet import QueueConfig, TypeInfo, WorkerInfo
+from andon.stores.redis import reading
 from andon.stores.redis.partitions import Partitions
 from andon.stores.redis.records import body, encode
 
@@ -19,11 +20,11 @@ _decode_worker = msgspec.msgpack.Decoder(WorkerInfo).decode
 async def queues(at: Partitions) -> list[QueueConfig]:
     """Every queue known, configured or not, by name."""
     found: dict[str, QueueConfig] = {}
-    for _, names, *configured in await at.everywhere("queues", ()):
-        for name in names:
-            found.setdefault(name.decode(), QueueConfig(name=name.decode()))
-        for name, packed in zip(configured[::2], configured[1::2], strict=True):
-            found[name.decode()] = _decode_config(packed)
+    for name in await reading.queue_names(at):
+        found[name] = QueueConfig(name=name)
+    configured = await at.look(0, b"HGETALL", "configs")
+    for name, packed in zip(configured[::2], configured[1::2], strict=True):
+        found[name.decode()] = _decode_config(packed)
     return [found[name] for name in sorted(found)]
 
 
@@ -65,7 +66,7 @@ def limits(config: QueueConfig, partitions: int) -> dict[str, float]:
 
 async def types(at: Partitions) -> list[TypeInfo]:
     """Every task type published, by name and version."""
-    flat = (await at.run("registry", 0, ("types", None)))[1:]
+    flat = await at.look(0, b"HGETALL", "types")
     found = [_decode_type(flat[i]) for i in range(1, len(flat), 2)]
     return sorted(found, key=lambda info: (info.name, info.version))
 
@@ -100,7 +101,7 @@ async def remove_worker(at: Partitions, worker: str) -> None:
 
 async def setting(at: Partitions, name: str) -> bytes | None:
     """A small value."""
-    return (await at.run("registry", 0, ("settings", name)))[1]
+    return await at.look(0, b"HGET", "settings", name)
 
 
 async def put_setting(at: Partitions, name: str, value: bytes, expect: bytes | None) -> bool:

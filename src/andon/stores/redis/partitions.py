@@ -61,6 +61,13 @@ class Partitions:
         self.clock.tell(reply[0])
         return reply
 
+    async def look(self, partition: int, command: bytes, key: str, *words: str | int) -> Any:
+        """One plain command on one key: what is asked for at every poll needs no script."""
+        if not self._subscription.is_settled:
+            await self._subscription.settled()
+        whole = prefix(self.location.namespace, partition) + key
+        return await self.network.call(partition, (command, whole, *words))
+
     async def spread(self, name: str, items: Sequence[Any], ids: Sequence[str]) -> list[Any]:
         """Run a script over items, each in the partition of its id; answers in their order."""
         if not items:

@@ -13,7 +13,7 @@ from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.base import MAX_BATCH, SCAN_BUDGET, History, Page, Query
 from andon.stores.redis.partitions import Partitions
-from andon.stores.redis.records import event_of, task_of
+from andon.stores.redis.records import event_of, is_apart, task_of
 
 _ROW = 7
 _Place = tuple[int, str]
@@ -45,7 +45,7 @@ async def history(at: Partitions, task_id: str) -> History:
     task = task_of(task_id, reply[2:])
     if task is None:
         return History(())
-    if reply[-1].endswith(b"h"):
+    if is_apart(reply[-1]):
         kept = [event_of(packed) for packed in reply[1] if packed]
         events = [event for event in kept if event.task == task_id]
     else:
@@ -103,15 +103,17 @@ async def _axis(at: Partitions, query: Query) -> list[str]:
         return [f"group:{query.group}"]
     if query.worker is not None:
         return [f"worker:{query.worker}"]
-    names = [query.queue] if query.queue is not None else await _queue_names(at)
+    names = [query.queue] if query.queue is not None else await queue_names(at)
     if query.dead_letters:
         return [f"dead:{name}" for name in names]
     return [f"state:{name}|{state.value}" for name in names for state in query.states or State]
 
 
-async def _queue_names(at: Partitions) -> list[str]:
-    replies = await at.everywhere("queues", ())
-    return sorted({name.decode() for reply in replies for name in reply[1]})
+async def queue_names(at: Partitions) -> list[str]:
+    """The queues known in any partition."""
+    looks = (at.look(partition, b"SMEMBERS", "queues") for partition in range(at.count))
+    replies: list[list[bytes]] = await asyncio.gather(*looks)
+    return sorted({name.decode() for reply in replies for name in reply})
 
 
 def _parse(cursor: str) -> _Place | None:

@@ -93,7 +93,7 @@ def packed_entry(entry: IndexEntry, task: Task, status: Status) -> bytes:
             entry.name,
             entry.key,
             entry.group,
-            entry.timer,
+            None if entry.timer is None else str(entry.timer),
             score,
             dead_at,
             first_limit,
@@ -101,11 +101,10 @@ def packed_entry(entry: IndexEntry, task: Task, status: Status) -> bytes:
             entry.unique_until,
             entry.dead_letter,
             entry.remaining,
-            status.created_at,
+            str(status.created_at),
             status.runs[-1].number if status.runs else 0,
             status.fence,
             frees,
-            task.definition.digest,
         )
     )
 
@@ -183,6 +182,11 @@ def bare(task_id: str, revision: int) -> Task:
 def created_in(version: bytes) -> int:
     """When a record was created, as its version tells also where the record does not decode."""
     return int(version.split()[1])
+
+
+def is_apart(version: bytes) -> bool:
+    """Whether a record's moves are kept apart, as its version tells."""
+    return version.split(b" ")[2].endswith(b"h")
 
 
 def task_of(task_id: str, parts: list[Any]) -> Task | None:

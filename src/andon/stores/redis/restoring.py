@@ -56,7 +56,7 @@ def _item(snapshot: Snapshot, entry: IndexEntry, *, keeps_key: bool) -> tuple[An
         body(encode(definition)),
         body(encode(status)),
         body(packed_entry(entry, task, status)),
-        str(status.revision),
+        f"{status.revision} {status.created_at} ",
         [body(packed_event(event, definition.id)) for event in moves],
         _is_apart(snapshot),
         None if cell is None else body(packed_cell(cell, status)),
@@ -67,6 +67,7 @@ def _item(snapshot: Snapshot, entry: IndexEntry, *, keeps_key: bool) -> tuple[An
         status.worker,
         status.events[-1].write_id if status.events else "",
         keeps_key,
+        definition.digest,
     )
 
 

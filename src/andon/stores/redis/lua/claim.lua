@@ -9,6 +9,7 @@ local SCAN_BUDGET = 2000
 local MOST_ASKED_FOR = 50
 local worker, token, limit, lease_ms, room = A[1], A[2], A[3], A[4], A[5]
 local lease_until = now + lease_ms
+local LEASE_UNTIL = int(lease_until)
 local token_key = P .. 'claim:' .. token
 
 local given = {}
@@ -55,7 +56,7 @@ local function ask_for_grant(queue, config)
     for _, member in ipairs(call('ZRANGE', lane_of(queue, name), 0, MOST_ASKED_FOR - 1)) do
       any = true
       local key = config.per_key
-        and cmsgpack.unpack(call('HGET', P .. 'task:' .. id_of(member), 'x'))[KEY]
+        and entry_of(call('HGET', P .. 'task:' .. id_of(member), 'x'))[KEY]
       if key and not seen[key] then
         seen[key] = true
         row[#row + 1] = key
@@ -85,28 +86,28 @@ local function candidates(queue, most)
   return found
 end
 
+-- A cell from its worker on, the same for all runs of a claim; its array of ten is begun for each.
+local CELL_ENDS = cmsgpack.pack(worker, token, now, lease_until, now, 0, '')
+
 local function stamp(queue, id, found, x)
-  local revision, created, number, apart = revision_of(found[4])
-  revision = revision + 1
+  local before, rest = string.match(found[4], '^(%d+)(.*)$')
+  local revision = before + 1
   local fence = math.max(x[FENCE] + 1, now)
   local run = token .. '-' .. int(#taken)
   local timer = lease_until
   if x[FIRST_LIMIT] then timer = math.min(timer, now + x[FIRST_LIMIT]) end
   if x[DEAD_AT] then timer = math.min(timer, x[DEAD_AT]) end
-  call('HSET', P .. 'task:' .. id, 'st', 'active', 'v', version_of(revision, created, number, apart),
-    'c', cmsgpack.pack({revision, run, fence, worker, token, now, lease_until, now, 0, ''}))
-  arm(id, timer)
-  local event = 'C' .. cmsgpack.pack({revision, now, x[RUN_NUMBER], worker, run, id})
+  call('HSET', P .. 'task:' .. id, 'st', 'active', 'v', int(revision) .. rest,
+    'c', '\154' .. cmsgpack.pack(revision, run, fence) .. CELL_ENDS)
+  arm(id, timer == lease_until and LEASE_UNTIL or timer)
+  local event = 'C\150' .. cmsgpack.pack(revision, now, x[RUN_NUMBER], worker, run, id)
   log[#log + 1] = event
-  if apart ~= '' then keep_apart(id, event) end
+  if string.find(rest, '^ %d+ %d+h') then keep_apart(id, event) end
   hint('task', id)
   if x[UNIQUE] and x[FREES_ON_CLAIM] then let_go_of(x[UNIQUE], id) end
   if x[KEY] then run_of_key(queue, x[KEY], 1) end
-  claimed[#claimed + 1] = id
-  claimed[#claimed + 1] = found[1]
-  claimed[#claimed + 1] = found[2]
-  claimed[#claimed + 1] = int(fence)
-  return created
+  local n = #claimed
+  claimed[n + 1], claimed[n + 2], claimed[n + 3], claimed[n + 4] = id, found[1], found[2], int(fence)
 end
 
 -- Whether a body begins as a packed map does. What is damaged further in is found by who decodes it.
@@ -141,7 +142,9 @@ end
 
 local function claim_queue(queue, config, most, grant)
   local took, looked, passed = 0, 0, 0
-  local from, to, over = {}, {}, {}
+  local over = {}
+  local pending, active = list_of(queue, 'pending'), list_of(queue, 'active')
+  local own = P .. 'worker:' .. worker
   while took < most and looked < SCAN_BUDGET do
     local entries = candidates(queue, most - took + passed)
     if #entries <= passed then break end
@@ -153,36 +156,32 @@ local function claim_queue(queue, config, most, grant)
         looked = looked + 1
         local id = id_of(member)
         local found = call('HMGET', P .. 'task:' .. id, 'd', 's', 'x', 'v')
-        local x = cmsgpack.unpack(found[3])
+        local x = entry_of(found[3])
         local verdict = decide(queue, config, grant, id, x, entry, found)
         if verdict == 'pass' then
           over[member] = true
           passed = passed + 1
         else
-          gone[name] = gone[name] or {}
-          table.insert(gone[name], member)
+          local of = gone[name]
+          if of then of[#of + 1] = member else gone[name] = {member} end
         end
         if verdict == 'take' then
           taken[#taken + 1] = id
-          local created = stamp(queue, id, found, x)
-          from[#from + 1] = id
-          to[#to + 1] = created
-          to[#to + 1] = id
+          stamp(queue, id, found, x)
+          take_out(pending, id)
+          put_in(active, x[CREATED], id)
+          put_in(own, x[CREATED], id)
           if room and room[name] then room[name] = room[name] - 1 end
           took = took + 1
         end
       end
     end
     for name, members in pairs(gone) do
-      call('ZREM', lane_of(queue, name), unpack(members))
+      in_turn('ZREM', lane_of(queue, name), members)
       tidy_lane(queue, name)
     end
   end
-  if took > 0 then
-    call('ZREM', list_of(queue, 'pending'), unpack(from))
-    call('ZADD', list_of(queue, 'active'), unpack(to))
-    call('ZADD', P .. 'worker:' .. worker, unpack(to))
-  end
+  flush()
   return took
 end
 

@@ -5,10 +5,24 @@
 local refused = refuse_strangers()
 if refused then return refused end
 
-local ID, REVISION, CREATED_AT, SEEN_LEASE, STATUS, ENTRY, EVENT = 1, 2, 3, 4, 5, 6, 7
-local SETS_RESULT, RESULT, FORCE, DISCARD, WORKER, WRITE_ID, HISTORY = 8, 9, 10, 11, 12, 13, 14
-local ASKED, UNREADABLE, TELLS, AFTER_REVISION, RESERVED = 15, 16, 17, 18, 19
+-- Places in a change; those from RARE on may be missing. GUARD and NEXT are what the version begins
+-- with before and after. RESULT is nil where none is set, and false where none is there any more.
+local ID, GUARD, NEXT, STATUS, ENTRY, EVENT, WRITE_ID, WORKER, RESULT = 1, 2, 3, 4, 5, 6, 7, 8, 9
+local SEEN_LEASE, FORCE, DISCARD, HISTORY, ASKED, UNREADABLE, TELLS, RESERVED =
+  10, 11, 12, 13, 14, 15, 16, 17
 local MOST_HOLDERS = 200
+
+-- Whether any of the tasks may have edges, by one look at all of them. Whatever holds an end up or
+-- a deletion is an edge.
+local function any_edged()
+  local keys = {}
+  for i, item in ipairs(A) do keys[i] = P .. 'edges:' .. item[ID] end
+  for i = 1, #keys, 1000 do
+    if call('EXISTS', unpack(keys, i, math.min(i + 999, #keys))) > 0 then return true end
+  end
+  return false
+end
+local edged = any_edged()
 
 local function conflict(id)
   local found = parts(id)
@@ -16,7 +30,7 @@ local function conflict(id)
 end
 
 local function told(id, state)
-  if LIVE[state] or state == 'unknown' or not any_edges(id) then return 'a' end
+  if not edged or LIVE[state] or state == 'unknown' or not any_edges(id) then return 'a' end
   if call('EXISTS', P .. 'untold:' .. id) == 1 then
     call('ZADD', P .. 'fanout', call('HINCRBY', P .. 'meta', 'turn', 1), id)
   end
@@ -39,7 +53,7 @@ end
 local function apply(item)
   local id = item[ID]
   local task = P .. 'task:' .. id
-  local found = call('HMGET', task, 'v', 'st', 'x', 'c')
+  local found = call('HMGET', task, 'v', 'st', 'x')
   local st = found[2]
   if not st then
     local stub = stub_of(id)
@@ -50,52 +64,57 @@ local function apply(item)
     end
     return 'g'
   end
-  local revision, created, number, apart = revision_of(found[1])
-  if tonumber(created) ~= item[CREATED_AT] then return 'g' end
+  local guard, version = item[GUARD], found[1]
+  local same = string.sub(version, 1, #guard) == guard
+  if not same and string.match(version, ' %d+ ') ~= string.match(guard, ' %d+ ') then
+    return 'g' -- another task of that id
+  end
   if item[UNREADABLE] and st ~= 'unknown' then
     set_aside(id) -- whoever read it found that it does not decode
     return conflict(id)
   end
-  if tonumber(revision) ~= item[REVISION] then return conflict(id) end
+  if not same then return conflict(id) end
   if item[SEEN_LEASE] then
-    local lease = found[4] and cmsgpack.unpack(found[4])[C_LEASE]
-    if lease ~= item[SEEN_LEASE] then return conflict(id) end
+    local cell = call('HGET', task, 'c')
+    if not cell or cmsgpack.unpack(cell)[C_LEASE] ~= item[SEEN_LEASE] then
+      return conflict(id)
+    end
   end
-  local old = cmsgpack.unpack(found[3])
-  local new = item[ENTRY] and cmsgpack.unpack(item[ENTRY])
-  if not new and not item[FORCE] and held(id) then return {'n', unpack(holders(id))} end
+  local number, apart, digest = string.match(version, '^%d+ %d+ (%d+)(h?) (.*)$')
+  local old = entry_of(found[3])
+  local new = item[ENTRY] and entry_of(item[ENTRY])
+  if not new and not item[FORCE] and edged and held(id) then return {'n', unpack(holders(id))} end
   local had = holds_key(old, st)
   local takes = new and new[UNIQUE] and not had and not lapsed(new)
-  if takes and item[RESERVED] == 0 then
+  if takes and not item[RESERVED] then
     local holder = holder_of(new[UNIQUE], id)
     if holder then return {'k', holder} end
   end
 
   local queue, key = old[QUEUE], old[KEY]
-  if new and new[STATE] == st and st ~= 'pending' and not old[DEAD_LETTER] then
+  local discarded = new and item[DISCARD] and not (edged and held(id))
+  if new and not discarded and new[STATE] == st and st ~= 'pending' and not old[DEAD_LETTER] then
     if st == 'active' then hint('control', item[WORKER]) end
   else
     leave(old, st, number, id, item[WORKER])
-    if new then enter(new, number, id) end
+    if new and not discarded then enter(new, number, id) end
     if key then promote(queue, key, 1000) end
   end
-  if had and item[RESERVED] == 0 and not (new and new[UNIQUE]) then let_go_of(old[UNIQUE], id) end
-  if takes and item[RESERVED] == 0 then reserve(new[UNIQUE], new[UNIQUE_UNTIL], id) end
+  if had and not item[RESERVED] and not (new and new[UNIQUE]) then let_go_of(old[UNIQUE], id) end
+  if takes and not item[RESERVED] then reserve(new[UNIQUE], new[UNIQUE_UNTIL], id) end
   if item[TELLS] and item[WORKER] ~= '' then hint('control', item[WORKER]) end
   log[#log + 1] = item[EVENT]
   hint('task', id)
 
   if not new then
-    remove(id, old, st, {call('HGET', task, 'w') or '', item[WRITE_ID]})
+    remove(id, old, st, digest, {call('HGET', task, 'w') or '', item[WRITE_ID]})
     return 'a'
   end
   local state = new[STATE]
-  if item[DISCARD] and not held(id) then
+  if discarded then
     -- watchers see the end, then the record goes
-    call('ZREM', list_of(queue, state), id)
-    if new[DEAD_LETTER] then call('ZREM', P .. 'dead:' .. queue, id) end
-    if new[UNIQUE] and item[RESERVED] == 0 then let_go_of(new[UNIQUE], id) end
-    remove(id, new, state, {item[WRITE_ID]})
+    if new[UNIQUE] and not item[RESERVED] then let_go_of(new[UNIQUE], id) end
+    remove(id, new, state, digest, {item[WRITE_ID]})
     log[#log + 1] = item[DISCARD]
     return 'a'
   end
@@ -106,16 +125,21 @@ local function apply(item)
     apart = 'h'
   end
   -- 'w' is what a stub will need: the write that ended the task, whose reply may be lost
-  call('HSET', task, 's', item[STATUS], 'x', item[ENTRY], 'st', state,
-    'v', version_of(item[AFTER_REVISION], created, number, apart), 'w', item[WRITE_ID])
+  local result = item[RESULT]
+  local version_now = version_of(item[NEXT], number, apart, digest)
+  if result then
+    call('HSET', task, 's', item[STATUS], 'x', item[ENTRY], 'st', state, 'v', version_now,
+      'w', item[WRITE_ID], 'r', result)
+  else
+    call('HSET', task, 's', item[STATUS], 'x', item[ENTRY], 'st', state, 'v', version_now,
+      'w', item[WRITE_ID])
+  end
   if state == 'active' then
     if item[ASKED] then call('HSET', task, 'q', '1') end
-  elseif found[4] then
+  elseif st == 'active' then
     call('HDEL', task, 'c', 'q')
   end
-  if item[SETS_RESULT] then
-    if item[RESULT] then call('HSET', task, 'r', item[RESULT]) else call('HDEL', task, 'r') end
-  end
+  if result == false then call('HDEL', task, 'r') end
   set_timer(id, new[TIMER])
   if LIVE[state] and not LIVE[st] then call('ZREM', P .. 'fanout', id) end
   return told(id, state)

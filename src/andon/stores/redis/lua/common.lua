@@ -2,6 +2,8 @@
 -- "{namespace:partition}:", so that all keys of a script lie in one slot. ARGV[1] is the packed
 -- argument, ARGV[2] the time in ms UTC of a test that runs virtual time, else empty.
 --
+-- Constants (a local name in capitals, set to a number) are written into the text where they are used, by `scripts.py`.
+--
 -- Invariant: a script leaves record, indexes, event and hints of a task consistent, and reads all
 -- that may refuse a change before it writes the first part of it.
 
@@ -14,10 +16,11 @@ if not now then
   now = t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
--- Places in an index entry, as `records.Entry` packs it.
+-- Places in an index entry, as `records.packed_entry` packs it. SCORE, CREATED and TIMER are
+-- strings: a number would be printed and read again each time it goes into an index.
 local STATE, QUEUE, NAME, KEY, GROUP, TIMER, SCORE, DEAD_AT, FIRST_LIMIT = 1, 2, 3, 4, 5, 6, 7, 8, 9
 local UNIQUE, UNIQUE_UNTIL, DEAD_LETTER, REMAINING, CREATED, RUN_NUMBER, FENCE = 10, 11, 12, 13, 14, 15, 16
-local FREES_ON_CLAIM, DIGEST = 17, 18
+local FREES_ON_CLAIM = 17
 -- Places in a run cell.
 local C_REVISION, C_RUN, C_FENCE, C_WORKER, C_TOKEN, C_AT, C_LEASE, C_HEARTBEAT, C_PROGRESS, C_MESSAGE =
   1, 2, 3, 4, 5, 6, 7, 8, 9, 10
@@ -26,27 +29,76 @@ local WINDOW_MS = 600000 -- how long the stub of a deleted task stays
 local NEAR_MS = 5000     -- a timer nearer than this is hinted
 local LIVE = {blocked = true, scheduled = true, pending = true, active = true, retry = true}
 
-local function int(n) return string.format('%.0f', n) end
+local function int(n) return string.format('%d', n) end -- as %.0f, at a third of its cost
 
--- Hints, by kind of topic, each topic once; published together when the script ends.
+-- Index entries by their packed form, which tasks created together share. Nobody changes one.
+local entries = {}
+local function entry_of(packed)
+  local found = entries[packed]
+  if not found then
+    found = cmsgpack.unpack(packed)
+    entries[packed] = found
+  end
+  return found
+end
+
+-- What goes into sorted sets and out of them, by key: one command for each when the script ends,
+-- or by `flush` before something looks at them. Nothing is taken out that was put in by the same
+-- script, unless flushed in between.
+local adds, removals = {}, {}
+local function put_in(key, score, member)
+  local flat = adds[key]
+  if not flat then
+    flat = {}
+    adds[key] = flat
+  end
+  local n = #flat
+  flat[n + 1], flat[n + 2] = score, member
+end
+
+local function take_out(key, member)
+  local members = removals[key]
+  if members then members[#members + 1] = member else removals[key] = {member} end
+end
+
+local function in_turn(command, key, flat)
+  local n = #flat
+  for i = 1, n, 1000 do call(command, key, unpack(flat, i, math.min(i + 999, n))) end
+end
+
+local function flush()
+  if next(removals) then
+    for key, members in pairs(removals) do in_turn('ZREM', key, members) end
+    removals = {}
+  end
+  if next(adds) then
+    for key, flat in pairs(adds) do in_turn('ZADD', key, flat) end
+    adds = {}
+  end
+end
+
+-- Hints, by kind of topic; published together when the script ends.
 local hints, hinted = {}, {}
 local function hint(kind, name)
-  local topic = kind .. '\n' .. name
-  if hinted[topic] then return end
-  hinted[topic] = true
-  local names = hints[kind]
-  if names then names[#names + 1] = name else hints[kind] = {name} end
+  local seen = hinted[kind]
+  if not seen then
+    hinted[kind], hints[kind] = {[name] = true}, {name}
+  elseif not seen[name] then
+    seen[name] = true
+    local names = hints[kind]
+    names[#names + 1] = name
+  end
 end
 
 -- Events of the partition, appended together when the script ends.
 local log = {}
 
 local function finish()
-  local n = #log
-  for i = 1, n, 1000 do
-    call('RPUSH', P .. 'log', unpack(log, i, math.min(i + 999, n)))
+  flush()
+  if #log > 0 then
+    in_turn('RPUSH', P .. 'log', log)
+    hint('events', '')
   end
-  if n > 0 then hint('events', '') end
   local channel = string.match(P, '^{(.*):%d+}:$') .. ':hints:'
   for kind, names in pairs(hints) do
     call('PUBLISH', channel .. kind, table.concat(names, '\n'))
@@ -62,9 +114,10 @@ local function refuse_strangers()
   end
 end
 
+local TIMERS = P .. 'timers'
 local function arm(id, at)
-  call('ZADD', P .. 'timers', at, id)
-  if at <= now + NEAR_MS then hint('timer', '') end
+  put_in(TIMERS, at, id)
+  if tonumber(at) <= now + NEAR_MS then hint('timer', '') end
 end
 
 local configs = {}
@@ -79,12 +132,28 @@ local function config_of(queue)
   return found
 end
 
-local function list_of(queue, state) return P .. 'state:' .. queue .. '|' .. state end
+local lists = {}
+local function list_of(queue, state)
+  local of = lists[queue]
+  if not of then
+    of = {}
+    lists[queue] = of
+  end
+  local key = of[state]
+  if not key then
+    key = P .. 'state:' .. queue .. '|' .. state
+    of[state] = key
+  end
+  return key
+end
 
--- A version: revision, creation, number, and "h" once the moves are kept apart from the status.
-local function revision_of(version) return string.match(version, '^(%d+) (%d+) (%d+)(h?)$') end
-local function version_of(revision, created, number, apart)
-  return revision .. ' ' .. created .. ' ' .. number .. apart
+-- A version: revision, creation, number with "h" once the moves are kept apart from the status,
+-- and the definition's digest. Its head is the revision and the creation, each with a space.
+local function version_of(head, number, apart, digest)
+  return head .. number .. apart .. ' ' .. digest
+end
+local function parts_of(version)
+  return string.match(version, '^(%d+) (%d+ )(%d+)(h?) (.*)$')
 end
 local function keep_apart(id, event)
   call('RPUSH', P .. 'history:' .. id, event)
@@ -97,26 +166,30 @@ local function id_of(member) return string.sub(member, 13) end
 
 -- Lanes: the ready tasks of one queue and type, by priority and order.
 
-local lanes = {}
-local function lane_of(queue, name)
-  return P .. 'ready:' .. queue .. '|' .. name
-end
+local function lane_of(queue, name) return P .. 'ready:' .. queue .. '|' .. name end
 
+local lanes = {} -- those known to be listed, by queue and type
 local function offer(queue, name, score, member)
-  local lane = lane_of(queue, name)
-  if not lanes[lane] then
-    lanes[lane] = true
-    call('SADD', P .. 'lanes:' .. queue, name)
+  local of = lanes[queue]
+  if not of then
+    of = {}
+    lanes[queue] = of
   end
-  call('ZADD', lane, score, member)
-  hint('ready', queue)
+  local lane = of[name]
+  if not lane then
+    lane = lane_of(queue, name)
+    of[name] = lane
+    call('SADD', P .. 'lanes:' .. queue, name)
+    hint('ready', queue)
+  end
+  put_in(lane, score, member)
 end
 
 local function tidy_lane(queue, name)
-  local lane = lane_of(queue, name)
-  if call('EXISTS', lane) == 0 then
+  flush()
+  if call('EXISTS', lane_of(queue, name)) == 0 then
     call('SREM', P .. 'lanes:' .. queue, name)
-    lanes[lane] = nil
+    if lanes[queue] then lanes[queue][name] = nil end
   end
 end
 
@@ -160,7 +233,7 @@ local function promote(queue, key, most)
   local first = call('ZRANGE', parked_of(queue, key), 0, room - 1, 'WITHSCORES')
   for i = 1, #first, 2 do
     local member = first[i]
-    local x = cmsgpack.unpack(call('HGET', P .. 'task:' .. id_of(member), 'x'))
+    local x = entry_of(call('HGET', P .. 'task:' .. id_of(member), 'x'))
     unpark(queue, key, member)
     admit(queue, key, 1)
     offer(queue, x[NAME], first[i + 1], member)
@@ -189,6 +262,7 @@ local function unplace(x, number, id)
   local queue, key = x[QUEUE], x[KEY]
   local member = member_of(number, id)
   if key and unpark(queue, key, member) then return end
+  flush()
   if call('ZREM', lane_of(queue, x[NAME]), member) == 1 then tidy_lane(queue, x[NAME]) end
   if key then admit(queue, key, -1) end
 end
@@ -232,7 +306,7 @@ local function free(id)
   if call('EXISTS', P .. 'untold:' .. id) == 0 then call('ZREM', P .. 'fanout', id) end
   local found = call('HMGET', P .. 'task:' .. id, 'st', 'x')
   if not found[1] or LIVE[found[1]] or held(id) then return end
-  local x = cmsgpack.unpack(found[2])
+  local x = entry_of(found[2])
   if x[TIMER] then arm(id, x[TIMER]) end
 end
 
@@ -249,8 +323,8 @@ end
 
 local function leave(x, st, number, id, worker)
   local queue, key = x[QUEUE], x[KEY]
-  call('ZREM', list_of(queue, st), id)
-  if x[DEAD_LETTER] and st ~= 'active' then call('ZREM', P .. 'dead:' .. queue, id) end
+  take_out(list_of(queue, st), id)
+  if x[DEAD_LETTER] and st ~= 'active' then take_out(P .. 'dead:' .. queue, id) end
   if st == 'pending' then
     if x[SCORE] then unplace(x, number, id) end
   elseif st == 'active' then
@@ -258,7 +332,7 @@ local function leave(x, st, number, id, worker)
       run_of_key(queue, key, -1)
       admit(queue, key, -1)
     end
-    if worker then call('ZREM', P .. 'worker:' .. worker, id) end
+    if worker then take_out(P .. 'worker:' .. worker, id) end
     local config = config_of(queue)
     if config.concurrent or config.spread then hint('ready', queue) end
   elseif st == 'blocked' then
@@ -268,8 +342,8 @@ end
 
 local function enter(x, number, id)
   local queue, state = x[QUEUE], x[STATE]
-  call('ZADD', list_of(queue, state), x[CREATED], id)
-  if x[DEAD_LETTER] then call('ZADD', P .. 'dead:' .. queue, x[CREATED], id) end
+  put_in(list_of(queue, state), x[CREATED], id)
+  if x[DEAD_LETTER] then put_in(P .. 'dead:' .. queue, x[CREATED], id) end
   if state == 'pending' and x[SCORE] then place(x, number, id) end
 end
 
@@ -284,31 +358,34 @@ local function introduce(x, number, id)
   end
   enter(x, number, id)
   if x[TIMER] then arm(id, x[TIMER]) end
-  if x[KEY] then call('ZADD', P .. 'key:' .. x[KEY], x[CREATED], id) end
-  if x[GROUP] then call('ZADD', P .. 'group:' .. x[GROUP], x[CREATED], id) end
+  if x[KEY] then put_in(P .. 'key:' .. x[KEY], x[CREATED], id) end
+  if x[GROUP] then put_in(P .. 'group:' .. x[GROUP], x[CREATED], id) end
 end
 
 -- The outcome where an id is taken: digest and state of what is there, or was a moment ago.
 local function taken(id)
-  local found = call('HMGET', P .. 'task:' .. id, 'st', 'x')
-  if found[1] then return {'e', cmsgpack.unpack(found[2])[DIGEST], found[1]} end
+  local found = call('HMGET', P .. 'task:' .. id, 'st', 'v')
+  if found[1] then
+    local _, _, _, _, digest = parts_of(found[2])
+    return {'e', digest, found[1]}
+  end
   local stub = stub_of(id)
   if stub then return {'e', stub[2], stub[3]} end
 end
 
 local function set_timer(id, at)
-  if at then arm(id, at) else call('ZREM', P .. 'timers', id) end
+  if at then arm(id, at) else take_out(TIMERS, id) end
 end
 
 -- Remove a record with every key of its own; a stub stays for the window.
-local function remove(id, x, state, writes)
-  if x[KEY] then call('ZREM', P .. 'key:' .. x[KEY], id) end
-  if x[GROUP] then call('ZREM', P .. 'group:' .. x[GROUP], id) end
-  call('ZREM', P .. 'timers', id)
-  call('ZREM', P .. 'fanout', id)
+local function remove(id, x, state, digest, writes)
+  if x[KEY] then take_out(P .. 'key:' .. x[KEY], id) end
+  if x[GROUP] then take_out(P .. 'group:' .. x[GROUP], id) end
+  take_out(TIMERS, id)
+  take_out(P .. 'fanout', id)
   call('DEL', P .. 'task:' .. id, P .. 'history:' .. id, P .. 'edges:' .. id, P .. 'flags:' .. id,
     P .. 'untold:' .. id, P .. 'loading:' .. id, P .. 'satisfied:' .. id)
-  call('SET', P .. 'stub:' .. id, cmsgpack.pack({now + WINDOW_MS, x[DIGEST], state, unpack(writes)}),
+  call('SET', P .. 'stub:' .. id, cmsgpack.pack({now + WINDOW_MS, digest, state, unpack(writes)}),
     'PX', WINDOW_MS)
 end
 
@@ -342,21 +419,21 @@ local function set_aside(id)
   local found = call('HMGET', P .. 'task:' .. id, 'v', 'st', 'x', 'c')
   local st = found[2]
   if not st or st == 'unknown' then return end
-  local revision, created, number, apart = revision_of(found[1])
+  local revision, created, number, apart, digest = parts_of(found[1])
   local x = cmsgpack.unpack(found[3])
-  local cell = found[4] and cmsgpack.unpack(found[4])
+  local cell = st == 'active' and cmsgpack.unpack(found[4])
   leave(x, st, number, id, cell and cell[C_WORKER])
   if x[KEY] then promote(x[QUEUE], x[KEY], 1000) end
   if x[UNIQUE] then let_go_of(x[UNIQUE], id) end
   local last = revision + 1
   x[STATE], x[SCORE], x[TIMER], x[DEAD_LETTER], x[UNIQUE] = 'unknown', nil, nil, false, nil
   local packed = {}
-  for i = 1, DIGEST do packed[i] = x[i] == nil and cjson.null or x[i] end
-  call('ZADD', list_of(x[QUEUE], 'unknown'), x[CREATED], id)
+  for i = 1, FREES_ON_CLAIM do packed[i] = x[i] == nil and cjson.null or x[i] end
+  put_in(list_of(x[QUEUE], 'unknown'), x[CREATED], id)
   call('HDEL', P .. 'task:' .. id, 'c', 'q')
-  call('HSET', P .. 'task:' .. id, 'st', 'unknown', 'v', version_of(last, created, number, 'h'),
+  call('HSET', P .. 'task:' .. id, 'st', 'unknown', 'v', version_of(int(last) .. ' ' .. created, number, 'h', digest),
     'x', cmsgpack.pack(packed))
-  call('ZREM', P .. 'timers', id)
+  take_out(TIMERS, id)
   log[#log + 1] = 'U' .. cmsgpack.pack({last, now, st, id})
   if apart == '' then salvage(id) end
   keep_apart(id, log[#log])

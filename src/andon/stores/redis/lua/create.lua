@@ -15,6 +15,7 @@ local function full(x)
   local queue = x[QUEUE]
   local config = config_of(queue)
   if not config.size or x[STATE] ~= 'pending' then return nil end
+  flush()
   local surplus = call('ZCARD', list_of(queue, 'pending')) + 1 - config.size
   if surplus <= 0 then return nil end
   local outcome = {'f'}
@@ -28,9 +29,23 @@ local function full(x)
   return outcome
 end
 
+-- Whether any of the ids may be taken, by one look at all of them.
+local function any_taken()
+  local keys = {}
+  for i, item in ipairs(A) do
+    keys[2 * i - 1], keys[2 * i] = P .. 'task:' .. item[1], P .. 'stub:' .. item[1]
+  end
+  for i = 1, #keys, 1000 do
+    if call('EXISTS', unpack(keys, i, math.min(i + 999, #keys))) > 0 then return true end
+  end
+  return false
+end
+
+local look = fresh > 0 and any_taken()
+local here = {}
 for i, item in ipairs(A) do
-  local id, x = item[1], cmsgpack.unpack(item[4])
-  local outcome = taken(id)
+  local id, x = item[1], entry_of(item[4])
+  local outcome = (look or here[id]) and taken(id)
   if not outcome and x[UNIQUE] and item[6] and not lapsed(x) then
     local holder = holder_of(x[UNIQUE], id)
     if holder then outcome = {'k', holder} end
@@ -38,8 +53,9 @@ for i, item in ipairs(A) do
   outcome = outcome or full(x)
   if not outcome then
     number = number + 1
+    here[id] = true
     call('HSET', P .. 'task:' .. id, 'd', item[2], 's', item[3], 'x', item[4], 'st', x[STATE],
-      'v', version_of(item[7], int(x[CREATED]), int(number), ''))
+      'v', version_of(item[7], int(number), '', item[8]))
     introduce(x, number, id)
     if x[UNIQUE] and item[6] and not lapsed(x) then reserve(x[UNIQUE], x[UNIQUE_UNTIL], id) end
     log[#log + 1] = item[5]

@@ -12,9 +12,9 @@ local function last_ready(queue, key)
   local worst
   for _, id in ipairs(call('ZREVRANGE', P .. 'key:' .. key, 0, MOST_LOOKED_AT - 1)) do
     local found = call('HMGET', P .. 'task:' .. id, 'st', 'x', 'v')
-    local x = found[1] == 'pending' and cmsgpack.unpack(found[2])
+    local x = found[1] == 'pending' and entry_of(found[2])
     if x and x[QUEUE] == queue then
-      local _, _, its_number = revision_of(found[3])
+      local _, _, its_number = parts_of(found[3])
       local member = member_of(its_number, id)
       local score = call('ZSCORE', lane_of(queue, x[NAME]), member)
       if score and (not worst or tonumber(score) >= tonumber(worst[2])) then
@@ -28,6 +28,7 @@ end
 -- A run that arrives may be one too many of its key: what is ready of it is parked.
 local function make_way(queue, key)
   local limit = config_of(queue).per_key
+  flush()
   while limit and tonumber(call('HGET', P .. 'admitted:' .. queue, key) or 0) > limit do
     local last = last_ready(queue, key)
     if not last then return end
@@ -40,7 +41,7 @@ end
 
 local function run_on(x, id, worker)
   local queue, key = x[QUEUE], x[KEY]
-  call('ZADD', P .. 'worker:' .. worker, x[CREATED], id)
+  put_in(P .. 'worker:' .. worker, x[CREATED], id)
   if key then
     run_of_key(queue, key, 1)
     admit(queue, key, 1)
@@ -70,12 +71,12 @@ for i, item in ipairs(A) do
   if taken(id) then
     reply[i + 1] = 0
   else
-    local x = cmsgpack.unpack(item[4])
+    local x = entry_of(item[4])
     local state = x[STATE]
     number = number + 1
     local task = P .. 'task:' .. id
     call('HSET', task, 'd', item[2], 's', item[3], 'x', item[4], 'st', state, 'w', item[14],
-      'v', version_of(item[5], int(x[CREATED]), int(number), item[7] and 'h' or ''))
+      'v', version_of(item[5], int(number), item[7] and 'h' or '', item[16]))
     if item[8] then call('HSET', task, 'c', item[8]) end
     if item[9] then call('HSET', task, 'r', item[9]) end
     if item[10] then call('HSET', task, 'q', '1') end

@@ -17,7 +17,9 @@ local function later(id, found)
   if x[STATE] == 'pending' and not x[FIRST_LIMIT] and not x[DEAD_AT] then return lease end
 end
 
-while taken < limit and looked < SCAN_BUDGET do
+local first = call('ZRANGE', timers, 0, 0, 'WITHSCORES')
+local none_due = not first[1] or tonumber(first[2]) > now
+while not none_due and taken < limit and looked < SCAN_BUDGET do
   local due = call('ZRANGEBYSCORE', timers, '-inf', now, 'LIMIT', 0, math.min(limit - taken, 200))
   if #due == 0 then break end
   for _, id in ipairs(due) do
@@ -36,6 +38,8 @@ while taken < limit and looked < SCAN_BUDGET do
   end
   if hold_ms <= 0 then break end
 end
-local following = call('ZRANGEBYSCORE', timers, '(' .. int(now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
-reply[2] = following[2] or ''
+if not none_due then
+  first = call('ZRANGEBYSCORE', timers, '(' .. int(now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+end
+reply[2] = first[2] or ''
 return reply
