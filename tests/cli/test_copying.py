@@ -135,6 +135,17 @@ def test_a_worker_on_the_new_store_finishes_what_the_old_one_held(pair: Pair) ->
     assert pair.old.state("soon") == "pending"
 
 
+def test_artifacts_stay_and_the_new_store_is_told_where(pair: Pair) -> None:
+    fill(pair.old, 1)
+    pair.old.behind(lambda engine: engine.store.put_setting("artifacts-root", b"r", expect=None))
+    told = pair().stderr
+    place = f"file://{pair.old.folder}/andon.db-artifacts"
+    assert f"stay in {place}." in told
+    assert pair.new.behind(lambda engine: engine.store.setting("artifacts-root")) == b"r"
+    pair.new("storage", "configure", "--artifacts", place)
+    assert "stay in" not in pair("--merge").stderr
+
+
 def test_json_has_the_ledger_and_nothing_else(pair: Pair) -> None:
     fill(pair.old, 3)
     done = pair("--json")

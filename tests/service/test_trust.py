@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from andon.model.errors import AuthenticationFailed, ConfigurationError, PermissionRefused
+from andon.model.settings import KEYS_SETTING, TOKENS_SETTING
 from andon.service.trust import apitokens, runtokens
 from andon.service.trust.access import Access, is_loopback
-from andon.service.trust.registry import KEYS_SETTING, TOKENS_SETTING, Registry
+from andon.service.trust.registry import Registry
 from andon.service.trust.scopes import check, holds_some, require, satisfies
 from andon.stores.memory import MemoryStore
 

@@ -11,6 +11,7 @@ import click
 
 from andon.cli.output import STYLES, Cell, Column, Word, plural, span
 from andon.cli.session import Session, common, fail, refuse_nowhere
+from andon.model.settings import PLACE_SETTING, ROOT_SETTING
 
 if TYPE_CHECKING:
     from andon.engine.copying import Ledger, Tally
@@ -47,9 +48,10 @@ async def copy(
 ) -> None:
     """Copy everything in the store FROM into the store TO (both URLs).
 
-    Tasks in every state with their history and dependencies, queues, task types and settings.
-    Running tasks go on under their leases. TO is made if it is not there; FROM keeps everything.
-    Stop the workers first. If it is interrupted, repeat it: it goes on.
+    Tasks in every state with their history and dependencies, queues, task types, settings and
+    tokens. Artifacts and logs stay where they are. Running tasks go on under their leases. TO is
+    made if it is not there; FROM keeps everything. Stop the workers first. If it is interrupted,
+    repeat it: it goes on.
 
     Ends with a ledger, per state: read = written + already there + differing. Exit code 0 if that
     holds, nothing differs, and both stores count the same.
@@ -67,10 +69,16 @@ async def copy(
             try:
                 with _progress(session) as tell:
                     ledger = await copying.copy(old, new, merge=merge, tell=tell)
+                unnamed = await _unnamed_place(old, new, source)
             except asyncio.CancelledError:
                 session.out.note("Interrupted. Repeat the same command to go on.")
                 raise
     _print(session, ledger)
+    if unnamed:
+        session.out.note(
+            f"Artifacts and logs of runs stay in {unnamed}. Name it for the new store's clients: "
+            f"andon storage configure --artifacts {unnamed}"
+        )
     if not ledger.balanced:
         fail()
 
@@ -86,6 +94,15 @@ async def _opened(url: str, *, creates: bool) -> "AsyncGenerator[Store, None]":
         yield store
     finally:
         await store.close()
+
+
+async def _unnamed_place(old: "Store", new: "Store", source: str) -> str | None:
+    """Where the artifacts are, if that is beside the old store and the new one is not told."""
+    from andon.artifacts.place import default_place
+
+    if await old.setting(ROOT_SETTING) is None or await new.setting(PLACE_SETTING):
+        return None
+    return default_place(source)
 
 
 @contextmanager

@@ -9,9 +9,8 @@ from andon.cli.copying import copy
 from andon.cli.output import ACCIDENTS, Cell, size_of, span
 from andon.cli.session import Session, common
 from andon.cli.values import CLEARED, DURATION_OR_NONE
-from andon.engine.artifacts import PLACE_SETTING
-from andon.engine.book import RETENTION_SETTING
 from andon.model.errors import ConfigurationError, StoreUnavailable
+from andon.model.settings import PLACE_SETTING, RETENTION_SETTING
 
 if TYPE_CHECKING:
     from andon.model.fleet import StoreInfo

@@ -15,16 +15,8 @@ from andon.artifacts.base import Artifacts
 from andon.artifacts.kept import SHARDS, KeptArtifacts
 from andon.artifacts.place import VARIABLE, default_place, named_place, open_blobs
 from andon.model.errors import AndonError, ConfigurationError
+from andon.model.settings import PLACE_SETTING, ROOT_SETTING, SWEPT_SETTING
 from andon.stores.base import MAX_BATCH, Store, in_batches
-
-PLACE_SETTING = "artifacts"
-"""URL of the place, for every client of the store."""
-
-ROOT_SETTING = "artifacts-root"
-"""The namespace's folder in the place: random, so that namespaces may share one."""
-
-SWEPT_SETTING = "artifacts-swept"
-"""Ms UTC of the newest sweep."""
 
 SWEEP_EVERY_MS = 3_600_000
 _LOOK_S = 60.0

@@ -11,10 +11,8 @@ from andon.lifecycle.policies import resolve
 from andon.lifecycle.profiles import profile as profile_named
 from andon.model.fleet import QueueConfig, TypeInfo
 from andon.model.policy import Policy
+from andon.model.settings import RETENTION_SETTING
 from andon.stores.base import Store
-
-RETENTION_SETTING = "retention"
-"""Store-wide default retention in seconds for every terminal state (R21), as decimal text."""
 
 _MOST_CACHED = 2_000
 

@@ -16,19 +16,13 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 
 import msgspec
 
-from andon.engine.book import RETENTION_SETTING
 from andon.engine.dependencies import satisfies
 from andon.model.errors import ConfigurationError
 from andon.model.fleet import QueueConfig, StoreInfo
+from andon.model.settings import COPY_SETTING, MOVING, MOVING_LAST
 from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.base import MAX_BATCH, Edge, Link, Query, Snapshot, Store
-
-SETTINGS = (RETENTION_SETTING,)
-"""The settings that belong to a namespace. A store lists none, so each stands here by name."""
-
-COPY_SETTING = "copy"
-"""Where the target keeps the `Mark` of the copy that fills it."""
 
 MOST_NAMED = 20
 """How many ids the ledger names of each kind; the others are counted."""
@@ -198,6 +192,8 @@ class _Copying:
             await self._copy_tasks(tasks)
             done = self._read.total()
             self._tell(done, max(done, total))
+        if not self._ledger.unreadable:  # what is not there yet must not be swept away
+            await self._copy_settings(MOVING_LAST)
         await self._verify(before)
         return self._ledger
 
@@ -318,7 +314,11 @@ class _Copying:
             here = types.get((info.name, info.version))
             if self._is_new(ledger["types"], info, here, f"{info.name} version {info.version}"):
                 await self._target.put_types([info])
-        for name in SETTINGS:
+        await self._copy_settings(MOVING)
+
+    async def _copy_settings(self, names: Iterable[str]) -> None:
+        ledger = self._ledger.beside
+        for name in names:
             value, here = await self._source.setting(name), await self._target.setting(name)
             if value and self._is_new(ledger["settings"], value, here or None, name):
                 await self._target.put_setting(name, value, expect=here)

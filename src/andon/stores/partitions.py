@@ -3,6 +3,6 @@
 from zlib import crc32
 
 
-def partition_of(task_id: str, partitions: int) -> int:
-    """The partition of a task id, from 0."""
-    return crc32(task_id.encode()) % partitions if partitions > 1 else 0
+def partition_of(name: str, partitions: int) -> int:
+    """The partition, from 0, of a task id, or of a unique key in a store that spreads those."""
+    return crc32(name.encode()) % partitions if partitions > 1 else 0

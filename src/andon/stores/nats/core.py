@@ -13,8 +13,9 @@ from andon.stores.nats.hints import Hints
 from andon.stores.nats.location import Location
 from andon.stores.nats.names import Names
 from andon.stores.nats.timing import Timers
-from andon.stores.nats.unique import Keys, partition_of
+from andon.stores.nats.unique import Keys
 from andon.stores.nats.wire import Wire
+from andon.stores.partitions import partition_of
 
 
 class Core:

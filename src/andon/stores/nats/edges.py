@@ -15,8 +15,8 @@ from andon.stores.base import SUBMIT_WINDOW_MS, Edge, Ended, Link, Settlement
 from andon.stores.nats.bodies import Head, encode
 from andon.stores.nats.heads import Heads, same
 from andon.stores.nats.timing import Timers
-from andon.stores.nats.unique import partition_of
 from andon.stores.nats.wire import CONFLICT, Write, subject_of
+from andon.stores.partitions import partition_of
 
 _GONE = {"Nats-TTL": "1s"}
 

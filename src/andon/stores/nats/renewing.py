@@ -16,8 +16,8 @@ from andon.stores.nats.clock import ServerClock
 from andon.stores.nats.heads import Heads, same
 from andon.stores.nats.location import Location
 from andon.stores.nats.names import Names
-from andon.stores.nats.unique import partition_of
 from andon.stores.nats.wire import CONFLICT, Wire
+from andon.stores.partitions import partition_of
 
 
 async def renew(

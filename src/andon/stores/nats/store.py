@@ -44,8 +44,8 @@ from andon.stores.nats.location import parse
 from andon.stores.nats.opening import open_streams
 from andon.stores.nats.renewing import Keeper, progress_topics, renew
 from andon.stores.nats.restoring import restore
-from andon.stores.nats.unique import partition_of
 from andon.stores.nats.wire import Wire
+from andon.stores.partitions import partition_of
 
 _TELL_S = 30.0
 """How often the server is asked for its time, by who fires timers."""

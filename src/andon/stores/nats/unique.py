@@ -5,8 +5,6 @@ written it is respected for `FRESH_MS`; afterwards the record alone decides. Tak
 compare-and-set.
 """
 
-from zlib import crc32
-
 import msgspec
 
 from andon.lifecycle.indexes import IndexEntry, entry_of
@@ -14,6 +12,7 @@ from andon.stores.nats.bodies import encode
 from andon.stores.nats.heads import Heads
 from andon.stores.nats.names import hashed
 from andon.stores.nats.wire import CONFLICT, GUARD, seq_of
+from andon.stores.partitions import partition_of
 
 FRESH_MS = 15_000
 """How long a reservation whose task has not come yet is respected."""
@@ -81,8 +80,3 @@ class Keys:
             return False
         entry = entry_of(head.task)
         return entry.unique_key == key and not lapsed(entry, now)
-
-
-def partition_of(task_id: str, partitions: int) -> int:
-    """The partition of a task id or key."""
-    return crc32(task_id.encode()) % partitions

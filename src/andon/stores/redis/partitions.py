@@ -1,10 +1,10 @@
 """Scripts run where the keys are: one partition, those of some ids, or all of them."""
 
 import asyncio
-import zlib
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from andon.stores.partitions import partition_of
 from andon.stores.redis.clock import RemoteClock
 from andon.stores.redis.errors import refusal, word_of
 from andon.stores.redis.hints import Refills, Subscription
@@ -31,7 +31,7 @@ class Partitions:
 
     def of(self, name: str) -> int:
         """The partition of a task id, of a unique key, or of a queue's shared limits."""
-        return zlib.crc32(name.encode()) % self.count
+        return partition_of(name, self.count)
 
     def places(self, ids: Sequence[str]) -> dict[int, list[int]]:
         """Partition to the places of its ids."""

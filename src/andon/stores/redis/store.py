@@ -34,6 +34,7 @@ from andon.stores.base import (
     Verdict,
 )
 from andon.stores.hints import Hub
+from andon.stores.partitions import partition_of
 from andon.stores.redis import (
     claiming,
     committing,
@@ -106,7 +107,7 @@ class RedisStore:
         return self._clock.now()
 
     def partition_of(self, task_id: str) -> int:
-        return self._at.of(task_id) if self.partitions > 1 else 0
+        return partition_of(task_id, self.partitions)
 
     # --- the life of a task ---
 

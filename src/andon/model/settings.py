@@ -1,0 +1,35 @@
+"""The settings that a store keeps for everybody, by name, and what becomes of them in a copy.
+
+A store lists no settings, so each one stands here. Values are bytes that only their owner reads.
+"""
+
+RETENTION_SETTING = "retention"
+"""Store-wide default retention in seconds for every terminal state (R21), as decimal text."""
+
+PLACE_SETTING = "artifacts"
+"""URL of the place of artifacts, for every client of the store."""
+
+ROOT_SETTING = "artifacts-root"
+"""The namespace's folder in the place: random, so that namespaces may share one."""
+
+SWEPT_SETTING = "artifacts-swept"
+"""Ms UTC of the newest sweep of artifacts."""
+
+TOKENS_SETTING = "api-tokens"
+"""The tokens that a service accepts, hashed."""
+
+KEYS_SETTING = "run-token-keys"
+"""The keys that sign the tokens of runs."""
+
+COPY_SETTING = "copy"
+"""Which copy fills the store."""
+
+MOVING = (RETENTION_SETTING, PLACE_SETTING, TOKENS_SETTING, KEYS_SETTING)
+"""What belongs to the namespace and is copied before its tasks. Runs in hand keep their tokens."""
+
+MOVING_LAST = (ROOT_SETTING,)
+"""What is copied when every task is there: a store that knows the folder sweeps away what is not
+of its tasks."""
+
+STAYING = (SWEPT_SETTING, COPY_SETTING)
+"""Marks of what was done to one store, true of no other."""
