@@ -8,7 +8,6 @@ survives a power cut is the server's setting and `?synchronous_commit=`, and `in
 import asyncio
 import secrets
 import time
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -47,6 +46,7 @@ from andon.stores.base import (
 )
 from andon.stores.clock import JUMP_MS
 from andon.stores.hints import Hub
+from andon.stores.partitions import partition_of
 from andon.stores.postgres import restoring
 from andon.stores.postgres.committing import APPLIED, GONE, HAS_DEPENDENTS, Commit
 from andon.stores.postgres.connections import Connection, Connections
@@ -153,9 +153,7 @@ class PostgresStore:
         return self._time.now()
 
     def partition_of(self, task_id: str) -> int:
-        if self.partitions == 1:
-            return 0
-        return zlib.crc32(task_id.encode()) % self.partitions
+        return partition_of(task_id, self.partitions)
 
     # --- the life of a task ---
 
