@@ -129,8 +129,7 @@ class PostgresStore:
         await self._wake.close()
         self._connections = None
         self._hub.close()
-        await connections.close()
-        await asyncio.to_thread(self._renewer.close)
+        await asyncio.gather(connections.close(), asyncio.to_thread(self._renewer.close))
 
     async def _check(self, db: Connection) -> None:
         """A connection made anew still leads to the schema we opened."""
