@@ -86,3 +86,12 @@ async def test_blocked_and_scheduled_tasks_are_not_claimable(kit: Kit) -> None:
     await kit.submit("later", run_at=kit.store.now() + 60_000)
     assert await kit.claim(limit=10) == []
     assert (await kit.stats()).counts == {"blocked": 1, "scheduled": 1}
+
+
+async def test_an_id_refused_for_its_key_may_come_again_in_the_same_batch(kit: Kit) -> None:
+    holder = await kit.submit(unique_key="k")
+    outcomes = await kit.create(kit.record("a", unique_key="k"), kit.record("a"))
+    assert [(o.kind, o.holder) for o in outcomes] == [
+        (CreateKind.KEY_HELD, holder.id),
+        (CreateKind.CREATED, ""),
+    ]

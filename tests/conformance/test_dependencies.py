@@ -63,6 +63,15 @@ async def test_a_link_reports_the_end_of_a_parent_that_was_discarded(kit: Kit) -
     assert ended.state is State.COMPLETED
 
 
+async def test_a_parent_that_was_discarded_gets_no_edge(kit: Kit) -> None:
+    parent = await kit.active(policy={"discard_states": ("failed",), "max_retries": 0})
+    child = await kit.submit(dependencies=(parent.id,), load_dependencies=True)
+    await kit.move(parent, Fail(error=TaskError(message="no")))
+    (ended,) = await kit.store.link([Link(child.id, (parent.id,), loads=True)])
+    assert ended.state is State.FAILED
+    assert await kit.store.dependents(parent.id) == []
+
+
 async def test_the_end_of_a_parent_tells_that_it_has_dependents(kit: Kit) -> None:
     parent, _ = await family(kit)
     change = kit.change(parent, Complete())

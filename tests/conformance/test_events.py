@@ -41,6 +41,13 @@ async def test_the_end_is_after_all_that_was_written(kit: Kit) -> None:
     assert (page.events, page.gap) == ((), False)
 
 
+async def test_the_end_stands_still_while_nothing_is_written(kit: Kit) -> None:
+    await kit.submit()
+    end = await kit.store.events_end()
+    await kit.store.put_setting("theme", b"dark", expect=None)
+    assert await kit.store.events_end() == end
+
+
 async def test_events_outlive_the_record(kit: Kit) -> None:
     ended = await kit.moved(await kit.submit(), Cancel())
     await kit.move(ended, Delete())

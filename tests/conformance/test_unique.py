@@ -77,6 +77,14 @@ async def test_a_key_is_held_within_its_period(kit: Kit) -> None:
     assert (await another(kit)).kind is CreateKind.KEY_HELD
 
 
+async def test_a_key_without_a_period_is_held_by_none_of_a_batch(kit: Kit) -> None:
+    policy = {"unique_period": 0.0}
+    outcomes = await kit.create(
+        kit.record("a", unique_key="k", policy=policy), kit.record("b", unique_key="k")
+    )
+    assert [o.kind for o in outcomes] == [CreateKind.CREATED, CreateKind.CREATED]
+
+
 async def test_a_key_is_free_after_its_period(kit: Kit) -> None:
     await kit.submit(unique_key="k", policy={"unique_period": 0.02})
     await kit.pass_time(25)

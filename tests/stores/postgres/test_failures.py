@@ -247,3 +247,41 @@ async def test_a_schema_that_was_replaced_is_not_written_to(
         await kit.submit()
     assert (await other.info()).entries == 0
     await other.close()
+
+
+async def test_a_store_is_closed_soon_though_its_server_has_frozen(
+    hurt_server: PostgresServer,
+) -> None:
+    """Neither a statement on its way nor the mark of a sleeper keeps a process from leaving."""
+    store = PostgresStore(hurt_server.url("frozen"))
+    await store.open()
+    with store.listen([ready_topic("default")]) as listener:
+        await listener.wait(0.2)
+        hurt_server.pause()
+        try:
+            asked = asyncio.create_task(store.stats())
+            await asyncio.sleep(0)
+            async with asyncio.timeout(2 * PATIENCE_S):
+                await store.close()
+            with pytest.raises(StoreUnavailable):
+                await asked
+        finally:
+            hurt_server.resume()
+
+
+async def test_a_store_is_closed_at_once_when_its_server_has_gone(
+    hurt_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "PATIENCE_S", 600.0)
+    store = PostgresStore(hurt_server.url("gone"))
+    await store.open()
+    await asyncio.to_thread(hurt_server.stop)
+    try:
+        asked = asyncio.create_task(store.stats())
+        async with asyncio.timeout(PATIENCE_S):
+            await asyncio.sleep(0)
+            await store.close()
+        with pytest.raises(StoreUnavailable):
+            await asked
+    finally:
+        hurt_server.start()

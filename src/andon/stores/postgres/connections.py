@@ -6,6 +6,7 @@ So a statement whose reply was lost is simply sent again, on another connection.
 
 import asyncio
 import contextlib
+import math
 import random
 import time
 from collections import deque
@@ -24,8 +25,14 @@ Connection = asyncpg.Connection
 PATIENCE_S = 5.0
 """How long an operation is tried again while the server is away, before `StoreUnavailable`."""
 
-LATER_S = 2.5
-"""The same when the server has been away for long already; time for one more attempt."""
+LATER_S = 1.0
+"""The same when the server has been away for long already, and everybody was told so."""
+
+CLOSE_S = 4.0
+"""How long closing waits for statements on their way; then their connections are given up."""
+
+CLOSE_AWAY_S = 0.5
+"""The same while no connection is to be had."""
 
 CONNECT_S = 5.0
 """Longest that one attempt to connect may take."""
@@ -92,10 +99,12 @@ class Connections:
         self._location = location
         self._check = check  # is this still the schema we opened?
         self._idle: list[Connection] = []
+        self._busy: set[Connection] = set()
         self._count = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._running: set[asyncio.Task[Any]] = set()
         self._closed = False
+        self._end = math.inf  # when closing stops to wait, by the monotonic clock
         self._connecting = asyncio.Lock()
         self._refused: BaseException | None = None  # why the newest attempt to connect failed
         self._away_since: float | None = None
@@ -115,16 +124,32 @@ class Connections:
         )
         self._running.add(task)
         task.add_done_callback(self._finished)
-        return await asyncio.shield(task)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task.cancelled():  # not the caller was given up, but the statement: see `close`
+                raise StoreUnavailable(
+                    f"{self._location.shown} did not answer before the store was closed."
+                ) from None
+            raise
 
     async def close(self) -> None:
-        """Finish what runs, then let every connection go."""
+        """Finish what runs, for a bounded time, then let every connection go."""
         self._closed = True
+        patience = CLOSE_S if self._away_since is None else CLOSE_AWAY_S
+        self._end = time.monotonic() + patience
         if self._running:
+            await asyncio.wait(set(self._running), timeout=patience)
+        for db in self._busy:
+            db.terminate()
+        if self._running:
+            await asyncio.wait(set(self._running), timeout=CLOSE_AWAY_S)
+        while self._running:  # those that wait for a connection
+            for task in self._running:
+                task.cancel()
             await asyncio.wait(set(self._running))
         idle, self._idle = self._idle, []
-        for db in idle:
-            await _let_go(db)
+        await asyncio.gather(*(_let_go(db) for db in idle))
 
     def _finished(self, task: asyncio.Task[Any]) -> None:
         self._running.discard(task)
@@ -147,7 +172,7 @@ class Connections:
                     raise translated(
                         error, self._location.shown, self._location.namespace
                     ) from error
-                if time.monotonic() >= end:
+                if time.monotonic() >= min(end, self._end):
                     raise translated(
                         error, self._location.shown, self._location.namespace
                     ) from error
@@ -157,12 +182,14 @@ class Connections:
 
     async def _once(self, work: Callable[[Connection], Awaitable[Result]]) -> Result:
         db = await self._take()
+        self._busy.add(db)
         try:
             return await work(db)
         except LOST:
             db.terminate()
             raise
         finally:
+            self._busy.discard(db)
             self._give(db)
 
     async def _take(self) -> Connection:

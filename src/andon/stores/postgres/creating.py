@@ -42,6 +42,16 @@ def lane_of(entry: IndexEntry, names: Names, partition: int) -> Lane | None:
     return names.ids[entry.queue], partition, -entry.ready.priority
 
 
+def first_repeat(tasks: Sequence[Task]) -> int | None:
+    """Where in a batch an id comes for the second time."""
+    seen: set[str] = set()
+    for place, task in enumerate(tasks):
+        seen.add(task.definition.id)
+        if len(seen) == place:
+            return place
+    return None
+
+
 class Creation:
     """One batch on its way."""
 

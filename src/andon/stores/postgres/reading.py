@@ -71,9 +71,10 @@ class Reading:
         return EventPage(tuple(found), f"{last[0]}-{last[1]}", gap)
 
     async def events_end(self) -> str:
-        """The cursor after every event that is final."""
-        ((xmin,),) = await self._run(self._sql.events_end)
-        return f"{xmin}-0"
+        """The cursor after every event that is final: the place of the newest of them, which
+        stands still while nothing is written here, whatever else the server does."""
+        ((xid, pos),) = await self._run(self._sql.events_end)
+        return f"{xid}-{pos}"
 
     async def stats(self) -> list[QueueStats]:
         """Counts per queue, from the counters; the age from the first entry of each lane."""

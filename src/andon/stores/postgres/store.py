@@ -50,7 +50,7 @@ from andon.stores.partitions import partition_of
 from andon.stores.postgres import restoring
 from andon.stores.postgres.committing import APPLIED, GONE, HAS_DEPENDENTS, Commit
 from andon.stores.postgres.connections import Connection, Connections
-from andon.stores.postgres.creating import MOST_OFFERED, Creation
+from andon.stores.postgres.creating import MOST_OFFERED, Creation, first_repeat
 from andon.stores.postgres.info import describe
 from andon.stores.postgres.joining import Joined, is_awaited
 from andon.stores.postgres.location import parse
@@ -129,8 +129,7 @@ class PostgresStore:
         await self._wake.close()
         self._connections = None
         self._hub.close()
-        await connections.close()
-        await asyncio.to_thread(self._renewer.close)
+        await asyncio.gather(connections.close(), asyncio.to_thread(self._renewer.close))
 
     async def _check(self, db: Connection) -> None:
         """A connection made anew still leads to the schema we opened."""
@@ -160,6 +159,10 @@ class PostgresStore:
     async def create(self, tasks: Sequence[Task]) -> list[Created]:
         if not tasks:
             return []
+        repeats = first_repeat(tasks)
+        if repeats is not None:  # what becomes of it depends on what became of the first
+            before, after = tasks[:repeats], tasks[repeats:]
+            return [*await self.create(before), *await self.create(after)]
         creation = Creation(tasks, self.partition_of)
         columns, topics = await creation.arguments(self._names)
         row = await self._write(self._calls.create, False, *columns)

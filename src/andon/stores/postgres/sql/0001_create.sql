@@ -21,6 +21,7 @@ DECLARE
     size integer := cardinality(p_ids);
     seqs bigint[]; posits bigint[]; written integer; r record; holder text; at integer;
     taken_keys text[] := '{}'; taken_ids text[] := '{}'; sizes jsonb := '{}'; pending bigint;
+    reserved boolean;
 BEGIN
     told := t;
     IF NOT p_free THEN
@@ -78,7 +79,8 @@ BEGIN
             ORDER BY u.key, u.i
         LOOP
             CONTINUE WHEN outcomes[r.i] <> 'n';
-            IF r.key IS NOT NULL AND (r.until IS NULL OR r.until > t) THEN
+            reserved := r.key IS NOT NULL AND (r.until IS NULL OR r.until > t);
+            IF reserved THEN
                 at := array_position(taken_keys, r.key);
                 holder := CASE WHEN at IS NULL THEN take_unique(r.key, r.id, r.until, t) ELSE taken_ids[at] END;
                 IF holder IS NOT NULL THEN
@@ -91,7 +93,7 @@ BEGIN
                 pending := coalesce((sizes ->> r.queue::text)::bigint, counted(r.queue, 'pending'));
                 IF pending >= r.max_size THEN
                     outcomes[r.i] := 'f';
-                    IF r.key IS NOT NULL THEN
+                    IF reserved THEN
                         DELETE FROM unique_key u WHERE u.key = r.key AND u.id = r.id;
                     END IF;
                     DELETE FROM definition d WHERE d.seq = r.seq;
@@ -99,7 +101,7 @@ BEGIN
                 END IF;
                 sizes := sizes || jsonb_build_object(r.queue::text, pending + 1);
             END IF;
-            IF r.key IS NOT NULL THEN
+            IF reserved THEN
                 taken_keys := taken_keys || r.key; taken_ids := taken_ids || r.id;
             END IF;
         END LOOP;

@@ -147,7 +147,8 @@ BEGIN
             ON CONFLICT (parent, child) DO UPDATE SET settled = false;
             CONTINUE;
         END IF;
-        IF state IS NOT NULL AND state <> 'unknown' AND (p_loads OR NOT (p_any OR state = 'completed')) THEN
+        IF state IS NOT NULL AND state <> 'unknown' AND (p_loads OR NOT (p_any OR state = 'completed'))
+            AND EXISTS (SELECT FROM definition d WHERE d.id = link_child.parent) THEN
             -- Keeps a parent whose result is loaded, and lets a rerun of one that failed satisfy yet.
             INSERT INTO edge VALUES (link_child.parent, p_child, p_loads, p_any, true) ON CONFLICT DO NOTHING;
         END IF;

@@ -60,7 +60,13 @@ SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     EXISTS (SELECT FROM {schema}.event e WHERE e.xid >= pg_snapshot_xmin(pg_current_snapshot())::text::bigint)
 
 -- name: events_end
-SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+SELECT e.xid, e.pos FROM (
+    (SELECT e.xid, e.pos FROM {schema}.event e
+    WHERE e.xid < pg_snapshot_xmin(pg_current_snapshot())::text::bigint ORDER BY e.xid DESC, e.pos DESC LIMIT 1)
+    UNION ALL
+    SELECT (SELECT value::bigint FROM {schema}.meta WHERE name = 'log_start_xid'),
+        (SELECT value::bigint FROM {schema}.meta WHERE name = 'log_start_pos')
+) e ORDER BY e.xid DESC, e.pos DESC LIMIT 1
 
 -- name: stats
 SELECT n.name, x.state, sum(x.n)::bigint FROM (

@@ -13,9 +13,11 @@ ON CONFLICT (parent, child) DO UPDATE SET settled = 0
 -- name: is_satisfied
 SELECT 1 FROM satisfied WHERE child = ? AND parent = ?
 
--- Keeps a parent whose result is loaded, and lets a rerun of one that failed still satisfy.
+-- Keeps a parent whose result is loaded, and lets a rerun of one that failed still satisfy; of a
+-- parent that was deleted there is neither.
 -- name: link_ended
-INSERT INTO edge (parent, child, loads, any_end, settled) VALUES (?1, ?2, ?3, ?4, 1)
+INSERT INTO edge (parent, child, loads, any_end, settled)
+SELECT ?1, ?2, ?3, ?4, 1 WHERE EXISTS (SELECT 1 FROM definition WHERE id = ?1)
 ON CONFLICT (parent, child) DO NOTHING
 
 -- name: restore_edge
