@@ -143,8 +143,11 @@ class Log:
         self, heads: Heads, start: int, limit: int
     ) -> tuple[list[tuple[int, str, list[tuple[int, TaskEvent]]]], int]:
         """Records and archives in the order of the stream, with their moves."""
-        records, _ = await heads.page(heads.names.of("t", ">"), start, limit)
+        # What is not found here is taken as read, so it must not be a server that is going away.
+        records = await heads.surely(heads.names.of("t", ">"), start, limit)
         archives, _ = await heads.page(heads.names.of("h", ">"), start, limit)
+        if records and not archives:
+            archives = await heads.surely(heads.names.of("h", ">"), start, limit)
         end = 2**63
         for page in (records, archives):
             if len(page) >= limit:

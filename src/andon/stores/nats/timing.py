@@ -159,8 +159,10 @@ class Timers:
             hold = first[-1][0] if len(held) == 1 else ""
         await wire.write(names.stream, first)
         taken: list[Task] = []
+        unsure = False
         for look, seq in zip(looks, await wire.write(names.stream, over), strict=True):
             if seq <= CONFLICT:
+                unsure = unsure or seq < CONFLICT
                 continue
             for head in look.due:
                 assert head.task is not None
@@ -168,7 +170,9 @@ class Timers:
                 self.held[head.body.id] = (hold, head.body.revision)
         while len(self.held) > _HELD:
             self.held.pop(next(iter(self.held)))
-        if hold and not taken:
+        if hold and not taken and not unsure:
+            # Another took it, and has a hold of its own. Where the answer to our write was lost it
+            # may be ours: then the hold is the only timer there is.
             await self.purge(hold)
         return taken
 
@@ -225,6 +229,7 @@ class Timers:
     ) -> None:
         """Set timers anew where a fired one meant nothing yet."""
         wanted: list[Wanted] = []
+        holds: list[str] = []
         for task_id, at in timers:
             taken, head = self.held.pop(task_id, None), heads.get(task_id)
             if taken is None or head is None or head.body.revision != taken[1]:
@@ -232,8 +237,11 @@ class Timers:
             if at is not None:
                 wanted.append((task_id, head.body.revision, at))
             if taken[0]:
-                await self.purge(taken[0])
+                holds.append(taken[0])
+        # The new ones first: who dies in between must leave one timer at least.
         await self.set(wanted, now)
+        for hold in holds:
+            await self.purge(hold)
 
     async def set(self, wanted: Sequence[Wanted], now: int) -> None:
         """Set timers."""
