@@ -53,9 +53,15 @@ Wanted = tuple[str, int, int]
 
 
 def schedules(
-    names: Names, wanted: Sequence[Wanted], now: int, *, made: int | None = None
+    names: Names,
+    wanted: Sequence[Wanted],
+    now: int,
+    *,
+    made: int | None = None,
+    again: bool = False,
 ) -> list[Write]:
-    """The writes that set timers. They come before the records; `made` is since when."""
+    """The writes that set timers. They come before the records; `made` is since when. One set
+    `again` has a name of its own: a schedule that fires is deleted by its name."""
     groups: dict[int, list[Wanted]] = {}
     for timer in wanted:
         groups.setdefault(timer[2] // TOGETHER_MS, []).append(timer)
@@ -65,7 +71,7 @@ def schedules(
         first: str
         second: str | int
         first, second, _ = group[0]
-        if len(group) > 1:
+        if again or len(group) > 1:
             first, second = "g", secrets.token_hex(8)
         writes.append(_schedule(names, (first, second), at, group, now=now, made=made or now))
     return writes
@@ -143,8 +149,8 @@ class Timers:
             look.due = [head for head in look.due if head.body.id not in held]
             held.update({h.body.id: (h.body.id, h.body.revision, now + hold_ms) for h in look.due})
             looks.append(look)
-            first += schedules(names, look.later, now)
-            first += schedules(names, look.early, now, made=timer.made)
+            first += schedules(names, look.later, now, again=True)
+            first += schedules(names, look.early, now, made=timer.made, again=True)
             guard = {GUARD: str(seq_of(entry))}
             if look.rest:
                 ids, revisions = zip(*look.rest, strict=True)
@@ -239,7 +245,8 @@ class Timers:
             if taken[0]:
                 holds.append(taken[0])
         # The new ones first: who dies in between must leave one timer at least.
-        await self.set(wanted, now)
+        writes = schedules(self._names, wanted, now, again=True)
+        await self._heads.wire.write(self._names.stream, writes)
         for hold in holds:
             await self.purge(hold)
 
