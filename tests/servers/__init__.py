@@ -33,6 +33,11 @@ def may_repeat(url: str) -> bool:
     return url.startswith("nats://")
 
 
+def keeps_moves_in_the_record(url: str) -> bool:
+    """Whether a record that is damaged takes its newest moves out of the event log with it."""
+    return url.startswith("nats://")
+
+
 class Server(Protocol):
     """One server process with its data in one folder."""
 

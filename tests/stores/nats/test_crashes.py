@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import time
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -11,10 +12,12 @@ from andon.engine.writes import new_write_id
 from andon.lifecycle.admission import admit
 from andon.model.errors import StoreUnavailable
 from andon.model.task import Definition
-from andon.stores.base import CreateKind
+from andon.stores.base import TIMER_TOPIC, CreateKind, Renewal
 from andon.stores.registry import open_store
 
 from .plant import PATIENCE_S, Plant
+
+MOST_TO_CLOSE_S = 8.0
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow, pytest.mark.timeout(240)]
 
@@ -117,5 +120,37 @@ def test_a_store_that_is_away_is_told_so_and_comes_back_by_itself(
                 except StoreUnavailable:
                     continue
         await store.close()
+
+    asyncio.run(course())
+
+
+def test_a_store_is_closed_within_seconds_while_its_server_is_away(server: NatsServer) -> None:
+    """Also with writes, renewals and a listener under way; nobody is left waiting."""
+
+    async def course() -> None:
+        store = open_store(server.url("leaving"))
+        await store.open()
+        task = admit(Definition(id="t", name="job"), store.now(), new_write_id())
+        await store.create([task])
+        renewal = Renewal(task="t", run="none", lease_ms=1_000)
+        await asyncio.to_thread(store.renew_blocking, [renewal])
+        listener = store.listen([TIMER_TOPIC])
+        server.kill()
+        under_way = [
+            asyncio.ensure_future(work)
+            for work in (
+                store.create([admit(Definition(id="u", name="job"), store.now(), new_write_id())]),
+                store.get(["t"]),
+                asyncio.to_thread(store.renew_blocking, [renewal]),
+            )
+        ]
+        await asyncio.sleep(0.2)  # so that they are under way; the outcome is the same without
+        start = time.monotonic()
+        await store.close()
+        assert time.monotonic() - start < MOST_TO_CLOSE_S
+        async with asyncio.timeout(PATIENCE_S):
+            outcomes = await asyncio.gather(*under_way, return_exceptions=True)
+        assert {type(outcome) for outcome in outcomes} == {StoreUnavailable}
+        listener.close()
 
     asyncio.run(course())

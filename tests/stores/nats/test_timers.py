@@ -2,13 +2,16 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 from servers import Servers
 
 from andon.lifecycle.admission import admit
 from andon.model.task import Definition
 from andon.stores.nats import NatsStore
+from andon.stores.nats.wire import UNSURE, Write
 
 COUNT = 400
 PATIENCE_S = 60.0
@@ -62,6 +65,65 @@ def test_a_timer_whose_record_is_still_on_its_way_waits_for_it(
             while not (due := await store.take_due(0, 10, 600_000)).tasks:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         assert [t.id for t in due.tasks] == ["late"]
+        await store.close()
+
+    asyncio.run(course())
+
+
+def test_a_timer_set_anew_is_there_before_its_hold_is_dropped(
+    servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who dies in between leaves one timer at least."""
+
+    async def course() -> None:
+        store = NatsStore(servers.fresh_url("nats", tmp_path))
+        await store.open()
+        now = store.now()
+        await store.create([admit(Definition(id="t", name="job", run_at=now - 1), now - 10, "w")])
+        async with asyncio.timeout(PATIENCE_S):
+            while not (await store.take_due(0, 10, 600_000)).tasks:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        assert store._core is not None
+        timers, heads = store._core.timers[0], store._core.heads[0]
+        standing: list[int] = []
+
+        async def purge(_subject: str) -> None:
+            standing.append(len(await heads.walk([heads.names.of("s", ">")])))
+
+        monkeypatch.setattr(timers, "purge", purge)
+        await store.rearm([("t", store.now() + 60_000)])
+        assert standing == [2]
+        await store.close()
+
+    asyncio.run(course())
+
+
+def test_a_hold_stands_when_nobody_knows_who_took_the_entry(
+    servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer to the write over the entry was lost, and its repeat finds the guard broken."""
+
+    async def course() -> None:
+        store = NatsStore(servers.fresh_url("nats", tmp_path))
+        await store.open()
+        now = store.now()
+        await store.create([admit(Definition(id="t", name="job", run_at=now - 1), now - 10, "w")])
+        assert store._core is not None
+        wire = store._core.wire
+        write = wire.write
+
+        async def unsure(stream: str, writes: Sequence[Write]) -> list[int]:
+            seqs = await write(stream, writes)
+            taking = bool(writes) and all(subject.split(".")[3] == "d" for subject, *_ in writes)
+            return [UNSURE] * len(seqs) if taking else seqs
+
+        monkeypatch.setattr(wire, "write", unsure)
+        assert (await store.take_due(0, 10, 1_000)).tasks == ()
+        monkeypatch.setattr(wire, "write", write)
+        async with asyncio.timeout(PATIENCE_S):
+            while not (due := await store.take_due(0, 10, 1_000)).tasks:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        assert [task.id for task in due.tasks] == ["t"]
         await store.close()
 
     asyncio.run(course())

@@ -355,8 +355,9 @@ class _Claim:
         ]
         if not await self._announce(self._timers(chosen, tasks), [task.id for task in tasks]):
             return False
-        writes, bodies = self._writes(chosen, tasks)
-        seqs = await self._heads.wire.write(self._heads.names.stream, writes)
+        archives, writes, bodies = self._writes(chosen, tasks)
+        seqs = await self._heads.wire.write(self._heads.names.stream, [*archives, *writes])
+        seqs = seqs[len(archives) :]
         unsure: list[tuple[Head, Task]] = []
         for head, task, seq, body, write in zip(chosen, tasks, seqs, bodies, writes, strict=True):
             if seq <= CONFLICT:
@@ -381,8 +382,10 @@ class _Claim:
 
     def _writes(
         self, chosen: Sequence[Head], tasks: Sequence[Task]
-    ) -> tuple[list[Write], list[Body]]:
+    ) -> tuple[list[Write], list[Write], list[Body]]:
+        """What must stand in front of the records (who reads the log relies on it), and they."""
         heads, token = self._heads, self._request.token
+        archives: list[Write] = []
         writes: list[Write] = []
         bodies: list[Body] = []
         for head, task in zip(chosen, tasks, strict=True):
@@ -390,11 +393,11 @@ class _Claim:
             subject = heads.names.rest(task.id)
             archive = heads.archive(head, task.status.revision)
             if archive is not None:
-                self._core.later(heads.wire.write(heads.names.stream, [archive]))
+                archives.append(archive)
             purge = heads.purged_by(head, subject)
             writes.append(heads.write(body, subject, guard=head.guard, purge=purge))
             bodies.append(body)
-        return writes, bodies
+        return archives, writes, bodies
 
     def _take(self, head: Head, task: Task, seq: int, body: Body, subject: str) -> None:
         name = task.definition.name
@@ -474,11 +477,11 @@ class _Claim:
         ]
         if not await self._announce(self._timers(chosen, tasks), [task.id for task in tasks]):
             return False
-        writes, _ = self._writes(chosen, tasks)
+        archives, writes, _ = self._writes(chosen, tasks)
         after = Bucket() if bucket is None else bucket
         body = encode(Bucket(after.tokens - len(rows), after.at, after.rate))
         if not await self._index.pass_gate(
-            config.name, gate, body, {self._request.partition: writes}
+            config.name, gate, body, {self._request.partition: [*archives, *writes]}
         ):
             there = await self._heads.read(task.id for task in tasks)
             if not all(

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Coroutine, Iterable
 from typing import Any
 
+from andon.model.errors import StoreUnavailable
 from andon.stores.base import SLOW_POLL_S, TIMER_TOPIC
 from andon.stores.nats.clock import ServerClock
 from andon.stores.nats.edges import Edges
@@ -17,6 +18,9 @@ from andon.stores.nats.unique import Keys
 from andon.stores.nats.wire import Wire
 from andon.stores.partitions import partition_of
 
+FINISH_S = 5.0
+"""How long closing waits for what was handed over; by then each has had an attempt to the end."""
+
 
 class Core:
     """One open store: connection, partitions, and what is known of them."""
@@ -28,7 +32,7 @@ class Core:
         self.wire = wire
         self.clock = clock
         self.hints = hints
-        self.heads = [Heads(wire, Names(location.namespace, p)) for p in range(partitions)]
+        self.heads = [Heads(wire, Names(location.namespace, p), clock) for p in range(partitions)]
         self.timers = [Timers(heads, clock) for heads in self.heads]
         self.keys = [Keys(heads) for heads in self.heads]
         self.edges = Edges(self.heads, self.timers)
@@ -66,15 +70,23 @@ class Core:
             task.exception()
 
     async def finish(self) -> None:
-        """Wait for what was begun in the background."""
-        while self._background:
-            await asyncio.wait(list(self._background), timeout=5)
-            if all(task.done() for task in self._background):
-                break
+        """Wait for what was begun, while it gets on; what does not is given up."""
+        if self._background:
+            await asyncio.wait(list(self._background), timeout=FINISH_S)
+        left = list(self._background)
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
     async def whole(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Do something to its end, also if the caller goes away meanwhile."""
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
         task.add_done_callback(self._done)
-        return await asyncio.shield(task)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if not task.cancelled():
+                raise
+            shown = self.location.shown
+            raise StoreUnavailable(f"The store at {shown} was closed meanwhile.") from None

@@ -143,12 +143,16 @@ class Log:
         self, heads: Heads, start: int, limit: int
     ) -> tuple[list[tuple[int, str, list[tuple[int, TaskEvent]]]], int]:
         """Records and archives in the order of the stream, with their moves."""
-        records, _ = await heads.page(heads.names.of("t", ">"), start, limit)
-        archives, _ = await heads.page(heads.names.of("h", ">"), start, limit)
-        end = 2**63
-        for page in (records, archives):
-            if len(page) >= limit:
-                end = min(end, seq_of(page[-1]))
+        # What is not found here is taken as read, so it must not be a server that is going away.
+        records = await heads.surely(heads.names.of("t", ">"), start, limit)
+        if not records:
+            return [], start - 1  # an archive is followed by its record
+        # Not past the last record, though an archive stands there: records that were written in
+        # front of it, after the first of these reads, are still to come.
+        end = seq_of(records[-1])
+        archives = await heads.surely(heads.names.of("h", ">"), start, limit)
+        if len(archives) >= limit:
+            end = min(end, seq_of(archives[-1]))
         found: list[tuple[int, str, list[tuple[int, TaskEvent]]]] = []
         for msg in records:
             seq = seq_of(msg)

@@ -6,6 +6,7 @@ change decided on that needs no read.
 """
 
 import asyncio
+import time
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -26,8 +27,19 @@ from andon.stores.nats.bodies import (
     encode,
     moves_of,
 )
+from andon.stores.nats.clock import ServerClock, ms_of
 from andon.stores.nats.names import ARCHIVED, Names, level_of
-from andon.stores.nats.wire import GUARD, GUARDED, NEVER, Wire, Write, seq_of, subject_of
+from andon.stores.nats.wire import (
+    GUARD,
+    GUARDED,
+    NEVER,
+    PATIENCE_S,
+    Wire,
+    Write,
+    seq_of,
+    stamp_of,
+    subject_of,
+)
 
 REMEMBERED = 4_096
 """Heads a partition remembers, some kilobytes each at the most."""
@@ -51,9 +63,10 @@ def iso(at: int) -> str:
 class Heads:
     """The records of one partition."""
 
-    def __init__(self, wire: Wire, names: Names) -> None:
+    def __init__(self, wire: Wire, names: Names, clock: ServerClock) -> None:
         self.wire = wire
         self.names = names
+        self._clock = clock
         self._known: OrderedDict[str, Head] = OrderedDict()
 
     # --- reading ---
@@ -73,6 +86,8 @@ class Heads:
     def keep(self, found: dict[str, Head], msg: Msg) -> Head | None:
         """Take a record message in; of several of one task the newest revision stands."""
         seq, subject = seq_of(msg), subject_of(msg)
+        # What is decided on it must not be older than it, whoever wrote it.
+        self._clock.tell(ms_of(stamp_of(msg)))
         try:
             body = decode_body(msg.data)
         except Undecodable:
@@ -88,17 +103,23 @@ class Heads:
 
     async def last(self, subjects: Sequence[str]) -> list[Msg]:
         """The newest message of each subject that matches. Never older than what this process
-        wrote, whichever replica answers."""
-        request = {"multi_last": [*subjects, self.names.meta]}
+        wrote, whichever replica answers. `meta` is always there: an answer without it comes from a
+        server that is closing its stores, and would have everything look deleted."""
+        meta = self.names.meta
+        request = {"multi_last": [*subjects, meta]}
+        deadline = time.monotonic() + PATIENCE_S
         while True:
             messages, end = await self.wire.read(self.names.stream, request)
             headers = end.headers or {}
             if headers.get("Status") == "413":
                 return await self.walk(subjects)
             upto = int(headers.get("Nats-UpTo-Sequence", "0") or 0)
-            if upto >= self.wire.acked.get(self.names.stream, 0):
-                return [m for m in messages if subject_of(m) != self.names.meta]
-            await asyncio.sleep(0.005)
+            rest = [m for m in messages if subject_of(m) != meta]
+            if len(rest) < len(messages) and upto >= self.wire.acked.get(self.names.stream, 0):
+                return rest
+            if self.wire.leaving or time.monotonic() > deadline:
+                raise self.wire.unavailable("the stream lacks what was written to it")
+            await asyncio.sleep(0.01)
 
     async def some(self, subjects: Sequence[str], most: int) -> tuple[list[Msg], int]:
         """A few of the messages that stand under any of the subjects, and how many more do."""
@@ -115,7 +136,7 @@ class Heads:
         for subject in subjects:
             seq = 1
             while len(found) < most:
-                page, _ = await self.page(subject, seq, min(500, most - len(found)))
+                page = await self.surely(subject, seq, min(500, most - len(found)))
                 found += page
                 if not page:
                     break
@@ -123,10 +144,22 @@ class Heads:
         return found
 
     async def page(self, subject: str, seq: int, limit: int) -> tuple[list[Msg], int]:
-        """Messages from a sequence on, and how many more there are."""
+        """Messages from a sequence on, and how many more there are. Nothing may also mean that the
+        server is going away."""
         request = {"batch": limit, "seq": max(seq, 1), "next_by_subj": subject}
         messages, end = await self.wire.read(self.names.stream, request)
         return messages, int((end.headers or {}).get("Nats-Num-Pending", "0") or 0)
+
+    async def surely(self, subject: str, seq: int, limit: int) -> list[Msg]:
+        """The same, and nothing means that there is nothing; for one more request."""
+        while True:
+            losses = self.wire.losses
+            messages, _ = await self.page(subject, seq, limit)
+            if messages:
+                return messages
+            await self.last([])
+            if self.wire.losses == losses:
+                return []
 
     # --- what is remembered ---
 

@@ -7,13 +7,16 @@ idle worker is not told of every move of every task.
 import asyncio
 import contextlib
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from nats.aio.msg import Msg
 
 from andon.stores.base import CONFIG_TOPIC
 from andon.stores.hints import HintListener, Hub
 from andon.stores.nats.wire import Wire
+
+if TYPE_CHECKING:
+    from andon.stores.nats.connection import Subscription
 
 
 class Hints:
@@ -23,7 +26,7 @@ class Hints:
         self.root = f"andonhint.{namespace}."
         self.hub = Hub()
         self._kinds: dict[str, int] = {}
-        self._subscribed: dict[str, Any] = {}
+        self._subscribed: dict[str, Subscription] = {}
         self._wire: Wire | None = None
         self._changing: asyncio.Task[None] | None = None
 

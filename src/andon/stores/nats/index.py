@@ -119,6 +119,10 @@ class Index:
                 self._remove(row)
             return
         self._seqs[body.id] = seq
+        if row is not None and _place(row.task) != _place(task):
+            # damaged, or deleted and submitted anew as something else
+            self._remove(row)
+            row = None
         if row is None:
             self._insert(task, partition, place)
         else:
@@ -269,6 +273,11 @@ def _is_older(task: Task, other: Task) -> bool:
     """Whether this is an older version of the same task, read later."""
     one, two = task.status, other.status
     return one.created_at == two.created_at and one.revision < two.revision
+
+
+def _place(task: Task) -> tuple[str, str, str | None]:
+    """What of a definition the indexes are kept by."""
+    return task.definition.queue, task.definition.name, task.definition.key
 
 
 def _slim(task: Task) -> Task:

@@ -130,7 +130,7 @@ async def _make(wire: Wire, location: Location, partition: int, count: int) -> N
             "andon_partitions": str(count),
         },
     }
-    made = await wire.api(f"STREAM.CREATE.{names.stream}", config)
+    made = await wire.api(f"STREAM.CREATE.{names.stream}", config, opening=True)
     problem = made.get("error")
     if problem is not None and problem.get("err_code") != _IN_USE:
         raise refused(problem, location)

@@ -7,7 +7,9 @@ the worker's loop does not cost it its lease.
 import asyncio
 import threading
 from collections.abc import Sequence
+from concurrent.futures import CancelledError
 
+from andon.model.errors import StoreUnavailable
 from andon.model.task import RunCell
 from andon.model.words import State
 from andon.stores.base import Renewal, Verdict, task_topic
@@ -106,8 +108,14 @@ class Keeper:
                     target=self._loop.run_forever, name="andon-nats-keeper", daemon=True
                 )
                 self._thread.start()
-            loop = self._loop
-        return asyncio.run_coroutine_threadsafe(self._renew(renewals, hint_root), loop).result()
+            renewing = asyncio.run_coroutine_threadsafe(
+                self._renew(renewals, hint_root), self._loop
+            )
+        try:
+            return renewing.result()
+        except CancelledError:
+            shown = self._location.shown
+            raise StoreUnavailable(f"The store at {shown} was closed meanwhile.") from None
 
     async def _renew(self, renewals: Sequence[Renewal], hint_root: str) -> list[Verdict]:
         if self._wire is None:
@@ -115,7 +123,8 @@ class Keeper:
             await wire.connect()
             self._wire = wire
             self._heads = [
-                Heads(wire, Names(self._location.namespace, p)) for p in range(self._partitions)
+                Heads(wire, Names(self._location.namespace, p), self._clock)
+                for p in range(self._partitions)
             ]
         verdicts = await renew(self._heads, renewals, self._clock)
         topics = progress_topics(renewals)
@@ -130,9 +139,17 @@ class Keeper:
             thread = self._thread
         if loop is None or thread is None:
             return
-        if self._wire is not None:
-            asyncio.run_coroutine_threadsafe(self._wire.close(), loop).result(5)
+        asyncio.run_coroutine_threadsafe(self._end(), loop).result()
         loop.call_soon_threadsafe(loop.stop)
         thread.join(5)
         if not thread.is_alive():
             loop.close()
+
+    async def _end(self) -> None:
+        """Close the connection and cancel renewals; who waits for them is told."""
+        if self._wire is not None:
+            await self._wire.close()
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)

@@ -93,6 +93,7 @@ class NatsStore:
         core, self._core = self._core, None
         if core is None:
             return
+        core.wire.leaving = True
         await core.finish()
         self._claims.close()
         self._following.cancel()

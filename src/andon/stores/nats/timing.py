@@ -53,9 +53,15 @@ Wanted = tuple[str, int, int]
 
 
 def schedules(
-    names: Names, wanted: Sequence[Wanted], now: int, *, made: int | None = None
+    names: Names,
+    wanted: Sequence[Wanted],
+    now: int,
+    *,
+    made: int | None = None,
+    again: bool = False,
 ) -> list[Write]:
-    """The writes that set timers. They come before the records; `made` is since when."""
+    """The writes that set timers. They come before the records; `made` is since when. One set
+    `again` has a name of its own: a schedule that fires is deleted by its name."""
     groups: dict[int, list[Wanted]] = {}
     for timer in wanted:
         groups.setdefault(timer[2] // TOGETHER_MS, []).append(timer)
@@ -65,7 +71,7 @@ def schedules(
         first: str
         second: str | int
         first, second, _ = group[0]
-        if len(group) > 1:
+        if again or len(group) > 1:
             first, second = "g", secrets.token_hex(8)
         writes.append(_schedule(names, (first, second), at, group, now=now, made=made or now))
     return writes
@@ -143,8 +149,8 @@ class Timers:
             look.due = [head for head in look.due if head.body.id not in held]
             held.update({h.body.id: (h.body.id, h.body.revision, now + hold_ms) for h in look.due})
             looks.append(look)
-            first += schedules(names, look.later, now)
-            first += schedules(names, look.early, now, made=timer.made)
+            first += schedules(names, look.later, now, again=True)
+            first += schedules(names, look.early, now, made=timer.made, again=True)
             guard = {GUARD: str(seq_of(entry))}
             if look.rest:
                 ids, revisions = zip(*look.rest, strict=True)
@@ -159,8 +165,10 @@ class Timers:
             hold = first[-1][0] if len(held) == 1 else ""
         await wire.write(names.stream, first)
         taken: list[Task] = []
+        unsure = False
         for look, seq in zip(looks, await wire.write(names.stream, over), strict=True):
             if seq <= CONFLICT:
+                unsure = unsure or seq < CONFLICT
                 continue
             for head in look.due:
                 assert head.task is not None
@@ -168,7 +176,9 @@ class Timers:
                 self.held[head.body.id] = (hold, head.body.revision)
         while len(self.held) > _HELD:
             self.held.pop(next(iter(self.held)))
-        if hold and not taken:
+        if hold and not taken and not unsure:
+            # Another took it, and has a hold of its own. Where the answer to our write was lost it
+            # may be ours: then the hold is the only timer there is.
             await self.purge(hold)
         return taken
 
@@ -225,6 +235,7 @@ class Timers:
     ) -> None:
         """Set timers anew where a fired one meant nothing yet."""
         wanted: list[Wanted] = []
+        holds: list[str] = []
         for task_id, at in timers:
             taken, head = self.held.pop(task_id, None), heads.get(task_id)
             if taken is None or head is None or head.body.revision != taken[1]:
@@ -232,8 +243,12 @@ class Timers:
             if at is not None:
                 wanted.append((task_id, head.body.revision, at))
             if taken[0]:
-                await self.purge(taken[0])
-        await self.set(wanted, now)
+                holds.append(taken[0])
+        # The new ones first: who dies in between must leave one timer at least.
+        writes = schedules(self._names, wanted, now, again=True)
+        await self._heads.wire.write(self._names.stream, writes)
+        for hold in holds:
+            await self.purge(hold)
 
     async def set(self, wanted: Sequence[Wanted], now: int) -> None:
         """Set timers."""

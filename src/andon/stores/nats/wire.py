@@ -19,15 +19,22 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from andon.model.errors import StoreIncompatible, StoreUnavailable
+from andon.stores.nats.connection import Connection, Subscription
 from andon.stores.nats.location import Location
 
 log = logging.getLogger("andon.nats")
 
-PATIENCE_S = 15.0
-"""How long a passing trouble (no leader, no connection, storage full) is retried."""
+PATIENCE_S = 5.0
+"""How long a passing trouble (no leader, no connection, storage full) is retried. Engine and worker
+try again in their turn, and a worker that is told to leave waits for several operations."""
 
-ATTEMPT_S = 3.0
+ATTEMPT_S = 2.0
 """How long one attempt waits for its answer before it is repeated."""
+
+OPEN_PATIENCE_S = 15.0
+NOBODY_S = 3.0
+"""Opening waits longer: a cluster may still be choosing leaders. When nobody at all answers for so
+long, JetStream is off."""
 
 GUARD = "Nats-Expected-Last-Subject-Sequence"
 GUARDED = "Nats-Expected-Last-Subject-Sequence-Subject"
@@ -77,8 +84,13 @@ class _Round:
         if self.answers[index] is None:
             self.answers[index] = msg
             self.left -= 1
-            if not self.left and not self.future.done():
-                self.future.set_result(None)
+            if not self.left:
+                self.give_up()
+
+    def give_up(self) -> None:
+        """Wait for no more answers."""
+        if not self.future.done():
+            self.future.set_result(None)
 
 
 class _Reading:
@@ -97,111 +109,58 @@ class _Reading:
             return
         self.messages.append(msg)
 
+    def give_up(self) -> None:
+        """Wait for no end."""
+        if not self.future.done():
+            self.future.set_result(None)
+
 
 class Wire:
     """One connection, and its inbox for answers."""
 
     def __init__(self, location: Location, *, name: str) -> None:
         self._location = location
-        self._name = name
-        self._nc: Client | None = None
+        self._connection = Connection(location, name=name)
+        self._connection.lost = self._lost
+        self._connection.back = self._back
         self._inbox = ""
         self._numbers = itertools.count()
         self._waiting: dict[str, tuple[_Round | _Reading, int]] = {}
         self.acked: dict[str, int] = {}
         self.reconnected: Callable[[], None] = lambda: None
         self.away_s = 0.0  #: how long the connection was lost, the last time it was
-        self._lost_at: float | None = None
-        self._error: BaseException | None = None
+        self.losses = 0  #: how often the connection was lost
+        self.leaving = False  #: the store is being closed: what fails now is not tried again
 
     @property
     def client(self) -> Client:
-        """The connection; raises `StoreUnavailable` when the store is closed."""
-        if self._nc is None:
-            raise StoreUnavailable(f"The store at {self._location.shown} is closed.")
-        return self._nc
+        """The connection, perhaps lost; raises `StoreUnavailable` when the store is closed."""
+        return self._connection.client
 
     async def connect(self) -> None:
-        """Connect, for up to the patience. Wrong credentials are told at once."""
-        where = self._location
-        nc = Client()
-        connecting = asyncio.ensure_future(
-            nc.connect(
-                list(where.servers),
-                name=self._name,
-                no_echo=True,
-                allow_reconnect=True,
-                max_reconnect_attempts=-1,
-                reconnect_time_wait=1,
-                connect_timeout=5,
-                ping_interval=20,
-                pending_size=8 * 1024 * 1024,
-                error_cb=self._note,
-                disconnected_cb=self._lost,
-                reconnected_cb=self._again,
-                user=where.user,
-                password=where.password,
-                token=where.token,
-            )
-        )
-        deadline = time.monotonic() + PATIENCE_S / 3
-        while not connecting.done():
-            await asyncio.wait([connecting], timeout=0.05)
-            if connecting.done():
-                break
-            if self._is_refused() or time.monotonic() > deadline:
-                connecting.cancel()
-                await asyncio.gather(connecting, return_exceptions=True)
-                break
-        error = None if connecting.cancelled() else connecting.exception()
-        if connecting.cancelled() or error is not None:
-            self._error = self._error if error is None else error
-            with contextlib.suppress(Exception):
-                await nc.close()
-            if self._is_refused():
-                raise StoreIncompatible(
-                    f"{where.shown} refuses the credentials; put the right user and password "
-                    "(or token) into the URL: nats://user:password@host."
-                )
-            raise StoreUnavailable(
-                f"No NATS server answers at {where.shown}; is it running, and is the address "
-                f"right? ({self._error or 'no answer in time'})"
-            )
-        self._nc = nc
-        self._inbox = nc.new_inbox()
-        await self.subscribe(f"{self._inbox}.*", self._answer)
+        """Connect, for up to the connection's patience. Wrong credentials are told at once."""
+        await self._connection.open()
+        self._inbox = self.client.new_inbox()
+        await self._connection.subscribe(f"{self._inbox}.*", self._answer)
 
-    async def subscribe(self, subject: str, take: Callable[[Msg], Awaitable[None]]) -> Any:
-        """Hand over what comes on a subject; nothing is dropped for being slow to take it."""
-        client: Any = self.client  # its own annotations leave something open
-        return await client.subscribe(
-            subject, cb=take, pending_msgs_limit=-1, pending_bytes_limit=-1
-        )
+    async def subscribe(self, subject: str, take: Callable[[Msg], Awaitable[None]]) -> Subscription:
+        """Hand over what comes on a subject, on this connection and those that follow it."""
+        return await self._connection.subscribe(subject, take)
 
     async def close(self) -> None:
         """Send what is waiting to be sent, then let go. Idempotent."""
-        nc, self._nc = self._nc, None
-        if nc is not None:
-            with contextlib.suppress(Exception):
-                await nc.flush(2)
-            with contextlib.suppress(Exception):
-                await nc.close()
+        self.leaving = True
+        await self._connection.close()
+        self._lost()
 
-    def _is_refused(self) -> bool:
-        text = str(self._error or "").lower()
-        return "authorization" in text or "authentication" in text
+    def _lost(self) -> None:
+        """Nobody will answer what was asked on the connection that is gone."""
+        self.losses += 1
+        for waiting, _ in list(self._waiting.values()):
+            waiting.give_up()
 
-    async def _note(self, error: Exception) -> None:
-        self._error = error
-        log.debug("nats: %s", error)
-
-    async def _lost(self) -> None:
-        if self._lost_at is None:
-            self._lost_at = time.monotonic()
-
-    async def _again(self) -> None:
-        since, self._lost_at = self._lost_at, None
-        self.away_s = 0.0 if since is None else time.monotonic() - since
+    def _back(self, away_s: float) -> None:
+        self.away_s = away_s
         self.reconnected()
 
     async def _answer(self, msg: Msg) -> None:
@@ -236,8 +195,8 @@ class Wire:
                     seqs[index] = seq or guard_lost
             open_, guard_lost = again, UNSURE
             if open_:
-                if time.monotonic() > deadline:
-                    raise self._unavailable(problem)
+                if self.leaving or time.monotonic() > deadline:
+                    raise self.unavailable(problem)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, 1.0)
         newest = max(seqs)
@@ -280,6 +239,7 @@ class Wire:
                     await round_.future
         except (nats.errors.Error, OSError) as error:
             log.debug("sending failed: %s", error)
+            self._connection.revive()
         finally:
             for token in tokens:
                 self._waiting.pop(token, None)
@@ -307,6 +267,7 @@ class Wire:
             async with asyncio.timeout(ATTEMPT_S):
                 await round_.future
         except (TimeoutError, nats.errors.Error, OSError):
+            self._connection.revive()
             return False
         finally:
             self._waiting.pop(token, None)
@@ -331,8 +292,8 @@ class Wire:
             found = await self._read(f"$JS.API.DIRECT.GET.{stream}", body, deadline)
             if found is not None:
                 return found
-            if time.monotonic() > deadline:
-                raise self._unavailable("reads are not answered")
+            if self.leaving or time.monotonic() > deadline:
+                raise self.unavailable("reads are not answered")
             await asyncio.sleep(pause)
             pause = min(pause * 2, 1.0)
 
@@ -347,10 +308,12 @@ class Wire:
             async with asyncio.timeout(left):
                 end = await reading.future
         except (TimeoutError, nats.errors.Error, OSError):
+            self._connection.revive()
             return None
         finally:
             self._waiting.pop(token, None)
-        assert end is not None
+        if end is None:
+            return None
         headers = end.headers or {}
         status = headers.get("Status")
         if status == "404":
@@ -367,12 +330,12 @@ class Wire:
         """Ask JetStream's API; errors come back under `error`. While `opening`, nobody there to
         answer means before long that JetStream is off."""
         body = b"" if request is None else msgspec.json.encode(request)
-        deadline = time.monotonic() + PATIENCE_S
-        nobody = time.monotonic() + PATIENCE_S / 5
+        deadline = time.monotonic() + (OPEN_PATIENCE_S if opening else PATIENCE_S)
+        nobody = time.monotonic() + NOBODY_S
         pause = 0.05
         while True:
             try:
-                answer = await self.client.request(f"$JS.API.{subject}", body, timeout=5)
+                answer = await self.client.request(f"$JS.API.{subject}", body, timeout=ATTEMPT_S)
                 found: dict[str, Any] = msgspec.json.decode(answer.data)
                 problem = found.get("error")
                 if (
@@ -388,12 +351,14 @@ class Wire:
                 trouble = "no responders"
             except (TimeoutError, nats.errors.Error, OSError) as error:
                 trouble = str(error) or type(error).__name__
-            if time.monotonic() > deadline:
-                raise self._unavailable(trouble)
+                self._connection.revive()
+            if self.leaving or time.monotonic() > deadline:
+                raise self.unavailable(trouble)
             await asyncio.sleep(pause)
             pause = min(pause * 2, 1.0)
 
-    def _unavailable(self, problem: str) -> StoreUnavailable:
+    def unavailable(self, problem: str) -> StoreUnavailable:
+        """What to raise when the patience is over."""
         return StoreUnavailable(
             f"NATS at {self._location.shown} does not take or give messages: {problem}. "
             "Look at the server and its JetStream; what was under way may have been written."

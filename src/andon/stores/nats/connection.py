@@ -1,0 +1,232 @@
+"""One connection to the servers, made again when it is lost, with its subscriptions.
+
+Each try waits about twice as long as the one before, up to `LONGEST_WAIT_S`, with jitter, so that a
+fleet does not come back as one. While the connection is away, sending fails at once: who sends
+decides how long to go on trying, and nothing old is sent when it is back.
+"""
+
+import asyncio
+import contextlib
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from andon.model.errors import StoreIncompatible, StoreUnavailable
+from andon.stores.nats.location import Location
+
+log = logging.getLogger("andon.nats")
+
+OPEN_PATIENCE_S = 5.0
+"""How long opening goes on trying when no server answers."""
+
+HANDSHAKE_S = 5.0
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.02, 2.0
+"""Between tries to come back: doubled each time, and jittered."""
+
+_LET_GO_S = 1.0
+
+Take = Callable[[Msg], Awaitable[None]]
+
+
+class Subscription:
+    """A subject that is followed on whichever connection there is."""
+
+    def __init__(self, connection: "Connection", subject: str, take: Take) -> None:
+        self._connection = connection
+        self.subject = subject
+        self.take = take
+        self.live: Any = None  #: the subscription on the connection of now
+
+    async def unsubscribe(self) -> None:
+        """Follow no longer."""
+        self._connection.subscriptions.discard(self)
+        live, self.live = self.live, None
+        if live is not None:
+            with contextlib.suppress(nats.errors.Error, OSError):
+                await live.unsubscribe()
+
+
+class Connection:
+    """One connection. `lost` and `back` are called when it goes and when it is there again."""
+
+    def __init__(self, location: Location, *, name: str) -> None:
+        self._location = location
+        self._name = name
+        self._nc: Client | None = None
+        self._servers = list(location.servers)
+        self._reviving: asyncio.Task[None] | None = None
+        self._closed = False
+        self._rng = random.Random()
+        self._error: BaseException | None = None
+        self.subscriptions: set[Subscription] = set()
+        self.lost: Callable[[], None] = lambda: None
+        self.back: Callable[[float], None] = lambda _away_s: None
+
+    @property
+    def client(self) -> Client:
+        """The connection, perhaps lost; raises `StoreUnavailable` when the store is closed."""
+        if self._nc is None:
+            raise StoreUnavailable(f"The store at {self._location.shown} is closed.")
+        return self._nc
+
+    async def open(self) -> None:
+        """Connect, for up to the patience. Wrong credentials are told at once."""
+        deadline = time.monotonic() + OPEN_PATIENCE_S
+        wait = FIRST_WAIT_S
+        shown = self._location.shown
+        while True:
+            left = max(deadline - time.monotonic(), 0.1)
+            nc = await self._attempt(min(left, HANDSHAKE_S))
+            if nc is not None:
+                self._nc = nc
+                return
+            if self._is_refused():
+                raise StoreIncompatible(
+                    f"{shown} refuses the credentials; put the right user and password "
+                    "(or token) into the URL: nats://user:password@host."
+                )
+            if time.monotonic() > deadline:
+                raise StoreUnavailable(
+                    f"No NATS server answers at {shown}; is it running, and is the address "
+                    f"right? ({self._error or 'no answer in time'})"
+                )
+            await asyncio.sleep(wait * (0.5 + self._rng.random()))
+            wait = min(wait * 2, LONGEST_WAIT_S)
+
+    async def subscribe(self, subject: str, take: Take) -> Subscription:
+        """Hand over what comes on a subject; nothing is dropped for being slow to take it."""
+        subscription = Subscription(self, subject, take)
+        await _follow(self.client, subscription)
+        self.subscriptions.add(subscription)
+        return subscription
+
+    def revive(self) -> None:
+        """Come back, if the connection is lost and nobody is at that yet."""
+        if self._closed or self._nc is None or not self._nc.is_closed:
+            return
+        if self._reviving is None or self._reviving.done():
+            self._reviving = asyncio.get_running_loop().create_task(self._revive())
+
+    async def close(self) -> None:
+        """Send what is waiting to be sent, then let go; bounded. Idempotent."""
+        self._closed = True
+        reviving, self._reviving = self._reviving, None
+        if reviving is not None:
+            reviving.cancel()
+            await asyncio.gather(reviving, return_exceptions=True)
+        nc, self._nc = self._nc, None
+        if nc is not None:
+            if nc.is_connected:
+                with contextlib.suppress(Exception):
+                    await nc.flush(2)
+            await _let_go(nc)
+
+    async def _attempt(self, within_s: float) -> Client | None:
+        """A connection to the next of the servers; None if it does not let us in."""
+        location = self._location
+        server = self._servers.pop(0)
+        self._servers.append(server)
+        nc = Client()
+
+        async def ended() -> None:
+            if nc is self._nc:
+                self.revive()
+
+        try:
+            async with asyncio.timeout(within_s):
+                await nc.connect(
+                    [server],
+                    name=self._name,
+                    no_echo=True,
+                    allow_reconnect=False,
+                    max_reconnect_attempts=1,
+                    reconnect_time_wait=0,  # pyright: ignore[reportArgumentType]
+                    connect_timeout=HANDSHAKE_S,  # pyright: ignore[reportArgumentType]
+                    ping_interval=20,
+                    error_cb=self._note,
+                    closed_cb=ended,
+                    user=location.user,
+                    password=location.password,
+                    token=location.token,
+                )
+            return nc
+        except (nats.errors.Error, OSError, TimeoutError, EOFError) as error:
+            if not isinstance(error, nats.errors.NoServersError):
+                self._error = error  # else what each try met is known already
+            await _let_go(nc)
+            return None
+        except BaseException:
+            await _let_go(nc)
+            raise
+
+    async def _revive(self) -> None:
+        since = time.monotonic()
+        self.lost()
+        old, wait = self._nc, FIRST_WAIT_S
+        if old is not None:
+            self._learn(old)
+            await _let_go(old)
+        while True:
+            await asyncio.sleep(wait * (0.5 + self._rng.random()))
+            wait = min(wait * 2, LONGEST_WAIT_S)
+            nc = await self._attempt(HANDSHAKE_S)
+            if nc is None:
+                continue
+            try:
+                for subscription in list(self.subscriptions):
+                    await _follow(nc, subscription)
+            except (nats.errors.Error, OSError):
+                await _let_go(nc)
+                continue
+            except BaseException:
+                await _let_go(nc)
+                raise
+            self._nc = nc
+            if not nc.is_closed:
+                self.back(time.monotonic() - since)
+                return
+
+    def _learn(self, nc: Client) -> None:
+        """The servers of a cluster tell of each other."""
+        scheme = self._location.servers[0].partition("://")[0]
+        for uri in nc.discovered_servers:
+            server = f"{scheme}://{uri.netloc}"
+            if server not in self._servers:
+                self._servers.append(server)
+
+    def _is_refused(self) -> bool:
+        text = str(self._error or "").lower()
+        return "authorization" in text or "authentication" in text
+
+    async def _note(self, error: Exception) -> None:
+        self._error = error
+        log.debug("nats: %s", error)
+
+
+async def _follow(nc: Client, subscription: Subscription) -> None:
+    client: Any = nc  # its own annotations leave something open
+    subscription.live = await client.subscribe(
+        subscription.subject, cb=subscription.take, pending_msgs_limit=-1, pending_bytes_limit=-1
+    )
+
+
+async def _let_go(nc: Client) -> None:
+    """Close a connection whatever state it is in. When the server went away first, the library's
+    own closing may end halfway: then its socket and who waits for messages are still there."""
+    client: Any = nc
+    waiting = [subscription._wait_for_msgs_task for subscription in client._subs.values()]
+    with contextlib.suppress(Exception):
+        async with asyncio.timeout(_LET_GO_S):
+            await nc.close()
+    for task in (*waiting, client._reading_task, client._flusher_task, client._ping_interval_task):
+        if task is not None and task is not asyncio.current_task():
+            task.cancel()
+    if client._transport is not None:
+        with contextlib.suppress(Exception):
+            client._transport.close()
