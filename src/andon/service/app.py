@@ -16,11 +16,13 @@ from andon.service.problems import Problem, malformed, not_found, unexpected
 from andon.service.rates import Rates
 from andon.service.routes import (
     about,
+    artifacts,
     bulk,
     dead_letters,
     engine,
     events,
     jobs,
+    logs,
     queues,
     runs,
     tasks,
@@ -43,6 +45,8 @@ ROUTERS = [
     jobs.router,
     runs.router,
     engine.router,
+    artifacts.router,
+    logs.router,
     tokens.router,
     about.router,
 ]

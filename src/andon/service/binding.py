@@ -256,11 +256,11 @@ async def read_body(scope: "HTTPScope", receive: "Receive", service: "Service") 
     if scope["state"].get("whole"):  # it has come with the headers: nothing to wait for
         message: Any = await receive()
     else:
-        message = await _next_part(receive, service)
+        message = await next_part(receive, service)
     body: bytes = message["body"]
     parts, size = [body], len(body)
     while message["more_body"] and size <= limit:
-        message = await _next_part(receive, service)
+        message = await next_part(receive, service)
         parts.append(message["body"])
         size += len(parts[-1])
     if size > limit:
@@ -268,7 +268,8 @@ async def read_body(scope: "HTTPScope", receive: "Receive", service: "Service") 
     return b"".join(parts) if len(parts) > 1 else body
 
 
-async def _next_part(receive: "Receive", service: "Service") -> Any:
+async def next_part(receive: "Receive", service: "Service") -> Any:
+    """The next part of a body. Raises `Problem` (408, 400)."""
     try:
         async with asyncio.timeout(service.settings.body_timeout):
             message = await receive()
