@@ -72,6 +72,7 @@ class Problem(Exception):
         name: str,
         title: str,
         detail: str,
+        /,
         *,
         field: str = "",
         headers: dict[str, str] | None = None,
