@@ -10,15 +10,13 @@ import sys
 
 from andon.bench.usage import usage
 
-SWITCH_S = 0.001
-"""As `andon worker` sets it (docs/decisions/blocks-of-rows.md)."""
-
 
 def main(queue: str, concurrency: int) -> None:
     """Work until told to stop."""
     from andon.bench.app import app
+    from andon.worker.tuning import tune_process
 
-    sys.setswitchinterval(SWITCH_S)
+    tune_process()
     print(json.dumps(usage()), flush=True)
     asyncio.run(app.run_worker(queues=[queue], concurrency=concurrency))
     print(json.dumps(usage()), flush=True)

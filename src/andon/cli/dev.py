@@ -67,11 +67,12 @@ async def dev(
         await _Supervisor(Sources(roots_of(app))).run()
         return
     from andon.cli.apps import load_app
-    from andon.cli.worker import SWITCH_INTERVAL_S, run, settings_of
+    from andon.cli.worker import run, settings_of
+    from andon.worker.tuning import tune_process
 
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
     settings = settings_of(queues=queues, concurrency=concurrency, grace=grace)
     application = load_app(app, url=session.given_url)
+    tune_process()
     engine = await application.connections.engine()
     log = asyncio.create_task(_log(session.out, engine))
     try:

@@ -32,7 +32,9 @@ COMMANDS = {
     "workers": Entry("andon.cli.workers:workers", "List workers.", _FLEET),
     "top": Entry("andon.cli.top:top", "Watch queues and workers live.", _FLEET),
     "storage": Entry("andon.cli.storage:storage", "Set up, describe and copy the store.", _STORE),
-    "token": Entry("andon.cli.token:token", "Make, list and revoke tokens.", _STORE),
+    "token": Entry(
+        "andon.cli.token:token", "Make, list and revoke the tokens that a service asks for.", _STORE
+    ),
     "doctor": Entry("andon.cli.doctor:doctor", "Check what is promised and what is wrong.", _STORE),
     "bench": Entry("andon.cli.bench:bench", "Measure this store on this machine.", _STORE),
 }

@@ -1,7 +1,6 @@
 """`andon serve`: the HTTP service, until told to stop."""
 
 import logging
-import sys
 
 import click
 
@@ -9,8 +8,8 @@ from andon.cli.apps import load_app
 from andon.cli.logs import log_to_stderr
 from andon.cli.session import Session, common
 from andon.cli.values import DURATION
-from andon.cli.worker import SWITCH_INTERVAL_S
 from andon.model.errors import ConfigurationError
+from andon.worker.tuning import tune_process
 
 logger = logging.getLogger("andon.cli")
 
@@ -50,7 +49,6 @@ def serve(
     controlled here; to run them, start workers beside it. SIGTERM or SIGINT ends it in good order.
     """
     log_to_stderr(quiet=quiet)
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
     try:
         from andon.service.server import run
         from andon.service.service import Service
@@ -70,6 +68,7 @@ def serve(
         shutdown_grace=10.0 if grace is None else grace,
     )
     application = load_app(app, url=session.given_url)
+    tune_process()
     run(
         Service(application, settings),
         ready=lambda url: logger.info("Serving the tasks of %s at %s", application.url, url),

@@ -1,7 +1,6 @@
 """`andon worker`: a worker and a timekeeper in this process, until told to stop."""
 
 import logging
-import sys
 
 import click
 
@@ -11,12 +10,9 @@ from andon.cli.session import Session, common
 from andon.cli.values import DURATION, comma_separated
 from andon.client.app import Andon, WorkerSettings
 from andon.worker.shutdown import Signals
+from andon.worker.tuning import tune_process
 
 logger = logging.getLogger("andon.cli")
-
-SWITCH_INTERVAL_S = 0.001
-"""How long a thread may keep the interpreter: with the usual 5 ms the store's writer waits for
-the loop so often that a drain takes a third longer."""
 
 
 @click.command()
@@ -54,7 +50,6 @@ async def worker(
     stop it; a third time: exit at once. SIGTSTP: claim no more until SIGCONT.
     """
     log_to_stderr(quiet=quiet, form=log_format)
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
     settings = settings_of(
         queues=queues,
         strict=strict,
@@ -65,6 +60,7 @@ async def worker(
         grace=grace,
     )
     application = load_app(app, url=session.given_url)
+    tune_process()
     try:
         await run(application, settings, timekeeper=not no_timekeeper)
     finally:

@@ -243,7 +243,7 @@ class Andon(Declaring):
         return profile(self.profile).defaults.get(option, otherwise)
 
     def _handle(self, draft: Draft[R], outcome: Submitted) -> TaskHandle[R]:
-        return TaskHandle(self, outcome.id, draft.codec, created=outcome.created)
+        return TaskHandle(self, outcome.id, draft.codec, outcome.created)
 
     async def _send(self, submissions: list[Submission], connection: Any = None) -> list[Submitted]:
         for hook in self._on_submit:

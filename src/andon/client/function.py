@@ -23,22 +23,17 @@ R_co = TypeVar("R_co", covariant=True)
 Returned = TypeVar("Returned")
 
 
-class Draft(Generic[R_co]):
+class Draft(msgspec.Struct, Generic[R_co], eq=False, gc=False):
     """A submission that exists only here; its id is known, so others can depend on it already.
 
     Submit it alone, or many of them in one round trip with `app.submit_many`. A draft submitted
     twice is one task.
     """
 
-    __slots__ = ("_app", "codec", "connection", "submission")
-
-    def __init__(
-        self, app: "Andon", submission: Submission, codec: Call, connection: Any = None
-    ) -> None:
-        self._app = app
-        self.submission = submission
-        self.codec = codec
-        self.connection = connection
+    _app: "Andon"
+    submission: Submission
+    codec: Call
+    connection: Any = None
 
     def __repr__(self) -> str:
         return f"<Draft {self.id} of {self.submission.name}>"

@@ -3,6 +3,8 @@
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
+import msgspec
+
 from andon.client.options import Moment, to_ms, to_priority
 from andon.client.views import EventView, TaskView
 from andon.lifecycle.commands import Command, Delete, Reprioritise, Rerun, Reschedule, Schedule
@@ -19,19 +21,16 @@ if TYPE_CHECKING:
 R_co = TypeVar("R_co", covariant=True)
 
 
-class TaskHandle(Generic[R_co]):
+class TaskHandle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
     """One task, wherever it runs. `R_co` is what its handler returns.
 
     Every method asks the store and may raise `StoreUnavailable`.
     """
 
-    __slots__ = ("_codec", "app", "created", "id")
-
-    def __init__(self, app: "Andon", task_id: str, codec: "Call", *, created: bool = True) -> None:
-        self.app = app
-        self._codec = codec
-        self.id = task_id
-        self.created = created  #: False if this exact submission had been accepted before
+    app: "Andon"
+    id: str
+    _codec: "Call"
+    created: bool = True  #: False if this exact submission had been accepted before
 
     def __repr__(self) -> str:
         return f"<TaskHandle {self.id}>"

@@ -134,9 +134,11 @@ class Submitting:
     async def _create(
         self, refused: Sequence[Submitted | None], tasks: Sequence[Task]
     ) -> list[Submitted]:
-        created = iter(await self._store.create(tasks) if tasks else ())
-        records = iter(tasks)
-        return [outcome or await self._settled(next(records), next(created)) for outcome in refused]
+        created = await self._store.create(tasks) if tasks else []
+        if len(tasks) == len(refused) and all(c.kind is CreateKind.CREATED for c in created):
+            return [_accepted(task) for task in tasks]
+        pairs = iter(zip(tasks, created, strict=True))
+        return [outcome or await self._settled(*next(pairs)) for outcome in refused]
 
     def _record(self, submission: Submission, now: int) -> Task:
         definition = define(submission, self._book, now, self._max_payload)
@@ -161,9 +163,7 @@ class Submitting:
         """The answer to one creation."""
         definition = task.definition
         if created.kind is CreateKind.CREATED:
-            failure = task.status.last_error
-            error = InvalidSubmission(failure.message) if failure is not None else None
-            return Submitted(task.id, task.state, created=True, error=error)
+            return _accepted(task)
         if created.kind is CreateKind.EXISTS:
             if created.digest != definition.digest:
                 return Submitted(task.id, created.state, created=False, error=TaskConflict(task.id))
@@ -306,3 +306,11 @@ class _Join:
     def _answers(self, created: Sequence[Created]) -> list[Submitted]:
         made = map(self._answer, self._tasks, created)
         return [outcome or next(made) for outcome in self._refused]
+
+
+def _accepted(task: Task) -> Submitted:
+    status = task.status
+    error = None
+    if status.last_error is not None:  # recorded though it can never work (R25)
+        error = InvalidSubmission(status.last_error.message)
+    return Submitted(task.definition.id, status.state, created=True, error=error)

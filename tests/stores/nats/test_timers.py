@@ -59,7 +59,7 @@ def test_a_timer_whose_record_is_still_on_its_way_waits_for_it(
             heads.names.stream, [heads.write(heads.body(task, None), heads.subject(task), guard=0)]
         )
         async with asyncio.timeout(PATIENCE_S):
-            while not (due := await store.take_due(0, 10, 600_000)).tasks:
+            while not (due := await store.take_due(0, 10, 600_000)).tasks:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         assert [t.id for t in due.tasks] == ["late"]
         await store.close()

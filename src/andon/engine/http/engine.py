@@ -50,6 +50,9 @@ logger = logging.getLogger("andon.http")
 _MOST_SUBMITS = 500
 _PAGE = 500
 
+_REPORTS_IN_FLIGHT = 2
+"""Requests with reports at once: one that the service works on, and the next on its way."""
+
 _SAFE_ACTS = frozenset({Event.REPRIORITISE, Event.RESCHEDULE})
 """Acts that change nothing when they are done again."""
 
@@ -94,7 +97,9 @@ class HttpEngine:
         self._submits: Batcher[Submission, Submitted] = Batcher(
             self._send_submits, size=_MOST_SUBMITS
         )
-        self._reports: Batcher[Report, Outcome] = Batcher(self._send_reports, size=wire.MOST_RUNS)
+        self._reports: list[Batcher[Report, Outcome]] = [
+            Batcher(self._send_reports, size=wire.MOST_RUNS) for _ in range(_REPORTS_IN_FLIGHT)
+        ]
         self._tokens = RunTokens()
         self._artifacts = HttpArtifacts(self._transport, self._tokens.at)
         self._opening: asyncio.Lock | None = None
@@ -121,7 +126,8 @@ class HttpEngine:
             return
         self._is_open = False
         await self._submits.drain()
-        await self._reports.drain()
+        for reports in self._reports:
+            await reports.drain()
         await self._attention.close()
         await self._transport.close()
         self._blocking.close()
@@ -202,7 +208,7 @@ class HttpEngine:
             report = Report(
                 token, report.event, report.fields, cell.progress, cell.message, cell.heartbeat_at
             )
-        outcome = await self._reports.put(report)
+        outcome = await min(self._reports, key=_waiting).put(report)
         if outcome.error is not None:
             error = error_of(outcome.error)
             # An expiry that crosses a cancel request is refused, and the run reported otherwise.
@@ -352,3 +358,7 @@ class HttpEngine:
 
     async def artifacts(self) -> Artifacts:
         return self._artifacts
+
+
+def _waiting(batcher: Batcher[Report, Outcome]) -> int:
+    return batcher.waiting

@@ -7,7 +7,9 @@ the stream ended when the page began. A move is given out once as long as its re
 while nothing moves; a reader who is catching up while its tasks move on may get one twice.
 """
 
+from collections import ChainMap
 from collections.abc import Sequence
+from typing import cast
 
 import msgspec
 from msgspec.structs import replace
@@ -53,7 +55,8 @@ class Log:
     async def read(self, cursor: str, limit: int) -> EventPage:
         """A page after the cursor."""
         positions, gap = self._parse(cursor)
-        given = self._given.pop(cursor, None) or [{} for _ in self._core.heads]
+        # Written to only in the first of the two, so that a read which fails gives nothing out.
+        given = [ChainMap[str, int]({}, old) for old in self._given.get(cursor, self._none())]
         found: list[TaskEvent] = []
         for partition, heads in enumerate(self._core.heads):
             start = await self._start(heads)
@@ -68,17 +71,31 @@ class Log:
                 lost = await self._page(heads, position, seen, limit - len(found), found)
                 gap = gap or (lost and bool(cursor))
         after = self._cursor(positions)
-        if any(given):
-            self._given[after] = given
+        if found:
+            self._given.pop(cursor, None)
+            self._keep(after, given)
+        return EventPage(tuple(found), after, gap)
+
+    def _none(self) -> list[dict[str, int]]:
+        return [{} for _ in self._core.heads]
+
+    def _keep(self, cursor: str, given: Sequence[ChainMap[str, int]]) -> None:
+        """Remember what was given out above the floor, for the next page."""
+        merged: list[dict[str, int]] = []
+        for new, *older in (chain.maps for chain in given):
+            base = dict[str, int]() if not older else cast("dict[str, int]", older[0])
+            base.update(new)
+            merged.append(base)
+        if any(merged):
+            self._given[cursor] = merged
             while sum(len(seen) for g in self._given.values() for seen in g) > _GIVEN:
                 self._given.pop(next(iter(self._given)))
-        return EventPage(tuple(found), after, gap)
 
     async def _page(
         self,
         heads: Heads,
         position: Position,
-        seen: dict[str, int],
+        seen: ChainMap[str, int],
         limit: int,
         found: list[TaskEvent],
     ) -> bool:
@@ -90,7 +107,7 @@ class Log:
             if not messages:
                 # Nothing is behind the position: whatever is written later stands behind it.
                 position.floor = position.at
-                seen.clear()
+                seen.maps = [{}]
                 return not given and await self._rewound(heads, position)
             for seq, task_id, moves in messages:
                 fresh = [
@@ -107,7 +124,7 @@ class Log:
                 if chosen:
                     seen[task_id] = chosen[-1][1].revision
                     if chosen[-1][1].target is None:
-                        del seen[task_id]  # deleted; the id may begin anew
+                        seen[task_id] = 0  # deleted; the id may begin anew
                 if skip + len(chosen) < len(fresh):
                     position.part += len(chosen)
                     return False
