@@ -41,17 +41,18 @@ class RunTokens:
         self._runs[place] = run
 
     def ended(self, run: str) -> None:
-        """The run has ended, or is lost."""
-        token = self._tokens.pop(run, None)
-        if token is None:
+        """The run has ended, or is lost. Called in the thread that keeps leases, too."""
+        token, place = self._tokens.get(run), self._places.pop(run, None)
+        if token is None or place is None:
             return
-        place = self._places.pop(run)
-        del self._runs[place]
         self._ended[place] = token
         if len(self._ended) > _MOST_ENDED:
             self._ended.popitem(last=False)
+        self._runs.pop(place, None)
+        self._tokens.pop(run, None)
 
     def at(self, task: str, number: int) -> str | None:
         """The token of a run by its number, of one that has ended lately too."""
-        run = self._runs.get((task, number))
-        return self._ended.get((task, number)) if run is None else self._tokens[run]
+        place = (task, number)
+        token = self._tokens.get(self._runs.get(place, ""))
+        return self._ended.get(place) if token is None else token
