@@ -113,7 +113,7 @@ class Cli:
         return str(path)
 
 
-OVER_HTTP = {"test_tasks", "test_submit", "test_fleet"}
+OVER_HTTP = {"test_tasks", "test_submit", "test_fleet", "test_artifacts"}
 """Modules whose tests are taken over a service as well."""
 
 ON_THE_STORE = {

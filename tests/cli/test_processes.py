@@ -4,14 +4,17 @@ import contextlib
 import json
 import os
 import pty
+import re
 import select
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from andon.engine.base import Submission
@@ -116,6 +119,44 @@ def test_a_worker_runs_what_is_submitted_and_leaves_on_sigterm(
     assert worker.end() == 0
     assert "has left in good order" in "".join(worker.told)
     assert cli.lines("workers", "list") == []
+
+
+@pytest.mark.parametrize("way", ["store", "service"])
+def test_a_worker_tells_prometheus_what_it_did(cli: Cli, app: str, running: Any, way: str) -> None:
+    if way == "service":
+        service = running("serve", app, "--port", "0")
+        at = re.search(r"http://[^ ]*:[0-9]+", service.until("http://"))
+        assert at is not None
+        cli.url = at[0]
+    worker = running("worker", app, "--metrics", "127.0.0.1:0")
+    told = re.search(r"http://[^ ]*/metrics", worker.until("/metrics"))
+    assert told is not None
+    cli("submit", "add", "--args", "[3, 4]", "--wait", "--timeout", "30")
+
+    def counted() -> bool:
+        text = httpx.get(told[0]).text
+        return 'andon_run_seconds_count{outcome="completed",task="add"} 1.0' in text
+
+    until(counted)
+    text = httpx.get(told[0]).text
+    assert 'andon_claim_latency_seconds_count{queue="default"} 1.0' in text
+    assert 'andon_store_seconds_count{operation="claim"}' in text
+    assert "andon_http" not in text
+    worker.signal(signal.SIGTERM)
+    assert worker.end() == 0, worker.told
+
+
+def test_a_place_for_metrics_that_cannot_be_is_one_sentence(
+    cli: Cli, app: str, running: Any
+) -> None:
+    mistaken = running("worker", app, "--metrics", "9101")
+    mistaken.until("HOST:PORT")
+    assert mistaken.end() == 2
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        where = f"127.0.0.1:{taken.getsockname()[1]}"
+        refused = running("worker", app, "--metrics", where)
+        assert refused.until("andon: ").startswith(f"andon: Cannot serve metrics on {where}: ")
+        assert refused.end() == 1
 
 
 def test_a_second_signal_hurries_and_the_run_goes_back_to_its_place(

@@ -19,7 +19,7 @@ class ArtifactNotFound(AndonError):
 
     def __init__(self, task: str, name: str) -> None:
         super().__init__(
-            f"Task {task!r} has no artifact {name!r}. See: andon artifacts list {task}"
+            f"Task {task!r} has no artifact {name!r}. See: andon artifacts list {task}."
         )
         self.task = task
         self.name = name

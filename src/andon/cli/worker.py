@@ -1,6 +1,8 @@
 """`andon worker`: a worker and a timekeeper in this process, until told to stop."""
 
+import contextlib
 import logging
+from typing import TYPE_CHECKING
 
 import click
 
@@ -9,8 +11,12 @@ from andon.cli.logs import Format, log_format, log_to_stderr
 from andon.cli.session import Session, common
 from andon.cli.values import DURATION, comma_separated
 from andon.client.app import Andon, WorkerSettings
+from andon.model.errors import ConfigurationError
 from andon.worker.shutdown import Signals
 from andon.worker.tuning import tune_process
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
 
 logger = logging.getLogger("andon.cli")
 
@@ -25,6 +31,7 @@ logger = logging.getLogger("andon.cli")
 @click.option("--lease", type=DURATION, help="How long a claim holds unrenewed (30s).")
 @click.option("--grace", type=DURATION, help="What runs get at a stop; default: as policies say.")
 @click.option("--no-timekeeper", is_flag=True, help="Leave timers to other workers.")
+@click.option("--metrics", metavar="HOST:PORT", help="Serve metrics there to Prometheus.")
 @click.option("--quiet", is_flag=True, help="Log warnings and errors only.")
 @log_format
 @common
@@ -40,6 +47,7 @@ async def worker(
     lease: float | None,
     grace: float | None,
     no_timekeeper: bool,
+    metrics: str | None,
     quiet: bool,
     log_format: Format,
 ) -> None:
@@ -62,9 +70,47 @@ async def worker(
     application = load_app(app, url=session.given_url)
     tune_process()
     try:
-        await run(application, settings, timekeeper=not no_timekeeper)
+        with serving_metrics(application, metrics):
+            await run(application, settings, timekeeper=not no_timekeeper)
     finally:
         await application.close()
+
+
+@contextlib.contextmanager
+def serving_metrics(app: Andon, where: str | None) -> "Generator[None]":
+    """Count what the application does from now on, and tell Prometheus at `where`, if anywhere.
+
+    Raises `ConfigurationError` when that cannot be.
+    """
+    if where is None:
+        yield
+        return
+    host, _, port = where.rpartition(":")
+    if not port.isdecimal() or not host or int(port) > 65_535:
+        raise click.UsageError(f"--metrics takes HOST:PORT, as in 127.0.0.1:9101, not {where!r}.")
+    try:
+        from prometheus_client import start_http_server
+
+        from andon.service.metrics import WorkMetrics
+    except ImportError as error:
+        raise ConfigurationError(
+            "Metrics need prometheus-client: pip install 'andon[server]'."
+        ) from error
+    counted = WorkMetrics()
+    app.measure(counted)
+    try:
+        server, thread = start_http_server(int(port), host.strip("[]"), counted.registry)
+    except OSError as error:
+        raise ConfigurationError(
+            f"Cannot serve metrics on {where}: {error.strerror}. Name another --metrics HOST:PORT."
+        ) from error
+    logger.info("Metrics are at http://%s:%s/metrics.", host, server.server_port)
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 def settings_of(

@@ -35,10 +35,12 @@ from andon.client.options import (
 from andon.client.services import is_service, service_at
 from andon.client.views import TaskView
 from andon.engine.base import Engine, Joining, Submission, Submitted
+from andon.engine.measuring import measured_engine
 from andon.lifecycle.admission import check_name
 from andon.model.errors import ConfigurationError, SubmissionsRefused
 from andon.model.policy import Policy
 from andon.stores.base import Query, Store
+from andon.stores.measuring import Instruments, measured
 from andon.worker.registry import TaskType
 
 if TYPE_CHECKING:
@@ -61,6 +63,15 @@ class Middleware(Protocol):
 
     def on_submit(self, submission: Submission) -> Submission:
         """The submission to send instead; raise to refuse it."""
+        ...
+
+
+class Measuring(Protocol):
+    """Middleware that counts what passes through the application's engines."""
+
+    @property
+    def instruments(self) -> Instruments:
+        """What it counts with."""
         ...
 
 
@@ -117,6 +128,11 @@ class Andon(Declaring):
             cast("Middleware", hook).on_submit
             for hook in self.middleware
             if hasattr(hook, "on_submit")
+        ]
+        self._instruments: list[Instruments] = [
+            cast("Measuring", hook).instruments
+            for hook in self.middleware
+            if hasattr(hook, "instruments")
         ]
         self.connections = self._connections()
 
@@ -329,10 +345,21 @@ class Andon(Declaring):
 
     def _engine(self) -> Engine:
         if is_service(self.url):
-            return service_at(self.url, self._token)
+            engine = service_at(self.url, self._token)
+            return measured_engine(engine, self._instruments) if self._instruments else engine
         from andon.stores.registry import open_store
 
-        return self.engine_on(open_store(self.url))
+        return self.engine_on(self.measured(open_store(self.url)))
+
+    def measure(self, instruments: Instruments) -> None:
+        """Count with these what passes through engines that are opened from now on."""
+        self._instruments.append(instruments)
+
+    def measured(self, store: Store) -> Store:
+        """The store, measured with what this application counts with."""
+        for instruments in self._instruments:
+            store = measured(store, instruments)
+        return store
 
     def engine_on(self, store: Store, *, random: "Random | None" = None) -> "LocalEngine":
         """An engine over a store, not yet open, that knows this application's task types.

@@ -78,6 +78,42 @@ class EventPage(msgspec.Struct):
     gap: bool
 
 
+class KeptFile(msgspec.Struct, kw_only=True):
+    """An artifact: a file that a run left behind."""
+
+    task: str
+    run: int  #: number of the run
+    name: str
+    size: int  #: bytes
+    sha256: str  #: of the content, hex
+    content_type: str
+    created_at: str  #: ISO 8601
+    expires_at: str | None = None  #: ISO 8601; null: goes with its task
+
+
+class KeptFiles(msgspec.Struct):
+    """Artifacts, by run and name."""
+
+    artifacts: list[KeptFile]
+
+
+class LogEntry(msgspec.Struct):
+    """One line that a run logged."""
+
+    at: str  #: ISO 8601, by the worker's clock
+    level: str
+    text: str
+
+
+class LogEntries(msgspec.Struct):
+    """Lines in the order they were logged; go on with the cursor. `over`: no more will come."""
+
+    run: int  #: number of the run
+    lines: list[LogEntry]
+    cursor: str
+    over: bool
+
+
 class Pending(msgspec.Struct):
     """What an autoscaler wants to know of a queue."""
 

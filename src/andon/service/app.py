@@ -16,16 +16,19 @@ from andon.service.problems import Problem, malformed, not_found, unexpected
 from andon.service.rates import Rates
 from andon.service.routes import (
     about,
+    artifacts,
     bulk,
     dead_letters,
     engine,
     events,
     jobs,
+    logs,
     queues,
     runs,
     tasks,
     tokens,
 )
+from andon.service.routing import Routes
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
@@ -43,6 +46,8 @@ ROUTERS = [
     jobs.router,
     runs.router,
     engine.router,
+    artifacts.router,
+    logs.router,
     tokens.router,
     about.router,
 ]
@@ -63,6 +68,7 @@ def make_app(service: "Service") -> "ASGIApp":
     settings = service.settings
     rates = None if settings.rate_limit is None else Rates(settings.rate_limit, settings.rate_burst)
     service.openapi = document_of(framework)
+    routes = Routes(framework, service)
 
     async def front(scope: "Scope", receive: "Receive", send: "Send") -> None:
         if scope["type"] == "http":
@@ -73,6 +79,10 @@ def make_app(service: "Service") -> "ASGIApp":
                     return
             # Still encoded: a name may have a slash in it (%2F). `Binder` decodes the parameters.
             scope["path"] = scope["raw_path"].decode("latin-1")
+            binder = routes.find(scope)
+            if binder is not None:
+                await binder(scope, receive, send)
+                return
         await framework(scope, receive, send)
 
     return front

@@ -112,12 +112,25 @@ def _parted(hint: Any) -> tuple[Any, Any]:
     return hint, None
 
 
+async def _nothing(scope: "Scope", receive: "Receive", send: "Send") -> None:
+    """Stands where the framework's own application would."""
+
+
 class Binder:
     """Middleware around one handler."""
 
     def __init__(self, app: "ASGIApp") -> None:
         self._app = app
         self._plan: _Plan | None = None
+        self._service: Service | None = None
+
+    @classmethod
+    def of(cls, handler: "HTTPRouteHandler", service: "Service") -> "Binder":
+        """The binder of a handler that is found without the framework."""
+        binder = cls(_nothing)
+        binder._plan = _Plan(handler)
+        binder._service = service
+        return binder
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         if scope["type"] != "http":
@@ -126,9 +139,12 @@ class Binder:
         plan = self._plan
         if plan is None:
             plan = self._plan = _Plan(cast("HTTPRouteHandler", scope["route_handler"]))
+        service = self._service
+        if service is None:
+            service = self._service = cast("Service", scope["litestar_app"].state.service)
         began = time.perf_counter()
         try:
-            status = await self._answer(plan, scope, receive, send)
+            status = await self._answer(plan, service, scope, receive, send)
         except Problem as problem:
             status = await send_problem(problem, scope, send)
         except AndonError as error:
@@ -139,20 +155,24 @@ class Binder:
         if not plan.streams:
             seconds = plan.seconds.get(status)
             if seconds is None:
-                metrics = cast("Service", scope["litestar_app"].state.service).metrics
-                seconds = plan.seconds[status] = metrics.requests.labels(
+                seconds = plan.seconds[status] = service.metrics.requests.labels(
                     scope["method"], scope["path_template"], status
                 )
             seconds.observe(time.perf_counter() - began)
 
     async def _answer(
-        self, plan: _Plan, scope: "HTTPScope", receive: "Receive", send: "Send"
+        self,
+        plan: _Plan,
+        service: "Service",
+        scope: "HTTPScope",
+        receive: "Receive",
+        send: "Send",
     ) -> int:
         call = Call(scope, receive, send)
+        call.service = service
         call.status = plan.status
         call.answer_type = _JSON
         call.answer_headers = []
-        service = call.service
         call.caller = await service.guard.authorize(scope)
         arguments: dict[str, Any] = {"request": call}
         for name in plan.paths:
@@ -172,6 +192,9 @@ class Binder:
         body = b""
         if answer is not None:
             body = answer if type(answer) is bytes else _encode(answer)
+            at_once = scope["state"].get("answer")
+            if not headers and at_once is not None and at_once(call.status, call.answer_type, body):
+                return call.status
             headers += ((b"content-type", call.answer_type), (b"content-length", b"%d" % len(body)))
         await send({"type": "http.response.start", "status": call.status, "headers": headers})
         await send({"type": "http.response.body", "body": body, "more_body": False})
@@ -256,11 +279,11 @@ async def read_body(scope: "HTTPScope", receive: "Receive", service: "Service") 
     if scope["state"].get("whole"):  # it has come with the headers: nothing to wait for
         message: Any = await receive()
     else:
-        message = await _next_part(receive, service)
+        message = await next_part(receive, service)
     body: bytes = message["body"]
     parts, size = [body], len(body)
     while message["more_body"] and size <= limit:
-        message = await _next_part(receive, service)
+        message = await next_part(receive, service)
         parts.append(message["body"])
         size += len(parts[-1])
     if size > limit:
@@ -268,7 +291,8 @@ async def read_body(scope: "HTTPScope", receive: "Receive", service: "Service") 
     return b"".join(parts) if len(parts) > 1 else body
 
 
-async def _next_part(receive: "Receive", service: "Service") -> Any:
+async def next_part(receive: "Receive", service: "Service") -> Any:
+    """The next part of a body. Raises `Problem` (408, 400)."""
     try:
         async with asyncio.timeout(service.settings.body_timeout):
             message = await receive()

@@ -179,3 +179,29 @@ class NewJob(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
         TaskId | None,
         Meta(description="An id of your own, so that the request may be repeated safely."),
     ] = None
+
+
+class NewLine(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A line of a run's log."""
+
+    text: str
+    level: Literal["debug", "info", "warning", "error", "critical"] = "info"
+    at: Annotated[Moment | None, Meta(description="Default: when it was received.")] = None
+
+
+class NewLines(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """Lines to add to a run's log."""
+
+    lines: list[NewLine]
+    number: (
+        Annotated[
+            int,
+            Meta(
+                ge=1,
+                le=9_007_199_254_740_991,
+                description="Greater than those before it; the same number again replaces that "
+                "piece, so that a request whose answer was lost can be repeated. Default: by time.",
+            ),
+        ]
+        | None
+    ) = None

@@ -1,6 +1,6 @@
 """One request as handlers see it, and the answer as far as it is not the handler's return value."""
 
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 from litestar import Request
 from litestar.params import QueryParameter
@@ -11,6 +11,8 @@ from andon.service.guard import Caller, refuse
 from andon.service.problems import invalid
 
 if TYPE_CHECKING:
+    from litestar.types import HTTPScope, Receive, Send
+
     from andon.service.service import Service
 
 
@@ -32,12 +34,15 @@ class Call(Request[Any, Any, Any]):
     answer_type: bytes  #: media type of the answer
     answer_headers: list[tuple[bytes, bytes]]
 
-    __slots__ = ("answer_headers", "answer_type", "caller", "status")
+    service: "Service"  #: that was called
 
-    @property
-    def service(self) -> "Service":
-        """The service that was called."""
-        return cast("Service", self.app.state.service)
+    __slots__ = ("answer_headers", "answer_type", "caller", "service", "status")
+
+    def __init__(self, scope: "HTTPScope", receive: "Receive", send: "Send") -> None:
+        # Nothing of the framework's request is used beyond these, so none of it is prepared.
+        self.scope = scope
+        self.receive = receive
+        self.send = send
 
     def need(self, scope: str) -> None:
         """Raise `Problem` (403) unless the caller satisfies the scope."""

@@ -24,6 +24,8 @@ from andon.model.words import State
 from andon.stores.base import EVENTS_TOPIC, SLOW_POLL_S, EventPage
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from andon.engine.base import Engine
 
 log = logging.getLogger("andon.service")
@@ -32,6 +34,11 @@ PAGE = 500
 _AWAY_S = 0.5
 _MOST_REMEMBERED = 20_000
 _PING = b": \n\n"
+_NOTHING = b"0\r\n\r\n"
+"""An empty chunk would be the end of the stream: it is never sent."""
+
+_AT_ONCE = 100
+"""Streams that are written to before requests get their turn."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -42,6 +49,16 @@ class Wants(msgspec.Struct, frozen=True):
     queue: str | None = None
     states: frozenset[State] = frozenset()  #: moves into these; empty: all
     profile: Profile | None = None  #: None: Andon's own words
+
+    @property
+    def shown_as(self) -> str:
+        """The name of the profile; empty for Andon's own words."""
+        return "" if self.profile is None else self.profile.name
+
+    @property
+    def key(self) -> object:
+        """Equal where two streams get the same bytes."""
+        return (self.task, self.queue, self.states, self.shown_as)
 
     @property
     def needs_task(self) -> bool:
@@ -60,15 +77,38 @@ class Wants(msgspec.Struct, frozen=True):
 class Subscriber:
     """One stream's place in the hub: what it has yet to send, bounded."""
 
-    __slots__ = ("_buffer", "_limit", "_waiting", "ended", "quiet", "wants")
+    __slots__ = ("_buffer", "_limit", "_waiting", "direct", "ended", "quiet", "wants")
 
     def __init__(self, wants: Wants, limit: int) -> None:
         self.wants = wants
         self.ended = ""  #: why there is no more
         self.quiet = True  #: nothing was sent since the last ping
+        self.direct: Callable[[bytes], bool] | None = None  #: writes a chunk to the connection now
         self._buffer: deque[tuple[bytes, TaskEvent | None]] = deque()
         self._limit = limit
         self._waiting: asyncio.Future[None] | None = None
+
+    def give(self, chunk: bytes, messages: list[tuple[bytes, TaskEvent]]) -> None:
+        """Send the chunk, which is these messages, now; add them where that is not possible."""
+        if not self._send_now(chunk):
+            for message, event in messages:
+                if message:
+                    self.push(message, event)
+
+    def ping(self, chunk: bytes) -> None:
+        """Say that the stream lives, unless something was sent since the last ping."""
+        if self.quiet and not self._send_now(chunk):
+            self.push(_PING)
+        self.quiet = True
+
+    def _send_now(self, chunk: bytes) -> bool:
+        """Past the stream's task: while that waits for more, all before this is sent."""
+        if self.direct is None or self._waiting is None or self._waiting.done() or self.ended:
+            return False
+        if len(chunk) > len(_NOTHING) and not self.direct(chunk):
+            return False
+        self.quiet = False
+        return True
 
     def push(self, message: bytes, event: TaskEvent | None = None) -> None:
         """Add a message; one too many ends the stream."""
@@ -105,6 +145,14 @@ class Subscriber:
             self._waiting.set_result(None)
 
 
+class _Group:
+    """Streams that want the same."""
+
+    def __init__(self, wants: Wants) -> None:
+        self.wants = wants
+        self.members: set[Subscriber] = set()
+
+
 class Hub:
     """Follows the log while there are streams, and hands events to those that want them."""
 
@@ -114,7 +162,7 @@ class Hub:
         self._buffer = buffer
         self._ping_s = ping
         self._subscribers: set[Subscriber] = set()
-        self._by_task: dict[str, set[Subscriber]] = {}
+        self._groups: dict[object, _Group] = {}
         self._following: list[asyncio.Task[None]] = []
         self._started: asyncio.Future[None] | None = None
         self._queues: dict[str, str] = {}
@@ -128,8 +176,7 @@ class Hub:
         """A new stream, from now."""
         subscriber = Subscriber(wants, self._buffer)
         self._subscribers.add(subscriber)
-        if wants.task is not None:
-            self._by_task.setdefault(wants.task, set()).add(subscriber)
+        self._groups.setdefault(wants.key, _Group(wants)).members.add(subscriber)
         if not self._following:
             self._started = asyncio.get_running_loop().create_future()
             self._following = [
@@ -147,11 +194,12 @@ class Hub:
     def leave(self, subscriber: Subscriber) -> None:
         """The stream has ended; the last one stops the follower."""
         self._subscribers.discard(subscriber)
-        task = subscriber.wants.task
-        if task is not None and task in self._by_task:
-            self._by_task[task].discard(subscriber)
-            if not self._by_task[task]:
-                del self._by_task[task]
+        key = subscriber.wants.key
+        group = self._groups.get(key)
+        if group is not None:
+            group.members.discard(subscriber)
+            if not group.members:
+                del self._groups[key]
         if not self._subscribers:
             for following in self._following:
                 following.cancel()
@@ -206,27 +254,35 @@ class Hub:
                     await hints.wait(SLOW_POLL_S * (0.5 + jitter.random()))
 
     async def _hand_out(self, cursor: str, page: EventPage) -> None:
-        wide = [one for one in self._subscribers if one.wants.task is None]
+        """Give a page to the streams: what several want is chosen and encoded once for all."""
+        groups = list(self._groups.values())
         tasks: dict[str, Task | None] = {}
-        if any(one.wants.needs_task for one in self._subscribers):
+        if any(group.wants.needs_task for group in groups):
             tasks = await self.tasks_of(page.events)
-        for number, event in enumerate(page.events, 1):
-            wanting = self._by_task.get(event.task)
-            candidates = wide if wanting is None else [*wide, *wanting]
-            if not candidates:
-                continue
-            queue = self._queues.get(event.task)
-            messages: dict[str, bytes] = {}
-            for subscriber in candidates:
-                wants = subscriber.wants
-                if wants.admits(event, queue):
-                    name = "" if wants.profile is None else wants.profile.name
-                    message = messages.get(name)
-                    if message is None:
-                        message = messages[name] = message_of(
-                            event, self.place(cursor, number), wants.profile, tasks.get(event.task)
-                        )
-                    subscriber.push(message, event)
+        numbered = list(enumerate(page.events, 1))
+        of_task: dict[str, list[tuple[int, TaskEvent]]] = {}
+        for number, event in numbered:
+            of_task.setdefault(event.task, []).append((number, event))
+        encoded: dict[tuple[str, int], bytes] = {}
+        handed = 0
+        for group in groups:
+            wants = group.wants
+            events = numbered if wants.task is None else of_task.get(wants.task, [])
+            messages: list[tuple[bytes, TaskEvent]] = []
+            for number, event in events:
+                if wants.admits(event, self._queues.get(event.task)):
+                    key = (wants.shown_as, number)
+                    if key not in encoded:
+                        place = self.place(cursor, number)
+                        task = tasks.get(event.task)
+                        encoded[key] = message_of(event, place, wants.profile, task)
+                    messages.append((encoded[key], event))
+            chunk = chunk_of(b"".join([message for message, _ in messages]))
+            for subscriber in list(group.members) if messages else ():
+                subscriber.give(chunk, messages)
+                handed += 1
+                if handed % _AT_ONCE == 0:
+                    await asyncio.sleep(0)  # requests get their turn in between
 
     async def tasks_of(self, events: tuple[TaskEvent, ...]) -> dict[str, Task | None]:
         """The tasks that events are about, their queues remembered for when they are gone."""
@@ -244,12 +300,11 @@ class Hub:
         return self._queues.get(task_id)
 
     async def _ping(self) -> None:
+        ping = chunk_of(_PING)
         while True:
             await asyncio.sleep(self._ping_s)
             for subscriber in list(self._subscribers):
-                if subscriber.quiet:
-                    subscriber.push(_PING)
-                subscriber.quiet = True
+                subscriber.ping(ping)
 
 
 def message_of(
@@ -263,6 +318,11 @@ def message_of(
         b"%s%s\n\n" % (head, _encode({"task": event.task, **entry}))
         for entry in history_as(profile, [event], task)
     )
+
+
+def chunk_of(message: bytes) -> bytes:
+    """The message as a chunk of a chunked answer."""
+    return b"%x\r\n%s\r\n" % (len(message), message)
 
 
 def gap_message() -> bytes:

@@ -9,40 +9,30 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from andon.stores.measuring import FAST, SIZES, SLOW
+
 if TYPE_CHECKING:
     from andon.engine.base import Engine
 
-_FAST = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-_SLOW = (0.01, 0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 14_400, 86_400)
-_SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 
-
-class Metrics:
-    """The metrics of one service."""
+class WorkMetrics:
+    """What any process that works with tasks can tell: `andon.stores.measuring.Instruments`."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry(auto_describe=True)
         registry = self.registry
-        self.requests = Histogram(
-            "andon_http_request_seconds",
-            "Requests by route and status.",
-            ["method", "route", "status"],
-            buckets=_FAST,
-            registry=registry,
-        )
-        self.streams = Gauge("andon_http_streams", "Event streams open.", registry=registry)
         self.store = Histogram(
             "andon_store_seconds",
             "Calls of the store by operation.",
             ["operation"],
-            buckets=_FAST,
+            buckets=FAST,
             registry=registry,
         )
         self.batches = Histogram(
             "andon_store_batch_size",
             "Items in one call of the store.",
             ["operation"],
-            buckets=_SIZES,
+            buckets=SIZES,
             registry=registry,
         )
         self.store_errors = Counter(
@@ -58,14 +48,14 @@ class Metrics:
             "andon_claim_latency_seconds",
             "From pending to claimed, by queue.",
             ["queue"],
-            buckets=_SLOW,
+            buckets=SLOW,
             registry=registry,
         )
         self.runs = Histogram(
             "andon_run_seconds",
             "Runs by type of task and outcome.",
             ["task", "outcome"],
-            buckets=_SLOW,
+            buckets=SLOW,
             registry=registry,
         )
         self.retries = Counter(
@@ -74,6 +64,22 @@ class Metrics:
         self.lost = Counter(
             "andon_leases_lost", "Runs whose lease ran out.", ["task"], registry=registry
         )
+
+
+class Metrics(WorkMetrics):
+    """The metrics of one service."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        registry = self.registry
+        self.requests = Histogram(
+            "andon_http_request_seconds",
+            "Requests by route and status.",
+            ["method", "route", "status"],
+            buckets=FAST,
+            registry=registry,
+        )
+        self.streams = Gauge("andon_http_streams", "Event streams open.", registry=registry)
         self.depth = Gauge(
             "andon_queue_tasks", "Tasks by queue and state.", ["queue", "state"], registry=registry
         )

@@ -31,8 +31,10 @@ _PROBLEMS = {
     "404": "There is no such task or queue.",
     "408": "The request did not come in time.",
     "409": "It is not possible as things stand; nothing was changed.",
+    "412": "It has another content by now.",
     "413": "The body is too large.",
     "415": "The body is not JSON.",
+    "416": "There is no such range in it.",
     "422": "A part of the request is wrong; `field` names it.",
     "429": "Too many requests, or the queue is full. `Retry-After` says when to try again.",
     "500": "An error of the service; its log says which.",
@@ -109,6 +111,7 @@ def document_of(app: "Litestar") -> bytes:
     found["paths"]["/openapi.json"]["get"]["responses"]["200"]["content"]["application/json"] = {
         "schema": {"type": "object"}
     }
+    _show_files(found["paths"])
     examples = _examples()
     for operations in found["paths"].values():
         for method, operation in operations.items():
@@ -119,6 +122,23 @@ def document_of(app: "Litestar") -> bytes:
             _complete(operation, takes_path=takes_path, changes=method != "get")
             _show(operation, examples.get(operation["operationId"]))
     return msgspec.json.encode(found, order="deterministic")
+
+
+def _show_files(paths: Document) -> None:
+    """Bodies that are streams, which the framework knows nothing of."""
+    file = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+    for operations in paths.values():
+        for operation in operations.values():
+            if operation["operationId"] == "artifacts_upload":
+                operation["requestBody"] = {"content": file, "required": True}
+            elif operation["operationId"] == "artifacts_download":
+                found = operation["responses"]["200"]
+                found["content"] = file
+                operation["responses"]["206"] = {"description": "The range.", "content": file}
+                for status in ("412", "416"):
+                    operation["responses"][status] = {
+                        "$ref": f"#/components/responses/Problem{status}"
+                    }
 
 
 def _schemas() -> Document:

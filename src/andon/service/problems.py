@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from andon.artifacts.base import ArtifactNotFound
 from andon.model.errors import (
     AndonError,
     AuthenticationFailed,
@@ -44,6 +45,7 @@ KINDS: dict[type[AndonError], Kind] = {
     PayloadTooLarge: Kind("payload-too-large", 413, "Payload too large", ("field",)),
     InvalidSubmission: Kind("invalid-submission", 422, "Invalid submission", ("field",)),
     TaskNotFound: Kind("task-not-found", 404, "Task not found", ("task_id",)),
+    ArtifactNotFound: Kind("artifact-not-found", 404, "Artifact not found", ("task", "name")),
     TaskConflict: Kind("task-conflict", 409, "The id is taken", ("task_id",)),
     UniqueKeyHeld: Kind("unique-key-held", 409, "Unique key held", ("key", "holder")),
     QueueFull: Kind("queue-full", 429, "Queue full", ("queue", "max_size"), 1),
@@ -70,6 +72,7 @@ class Problem(Exception):
         name: str,
         title: str,
         detail: str,
+        /,
         *,
         field: str = "",
         headers: dict[str, str] | None = None,

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 from andon.service.guard import Guard
 from andon.service.hub import Hub
 from andon.service.jobs import JobSettings
-from andon.service.measuring import measured
 from andon.service.metrics import Metrics
 from andon.service.remote.runs import RemoteRuns
 from andon.service.settings import Settings
 from andon.service.trust.access import Access, is_loopback
+from andon.stores.measuring import measured
 from andon.stores.registry import open_store
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Service:
         self.job_settings = JobSettings.read()
         self.metrics = Metrics()
         store = open_store(app.url)
-        self.engine: LocalEngine = app.engine_on(measured(store, self.metrics))
+        self.engine: LocalEngine = app.engine_on(app.measured(measured(store, self.metrics)))
         is_open = is_loopback(self.settings.host) and not self.settings.require_token
         self.access = Access(self.engine.store, is_open=is_open)
         self.guard = guard or self.access

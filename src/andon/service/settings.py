@@ -13,6 +13,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     port: int = 8640  #: 0 takes a free one
     max_body: int = 32 * MIB  #: of one request
+    max_artifact: int = 5 * 1024 * MIB  #: of one artifact that is uploaded
     max_bulk: int = 10_000  #: submissions, or ids, in one request
     max_page: int = 1_000  #: tasks or events on one page
     max_wait: float = 60.0  #: longest long poll
@@ -34,7 +35,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     def check(self) -> None:
         """Raise `ConfigurationError` for a setting that cannot be."""
-        for name in ("max_body", "max_bulk", "max_page", "max_headers", "max_connections"):
+        for name in (
+            "max_body",
+            "max_artifact",
+            "max_bulk",
+            "max_page",
+            "max_headers",
+            "max_connections",
+        ):
             if getattr(self, name) < 1:
                 raise ConfigurationError(f"{name} must be at least 1.")
         if self.stream_buffer < 1_000:

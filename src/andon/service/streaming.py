@@ -30,9 +30,11 @@ class EventStream(Stream):
         self._wants = wants
         self._after = after
         self._flow: Any = None  #: of the connection, where the server shows it
+        self._direct: Any = None  #: writes a chunk to it at once, where the server shows that
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         self._flow = scope["state"].get("flow")
+        self._direct = scope["state"].get("chunk")
         subscriber = await self._hub.join(self._wants)
         gone = asyncio.ensure_future(until_gone(receive))
         gone.add_done_callback(lambda _: subscriber.end("gone"))
@@ -107,6 +109,9 @@ class EventStream(Stream):
                 await self._send(send, message)
             elif subscriber.ended:
                 return
+            elif not seen:
+                subscriber.direct = self._direct
+                await subscriber.wait()
             else:
                 await subscriber.wait()
 

@@ -1,5 +1,6 @@
-"""What an application tells about itself beyond its tasks: traces. Extra `andon[otel]`."""
+"""What an application tells of itself beyond its tasks: traces, metrics. Extra `andon[otel]`."""
 
+from andon.telemetry.metrics import Metrics
 from andon.telemetry.tracing import Tracing
 
-__all__ = ["Tracing"]
+__all__ = ["Metrics", "Tracing"]

@@ -15,7 +15,7 @@ import msgspec
 
 from andon.artifacts.base import MAX_LOG, LogLine
 from andon.engine.base import Engine
-from andon.model.errors import AndonError, ConfigurationError
+from andon.model.errors import AndonError, ConfigurationError, LeaseLost
 from andon.worker.logs import OfRun
 
 logger = logging.getLogger("andon.worker")
@@ -153,7 +153,14 @@ class RunLogs(logging.Handler):
                 # By time, so that a line that comes after the run was forgotten is not lost.
                 found.number = found.number or max(found.last_number + 1, self._engine.now())
             if lines:
-                await artifacts.append_log(*key, found.number, lines)
+                try:
+                    await artifacts.append_log(*key, found.number, lines)
+                except LeaseLost as error:
+                    # Its alone; the other runs' lines are kept all the same.
+                    logger.debug("A log is not kept: %s", error)
+                    with self._mutex:
+                        del self._gathered[key]
+                    continue
             with self._mutex:
                 del found.lines[: len(lines)]
                 found.last_number, found.number = found.number, 0

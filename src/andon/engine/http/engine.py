@@ -13,13 +13,16 @@ from typing import Any
 
 import msgspec
 
+from andon.artifacts.base import Artifacts
 from andon.engine.base import Acted, Submission, Submitted
 from andon.engine.batching import Batcher
 from andon.engine.http import wire
+from andon.engine.http.artifacts import HttpArtifacts
 from andon.engine.http.attention import Attention
 from andon.engine.http.blocking import BlockingCalls
 from andon.engine.http.errors import error_of
 from andon.engine.http.place import Place
+from andon.engine.http.runtokens import RunTokens
 from andon.engine.http.transport import PATIENCE_S, Transport
 from andon.engine.http.wire import Outcome, Report, Sign, Which
 from andon.lifecycle.commands import Command
@@ -97,7 +100,8 @@ class HttpEngine:
         self._reports: list[Batcher[Report, Outcome]] = [
             Batcher(self._send_reports, size=wire.MOST_RUNS) for _ in range(_REPORTS_IN_FLIGHT)
         ]
-        self._tokens: dict[str, str] = {}
+        self._tokens = RunTokens()
+        self._artifacts = HttpArtifacts(self._transport, self._tokens.at)
         self._opening: asyncio.Lock | None = None
         self._is_open = False
 
@@ -160,7 +164,7 @@ class HttpEngine:
     async def claim(self, request: ClaimRequest) -> list[Task]:
         claimed = wire.decode_claimed(await self._transport.call("claim", wire.encode(request)))
         for one in claimed:
-            self._tokens[one.task.status.run] = one.token
+            self._tokens.keep(one.task, one.token)
         return [one.task for one in claimed]
 
     async def renew(self, renewals: Sequence[Renewal]) -> list[Verdict]:
@@ -190,7 +194,7 @@ class HttpEngine:
         told = {r.run: verdict for r, verdict in zip(known, verdicts, strict=True)}
         for run, verdict in told.items():
             if verdict is Verdict.LOST:
-                self._tokens.pop(run, None)
+                self._tokens.ended(run)
         return [told.get(r.run, Verdict.LOST) for r in renewals]
 
     async def report(self, task: Task, command: Command) -> State | None:
@@ -209,9 +213,9 @@ class HttpEngine:
             error = error_of(outcome.error)
             # An expiry that crosses a cancel request is refused, and the run reported otherwise.
             if isinstance(error, LeaseLost) and command.event is not Event.EXPIRE:
-                self._tokens.pop(run, None)
+                self._tokens.ended(run)
             raise error
-        self._tokens.pop(run, None)
+        self._tokens.ended(run)
         return outcome.state
 
     async def _send_reports(self, reports: Sequence[Report]) -> list[Outcome]:
@@ -351,6 +355,9 @@ class HttpEngine:
 
     async def info(self) -> StoreInfo:
         return _decode_info(await self._transport.call("info"))
+
+    async def artifacts(self) -> Artifacts:
+        return self._artifacts
 
 
 def _waiting(batcher: Batcher[Report, Outcome]) -> int:

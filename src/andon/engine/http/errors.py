@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import msgspec
 
+from andon.artifacts.base import ArtifactNotFound
 from andon.model import errors as family
 from andon.model.errors import AndonError
 
@@ -18,6 +19,7 @@ NAMES: dict[str, type[AndonError]] = {
     "payload-too-large": family.PayloadTooLarge,
     "invalid-submission": family.InvalidSubmission,
     "invalid-request": family.ConfigurationError,
+    "artifact-not-found": ArtifactNotFound,
     "task-not-found": family.TaskNotFound,
     "task-conflict": family.TaskConflict,
     "unique-key-held": family.UniqueKeyHeld,

@@ -9,15 +9,20 @@ the caller gets `StoreUnavailable`, as from a store that is away.
 import asyncio
 import random
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from http import HTTPStatus
+from typing import Any, TypeVar
 
 import aiohttp
+from yarl import URL
 
 from andon.engine.http.place import Place
 from andon.engine.http.replies import away, check
 from andon.engine.http.wire import KEEPALIVE_S, ROOT, TIME_HEADER
 from andon.model.errors import StoreUnavailable
+
+T = TypeVar("T")
 
 PATIENCE_S = 10.0
 REQUEST_S = 30.0
@@ -78,11 +83,15 @@ class Transport:
 
     async def call(self, method: str, body: bytes = b"{}", *, safe: bool = True) -> bytes:
         """One request and its reply. Raises what a local engine would raise."""
+        return await self.repeat(lambda: self._once(method, body), safe=safe)
+
+    async def repeat(self, send: Callable[[], Awaitable[T]], *, safe: bool = True) -> T:
+        """What `send` gives, repeated while that is safe and the service is away."""
         give_up = time.monotonic() + self._patience
         wait = _FIRST_WAIT_S
         while True:
             try:
-                return await self._once(method, body)
+                return await send()
             except aiohttp.ClientConnectorError as error:
                 problem = away(self.place, error)
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -109,6 +118,30 @@ class Transport:
             answer = await reply.read()
             self.clock.told(reply.headers.get(TIME_HEADER))
             return check(self.place, reply.status, answer)
+
+    @asynccontextmanager
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: dict[str, str] | None = None,
+        data: Any = None,
+        silence: float = REQUEST_S,
+    ) -> AsyncGenerator[aiohttp.ClientResponse]:
+        """One request to any path of the service, escaped already, and its good reply, yet to be
+        read. `silence`: seconds that the reply may pause. Raises the error in any other reply."""
+        session = self._session
+        if session is None:
+            raise StoreUnavailable(f"The connection to {self.place.url} is closed.")
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=silence)
+        url = URL(self.place.url + path, encoded=True)
+        async with session.request(
+            method, url, headers=headers, data=data, timeout=timeout
+        ) as reply:
+            if reply.status >= HTTPStatus.BAD_REQUEST:
+                check(self.place, reply.status, await reply.read())
+            yield reply
 
     @asynccontextmanager
     async def stream(self, method: str, body: bytes) -> AsyncGenerator[AsyncIterator[bytes]]:

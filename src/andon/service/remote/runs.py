@@ -37,6 +37,8 @@ Measured in turns on a drain by one worker: 20 % more tasks a second."""
 
 LONGEST_LEASE_MS = 86_400_000
 LONGEST_DELAY_MS = 366 * 86_400_000
+LAST_WORDS_MS = 60_000
+"""How long after its end a run may still log."""
 
 _MOST_MESSAGE = 4 * 1024
 _MOST_CODE = 128
@@ -157,6 +159,19 @@ class RemoteRuns:
         """The task that a run holds. Raises `LeaseLost`."""
         [task] = await self._engine.get([claims.task])
         if task is None or not holds(task, claims):
+            raise LeaseLost(claims.task, claims.run)
+        return task
+
+    async def known(self, claims: Claims) -> Task:
+        """The task that a run holds, or held until a moment ago: what it logged last comes after
+        its end. Raises `LeaseLost`."""
+        [task] = await self._engine.get([claims.task])
+        run = None
+        if task is not None:
+            run = next((run for run in task.status.runs if run.id == claims.run), None)
+        if task is None or run is None:
+            raise LeaseLost(claims.task, claims.run)
+        if run.resolved_at is not None and run.resolved_at + LAST_WORDS_MS < self._engine.now():
             raise LeaseLost(claims.task, claims.run)
         return task
 

@@ -188,7 +188,7 @@ def _told(one: Report, who: Claims) -> Told:
 # --- one run, by its path ---
 
 
-def _of_path(request: Call, task_id: str, number: str) -> Claims:
+def of_path(request: Call, task_id: str, number: str) -> Claims:
     """What the caller's run token says, if it is that of the run in the path."""
     who = cast("Caller", request.caller).run
     if who is None:
@@ -207,7 +207,7 @@ async def renew_one(
     request: Call, task_id: FromPath[str], number: FromPath[str], data: JSONBody[Renew]
 ) -> Renewed:
     """Say that the run lives, with its progress. 409 when it no longer holds the task."""
-    who = _of_path(request, task_id, number)
+    who = of_path(request, task_id, number)
     [verdict] = await request.service.runs.renew([_signed(data, who)])
     if verdict is Verdict.LOST:
         raise LeaseLost(who.task, who.run)
@@ -219,7 +219,7 @@ async def report_one(
     request: Call, task_id: FromPath[str], number: FromPath[str], data: JSONBody[Report]
 ) -> Reported:
     """Say how the run ended. 409 when it no longer holds the task; nothing was changed then."""
-    who = _of_path(request, task_id, number)
+    who = of_path(request, task_id, number)
     [state] = await request.service.runs.report([_told(data, who)])
     if isinstance(state, AndonError):
         raise state
@@ -231,7 +231,7 @@ async def dependencies(
     request: Call, task_id: FromPath[str], number: FromPath[str]
 ) -> dict[str, Dependency]:
     """How the dependencies of the task ended: state, result, error."""
-    who = _of_path(request, task_id, number)
+    who = of_path(request, task_id, number)
     found = await request.service.runs.dependencies(who)
     return {name: Dependency.of(task) for name, task in found.items()}
 

@@ -1,0 +1,115 @@
+"""An engine that is measured, where its store is elsewhere: what a remote worker knows of its work.
+
+The operations are those of the engine, and their times those of the requests; the rest is counted
+as a measured store counts it (`andon.stores.measuring`).
+"""
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from andon.engine.base import Engine
+from andon.engine.definitions import DEFAULT_QUEUE
+from andon.lifecycle.commands import Command
+from andon.model.errors import LeaseLost
+from andon.model.words import Event, State
+from andon.stores.base import ClaimRequest, Renewal, Verdict
+from andon.stores.measuring import Instruments, Names, claimed_at, waited
+
+if TYPE_CHECKING:
+    from andon.engine.base import Submission, Submitted
+    from andon.model.task import Task
+
+_PLAIN = ("get", "find", "history", "events", "stats", "cancel", "retry", "act")
+
+
+def measured_engine(engine: Engine, all_instruments: Sequence[Instruments]) -> Engine:
+    """The same engine, measured with each of these."""
+    for instruments in all_instruments:
+        engine = cast("Engine", _Measured(engine, instruments))
+    return engine
+
+
+class _Measured:
+    def __init__(self, engine: Engine, metrics: Instruments) -> None:
+        self._engine = engine
+        self._metrics = metrics
+        self._names = Names()
+        for name in _PLAIN:
+            setattr(self, name, self._timed(name))
+        self._submit = self._timed("submit")
+        self._claim = self._timed("claim")
+        self._report = self._timed("report", sized=False)
+        self._renew = self._timed("renew")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    def _timed(self, name: str, *, sized: bool = True) -> Callable[..., Awaitable[Any]]:
+        call = getattr(self._engine, name)
+        seconds = self._metrics.store.labels(name)
+        sizes = self._metrics.batches.labels(name)
+        errors = self._metrics.store_errors.labels(name)
+
+        async def timed(*args: Any, **options: Any) -> Any:
+            began = time.perf_counter()
+            try:
+                outcome = await call(*args, **options)
+            except Exception:
+                errors.inc()
+                raise
+            finally:
+                seconds.observe(time.perf_counter() - began)
+            if sized and args and isinstance(args[0], list | tuple):
+                sizes.observe(len(cast("list[Any]", args[0])))
+            return outcome
+
+        return timed
+
+    async def submit(self, submissions: "Sequence[Submission]") -> "list[Submitted]":
+        outcomes = await self._submit(submissions)
+        for submission, outcome in zip(submissions, outcomes, strict=True):
+            if outcome.created:
+                queue = self._names.of(submission.queue or DEFAULT_QUEUE)
+                self._metrics.submitted.labels(queue).inc()
+        return outcomes
+
+    async def claim(self, request: ClaimRequest) -> "list[Task]":
+        tasks = await self._claim(request)
+        for task in tasks:
+            seconds = waited(task)
+            if seconds is not None:
+                queue = self._names.of(task.definition.queue)
+                self._metrics.claim_latency.labels(queue).observe(seconds)
+        return tasks
+
+    async def report(self, task: "Task", command: Command) -> State | None:
+        name = self._names.of(task.definition.name)
+        try:
+            state: State | None = await self._report(task, command)
+        except LeaseLost:
+            self._metrics.lost.labels(name).inc()
+            raise
+        if state is State.RETRY or (state is State.PENDING and command.event is not Event.RELEASE):
+            self._metrics.retries.labels(name).inc()
+        claimed = claimed_at(task)
+        if claimed is not None:
+            outcome = "gone" if state is None else str(state)
+            seconds = max(self._engine.now() - claimed, 0) / 1000
+            self._metrics.runs.labels(name, outcome).observe(seconds)
+        return state
+
+    async def renew(self, renewals: Sequence[Renewal]) -> list[Verdict]:
+        return await self._renew(renewals)
+
+    def renew_blocking(self, renewals: Sequence[Renewal]) -> list[Verdict]:
+        began = time.perf_counter()
+        try:
+            verdicts = self._engine.renew_blocking(renewals)
+        except Exception:
+            self._metrics.store_errors.labels("renew").inc()
+            raise
+        finally:
+            self._metrics.store.labels("renew").observe(time.perf_counter() - began)
+        self._metrics.batches.labels("renew").observe(len(renewals))
+        return verdicts

@@ -1,0 +1,129 @@
+"""Logs of runs: read, followed, and written by their runs."""
+
+from typing import TYPE_CHECKING, Annotated
+
+from litestar import Router, get, post
+from litestar.params import FromPath, JSONBody, QueryParameter
+
+from andon.artifacts.base import LogLine, LogPage
+from andon.lifecycle.faces.fields import iso
+from andon.model.errors import TaskNotFound
+from andon.service.answers import LogEntries, LogEntry
+from andon.service.bodies import NewLine, NewLines
+from andon.service.calls import Call
+from andon.service.problems import invalid
+from andon.service.routes.artifacts import OfRun
+from andon.service.routes.runs import of_path
+from andon.service.submitting import moment_ms
+from andon.service.waiting import unless, until_gone
+from andon.stores.base import task_topic
+
+if TYPE_CHECKING:
+    from andon.model.task import Task
+
+MOST_LINES = 10_000
+MOST_TEXT = 16 * 1024
+"""Characters of one line; the rest is cut."""
+
+LOOK_S = 1.0
+"""How often a log is looked at while somebody waits for it; lines are kept once a second."""
+
+LAST_WORDS_MS = 3_000
+"""How long after a run's end what it logged last may take to be kept."""
+
+
+@get("/tasks/{task_id:str}/logs", summary="Read a run's log")
+async def read_log(
+    request: Call,
+    task_id: FromPath[str],
+    run: OfRun = None,
+    cursor: Annotated[str, QueryParameter(description="After this one; default: all.")] = "",
+    wait: Annotated[
+        float,
+        QueryParameter(ge=0, description="Answer once there are lines, or after so many seconds."),
+    ] = 0.0,
+) -> LogEntries:
+    """What a run of the task has logged, the newest run's unless `run` says which.
+
+    To follow a log, ask again with the answer's `cursor` and a `wait`, until it is `over`.
+    """
+    service = request.service
+    task = await _task(request, task_id)
+    request.need(f"tasks:read:{task.definition.queue}")
+    newest = task.status.runs[-1].number if task.status.runs else 0
+    number = newest if run is None else run
+    kept = await service.engine.artifacts()
+
+    async def over() -> bool:
+        return _is_over(await _task(request, task_id), number, service.engine.now())
+
+    async def lines() -> LogPage:
+        with service.engine.listen([task_topic(task_id)]) as moved:
+            while True:
+                page = await kept.read_log(task_id, number, cursor)
+                if page.lines or await over():
+                    return page
+                await moved.wait(LOOK_S)
+
+    page = None
+    if wait > 0:
+        page = await unless(
+            lines(),
+            service.stopping.wait(),
+            until_gone(request.receive),
+            timeout=min(wait, service.settings.max_wait),
+        )
+    # Asked before the log is read: then no line can come that the page lacks.
+    ended = await over()
+    if page is None or ended:
+        page = await kept.read_log(task_id, number, cursor)
+    entries = [LogEntry(iso(line.at, digits=True), line.level, line.text) for line in page.lines]
+    return LogEntries(number, entries, page.cursor, ended and not entries)
+
+
+async def _task(request: Call, task_id: str) -> "Task":
+    [task] = await request.service.engine.get([task_id])
+    if task is None:
+        raise TaskNotFound(task_id)
+    return task
+
+
+def _is_over(task: "Task", number: int, now: int) -> bool:
+    """Whether the run will log no more, its last words included."""
+    runs = task.status.runs
+    run = next((run for run in runs if run.number == number), None)
+    if run is None:
+        ended = task.status.finished_at
+        return ended is not None or bool(runs and runs[-1].number > number)
+    return run.resolved_at is not None and run.resolved_at + LAST_WORDS_MS < now
+
+
+@post("/runs/{task_id:str}/{number:str}/logs", status_code=200, summary="Add to a run's log")
+async def append_log(
+    request: Call, task_id: FromPath[str], number: FromPath[str], data: JSONBody[NewLines]
+) -> dict[str, int]:
+    """Keep lines that the run logged, in the order given; how many.
+
+    Best a second's lines together. A run may do so for a minute after its end.
+    """
+    who = of_path(request, task_id, number)
+    service = request.service
+    if len(data.lines) > MOST_LINES:
+        raise invalid(f"At most {MOST_LINES:,} lines in one request.", field="lines")
+    await service.runs.known(who)
+    now = service.engine.now()
+    piece = data.number or now
+    if data.lines:
+        kept = await service.engine.artifacts()
+        await kept.append_log(
+            who.task, who.number, piece, [_line(line, now) for line in data.lines]
+        )
+    return {"kept": len(data.lines)}
+
+
+def _line(line: NewLine, now: int) -> LogLine:
+    at = now if line.at is None else moment_ms("at", line.at)
+    return LogLine(at, line.level, line.text[:MOST_TEXT])
+
+
+router = Router("/api/v1", route_handlers=[read_log, append_log], tags=["logs"])

@@ -1,0 +1,205 @@
+"""A store that is measured: every call by time and size, and what its moves say of the tasks.
+
+Whoever counts (Prometheus, OpenTelemetry) gives the instruments. A store that nobody measures is
+not wrapped, and costs nothing more.
+"""
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from andon.model.words import Event, State
+from andon.stores.base import Change, Changed, ChangeKind, ClaimRequest, Created, CreateKind
+
+if TYPE_CHECKING:
+    from andon.model.task import Task
+    from andon.stores.base import Store
+
+MOST_NAMES = 500
+"""Names told apart: they come from outside, and a metric per name must not grow for ever."""
+
+FAST = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+SLOW = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 86_400.0)
+"""Seconds: bounds of the buckets of calls, and of runs and waits."""
+
+SIZES = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0)
+
+
+class Distribution(Protocol):
+    """One histogram, its labels given."""
+
+    def observe(self, amount: float) -> None:
+        """Count one value."""
+        ...
+
+
+class Distributions(Protocol):
+    """A histogram."""
+
+    def labels(self, *values: str) -> Distribution:
+        """That of these labels."""
+        ...
+
+
+class Count(Protocol):
+    """One counter, its labels given."""
+
+    def inc(self, amount: float = 1) -> None:
+        """Count on."""
+        ...
+
+
+class Counts(Protocol):
+    """A counter."""
+
+    def labels(self, *values: str) -> Count:
+        """That of these labels."""
+        ...
+
+
+class Instruments(Protocol):
+    """What is measured. Times are seconds; the labels stand behind."""
+
+    @property
+    def store(self) -> Distributions: ...  # calls, by operation
+    @property
+    def batches(self) -> Distributions: ...  # items in one call, by operation
+    @property
+    def store_errors(self) -> Counts: ...  # by operation
+    @property
+    def submitted(self) -> Counts: ...  # by queue
+    @property
+    def claim_latency(self) -> Distributions: ...  # by queue
+    @property
+    def runs(self) -> Distributions: ...  # by task type and outcome
+    @property
+    def retries(self) -> Counts: ...  # by task type
+    @property
+    def lost(self) -> Counts: ...  # by task type
+
+
+class Names:
+    """Names as labels: the first so many, then one for all others."""
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+
+    def of(self, name: str) -> str:
+        """The label."""
+        if name not in self._known:
+            if len(self._known) >= MOST_NAMES:
+                return "(others)"
+            self._known.add(name)
+        return name
+
+
+def waited(task: "Task") -> float | None:
+    """Seconds from pending to claimed, of a task that has just been claimed."""
+    status = task.status
+    claimed = claimed_at(task)
+    if claimed is None or status.submitted_at is None:
+        return None
+    return max(claimed - status.submitted_at, 0) / 1000
+
+
+def claimed_at(task: "Task") -> int | None:
+    """When the newest run began, ms UTC."""
+    return task.status.retried_at or task.status.started_at
+
+
+_READS = (
+    "get",
+    "find",
+    "history",
+    "events",
+    "renew",
+    "take_due",
+    "stats",
+    "link",
+    "settle",
+)
+
+
+def measured(store: "Store", metrics: Instruments) -> "Store":
+    """The same store, measured."""
+    return cast("Store", _Measured(store, metrics))
+
+
+class _Measured:
+    def __init__(self, store: "Store", metrics: Instruments) -> None:
+        self._store = store
+        self._metrics = metrics
+        self._names = Names()
+        for name in _READS:
+            setattr(self, name, self._timed(name))
+        self._create = self._timed("create")
+        self._claim = self._timed("claim")
+        self._commit = self._timed("commit")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def _timed(self, name: str) -> Callable[..., Awaitable[Any]]:
+        call = getattr(self._store, name)
+        seconds = self._metrics.store.labels(name)
+        sizes = self._metrics.batches.labels(name)
+        errors = self._metrics.store_errors.labels(name)
+
+        async def timed(*args: Any, **kwargs: Any) -> Any:
+            began = time.perf_counter()
+            try:
+                outcome = await call(*args, **kwargs)
+            except Exception:
+                errors.inc()
+                raise
+            finally:
+                seconds.observe(time.perf_counter() - began)
+            if args and isinstance(args[0], list | tuple):
+                sizes.observe(len(cast("list[Any]", args[0])))
+            return outcome
+
+        return timed
+
+    async def create(self, tasks: "Sequence[Task]") -> list[Created]:
+        outcomes = await self._create(tasks)
+        stored: dict[str, int] = {}
+        for task, outcome in zip(tasks, outcomes, strict=True):
+            if outcome.kind is CreateKind.CREATED:
+                queue = task.definition.queue
+                stored[queue] = stored.get(queue, 0) + 1
+        for queue, count in stored.items():
+            self._metrics.submitted.labels(self._names.of(queue)).inc(count)
+        return outcomes
+
+    async def claim(self, request: ClaimRequest) -> "list[Task]":
+        tasks = await self._claim(request)
+        for task in tasks:
+            seconds = waited(task)
+            if seconds is not None:
+                queue = self._names.of(task.definition.queue)
+                self._metrics.claim_latency.labels(queue).observe(seconds)
+        return tasks
+
+    async def commit(self, changes: Sequence[Change]) -> list[Changed]:
+        outcomes = await self._commit(changes)
+        for change, outcome in zip(changes, outcomes, strict=True):
+            if outcome.kind is ChangeKind.APPLIED and change.before.state is State.ACTIVE:
+                self._ran(change)
+        return outcomes
+
+    def _ran(self, change: Change) -> None:
+        event, before = change.event, change.before
+        if event.target is State.ACTIVE:
+            return  # asked to cancel: the run goes on
+        name = self._names.of(before.definition.name)
+        if event.event is Event.LOSE:
+            self._metrics.lost.labels(name).inc()
+        retried = event.target is State.RETRY or (
+            event.target is State.PENDING and event.event is not Event.RELEASE
+        )
+        if retried:
+            self._metrics.retries.labels(name).inc()
+        claimed = claimed_at(before)
+        outcome = str(event.target) if event.target is not None else "gone"
+        if claimed is not None:
+            self._metrics.runs.labels(name, outcome).observe(max(event.at - claimed, 0) / 1000)

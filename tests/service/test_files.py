@@ -1,0 +1,282 @@
+"""Artifacts and logs over HTTP, by whatever speaks it: streamed, checked, bounded."""
+
+import base64
+import hashlib
+import socket
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+
+from andon.engine.base import Submission
+from andon.lifecycle.commands import Complete
+from andon.service.trust.access import OPEN
+from andon.stores.base import ClaimRequest
+
+from .conftest import make_app
+from .kit import PATIENCE, Running, eventually, problem, serving
+
+MIB = 1024 * 1024
+
+
+class Held:
+    """A task that a run holds, and its token."""
+
+    def __init__(self, running: Running, task_id: str = "t") -> None:
+        engine = running.service.engine
+        running.call(engine.submit([Submission(id=task_id, name="add", queue=task_id)]))
+        request = ClaimRequest(
+            worker="w", token=task_id, queues=(task_id,), limit=1, lease_ms=60_000
+        )
+        [(self.task, self.token)] = running.call(running.service.runs.claim(OPEN, request))
+        self._running = running
+        self.id = task_id
+        self.run = f"/api/v1/runs/{task_id}/0"
+        self.files = f"/api/v1/tasks/{task_id}/artifacts"
+        self.logs = f"/api/v1/tasks/{task_id}/logs"
+        self.headers = {"Authorization": f"Bearer {self.token}"}
+
+    def end(self) -> None:
+        engine = self._running.service.engine
+        self._running.call(engine.report(self.task, Complete(result=b"1")))
+
+
+@pytest.fixture
+def held(service: Running) -> Held:
+    return Held(service)
+
+
+def put(http: httpx.Client, held: Held, name: str, content: Any, **options: Any) -> httpx.Response:
+    headers = {**held.headers, **options.pop("headers", {})}
+    return http.put(f"{held.run}/artifacts/{name}", content=content, headers=headers, **options)
+
+
+def test_what_was_uploaded_is_listed_and_comes_back_as_it_was(http: httpx.Client, held: Held):
+    sent = b"\x00\xff" * 300_000
+    kept = put(http, held, "out.bin", sent, headers={"Content-Type": "image/x-noise"})
+    assert kept.status_code == 200, kept.text
+    digest = hashlib.sha256(sent)
+    assert kept.json()["sha256"] == digest.hexdigest()
+    assert http.get(held.files).json() == {"artifacts": [kept.json()]}
+    got = http.get(f"{held.files}/out.bin")
+    assert got.content == sent
+    assert got.headers["content-type"] == "image/x-noise"
+    assert got.headers["content-length"] == str(len(sent))
+    assert got.headers["etag"] == f'"{digest.hexdigest()}"'
+    assert got.headers["repr-digest"] == f"sha-256=:{base64.b64encode(digest.digest()).decode()}:"
+    assert got.headers["content-disposition"].startswith("attachment")
+
+
+def test_a_body_of_unknown_length_is_taken_and_an_empty_one_is_a_file(
+    http: httpx.Client, held: Held
+):
+    assert put(http, held, "some", iter([b"a", b"b" * MIB])).json()["size"] == MIB + 1
+    assert put(http, held, "none", b"").json()["size"] == 0
+    empty = http.get(f"{held.files}/none")
+    assert (empty.status_code, empty.content) == (200, b"")
+
+
+@pytest.mark.parametrize(
+    ("asked", "content", "told"),
+    [
+        ("bytes=2-4", b"234", "bytes 2-4/10"),
+        ("bytes=7-", b"789", "bytes 7-9/10"),
+        ("bytes=-2", b"89", "bytes 8-9/10"),
+        ("bytes=8-99", b"89", "bytes 8-9/10"),
+        ("bytes=0-", b"0123456789", None),
+        ("bytes=4-2", b"0123456789", None),
+        ("bytes=0-1,4-5", b"0123456789", None),
+        ("lines=1-2", b"0123456789", None),
+    ],
+)
+def test_a_part_of_it_can_be_asked_for(
+    http: httpx.Client, held: Held, asked: str, content: bytes, told: str | None
+):
+    put(http, held, "digits", b"0123456789")
+    got = http.get(f"{held.files}/digits", headers={"Range": asked})
+    assert (got.status_code, got.content) == (206 if told else 200, content)
+    assert got.headers.get("content-range") == told
+
+
+def test_a_part_that_is_not_there_and_a_content_that_is_no_more_are_refused(
+    http: httpx.Client, held: Held
+):
+    put(http, held, "digits", b"0123456789")
+    where = f"{held.files}/digits"
+    problem(http.get(where, headers={"Range": "bytes=10-"}), 416, "range-not-satisfiable")
+    problem(http.get(where, headers={"If-Match": '"other"'}), 412, "artifact-replaced")
+
+
+@pytest.mark.parametrize("name", ["..", ".", "../../etc/passwd", "a/b", "%", "ü x", "C:\\x"])
+def test_a_name_is_a_name_and_never_a_path(http: httpx.Client, held: Held, name: str):
+    escaped = "".join(f"%{byte:02X}" for byte in name.encode())
+    kept = put(http, held, escaped, name.encode())
+    assert kept.status_code == 200, kept.text
+    assert kept.json()["name"] == name
+    assert http.get(f"{held.files}/{escaped}").content == name.encode()
+
+
+@pytest.mark.parametrize("name", ["a%00b", "a%0Ab", "x" * 129])
+def test_a_name_that_cannot_be_is_refused(http: httpx.Client, held: Held, name: str):
+    told = problem(put(http, held, name, b"x"), 422, "invalid-submission")
+    assert told["field"] == "name"
+    assert http.get(held.files).json() == {"artifacts": []}
+
+
+def test_what_is_not_there_is_told_as_such(http: httpx.Client, held: Held):
+    problem(http.get(f"{held.files}/nothing"), 404, "artifact-not-found")
+    problem(http.get("/api/v1/tasks/nobody/artifacts"), 404, "task-not-found")
+    problem(http.get("/api/v1/tasks/nobody/logs"), 404, "task-not-found")
+
+
+def test_an_expired_artifact_is_gone(http: httpx.Client, held: Held):
+    kept = put(http, held, "short", b"x", params={"expires_in": 0.05}).json()
+    assert kept["expires_at"] > kept["created_at"]
+    eventually(lambda: http.get(f"{held.files}/short").status_code == 404)
+    told = problem(put(http, held, "x", b"x", params={"expires_in": 0}), 422, "invalid-request")
+    assert told["field"] == "expires_in"
+    problem(put(http, held, "x", b"x", params={"expires_at": "soon"}), 422, "invalid-submission")
+    later = put(http, held, "x", b"x", params={"expires_at": "2035-01-01T00:00:00Z"}).json()
+    assert later["expires_at"].startswith("2035-01-01T00:00:00")
+
+
+def test_a_run_that_has_ended_keeps_no_more_files(http: httpx.Client, held: Held):
+    held.end()
+    problem(put(http, held, "late", b"x"), 409, "lease-lost")
+    assert http.get(held.files).json() == {"artifacts": []}
+
+
+def test_a_file_that_is_too_large_is_refused_with_or_without_a_length(tmp_path: Any):
+    app = make_app(f"sqlite:///{tmp_path}/tasks.db")
+    with serving(app, max_artifact=MIB) as running, running.client() as http:
+        held = Held(running)
+        problem(put(http, held, "big", b"x" * (MIB + 1)), 413, "body-too-large")
+        assert put(http, held, "fits", b"x" * MIB).status_code == 200
+        endless = (b"x" * 1024 for _ in range(1025))
+        problem(put(http, held, "big", endless), 413, "body-too-large")
+        assert [one["name"] for one in http.get(held.files).json()["artifacts"]] == ["fits"]
+
+
+def _raw(service: Running, text: str) -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", int(service.url.rpartition(":")[2])))
+    connection.settimeout(PATIENCE)
+    connection.sendall(text.encode())
+    return connection
+
+
+def test_an_upload_that_is_cut_leaves_nothing(
+    service: Running, http: httpx.Client, held: Held, tmp_path: Any
+):
+    head = f"PUT {held.run}/artifacts/half HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n"
+    with _raw(service, f"{head}Authorization: Bearer {held.token}\r\n\r\n") as connection:
+        connection.sendall(b"x" * 400_000)
+        unfinished = tmp_path / "tasks.db-artifacts" / ".unfinished"
+        eventually(lambda: unfinished.exists() and list(unfinished.iterdir()))
+    eventually(lambda: not list(unfinished.iterdir()))
+    assert http.get(held.files).json() == {"artifacts": []}
+
+
+def _callers() -> set[int]:
+    """The ports of those to whom this process has a connection open."""
+    found = psutil.Process().net_connections("tcp")
+    return {one.raddr.port for one in found if one.raddr}
+
+
+def test_a_client_that_stops_reading_or_goes_is_dropped_and_others_are_served(tmp_path: Any):
+    app = make_app(f"sqlite:///{tmp_path}/tasks.db")
+    with serving(app, body_timeout=0.3) as running, running.client() as http:
+        held = Held(running)
+        put(http, held, "big", (b"x" * MIB for _ in range(32)))
+        asked = f"GET {held.files}/big HTTP/1.1\r\nHost: x\r\n\r\n"
+        with _raw(running, asked) as slow, _raw(running, asked) as gone:
+            assert gone.recv(100).startswith(b"HTTP/1.1 200")
+            gone.close()
+            assert http.get(f"{held.files}/big").content == b"x" * 32 * MIB
+            slow.recv(10)
+            here = slow.getsockname()[1]
+            eventually(lambda: here not in _callers())
+            received = 10
+            try:
+                while piece := slow.recv(MIB):
+                    received += len(piece)
+            except ConnectionResetError:
+                pass
+            assert received < 32 * MIB
+
+
+@pytest.fixture
+def logger(http: httpx.Client, held: Held) -> Any:
+    def say(*texts: str, **fields: Any) -> httpx.Response:
+        body = {"lines": [{"text": text} for text in texts], **fields}
+        return http.post(f"{held.run}/logs", json=body, headers=held.headers)
+
+    return say
+
+
+def test_a_log_is_read_from_where_it_was_left(http: httpx.Client, held: Held, logger: Any):
+    assert logger("one", "two", number=1).json() == {"kept": 2}
+    first = http.get(held.logs).json()
+    assert [line["text"] for line in first["lines"]] == ["one", "two"]
+    logger("three", number=2)
+    logger("three", number=2)  # its answer was lost
+    then = http.get(held.logs, params={"cursor": first["cursor"], "run": 0}).json()
+    assert [line["text"] for line in then["lines"]] == ["three"]
+    assert not then["over"]
+
+
+def test_a_log_is_followed_to_its_end(http: httpx.Client, held: Held, logger: Any):
+    logger("begun")
+    cursor = http.get(held.logs).json()["cursor"]
+    began = time.monotonic()
+    assert http.get(held.logs, params={"cursor": cursor, "wait": 0.2}).json()["lines"] == []
+    assert time.monotonic() - began >= 0.2
+    held.end()
+    assert logger("last words").status_code == 200
+    seen: list[str] = []
+    while True:
+        page = http.get(held.logs, params={"cursor": cursor, "wait": 10}).json()
+        seen += [line["text"] for line in page["lines"]]
+        cursor = page["cursor"]
+        if page["over"]:
+            break
+    assert seen == ["last words"]
+
+
+def test_lines_have_a_level_and_a_time(http: httpx.Client, held: Held):
+    line = {"text": "hm", "level": "warning", "at": "2030-01-01T00:00:00Z"}
+    sent = http.post(f"{held.run}/logs", json={"lines": [line]}, headers=held.headers)
+    assert sent.status_code == 200
+    [kept] = http.get(held.logs).json()["lines"]
+    assert kept == {**line, "at": "2030-01-01T00:00:00.000Z"}
+    bad = http.post(
+        f"{held.run}/logs", json={"lines": [{**line, "level": "loud"}]}, headers=held.headers
+    )
+    problem(bad, 422, "invalid-request")
+
+
+@pytest.mark.slow
+def test_memory_stays_bounded_for_a_file_of_64_mib(http: httpx.Client, held: Held):
+    process = psutil.Process()
+    put(http, held, "warm", b"x" * MIB)
+    http.get(f"{held.files}/warm")
+    before = process.memory_info().rss
+    most = 0
+    piece = b"x" * MIB
+
+    def pieces() -> Iterator[bytes]:
+        nonlocal most
+        for _ in range(64):
+            most = max(most, process.memory_info().rss)
+            yield piece
+
+    assert put(http, held, "big", pieces()).json()["size"] == 64 * MIB
+    with http.stream("GET", f"{held.files}/big") as reply:
+        size = 0
+        for part in reply.iter_bytes(MIB):
+            size += len(part)
+            most = max(most, process.memory_info().rss)
+    assert size == 64 * MIB
+    assert most - before < 32 * MIB, f"{(most - before) / MIB:.0f} MiB more"
