@@ -13,7 +13,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "benchmarks.md"
 KEPT = HERE.parent / "docs" / "benchmarks"
-ORDER = ("sqlite", "redis", "postgres", "nats")
+ORDER = ("sqlite", "redis", "postgres", "nats", "service")
 HEAD = """# Benchmarks
 
 Written by `make bench` (`benchmarks/`); do not edit. Each section is one run on one machine: tasks
@@ -63,6 +63,8 @@ def _end(name: str) -> str:
 def _again(store: str) -> None:
     if store == "sqlite":
         import embedded_report as report
+    elif store == "service":
+        import service_report as report
     else:
         import side_by_side_report as report
     told = json.loads((KEPT / f"{store}.json").read_text(encoding="utf-8"))

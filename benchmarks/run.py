@@ -4,6 +4,7 @@
     make bench ARGS="--store redis"              Redis, beside ten queues on Redis
     make bench ARGS="--store postgres"           PostgreSQL, beside six queues on PostgreSQL
     make bench ARGS="--store nats"               NATS
+    make bench ARGS="--store service"            the HTTP service, on SQLite and on Redis
     make bench ARGS="--store redis --quick"      tiny counts: does everything work?
     make bench ARGS="--store redis --peers huey,taskiq"
     make bench ARGS="--store redis --flat"       also 10 thousand against 1 million stored tasks
@@ -45,7 +46,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--store", choices=("sqlite", *peers.BY_STORE), default="sqlite")
+    parser.add_argument("--store", choices=("sqlite", *peers.BY_STORE, "service"), default="sqlite")
     parser.add_argument("--peers", help="only these, by name, separated by commas")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--quick", action="store_true", help="small: only the counts matter")
@@ -58,6 +59,9 @@ def main() -> None:
     if asked.store == "sqlite":
         import embedded as section
         import embedded_report as report
+    elif asked.store == "service":
+        import service as section
+        import service_report as report
     else:
         import side_by_side as section
         import side_by_side_report as report

@@ -1,0 +1,72 @@
+"""The section on the service in docs/benchmarks.md: each figure beside the bar it is held to."""
+
+import statistics
+from typing import Any
+
+Told = dict[str, Any]
+
+
+def plots(told: Told) -> dict[str, str]:
+    """Name to SVG."""
+    return {}
+
+
+def section(told: Told) -> list[str]:
+    """The section's lines."""
+    where, sizes = told["machine"], told["sizes"]
+    stores = "; ".join(f"{name}: {about}" for name, about in told["about"].items())
+    lines = [
+        "## The service",
+        "",
+        f"Measured {where['date']} on {where['cores']} cores ({where['cpu']}, {where['system']}), "
+        f"load before the run {where['load_before'][0]:.1f}. {stores}.",
+        "",
+        "`andon serve` in one process, open on loopback, the load from processes of its own over "
+        f"kept connections on the same cores: {sizes['rounds']} rounds of {sizes['singles']:,} "
+        "single submits over 32 connections, in turn with as many requests to the framework's "
+        f"empty JSON route on a server of its own; {sizes['bulk']:,} tasks, 500 a request over 4 "
+        "connections; one task asked for 100 times a second while single submits come as fast as "
+        f"they are answered; {sizes['streams']:,} event streams of a queue and {sizes['events']} "
+        "submits to it one after the other, alone and while single submits to another queue come "
+        "as fast as they are answered, from the submit until the last stream has the move; and "
+        "everything stored drained by one `andon worker --url http://...`. Every answer's status "
+        "was checked, the tasks were counted in the store after each row, every move in every "
+        "stream. CPU is the server process's own, all threads. Run it with "
+        '`make bench ARGS="--store service"`.',
+        "",
+    ]
+    for store, outcomes in told["outcomes"].items():
+        lines += [f"### On {store}", "", *_rows(outcomes), ""]
+    return lines
+
+
+def _rows(outcomes: dict[str, list[dict[str, Any]]]) -> list[str]:
+    def of(name: str, figure: str) -> float:
+        return statistics.median(one[figure] for one in outcomes[name])
+
+    pairs = zip(outcomes["single submits"], outcomes["empty route"], strict=True)
+    share = statistics.median(ours["rate"] / empty["rate"] for ours, empty in pairs)
+    quiet, loaded = "streams", "streams under load"
+    beside = of("GET under load", "submits_rate")
+    return [
+        "| | measured | wanted | CPU of the server |",
+        "|---|---|---|---|",
+        f"| the framework's empty route | {of('empty route', 'rate'):,.0f}/s | | "
+        f"{of('empty route', 'cpu_us'):.0f} us |",
+        f"| single submits | {of('single submits', 'rate'):,.0f}/s | 2,500/s | "
+        f"{of('single submits', 'cpu_us'):.0f} us |",
+        f"| of the empty route's rate | {share:.0%} | 60% | |",
+        f"| bulk submit | {of('bulk submit', 'rate'):,.0f} tasks/s | 15,000 tasks/s | "
+        f"{of('bulk submit', 'cpu_us'):.0f} us a task |",
+        f"| `GET` of one task beside {beside:,.0f} submits/s, p99 | "
+        f"{of('GET under load', 'p99_ms'):.1f} ms (p50 {of('GET under load', 'p50_ms'):.1f}) | "
+        "15 ms | |",
+        f"| more memory with the streams | {of(quiet, 'memory_mb'):.1f} MB | 60 MB | |",
+        f"| a move in the last stream, at worst | {of(quiet, 'last_max_ms'):.0f} ms "
+        f"(median {of(quiet, 'last_ms'):.0f}) | 100 ms | |",
+        f"| the same beside submits to another queue | {of(loaded, 'last_max_ms'):.0f} ms "
+        f"(median {of(loaded, 'last_ms'):.0f}) | 100 ms | |",
+        f"| drain by one remote worker process | {of('drain, remote worker', 'rate'):,.0f}/s | "
+        f"5,000/s | {of('drain, remote worker', 'cpu_us'):.0f} us "
+        f"(worker {of('drain, remote worker', 'worker_cpu_us'):.0f}) |",
+    ]
