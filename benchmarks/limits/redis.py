@@ -12,8 +12,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import hiredis
-from andon.stores.redis.connection import Connection
 
+from andon.stores.redis.connection import Connection
 from limits import life
 
 
