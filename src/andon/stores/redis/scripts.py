@@ -22,8 +22,8 @@ _CONSTANTS = re.compile(rb"^local ([A-Z_][A-Z_0-9, ]+) =\s+(\d[\d, ]*)(?: --.*)?
 
 
 def _inlined(text: bytes) -> bytes:
-    """The text with its numeric constants in their places. A local that functions capture costs
-    every run of a script, once per function: half of what a small script takes."""
+    """The text with its numeric constants in their places: a local that functions capture costs
+    every run of a script, once for each of these functions."""
     constants: dict[bytes, bytes] = {}
     for names, values in _CONSTANTS.findall(text):
         split = (names.split(b","), values.split(b","))
