@@ -47,6 +47,8 @@ def test_one_number_of_retention_is_for_every_end() -> None:
         ({"retention": {"failed": -1.0}}, "retention"),
         ({"retention": -1.0}, "retention"),
         ({"dead_letter_retention": -1.0}, "dead_letter_retention"),
+        ({"unique_states": ["active", "completed"]}, "unique_states"),
+        ({"unique_states": ["sleeping"]}, "unique_states"),
     ],
 )
 def test_an_option_that_cannot_be_is_refused_by_name(options: dict[str, Any], field: str) -> None:

@@ -42,7 +42,7 @@ policies: st.SearchStrategy[Policy] = st.builds(
     dead_letter_retention=maybe_seconds,
     discard_states=st.sampled_from([(), (), ("completed",), ("cancelled", "failed")]),
     unique_states=st.sampled_from(
-        [Policy().unique_states, ("pending",), ("active", "completed"), ("failed",)]
+        [Policy().unique_states, ("pending",), ("pending", "active", "completed"), ("failed",)]
     ),
     unique_period=st.none() | st.sampled_from([0.0, 5.0]),
     expires_after_deadline=st.none() | st.just(60.0),

@@ -7,9 +7,10 @@ import msgspec
 
 from andon.model.errors import InvalidSubmission
 from andon.model.policy import DAY, Policy, PolicyOptions
-from andon.model.words import TERMINAL
+from andon.model.words import TERMINAL, State
 
 _FIELDS = frozenset(Policy.__struct_fields__)
+_STATES = frozenset(State)
 _LARGEST = 100 * 365 * DAY
 """A hundred years: beyond them, moments have no date to be written as. None is for ever."""
 
@@ -80,4 +81,18 @@ def _checked(merged: dict[str, Any]) -> Policy:
         raise InvalidSubmission(f"Policy option {field or ''}: {text}", field=field) from error
     if not policy.lease > 0:
         raise InvalidSubmission("lease must be more than 0 seconds.", field="lease")
+    _check_unique_states(policy.unique_states)
     return policy
+
+
+def _check_unique_states(states: tuple[str, ...]) -> None:
+    for state in states:
+        if state not in _STATES:
+            raise InvalidSubmission(f"{state!r} is not a state.", field="unique_states")
+    if State.ACTIVE in states and State.PENDING not in states:
+        # A claim is never refused (store contract, rule 1), so it cannot take a key either.
+        raise InvalidSubmission(
+            "unique_states with 'active' needs 'pending' too: a key that is to hold while the task "
+            "runs must be held before it is claimed.",
+            field="unique_states",
+        )
