@@ -19,7 +19,8 @@ HEAD = """# Benchmarks
 Written by `make bench` (`benchmarks/`); do not edit. Each section is one run on one machine: tasks
 that do nothing, with an integer argument, Andon and its peers in turn in the same minutes, medians
 over interleaved rounds, and every figure with a verified count. Figures of different sections, or
-of another machine, do not compare; the ratios within one do.
+of another machine, do not compare; the ratios within one do. The service over HTTP has
+a section and a run of its own: `make bench ARGS="--store service"`.
 """
 
 

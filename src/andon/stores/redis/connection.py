@@ -86,8 +86,7 @@ class Connection(asyncio.Protocol):
     # --- asyncio's side ---
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass of it
 
     def data_received(self, data: bytes) -> None:
         self._reader.feed(data)
