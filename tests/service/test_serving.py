@@ -136,3 +136,30 @@ def test_what_cannot_be_served_is_one_sentence(
         assert running.end() == 1, running.said
         assert said in running.said
         assert "Traceback" not in running.said
+
+
+@pytest.mark.parametrize(
+    ("headers", "told"),
+    [
+        ({"Host": "rebound.example:8000"}, "answers to localhost only"),
+        ({"Host": "[::1"}, ""),
+        ({"Origin": "https://elsewhere.example"}, "answers no page"),
+        ({"Origin": "null"}, "answers no page"),
+    ],
+)
+def test_a_page_from_elsewhere_gets_nothing_out_of_an_open_service(
+    http: httpx.Client, headers: dict[str, str], told: str
+):
+    before = http.post("/api/v1/tasks", json={"id": "mine", "name": "add", "args": {"a": 1}})
+    assert before.status_code < 300
+    for method, path in (("GET", "/api/v1/tasks/mine"), ("POST", "/api/v1/tasks/mine/cancel")):
+        answer = http.request(method, path, headers=headers)
+        assert answer.status_code in (400, 401), answer.text
+        assert told in answer.json()["detail"]
+    assert http.get("/api/v1/tasks/mine").json()["state"] == "pending"
+
+
+def test_a_page_of_the_service_itself_is_answered(http: httpx.Client):
+    origin = str(http.base_url).rstrip("/")
+    assert http.get("/api/v1/queues", headers={"Origin": origin}).status_code == 200
+    assert http.get("/api/v1/queues", headers={"Host": "localhost:1"}).status_code == 200

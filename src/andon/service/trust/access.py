@@ -1,16 +1,18 @@
 """Who is asking, and may they: the one place where the service decides.
 
 A service that listens on loopback only is open: whoever can reach it could read the store's file.
-Any other needs a token with every request. A token that is given is held against what it is, on an
-open service too, so that a mistake shows where it is made.
+Even so it answers no page from elsewhere that a browser here has open (see `_refuse_strangers`).
+Any other service needs a token with every request. A token that is given is held against what it
+is, on an open service too, so that a mistake shows where it is made.
 
 A run token speaks for its run. For anything else it carries the scopes of its task, and those count
 only while the run holds the task, which only the store knows.
 """
 
 import ipaddress
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -107,6 +109,8 @@ class Access:
         """The caller, by the request's headers. Raises `AuthenticationFailed`."""
         if scope["path"] in PUBLIC:
             return NOBODY
+        if self.is_open:
+            _refuse_strangers(scope["headers"])
         given = [value for name, value in scope["headers"] if name == b"authorization"]
         if len(given) > 1:
             raise AuthenticationFailed("The header Authorization is given twice.")
@@ -174,6 +178,35 @@ class Access:
             runtokens.sign(keys, task.id, run.id, run.number, task.definition.scopes)
             for task, run in zip(tasks, runs, strict=True)
         ]
+
+
+def _refuse_strangers(headers: Iterable[tuple[bytes, bytes]]) -> None:
+    """Refuse what a page from elsewhere lets a browser on this machine ask: by a foreign name that
+    was made to point here (DNS rebinding), or across origins."""
+    host = origin = ""
+    for name, value in headers:
+        if name == b"host":
+            host = value.decode("latin-1")
+        elif name == b"origin":
+            origin = value.decode("latin-1")
+    if host and not is_loopback(_name_in(host)):
+        raise AuthenticationFailed(
+            f"Without tokens this service answers to localhost only, not to {host[:100]!r}; "
+            "start it with --require-token."
+        )
+    if origin and urlsplit(origin).netloc != host:
+        raise AuthenticationFailed(
+            f"Without tokens this service answers no page of {origin[:100]!r}; "
+            "start it with --require-token."
+        )
+
+
+def _name_in(host: str) -> str:
+    """The name in a Host header, without its port."""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
 
 
 def holds(task: Task | None, claims: Claims) -> bool:
