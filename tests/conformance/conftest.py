@@ -59,7 +59,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     kinds = ["given"] if GIVEN_URL in os.environ else list(selected_stores(metafunc.config))
     if find_spec("andon.stores.sqlite") is None and "sqlite" in kinds:
         kinds.remove("sqlite")
-    kinds += [f"{kind}-4" for kind in ("memory", "sqlite", "postgres", "nats") if kind in kinds]
+    partitioned = ["memory", "sqlite"]
+    if metafunc.config.getoption("--store"):  # a minute each: when these stores are asked for
+        partitioned += ["postgres", "nats"]
+    kinds += [f"{kind}-4" for kind in partitioned if kind in kinds]
     if "redis" in kinds:
         kinds.append("redis-cluster")
     metafunc.parametrize("store_kind", kinds)
