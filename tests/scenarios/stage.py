@@ -215,6 +215,7 @@ class Scene:
         """The whole history in the profile's shape, once the event log shows exactly these names.
 
         Fails as soon as it shows others. What the record itself keeps is held against the log.
+        Where a store keeps its moves inside the record, a damage may have taken the first of them.
         """
         task_id, shown = _id(task), list[str]()
         moves: list[TaskEvent] = []

@@ -413,6 +413,7 @@ class _Claim:
             config = (await self._core.fleet.configs()).get(config.name, config)
             if config.paused:
                 return
+            await self._bury_broken()
             now = self._core.clock.now()
             bucket = _refilled(gate, config, now)
             allowed = self._allowed(config, bucket, wanted)
@@ -436,6 +437,15 @@ class _Claim:
             if self._repeat is not None:
                 return
             await asyncio.sleep(secrets.randbelow(10) / 1000 * min(attempt + 1, 10))
+
+    async def _bury_broken(self) -> None:
+        """Set aside what the index has met and no line shows."""
+        broken = self._index.broken[self._request.partition]
+        if broken:
+            met = [*broken][:MAX_BATCH]
+            found = await self._heads.read(met)
+            await self._bury([head for head in found.values() if is_broken(head)])
+            broken.difference_update(met)
 
     def _allowed(self, config: QueueConfig, bucket: Bucket | None, wanted: int) -> int:
         if config.max_concurrent is not None:
