@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from processes import PATIENCE, WorkerProcess
+from servers import keeps_moves_in_the_record
 
 from andon import Andon, TaskHandle
 from andon.engine.local import LocalEngine
@@ -214,6 +215,7 @@ class Scene:
         """The whole history in the profile's shape, once the event log shows exactly these names.
 
         Fails as soon as it shows others. What the record itself keeps is held against the log.
+        Where a store keeps its moves inside the record, a damage may have taken the first of them.
         """
         task_id, shown = _id(task), list[str]()
         moves: list[TaskEvent] = []
@@ -225,6 +227,8 @@ class Scene:
                     moves.append(event)
                     [found] = await self.engine.get([task_id])
                     shown = self._names(moves, found)
+                    if keeps_moves_in_the_record(self.stage.url):
+                        names = _left(moves, shown, names)
                     if shown == list(names):
                         await self._agrees(task_id, moves, names[-1])
                         return history_as(self.profile, moves, found)
@@ -320,6 +324,13 @@ def each(arrows: Iterable[Arrow]) -> dict[str, Any]:
 
 def _id(task: TaskHandle[Any] | str) -> str:
     return task if isinstance(task, str) else task.id
+
+
+def _left(moves: Sequence[TaskEvent], shown: list[str], names: tuple[str, ...]) -> tuple[str, ...]:
+    """What a log can show of a life where the moves before a damage are lost with the record: the
+    names from the move on that set it aside."""
+    is_lost = moves[0].event is Event.SET_ASIDE and moves[0].revision > 1
+    return names[names.index(shown[0]) :] if is_lost and shown[0] in names else names
 
 
 def _plain(event: TaskEvent) -> tuple[Any, ...]:

@@ -34,7 +34,7 @@ class Body(msgspec.Struct, array_like=True, gc=False):
     linked: int = 0  #: edges were written to dependents; counts their changes
     token: str = ""  #: of the claim that handed out the run in hand
     deleted: int = 0
-    events: tuple[TaskEvent, ...] = ()  #: of a deleted task, whose status is gone
+    events: tuple[TaskEvent, ...] = ()  #: those that do not stand in the status
     dropped: int = 0  #: older moves that are not kept
     place: int = 0  #: sequence of the message that took this place in line; 0 is its own
 
@@ -95,7 +95,7 @@ def moves_of(body: Body, seq: int) -> list[tuple[int, TaskEvent]]:
     events = body.events
     if not body.deleted:
         try:
-            events = decode_status(body.status).events
+            events = (*decode_status(body.status).events, *body.events)
         except Undecodable:
             events = body.events
     seqs = (*body.seqs, *(seq for _ in range(body.own)))

@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from andon.lifecycle.apply import next_fence, set_aside, stamped
+from andon.lifecycle.apply import next_fence, stamped
 from andon.lifecycle.indexes import ReadyEntry, entry_of
 from andon.model.fleet import QueueConfig
 from andon.model.task import Stamp, Task
@@ -28,7 +28,8 @@ from andon.stores.base import (
     task_topic,
 )
 from andon.stores.memory.row import Row
-from andon.stores.nats.bodies import NOTHING, Body, Head, encode
+from andon.stores.nats.aside import is_broken, put_aside
+from andon.stores.nats.bodies import Body, Head, encode
 from andon.stores.nats.core import Core
 from andon.stores.nats.index import Bucket, Gate, Index, decode_bucket
 from andon.stores.nats.names import hashed
@@ -124,6 +125,7 @@ class _Claim:
         self._token_seq = 0
         self._repeat: list[Task] | None = None
         self._due = False
+        self._aside: list[str] = []  # topics
 
     async def run(self) -> list[Task]:
         configs = await self._core.fleet.configs()
@@ -161,7 +163,7 @@ class _Claim:
         return self._claimed
 
     async def _hint(self) -> None:
-        topics = [task_topic(task.id) for task in self._claimed]
+        topics = [*self._aside, *(task_topic(task.id) for task in self._claimed)]
         if self._claimed:
             topics.append(EVENTS_TOPIC)
             ats = (at for t in self._claimed if (at := entry_of(t).timer) is not None)
@@ -310,18 +312,8 @@ class _Claim:
         if wanted:
             await self._core.timers[self._request.partition].set(wanted, now)
             self._due = True
-        for head in dead:
-            if head.task is None or head.task.state is State.UNKNOWN:
-                old = head.body
-                event = set_aside(old.revision, State.PENDING, now, "")
-                body = Body(
-                    old.v, old.id, old.revision + 1, State.UNKNOWN, old.digest, NOTHING, NOTHING,
-                    events=(event,),
-                )  # fmt: skip
-                heads = self._heads
-                subject = heads.names.rest(old.id)
-                write = heads.write(body, subject, guard=head.guard, purge=head.subject)
-                await heads.wire.write(heads.names.stream, [write])
+        broken = [head for head in dead if is_broken(head)]
+        self._aside += await put_aside(self._heads, broken, now)
 
     def _stamped(self, task: Task, index: int) -> Task:
         request, now = self._request, self._core.clock.now()
@@ -421,6 +413,7 @@ class _Claim:
             config = (await self._core.fleet.configs()).get(config.name, config)
             if config.paused:
                 return
+            await self._bury_broken()
             now = self._core.clock.now()
             bucket = _refilled(gate, config, now)
             allowed = self._allowed(config, bucket, wanted)
@@ -444,6 +437,15 @@ class _Claim:
             if self._repeat is not None:
                 return
             await asyncio.sleep(secrets.randbelow(10) / 1000 * min(attempt + 1, 10))
+
+    async def _bury_broken(self) -> None:
+        """Set aside what the index has met and no line shows."""
+        broken = self._index.broken[self._request.partition]
+        if broken:
+            met = [*broken][:MAX_BATCH]
+            found = await self._heads.read(met)
+            await self._bury([head for head in found.values() if is_broken(head)])
+            broken.difference_update(met)
 
     def _allowed(self, config: QueueConfig, bucket: Bucket | None, wanted: int) -> int:
         if config.max_concurrent is not None:

@@ -21,6 +21,7 @@ from andon.stores.base import (
     ready_topic,
     task_topic,
 )
+from andon.stores.nats.aside import is_broken, put_aside
 from andon.stores.nats.bodies import Body, Head, moves_of
 from andon.stores.nats.core import Core
 from andon.stores.nats.edges import is_over
@@ -121,6 +122,12 @@ class _Commit:
                 return _GONE
             if write_id and any(e.write_id == write_id for _, e in moves_of(head.body, head.seq)):
                 return await self._told(task, head)
+        elif before.state is State.UNKNOWN and is_broken(head):
+            # Whoever read it found that it does not decode, and no claim or timer has met it yet.
+            self._topics += await put_aside(self._heads, [head], now)
+            there = (await self._heads.read([before.id])).get(before.id)
+            current = None if there is None else there.task
+            return _GONE if current is None else Changed(ChangeKind.CONFLICT, current=current)
         lease = None if task.cell is None else task.cell.lease_until
         renewed = change.seen_lease is not None and lease != change.seen_lease
         if head.body.revision != before.status.revision or renewed:

@@ -69,6 +69,8 @@ class Index:
         self.records = Records(fleet=fleet, log=log, hub=hub, partitions=count)
         self._positions = [0] * count
         self._seqs: dict[str, int] = {}
+        self.broken: list[set[str]] = [set() for _ in range(count)]
+        """Of each partition, pending tasks that do not decode: no line behind a gate has them."""
 
     async def sync(self) -> None:
         """Read what was written since the last time."""
@@ -113,6 +115,10 @@ class Index:
         row = self.records.rows.get(body.id)
         if row is not None and task is not None and _is_older(task, row.task):
             return
+        if task is not None and task.state is State.UNKNOWN and body.state == State.PENDING:
+            self.broken[partition].add(body.id)
+        else:
+            self.broken[partition].discard(body.id)
         if task is None:
             self._seqs.pop(body.id, None)
             if row is not None:

@@ -159,7 +159,10 @@ class NatsStore:
             if "ts" in info:
                 self._clock.tell(ms_of(info["ts"]))
         timers = core.timers[partition]
-        return await core.whole(timers.take(limit, hold_ms, self._grace_until))
+        due, topics = await core.whole(timers.take(limit, hold_ms, self._grace_until))
+        if topics:
+            await core.hint(topics)
+        return due
 
     async def rearm(self, timers: Sequence[tuple[str, int | None]]) -> None:
         core = self._open

@@ -15,6 +15,7 @@ from andon.lifecycle.timers import next_timer
 from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.base import Due
+from andon.stores.nats.aside import is_broken, put_aside
 from andon.stores.nats.bodies import Head, encode
 from andon.stores.nats.clock import ServerClock, ms_of
 from andon.stores.nats.heads import Heads, iso
@@ -103,6 +104,7 @@ class _Look:
         self.later: list[Wanted] = []
         self.early: list[Wanted] = []
         self.rest: list[tuple[str, int]] = []  # due, but more than was asked for
+        self.broken: list[Head] = []
 
 
 class Timers:
@@ -115,9 +117,11 @@ class Timers:
         self.held: dict[str, tuple[str, int]] = {}
         """Taken here: task to its hold's own schedule (or ""), and the revision it had."""
 
-    async def take(self, limit: int, hold_ms: int, grace_until: int) -> Due:
-        """Hand out what is due, held back from others."""
+    async def take(self, limit: int, hold_ms: int, grace_until: int) -> tuple[Due, list[str]]:
+        """Hand out what is due, held back from others; and the topics to hint, of what was set
+        aside."""
         taken: list[Task] = []
+        topics: list[str] = []
         seq, now = 1, self._clock.now()
         while len(taken) < limit:
             entries, _ = await self._heads.page(self._names.of("d", ">"), seq, _ENTRIES)
@@ -130,12 +134,14 @@ class Timers:
             now = self._clock.now()
             full = [entry for entry in entries if entry.data]
             room = limit - len(taken)
-            taken += await self._take(full, room, hold_ms, now=now, grace_until=grace_until)
-        return Due(tuple(taken), now, await self._next(now))
+            took = await self._take(full, room, hold_ms, now=now, grace_until=grace_until)
+            taken += took[0]
+            topics += took[1]
+        return Due(tuple(taken), now, await self._next(now)), topics
 
     async def _take(
         self, entries: Sequence[Msg], room: int, hold_ms: int, *, now: int, grace_until: int
-    ) -> list[Task]:
+    ) -> tuple[list[Task], list[str]]:
         wire, names = self._heads.wire, self._names
         timers = [_decode(entry.data) for entry in entries]
         heads = await self._heads.read(task_id for timer in timers for task_id in timer.ids)
@@ -164,6 +170,9 @@ class Timers:
             first.append(_schedule(names, name, now + hold_ms, [*held.values()], now=now, made=now))
             hold = first[-1][0] if len(held) == 1 else ""
         await wire.write(names.stream, first)
+        # Before the entries go, too: they are what brings the next taker here.
+        broken = {head.body.id: head for look in looks for head in look.broken}
+        topics = await put_aside(self._heads, [*broken.values()], now)
         taken: list[Task] = []
         unsure = False
         for look, seq in zip(looks, await wire.write(names.stream, over), strict=True):
@@ -180,7 +189,7 @@ class Timers:
             # Another took it, and has a hold of its own. Where the answer to our write was lost it
             # may be ours: then the hold is the only timer there is.
             await self.purge(hold)
-        return taken
+        return taken, topics
 
     def _sorted(
         self, timer: Timer, heads: dict[str, Head], room: int, *, now: int, grace_until: int
@@ -189,22 +198,24 @@ class Timers:
         look = _Look()
         for task_id, revision in zip(timer.ids, timer.revisions, strict=True):
             head = heads.get(task_id)
-            if head is None or head.body.revision < revision:
+            if head is None or (head.body.v and head.body.revision < revision):
                 # Its record is still on its way; or its writer has died, then it never comes.
                 if now - timer.made < _ON_ITS_WAY_MS:
                     look.early.append((task_id, revision, now + 500))
                 continue
             task = head.task
-            at = None if task is None or task.state is State.UNKNOWN else next_timer(task)
+            at = None if task is None else _timer(head, task, now)
             if task is None or at is None:
                 continue
-            if task.state is State.ACTIVE and at <= now:
+            if head.body.state == State.ACTIVE and at <= now:
                 at = max(at, grace_until)
             if at > now:
                 # Early: a renewed run, or a server whose clock is ahead of what it told. Where
                 # the record has moved on, its newest version has a timer of its own.
                 if head.body.revision == revision:
                     look.later.append((task_id, revision, at))
+            elif task.state is State.UNKNOWN:
+                look.broken.append(head)
             elif len(look.due) < room:
                 look.due.append(head)
             else:
@@ -257,3 +268,14 @@ class Timers:
     async def purge(self, subject: str) -> None:
         """Forget what stands under a subject."""
         await self._heads.wire.api(f"STREAM.PURGE.{self._names.stream}", {"filter": subject})
+
+
+def _timer(head: Head, task: Task, now: int) -> int | None:
+    """The time at which something must happen to the task; one that does not decode is set aside
+    now, or when the lease of its run has passed."""
+    if task.state is not State.UNKNOWN:
+        return next_timer(task)
+    if not is_broken(head):
+        return None
+    cell = head.body.cell
+    return now if cell is None else cell.lease_until
