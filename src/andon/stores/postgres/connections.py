@@ -113,7 +113,7 @@ class Connections:
 
     async def once(self, work: Callable[[Connection], Awaitable[Result]]) -> Result:
         """Do something with one connection, again on another while the server is away."""
-        return await self._persist(work)
+        return await heeding(self._persist(work))
 
     async def do(self, sql: str, *arguments: Any) -> list[Any]:
         """Run a statement to its end even if the caller goes away; its rows."""
@@ -248,6 +248,18 @@ class Connections:
             if not turn.done():
                 turn.set_result(None)
                 return
+
+
+async def heeding(work: Awaitable[Result]) -> Result:
+    """The same, and a cancel is heeded for certain. The driver waits by `asyncio.wait_for`, which
+    before Python 3.12 keeps a cancel for itself when what it waits for is there at that moment: a
+    loop that went on then could not be ended any more."""
+    task = asyncio.current_task()
+    before = 0 if task is None else task.cancelling()
+    result = await work
+    if task is not None and task.cancelling() > before:
+        raise asyncio.CancelledError
+    return result
 
 
 async def _let_go(db: Connection) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Self
 from andon.model.errors import AndonError
 from andon.stores.base import Listener
 from andon.stores.hints import HintListener, Hub
-from andon.stores.postgres.connections import Connection, Pauses, connect
+from andon.stores.postgres.connections import Connection, Pauses, connect, heeding
 from andon.stores.postgres.location import Location
 from andon.stores.postgres.names import Run
 from andon.stores.postgres.statements import Statements
@@ -89,16 +89,19 @@ class Wake:
 
     async def _keep(self) -> None:
         """Hold the listening connection and the mark as they are wanted, for as long as we live."""
-        while True:
+        task = asyncio.current_task()
+        assert task is not None
+        while not task.cancelling():
             try:
                 await self._listen_until_lost()
-            except Exception:
+            except Exception:  # a cancel may come as one, out of the driver
                 self._db = None
                 self._kinds.clear()
-            await asyncio.sleep(self._pauses.next())
+            if not task.cancelling():
+                await asyncio.sleep(self._pauses.next())
 
     async def _listen_until_lost(self) -> None:
-        db = await connect(self._location, application="andon listener")
+        db = await heeding(connect(self._location, application="andon listener"))
         lost = asyncio.Event()
 
         def end(_: object) -> None:
@@ -107,11 +110,11 @@ class Wake:
 
         db.add_termination_listener(end)
         try:
-            await db.add_listener(self.channel, self._heard)
+            await heeding(db.add_listener(self.channel, self._heard))
             self._db = db
             self._pauses.reset()
             while not lost.is_set():
-                await self._mark(db)
+                await heeding(self._mark(db))
                 await self._changed.wait()
                 self._changed.clear()
         finally:
