@@ -83,10 +83,13 @@ class Core:
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
         task.add_done_callback(self._done)
+        caller = asyncio.current_task()
+        cancels = 0 if caller is None else caller.cancelling()
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            if not task.cancelled():
+            # Both may be given up at once, by the end of the loop: then our caller is to end too.
+            if not task.cancelled() or (caller is not None and caller.cancelling() > cancels):
                 raise
             shown = self.location.shown
             raise StoreUnavailable(f"The store at {shown} was closed meanwhile.") from None

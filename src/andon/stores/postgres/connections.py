@@ -124,10 +124,13 @@ class Connections:
         )
         self._running.add(task)
         task.add_done_callback(self._finished)
+        caller = asyncio.current_task()
+        cancels = 0 if caller is None else caller.cancelling()
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            if task.cancelled():  # not the caller was given up, but the statement: see `close`
+            given_up = caller is not None and caller.cancelling() > cancels
+            if task.cancelled() and not given_up:  # by `close`, not by our caller
                 raise StoreUnavailable(
                     f"{self._location.shown} did not answer before the store was closed."
                 ) from None
