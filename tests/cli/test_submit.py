@@ -1,6 +1,7 @@
 """`andon submit`: one task, a file of them, and everything that cannot be submitted."""
 
 import json
+import sys
 
 import pytest
 
@@ -138,6 +139,7 @@ async def add(a: int, b: int) -> int:
 
 
 def test_with_the_code_at_hand_name_version_and_arguments_are_checked(cli: Cli) -> None:
+    sys.modules.pop("checked_app", None)  # of another file, where this ran before
     cli("storage", "init")
     file = cli.write("checked_app.py", APP)
     with_app = ("--app", file, "--url", cli.url)

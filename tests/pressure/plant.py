@@ -77,6 +77,14 @@ class Plant:
         self._workers.append(worker)
         return worker
 
+    async def two_workers(self) -> list[WorkerProcess]:
+        """Two worker processes that claim: one that still starts would be told that the server is
+        away and end at once, which is another matter."""
+        workers = [self.worker(), self.worker()]
+        for worker in workers:
+            await self.running(worker)
+        return workers
+
     async def running(self, worker: WorkerProcess) -> None:
         """Wait until the worker says that it claims."""
 

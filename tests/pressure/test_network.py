@@ -18,7 +18,7 @@ which waits longer and longer."""
 async def test_connections_killed_by_the_server_are_made_again(plant: Plant) -> None:
     if not harm.can_disconnect(plant.direct):
         pytest.skip("the server has no such command; the proxy cuts its connections instead")
-    workers = [plant.worker(), plant.worker()]
+    workers = await plant.two_workers()
     await plant.submit(100)
     submitting = asyncio.ensure_future(plant.submit(200))
     killed = 0
@@ -32,7 +32,7 @@ async def test_connections_killed_by_the_server_are_made_again(plant: Plant) -> 
 
 
 async def test_connections_cut_again_and_again_are_made_again(plant: Plant, proxy: Proxy) -> None:
-    workers = [plant.worker(), plant.worker()]
+    workers = await plant.two_workers()
     submitting = asyncio.ensure_future(plant.submit(300))
     for _ in range(10):
         await asyncio.sleep(0.3)
@@ -46,7 +46,7 @@ async def test_replies_lost_after_the_write_took_effect_change_nothing(
     plant: Plant, proxy: Proxy
 ) -> None:
     """Every write may have been made without anybody being told: repeats find that it was."""
-    workers = [plant.worker(), plant.worker()]
+    workers = await plant.two_workers()
     await asyncio.gather(*(plant.running(worker) for worker in workers))
     proxy.lose_replies(0.05)
     await plant.submit(300)
@@ -79,7 +79,7 @@ async def test_a_worker_cut_off_past_its_lease_writes_nothing_when_it_is_back(
 async def test_who_is_refused_a_connection_waits_longer_and_longer(
     plant: Plant, proxy: Proxy
 ) -> None:
-    workers = [plant.worker(), plant.worker()]
+    workers = await plant.two_workers()
     await plant.submit(40)
     await plant.ended(0.5)
     proxy.refuse()

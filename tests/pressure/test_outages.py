@@ -16,7 +16,7 @@ AWAY_S = 3.0
 async def test_a_server_that_comes_back_finds_everybody_at_work(
     plant: Plant, server: Hurtable, how: str
 ) -> None:
-    workers = [plant.worker(), plant.worker()]
+    workers = await plant.two_workers()
     await plant.submit(100)
     await plant.ended(0.2)
     more = asyncio.ensure_future(plant.submit(200))
@@ -33,7 +33,7 @@ async def test_a_server_that_comes_back_finds_everybody_at_work(
 async def test_a_server_frozen_past_the_lease_finds_everybody_at_work(
     plant: Plant, server: Hurtable
 ) -> None:
-    workers = [plant.worker(), plant.worker()]
+    workers = await plant.two_workers()
     held, gate = await plant.hold(10)
     await plant.submit(100)
     await gate.begun()

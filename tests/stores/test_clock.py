@@ -8,7 +8,7 @@ from andon.lifecycle.commands import Lose
 from andon.lifecycle.timers import on_timer
 from andon.model.task import Definition
 from andon.stores.base import ClaimRequest
-from andon.stores.clock import MonotoneClock
+from andon.stores.clock import MOST_APART_MS, MonotoneClock
 from andon.stores.memory import MemoryStore
 
 HOUR = 3_600_000
@@ -122,3 +122,14 @@ def test_without_a_jump_a_silent_run_is_lost_after_its_lease() -> None:
         assert isinstance(on_timer(task, store.now()), Lose)
 
     asyncio.run(scenario())
+
+
+def test_a_time_that_another_process_wrote_is_caught_up_with_if_it_is_near() -> None:
+    wall, steady = 1_000, 50
+    clock = MonotoneClock(lambda: wall, steady=lambda: steady)
+    clock.catch_up(1_001)
+    assert clock.now() == 1_001
+    clock.catch_up(900)
+    assert clock.now() == 1_001
+    clock.catch_up(1_001 + MOST_APART_MS + 1)
+    assert clock.now() == 1_001

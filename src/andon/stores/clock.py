@@ -12,6 +12,10 @@ JUMP_MS = 10_000
 """A third of the default lease: a larger jump makes lease expiry wait one full lease (R19)."""
 
 
+MOST_APART_MS = 50
+"""Most that the clocks of two processes on one machine are taken to differ."""
+
+
 def wall_ms() -> int:
     """Wall time in ms since 1970 UTC; may be set back or forth at any time."""
     return time.time_ns() // 1_000_000
@@ -48,6 +52,14 @@ class MonotoneClock:
         """Milliseconds since 1970 UTC, never less than before."""
         with self._lock:
             return self._advance()
+
+    def catch_up(self, seen: int) -> None:
+        """Be no earlier than a time that another process has written. Rounding sets the clocks of
+        two processes a millisecond apart; what is further ahead than `MOST_APART_MS` comes of a
+        clock that was set since, and is no time to follow."""
+        with self._lock:
+            if seen - self._advance() <= MOST_APART_MS:
+                self._last = max(self._last, seen)
 
     def jumped(self) -> int:
         """Milliseconds that store time ran ahead of elapsed time since this was last asked."""

@@ -57,7 +57,7 @@ from andon.stores.sqlite.connection import SCHEMA_VERSION, connect, prepare
 from andon.stores.sqlite.location import SameFile, parse
 from andon.stores.sqlite.lock import WriteLock
 from andon.stores.sqlite.renewing import renew
-from andon.stores.sqlite.statements import CONFIG, READING
+from andon.stores.sqlite.statements import CONFIG, LIFE, READING
 from andon.stores.sqlite.threads import Reader, Writer
 from andon.stores.sqlite.transaction import Names, Transaction
 from andon.stores.sqlite.wake import WakeSocket, kind_of
@@ -354,6 +354,9 @@ class SqliteStore:
         if version != self._data_version:
             self._load_configs(db)
             self._data_version = version
+            newest = db.execute(LIFE.newest_event_at).fetchone()
+            if newest is not None:
+                self._clock.catch_up(newest[0])
         return Transaction(
             db,
             now=self.now(),

@@ -9,6 +9,9 @@ SELECT seq FROM sqlite_sequence WHERE name = 'definition'
 -- name: next_pos
 SELECT seq FROM sqlite_sequence WHERE name = 'event'
 
+-- name: newest_event_at
+SELECT at FROM event ORDER BY pos DESC LIMIT 1
+
 -- name: existing
 SELECT d.id, d.seq, CAST(d.body AS BLOB), t.state FROM definition d JOIN task t USING (seq)
 WHERE d.id IN (SELECT value FROM json_each(?1))
