@@ -92,13 +92,15 @@ class Proxy:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def _end(self) -> None:
+        self._refusing = True
         self._server.close()
         self._passing.set()
         self._cut()
-        serving = [*self._serving]
-        for task in serving:
-            task.cancel()
-        await asyncio.gather(*serving, return_exceptions=True)
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in others:  # some may be about to serve whom they have just let in
+                task.cancel()
+            await asyncio.wait(others)
+        await asyncio.sleep(0.01)  # a transport lets its socket go a turn after it is aborted
 
     def _cut(self) -> None:
         for writer in self._writers:
