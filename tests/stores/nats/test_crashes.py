@@ -1,18 +1,21 @@
 """Servers that die, freeze and come back: nothing accepted is lost, and nothing is done twice."""
 
 import asyncio
+import gc
 import itertools
 import time
+import warnings
 from collections.abc import Awaitable, Callable
 
 import pytest
+from msgspec.structs import replace
 from servers.nats import NatsCluster, NatsServer
 
 from andon.engine.writes import new_write_id
 from andon.lifecycle.admission import admit
 from andon.model.errors import StoreUnavailable
 from andon.model.task import Definition
-from andon.stores.base import TIMER_TOPIC, CreateKind, Renewal
+from andon.stores.base import TIMER_TOPIC, ClaimRequest, CreateKind, Renewal
 from andon.stores.registry import open_store
 
 from .plant import PATIENCE_S, Plant
@@ -122,6 +125,56 @@ def test_a_store_that_is_away_is_told_so_and_comes_back_by_itself(
         await store.close()
 
     asyncio.run(course())
+
+
+def test_a_server_frozen_while_somebody_begins_to_listen_is_heard_again(
+    server: NatsServer,
+) -> None:
+    """What it answers to late must not leave the connection open with nobody who reads it."""
+
+    async def course() -> None:
+        store = open_store(server.url("frozen"))
+        await store.open()
+        claim = ClaimRequest(worker="w", token="w-0", queues=("default",), limit=1, lease_ms=1_000)
+        server.pause()
+        try:
+            listener = store.listen([TIMER_TOPIC])
+            with pytest.raises(StoreUnavailable):
+                await store.claim(claim)  # after the listener's subscription was waited for
+        finally:
+            server.resume()
+        assert await store.claim(replace(claim, token="w-1")) == []
+        listener.close()
+        await store.close()
+
+    asyncio.run(course())
+
+
+def test_a_store_that_is_closed_while_its_server_is_frozen_leaves_no_socket(
+    server: NatsServer,
+) -> None:
+    async def course() -> None:
+        store = open_store(server.url("stuck"))
+        await store.open()
+        server.pause()
+        try:
+            large = b'["' + b"x" * 500_000 + b'"]'  # more than a socket takes that nobody reads
+            tasks = [
+                admit(Definition(id=f"t{n}", name="job", args=large), store.now(), "w")
+                for n in range(20)
+            ]
+            writing = asyncio.ensure_future(store.create(tasks))
+            await asyncio.wait({writing}, timeout=0.5)
+            await store.close()
+            await asyncio.gather(writing, return_exceptions=True)
+        finally:
+            server.resume()
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        asyncio.run(course())
+        gc.collect()
+    assert [str(w.message) for w in caught if w.category is ResourceWarning] == []
 
 
 def test_a_store_is_closed_within_seconds_while_its_server_is_away(server: NatsServer) -> None:

@@ -30,6 +30,7 @@ FIRST_WAIT_S, LONGEST_WAIT_S = 0.02, 2.0
 """Between tries to come back: doubled each time, and jittered."""
 
 _LET_GO_S = 1.0
+_FLUSH_S = 2.0
 
 Take = Callable[[Msg], Awaitable[None]]
 
@@ -106,9 +107,13 @@ class Connection:
         self.subscriptions.add(subscription)
         return subscription
 
+    async def flush(self) -> None:
+        """Wait until the server has taken what was sent; for two seconds at most."""
+        await _flush(self.client)
+
     def revive(self) -> None:
         """Come back, if the connection is lost and nobody is at that yet."""
-        if self._closed or self._nc is None or not self._nc.is_closed:
+        if self._closed or self._nc is None or not (self._nc.is_closed or _is_deaf(self._nc)):
             return
         if self._reviving is None or self._reviving.done():
             self._reviving = asyncio.get_running_loop().create_task(self._revive())
@@ -124,7 +129,7 @@ class Connection:
         if nc is not None:
             if nc.is_connected:
                 with contextlib.suppress(Exception):
-                    await nc.flush(2)
+                    await _flush(nc)
             await _let_go(nc)
 
     async def _attempt(self, within_s: float) -> Client | None:
@@ -209,6 +214,21 @@ class Connection:
         log.debug("nats: %s", error)
 
 
+async def _flush(nc: Client) -> None:
+    client: Any = nc
+    pong = asyncio.get_running_loop().create_future()
+    await client._send_ping(pong)
+    # Not the library's own: it cancels what it waits for when the time is over, and the answer
+    # that comes after all, from a server that was frozen, then ends its reading for good.
+    await asyncio.wait({pong}, timeout=_FLUSH_S)
+
+
+def _is_deaf(nc: Client) -> bool:
+    """Whether nobody reads what comes on a connection that counts as open."""
+    client: Any = nc
+    return client._reading_task is not None and client._reading_task.done()
+
+
 async def _follow(nc: Client, subscription: Subscription) -> None:
     client: Any = nc  # its own annotations leave something open
     subscription.live = await client.subscribe(
@@ -224,9 +244,17 @@ async def _let_go(nc: Client) -> None:
     with contextlib.suppress(Exception):
         async with asyncio.timeout(_LET_GO_S):
             await nc.close()
-    for task in (*waiting, client._reading_task, client._flusher_task, client._ping_interval_task):
-        if task is not None and task is not asyncio.current_task():
-            task.cancel()
-    if client._transport is not None:
+    of_library = (client._reading_task, client._flusher_task, client._ping_interval_task)
+    left = {task for task in (*waiting, *of_library) if task is not None and not task.done()}
+    left.discard(asyncio.current_task())
+    for task in left:
+        task.cancel()
+    if left:
+        await asyncio.wait(left, timeout=_LET_GO_S)
+    writer = getattr(client._transport, "_io_writer", None)
+    if writer is not None:
         with contextlib.suppress(Exception):
-            client._transport.close()
+            # Aborted: what closes in order waits for a server that takes nothing any more.
+            writer.transport.abort()
+            async with asyncio.timeout(_LET_GO_S):
+                await writer.wait_closed()

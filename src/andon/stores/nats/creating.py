@@ -26,6 +26,7 @@ from andon.stores.nats.names import level_of
 from andon.stores.nats.timing import schedules
 from andon.stores.nats.unique import lapsed
 from andon.stores.nats.wire import CONFLICT, UNSURE, Write
+from andon.stores.partitions import rounds_of
 
 _CREATED = Created(CreateKind.CREATED)
 
@@ -36,37 +37,26 @@ async def create(core: Core, index: Index, tasks: Sequence[Task]) -> list[Create
     used = [(task.definition.queue, level_of(task.status.priority, back=False)) for task in tasks]
     new_queue = await core.fleet.use(used)
     configs = await core.fleet.configs()
-    first: dict[str, int] = {}
-    plain: list[int] = []
-    limited: dict[str, list[int]] = {}
-    for position, task in enumerate(tasks):
-        if task.id in first:
-            continue
-        first[task.id] = position
-        config = configs.get(task.definition.queue)
-        if config is not None and config.max_size is not None and task.state is State.PENDING:
-            limited.setdefault(config.name, []).append(position)
-        else:
-            plain.append(position)
-    await _create(core, tasks, plain, outcomes)
-    for queue, positions in limited.items():
-        await _create_limited(
-            core,
-            index,
-            config=configs[queue],
-            tasks=tasks,
-            positions=positions,
-            outcomes=outcomes,
-        )
-    for position, task in enumerate(tasks):
-        if outcomes[position] is None:
-            there = tasks[first[task.id]]
-            known = outcomes[first[task.id]]
-            if known is not None and known.kind is not CreateKind.CREATED:
-                outcomes[position] = known
+    for positions in rounds_of([task.id for task in tasks]):
+        plain: list[int] = []
+        limited: dict[str, list[int]] = {}
+        for position in positions:
+            task = tasks[position]
+            config = configs.get(task.definition.queue)
+            if config is not None and config.max_size is not None and task.state is State.PENDING:
+                limited.setdefault(config.name, []).append(position)
             else:
-                digest = there.definition.digest
-                outcomes[position] = Created(CreateKind.EXISTS, digest, there.state)
+                plain.append(position)
+        await _create(core, tasks, plain, outcomes)
+        for queue, of_queue in limited.items():
+            await _create_limited(
+                core,
+                index,
+                config=configs[queue],
+                tasks=tasks,
+                positions=of_queue,
+                outcomes=outcomes,
+            )
     await _hint(core, tasks, outcomes, new_queue=new_queue)
     return [outcome for outcome in outcomes if outcome is not None]
 

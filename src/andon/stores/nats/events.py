@@ -7,12 +7,15 @@ the stream ended when the page began. A move is given out once as long as its re
 while nothing moves; a reader who is catching up while its tasks move on may get one twice.
 """
 
+import asyncio
+import time
 from collections import ChainMap
 from collections.abc import Sequence
 from typing import cast
 
 import msgspec
 from msgspec.structs import replace
+from nats.aio.msg import Msg
 
 from andon.model.task import TaskEvent
 from andon.stores.base import EventPage, History
@@ -26,7 +29,7 @@ from andon.stores.nats.bodies import (
 from andon.stores.nats.core import Core
 from andon.stores.nats.heads import Heads
 from andon.stores.nats.names import ARCHIVED
-from andon.stores.nats.wire import CONFLICT, GUARD, seq_of
+from andon.stores.nats.wire import CONFLICT, GUARD, PATIENCE_S, seq_of
 
 MAX_HISTORY = 1_000
 
@@ -143,8 +146,7 @@ class Log:
         self, heads: Heads, start: int, limit: int
     ) -> tuple[list[tuple[int, str, list[tuple[int, TaskEvent]]]], int]:
         """Records and archives in the order of the stream, with their moves."""
-        # What is not found here is taken as read, so it must not be a server that is going away.
-        records = await heads.surely(heads.names.of("t", ">"), start, limit)
+        records = await self._records(heads, start, limit)
         if not records:
             return [], start - 1  # an archive is followed by its record
         # Not past the last record, though an archive stands there: records that were written in
@@ -170,6 +172,24 @@ class Log:
             found.append((seq_of(msg), archive.id, moves))
         return sorted((m for m in found if m[0] <= end), key=lambda m: m[0]), end
 
+    async def _records(self, heads: Heads, start: int, limit: int) -> list[Msg]:
+        """Records from a sequence on. None is taken as "all was read", so that is neither said by a
+        server that is going away nor by a replica that lags."""
+        subject = heads.names.of("t", ">")
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            records, _ = await heads.page(subject, start, limit)
+            if records:
+                return records
+            newest = await heads.newest(subject)
+            if newest == 0:
+                return await heads.surely(subject, start, limit)
+            if newest < start:
+                return []
+            if heads.wire.leaving or time.monotonic() > deadline:
+                raise heads.wire.unavailable("a replica lacks what its leader has")
+            await asyncio.sleep(0.01)
+
     async def _start(self, heads: Heads) -> int:
         """Where the log begins: moves up to here were trimmed."""
         found = await heads.last([heads.names.mark])
@@ -181,8 +201,13 @@ class Log:
 
     async def end(self) -> str:
         """The cursor after the newest event."""
-        ends = [await self._end(heads) for heads in self._core.heads]
-        return self._cursor([Position(end, end) for end in ends])
+        positions: list[Position] = []
+        for heads in self._core.heads:
+            # Settings and timers are written to the stream, too: only records count.
+            newest = await heads.newest(heads.names.of("t", ">"))
+            end = max(newest, await self._start(heads))
+            positions.append(Position(end, end))
+        return self._cursor(positions)
 
     async def trim(self, limit: int) -> int:
         """Move the start of the log on, past what is too much; how many moves that are."""

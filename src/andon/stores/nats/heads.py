@@ -161,6 +161,13 @@ class Heads:
             if self.wire.losses == losses:
                 return []
 
+    async def newest(self, subject: str) -> int:
+        """Where the newest message of a subject stands, as the stream's leader says; 0 if it has
+        none, which may also mean that the server is going away."""
+        request = {"last_by_subj": subject}
+        found = await self.wire.api(f"STREAM.MSG.GET.{self.names.stream}", request)
+        return int(found.get("message", {}).get("seq", 0))
+
     # --- what is remembered ---
 
     def known(self, task: Task) -> Head | None:

@@ -84,7 +84,7 @@ class Hints:
                     self._subscribed[kind] = await wire.subscribe(subject, self._take)
                 for kind in set(self._subscribed) - wanted:
                     await self._subscribed.pop(kind).unsubscribe()
-                await wire.client.flush(2)
+                await wire.flush()
             except Exception:
                 return  # the slow poll covers what is not subscribed to
 

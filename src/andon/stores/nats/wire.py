@@ -147,6 +147,10 @@ class Wire:
         """Hand over what comes on a subject, on this connection and those that follow it."""
         return await self._connection.subscribe(subject, take)
 
+    async def flush(self) -> None:
+        """Wait until the server has taken what was sent; for two seconds at most."""
+        await self._connection.flush()
+
     async def close(self) -> None:
         """Send what is waiting to be sent, then let go. Idempotent."""
         self.leaving = True
@@ -234,11 +238,10 @@ class Wire:
                 tokens.append(token)
                 await nc.publish(subject, payload, f"{self._inbox}.{token}", headers)
             left = max(min(ATTEMPT_S, deadline - time.monotonic()), 0.05)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(left):
-                    await round_.future
-        except (nats.errors.Error, OSError) as error:
-            log.debug("sending failed: %s", error)
+            async with asyncio.timeout(left):
+                await round_.future
+        except (TimeoutError, nats.errors.Error, OSError) as error:
+            log.debug("sending failed: %s", error or "no answer in time")
             self._connection.revive()
         finally:
             for token in tokens:

@@ -7,6 +7,7 @@ from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.base import Created, CreateKind
+from andon.stores.partitions import rounds_of
 from andon.stores.redis import reserving
 from andon.stores.redis.partitions import Partitions
 from andon.stores.redis.reading import states
@@ -19,7 +20,13 @@ async def create(at: Partitions, tasks: Sequence[Task]) -> list[Created]:
     """Write new records with their events and index entries; outcomes in order."""
     entries = [entry_of(task) for task in tasks]
     if at.count > 1 and any(entry.unique_key for entry in entries):
-        return await _create_apart(at, tasks, entries)
+        outcomes: dict[int, Created] = {}
+        for positions in rounds_of([task.id for task in tasks]):
+            found = await _create_apart(
+                at, [tasks[i] for i in positions], [entries[i] for i in positions]
+            )
+            outcomes.update(zip(positions, found, strict=True))
+        return [outcomes[position] for position in range(len(tasks))]
     items = [_item(task, entry, keeps_key=True) for task, entry in zip(tasks, entries, strict=True)]
     replies = await at.spread("create", items, [task.definition.id for task in tasks])
     return [_outcome(reply) for reply in replies]
@@ -28,7 +35,7 @@ async def create(at: Partitions, tasks: Sequence[Task]) -> list[Created]:
 async def _create_apart(
     at: Partitions, tasks: Sequence[Task], entries: Sequence[IndexEntry]
 ) -> list[Created]:
-    """The same where unique keys are reserved in partitions of their own."""
+    """The same where unique keys are reserved in partitions of their own; no id comes twice."""
     known = await states(at, [task.id for task in tasks])
     wishes = [
         wish
