@@ -1,6 +1,7 @@
 """What every test can rely on: the choice of stores, and how hard Hypothesis tries."""
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -8,6 +9,11 @@ from hypothesis import settings
 from servers import IN_VIRTUAL_TIME, Servers
 
 STORES = ("memory", "sqlite", "redis", "postgres", "nats")
+
+# A job in the background ignores SIGINT, and so would every program that a test starts and ends by
+# it, for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A shared machine may be slow: a deadline per example would fail for reasons of its own.
 # CI prints the blob that replays a failing example elsewhere.
