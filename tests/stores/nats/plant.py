@@ -19,6 +19,10 @@ LEASE_MS = 3_000
 PATIENCE_S = 90.0
 
 
+_BREATH_S = 0.05
+"""After a failure: a store that was closed answers at once, and nobody else would get a turn."""
+
+
 class Plant:
     """Submits, claims and completes until told to stop; then everything is to be accounted for."""
 
@@ -60,6 +64,7 @@ class Plant:
                     created = await store.create(tasks)
                 except StoreUnavailable:
                     self.troubles += 1
+                    await asyncio.sleep(_BREATH_S)
                     continue
                 assert {c.kind for c in created} <= {CreateKind.CREATED, CreateKind.EXISTS}
                 break
@@ -98,6 +103,7 @@ class Plant:
                         outcomes = await store.commit(changes)
                     except StoreUnavailable:
                         self.troubles += 1
+                        await asyncio.sleep(_BREATH_S)
                         continue
                     for change, outcome in zip(changes, outcomes, strict=True):
                         if outcome.kind is ChangeKind.APPLIED:
@@ -105,6 +111,7 @@ class Plant:
                     break
             except StoreUnavailable:
                 self.troubles += 1
+                await asyncio.sleep(_BREATH_S)
                 continue
             if not tasks:
                 await asyncio.sleep(0.02)

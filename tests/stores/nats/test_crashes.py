@@ -29,9 +29,10 @@ async def under_load(url: str, trouble: Callable[[Plant], Awaitable[None]]) -> P
     """Run the plant, make trouble meanwhile, let everything come to an end, and account."""
     plant = Plant(url)
     store = await plant.open()
+    crew: list[asyncio.Future[None]] = []
     try:
         async with asyncio.timeout(PATIENCE_S * 2):
-            crew = [
+            crew += [
                 asyncio.ensure_future(work)
                 for work in (
                     plant.submit(),
@@ -46,6 +47,9 @@ async def under_load(url: str, trouble: Callable[[Plant], Awaitable[None]]) -> P
             await asyncio.gather(*crew)
             await plant.account(store)
     finally:
+        for work in crew:
+            work.cancel()
+        await asyncio.gather(*crew, return_exceptions=True)
         await plant.close()
     return plant
 
