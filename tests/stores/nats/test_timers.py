@@ -70,32 +70,6 @@ def test_a_timer_whose_record_is_still_on_its_way_waits_for_it(
     asyncio.run(course())
 
 
-def test_takers_that_meet_at_a_timer_do_not_multiply_it(servers: Servers, tmp_path: Path) -> None:
-    async def course() -> None:
-        url = servers.fresh_url("nats", tmp_path)
-        stores = [NatsStore(url) for _ in range(4)]
-        for store in stores:
-            await store.open()
-        core = stores[0]._core
-        assert core is not None
-        heads, now = core.heads[0], stores[0].now()
-        await core.timers[0].set([("never", 1, now - 1)], now)
-        # Twice, the second time when the timer that the first time set has fired.
-        for _ in range(2):
-            async with asyncio.timeout(PATIENCE_S):
-                while not any(  # noqa: ASYNC110
-                    m.data for m in await heads.walk([heads.names.of("d", ">")])
-                ):
-                    await asyncio.sleep(0.01)
-            await asyncio.gather(*(store.take_due(0, 10, 1_000) for store in stores))
-            timers = await heads.walk([heads.names.of("s", ">"), heads.names.of("d", ">")])
-            assert len([timer for timer in timers if timer.data]) == 1
-        for store in stores:
-            await store.close()
-
-    asyncio.run(course())
-
-
 def test_a_timer_set_anew_is_there_before_its_hold_is_dropped(
     servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

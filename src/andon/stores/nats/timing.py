@@ -5,7 +5,6 @@ those whose own timer has passed are handed out. Taking is a guarded write over 
 new schedule for the end of the hold was written, so that a taker who dies costs a hold, no more.
 """
 
-import itertools
 import secrets
 from collections.abc import Sequence
 
@@ -20,7 +19,7 @@ from andon.stores.nats.aside import is_broken, put_aside
 from andon.stores.nats.bodies import Head, encode
 from andon.stores.nats.clock import ServerClock, ms_of
 from andon.stores.nats.heads import Heads, iso
-from andon.stores.nats.names import BUCKET_MS, Names, hashed
+from andon.stores.nats.names import BUCKET_MS, Names
 from andon.stores.nats.wire import CONFLICT, GUARD, Write, seq_of, stamp_of, subject_of
 
 TOGETHER_MS = 200
@@ -28,9 +27,6 @@ TOGETHER_MS = 200
 
 _ENTRIES = 64
 """Due entries looked at in one go."""
-
-_PAGES = 8
-"""So many pages of entries are looked at for more, once there is something to hand out."""
 
 _NEAR = 32
 _FAR = 4
@@ -63,10 +59,10 @@ def schedules(
     now: int,
     *,
     made: int | None = None,
-    again: str = "",
+    again: bool = False,
 ) -> list[Write]:
     """The writes that set timers. They come before the records; `made` is since when. One set
-    `again` has a name made of that: a schedule that fires is deleted by its name."""
+    `again` has a name of its own: a schedule that fires is deleted by its name."""
     groups: dict[int, list[Wanted]] = {}
     for timer in wanted:
         groups.setdefault(timer[2] // TOGETHER_MS, []).append(timer)
@@ -77,7 +73,7 @@ def schedules(
         second: str | int
         first, second, _ = group[0]
         if again or len(group) > 1:
-            first, second = "g", hashed(f"{again}:{group[0][0]}") if again else secrets.token_hex(8)
+            first, second = "g", secrets.token_hex(8)
         writes.append(_schedule(names, (first, second), at, group, now=now, made=made or now))
     return writes
 
@@ -127,9 +123,7 @@ class Timers:
         taken: list[Task] = []
         topics: list[str] = []
         seq, now = 1, self._clock.now()
-        for page in itertools.count():
-            if len(taken) >= limit or (taken and page >= _PAGES):
-                break  # what was taken is to be done before its hold is over
+        while len(taken) < limit:
             entries, _ = await self._heads.page(self._names.of("d", ">"), seq, _ENTRIES)
             if not entries:
                 break
@@ -143,13 +137,7 @@ class Timers:
             took = await self._take(full, room, hold_ms, now=now, grace_until=grace_until)
             taken += took[0]
             topics += took[1]
-        following = await self._next(now)
-        # A timer that fired between these reads was in neither: not with the due ones yet, nor
-        # with those to come any more. After a freeze the server fires all that has passed at once.
-        entries, _ = await self._heads.page(self._names.of("d", ">"), seq, _ENTRIES)
-        if any(entry.data for entry in entries):
-            following = now
-        return Due(tuple(taken), now, following), topics
+        return Due(tuple(taken), now, await self._next(now)), topics
 
     async def _take(
         self, entries: Sequence[Msg], room: int, hold_ms: int, *, now: int, grace_until: int
@@ -167,11 +155,8 @@ class Timers:
             look.due = [head for head in look.due if head.body.id not in held]
             held.update({h.body.id: (h.body.id, h.body.revision, now + hold_ms) for h in look.due})
             looks.append(look)
-            # Named after the entry: of several takers that meet it at once all write these and one
-            # takes it, so with names of their own each such meeting would double the timers.
-            origin = f"{subject_of(entry)}:{seq_of(entry)}"
-            first += schedules(names, look.later, now, again=f"{origin}:later")
-            first += schedules(names, look.early, now, made=timer.made, again=f"{origin}:early")
+            first += schedules(names, look.later, now, again=True)
+            first += schedules(names, look.early, now, made=timer.made, again=True)
             guard = {GUARD: str(seq_of(entry))}
             if look.rest:
                 ids, revisions = zip(*look.rest, strict=True)
@@ -271,7 +256,7 @@ class Timers:
             if taken[0]:
                 holds.append(taken[0])
         # The new ones first: who dies in between must leave one timer at least.
-        writes = schedules(self._names, wanted, now, again=secrets.token_hex(8))
+        writes = schedules(self._names, wanted, now, again=True)
         await self._heads.wire.write(self._names.stream, writes)
         for hold in holds:
             await self.purge(hold)
