@@ -14,7 +14,7 @@ from .raw import connected
 
 TASKS = "/api/v1/tasks"
 JSON = {"content-type": "application/json"}
-POST = b"POST /api/v1/tasks HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+POST = b"POST /api/v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
 
 @pytest.fixture(scope="module")
@@ -214,7 +214,7 @@ def test_a_client_that_goes_in_the_middle_of_its_body_is_forgotten(service: Runn
 def test_a_flood_of_headers_is_refused(service: Running, flood: bytes):
     with connected(service.url) as connection:
         try:
-            connection.send(b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + flood)
+            connection.send(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + flood)
         except (BrokenPipeError, ConnectionResetError):
             return
         try:
@@ -240,9 +240,9 @@ def test_headers_that_do_not_come_are_not_waited_for(app: Andon):
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
         b"GET /healthz HTTP/9.9\r\n\r\n",
         b"NONSENSE\r\n\r\n",
-        b"GET \xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n",
-        b"GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
-        b"POST /api/v1/tasks HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n"
+        b"GET \xff\xfe HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+        b"POST /api/v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n"
         b"Transfer-Encoding: chunked\r\n\r\n",
     ],
 )
@@ -272,7 +272,7 @@ def test_requests_in_a_row_are_answered_in_order(service: Running):
         body = b'{"name": 5}'
         connection.send(POST + b"Content-Length: %d\r\n\r\n" % len(body) + body)
         assert connection.answer()[0] == 422
-        connection.send(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        connection.send(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert connection.answer() == (200, {"status": "ok"})
 
 

@@ -210,7 +210,7 @@ def test_a_reader_that_does_not_read_is_ended_and_harms_nobody(app: Andon):
         connected(running.url, receive_buffer=4_096) as lazy,
         listening(http) as stream,
     ):
-        lazy.send(b"GET %s HTTP/1.1\r\nHost: x\r\n\r\n" % STREAM.encode())
+        lazy.send(b"GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n" % STREAM.encode())
         eventually(lambda: len(running.service.hub) == 2)
         sent = 0
         while len(running.service.hub) == 2:
@@ -224,7 +224,7 @@ def test_a_reader_that_does_not_read_is_ended_and_harms_nobody(app: Andon):
 def test_a_client_that_vanishes_is_forgotten(service: Running, http: httpx.Client):
     for _ in range(5):
         with connected(service.url) as connection:
-            connection.send(b"GET %s HTTP/1.1\r\nHost: x\r\n\r\n" % STREAM.encode())
+            connection.send(b"GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n" % STREAM.encode())
             eventually(lambda: len(service.service.hub) == 1)
         eventually(lambda: len(service.service.hub) == 0)
 

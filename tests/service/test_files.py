@@ -170,7 +170,7 @@ def _raw(service: Running, text: str) -> socket.socket:
 def test_an_upload_that_is_cut_leaves_nothing(
     service: Running, http: httpx.Client, held: Held, tmp_path: Any
 ):
-    head = f"PUT {held.run}/artifacts/half HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n"
+    head = f"PUT {held.run}/artifacts/half HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n"
     with _raw(service, f"{head}Authorization: Bearer {held.token}\r\n\r\n") as connection:
         connection.sendall(b"x" * 400_000)
         unfinished = tmp_path / "tasks.db-artifacts" / ".unfinished"
@@ -190,7 +190,7 @@ def test_a_client_that_stops_reading_or_goes_is_dropped_and_others_are_served(tm
     with serving(app, body_timeout=0.3) as running, running.client() as http:
         held = Held(running)
         put(http, held, "big", (b"x" * MIB for _ in range(32)))
-        asked = f"GET {held.files}/big HTTP/1.1\r\nHost: x\r\n\r\n"
+        asked = f"GET {held.files}/big HTTP/1.1\r\nHost: localhost\r\n\r\n"
         with _raw(running, asked) as slow, _raw(running, asked) as gone:
             assert gone.recv(100).startswith(b"HTTP/1.1 200")
             gone.close()
