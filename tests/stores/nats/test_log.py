@@ -9,8 +9,9 @@ from servers import Servers
 
 from andon.lifecycle.admission import admit
 from andon.model.task import Definition
+from andon.stores.codec import encode
 from andon.stores.nats import NatsStore
-from andon.stores.nats.bodies import Archive, encode
+from andon.stores.nats.bodies import Archive
 
 
 def test_a_record_written_before_an_archive_between_two_reads_is_not_passed_over(

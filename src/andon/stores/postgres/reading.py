@@ -10,8 +10,9 @@ from andon.model.fleet import QueueConfig, QueueStats
 from andon.model.task import Task, TaskEvent
 from andon.model.words import State
 from andon.stores.base import SCAN_BUDGET, EventPage, History, Page, Query
+from andon.stores.codec import task_of_row
 from andon.stores.postgres.names import Run
-from andon.stores.postgres.records import event_of, task_of
+from andon.stores.postgres.records import event_of
 from andon.stores.postgres.statements import Statements
 
 MOST_HISTORY = 1_000
@@ -35,7 +36,7 @@ class Reading:
     async def tasks(self, ids: Sequence[str]) -> list[Task | None]:
         """Records in the order asked for."""
         rows = await self._run(self._sql.records, list(ids))
-        found = {row["id"]: task_of(row) for row in rows}
+        found = {row["id"]: task_of_row(row) for row in rows}
         return [found.get(task_id) for task_id in ids]
 
     async def tasks_by_key(self, seqs: Sequence[int]) -> dict[int, Task]:
@@ -43,7 +44,7 @@ class Reading:
         if not seqs:
             return {}
         rows = await self._run(self._sql.records_by_seq, list(seqs))
-        return {row["seq"]: task_of(row) for row in rows}
+        return {row["seq"]: task_of_row(row) for row in rows}
 
     async def history(self, task_id: str) -> History:
         """The task's moves, walked back along their chain."""

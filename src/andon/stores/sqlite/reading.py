@@ -10,7 +10,7 @@ from andon.model.fleet import QueueStats
 from andon.model.task import Task, TaskEvent
 from andon.model.words import State
 from andon.stores.base import SCAN_BUDGET, EventPage, History, Page, Query
-from andon.stores.sqlite.records import decode_event, task_of
+from andon.stores.codec import decode_event, task_of_row
 from andon.stores.sqlite.statements import CONFIG, READING
 from andon.stores.sqlite.transaction import DEAD, PARKED
 
@@ -24,13 +24,13 @@ _POSITION_DIGITS = 18  #: more than any row has, less than a row may have
 def read_task(db: sqlite3.Connection, task_id: str) -> Task | None:
     """One record by id."""
     row = db.execute(READING.record, (task_id,)).fetchone()
-    return None if row is None else task_of(row)
+    return None if row is None else task_of_row(row)
 
 
 def read_task_by_seq(db: sqlite3.Connection, seq: int) -> Task | None:
     """One record by the store's own key."""
     row = db.execute(READING.record_by_seq, (seq,)).fetchone()
-    return None if row is None else task_of(row)
+    return None if row is None else task_of_row(row)
 
 
 def read_tasks(db: sqlite3.Connection, ids: Sequence[str]) -> list[Task | None]:
