@@ -1,41 +1,13 @@
 """Tests of what only the Redis store has: its servers, and what may happen to them."""
 
 import asyncio
-import inspect
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from conformance.kit import Kit, StoreFactory
-from conftest import selected_stores
 from servers import Servers
 from servers.redis import RedisServer
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
-    if "redis" not in selected_stores(config):
-        for item in items:
-            if here in item.path.parents:
-                item.add_marker(pytest.mark.skip(reason="the Redis store is not selected"))
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a coroutine test on the loop on which its store was opened."""
-    if not inspect.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    names = inspect.signature(pyfuncitem.obj).parameters
-    runner = pyfuncitem.funcargs["runner"]
-    assert isinstance(runner, asyncio.Runner)
-    runner.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
-    return True
-
-
-@pytest.fixture
-def runner() -> Iterator[asyncio.Runner]:
-    with asyncio.Runner() as runner:
-        yield runner
 
 
 @pytest.fixture
