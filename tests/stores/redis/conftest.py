@@ -1,13 +1,16 @@
 """Tests of what only the Redis store has: its servers, and what may happen to them."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
 from conformance.kit import Kit, StoreFactory
 from servers import Servers
 from servers.redis import RedisServer
+
+Start = Callable[..., RedisServer]
+OpenKit = Callable[[str], Awaitable[Kit]]
 
 
 @pytest.fixture
@@ -19,7 +22,7 @@ def shared(servers: Servers) -> RedisServer:
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., RedisServer]]:
+def start(tmp_path: Path) -> Iterator[Start]:
     """Starts servers of the test's own, to be hurt, with settings as given."""
     started: list[RedisServer] = []
 
@@ -35,15 +38,16 @@ def start(tmp_path: Path) -> Iterator[Callable[..., RedisServer]]:
 
 
 @pytest.fixture
-def open_kit(runner: asyncio.Runner) -> Iterator[Callable[[str], Kit]]:
+def open_kit(runner: asyncio.Runner) -> Iterator[OpenKit]:
     """Opens the store of a URL, with the few words that tests need."""
     kits: list[Kit] = []
 
-    def make(url: str) -> Kit:
+    async def opened(url: str) -> Kit:
         kit = Kit(StoreFactory(url, shared=True, durable=True))
         kits.append(kit)
+        await kit.open()
         return kit
 
-    yield make
+    yield opened
     for kit in kits:
         runner.run(kit.close())
