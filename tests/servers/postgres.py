@@ -137,9 +137,14 @@ class PostgresServer:
         command = [self._bin / "initdb", "-D", self._data, "-U", "postgres", "--auth=trust",
                    "--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"]  # fmt: skip
         with launch(
-            command, identity=self._as.name, stderr=subprocess.PIPE, text=True, cwd="/"
+            command,
+            identity=self._as.name,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd="/",
         ) as process:
-            _, said = process.communicate()
+            said, _ = process.communicate()
         assert process.returncode == 0, said
 
     def _wait_until_ready(self) -> None:
