@@ -13,16 +13,20 @@ SELECT id, name FROM {schema}.name
 SELECT id, queue, partition, level FROM {schema}.lane_ids($1, $2, $3)
 
 -- name: create
-SELECT * FROM {schema}.create_tasks($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
-    $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27)
+SELECT * FROM {schema}.create_tasks($1, $2, $3, $4)
+
+-- name: create_by_columns
+SELECT * FROM {schema}.create_tasks($1, $2, $3, ARRAY(SELECT u::{schema}.new_task FROM unnest($4::text[],
+    $5::bytea[], $6::integer[], $7::integer[], $8::integer[], $9::text[], $10::bigint[], $11::bigint[],
+    $12::bigint[], $13::text[], $14::text[], $15::boolean[], $16::bytea[], $17::bytea[], $18::integer[],
+    $19::integer[], $20::bigint[], $21::bigint[], $22::bigint[], $23::integer[], $24::text[], $25::bigint[],
+    $26::text[], $27::bigint[]) u))
 
 -- name: claim
 SELECT * FROM {schema}.claim_tasks($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 
 -- name: commit
-SELECT * FROM {schema}.commit_changes($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
-    $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34,
-    $35, $36, $37, $38, $39, $40, $41, $42)
+SELECT * FROM {schema}.commit_changes($1, $2, $3, $4, $5, $6)
 
 -- name: restore
 SELECT * FROM {schema}.restore_tasks($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
