@@ -57,6 +57,7 @@ class PostgresServer:
             **(settings or {}),
         }
         self._process: subprocess.Popen[bytes] | None = None
+        self._orphans: list[int] = []  # sessions of a killed server
         self._as = _Identity()
         if self._as.needs_own_folder:
             own = Path(tempfile.mkdtemp(prefix="andon-postgres-"))
@@ -114,9 +115,17 @@ class PostgresServer:
     def kill(self) -> None:
         """Kill it as a crash would: at once, nothing flushed; `start` then recovers."""
         assert self._process is not None
+        self._orphans = self._family()[1:]
         os.kill(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._process = None
+
+    def mend(self) -> None:
+        """Let it go on if it was paused, start it if it has ended."""
+        if self._process is not None and self._process.poll() is None:
+            self.resume()
+        else:
+            self.start()
 
     def pause(self) -> None:
         """Stop it and its sessions where they are; to clients it just does not answer."""
@@ -165,18 +174,22 @@ class PostgresServer:
             time.sleep(0.01)
 
     def _wait_until_gone(self) -> None:
-        """Sessions of a killed server notice its death by themselves; wait for the port."""
+        """Sessions of a killed server notice its death by themselves, and a new one refuses to
+        start while any of them still has the old one's memory. The port may be in use as well."""
         patience = time.monotonic() + PATIENCE_S
-        while True:
-            with socket.socket() as probe:
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                try:
-                    probe.bind(("127.0.0.1", self.port))
-                except OSError:
-                    assert time.monotonic() < patience, "its sessions live on"
-                else:
-                    break
+        while any(map(_is_alive, self._orphans)) or not self._port_is_free():
+            assert time.monotonic() < patience, "its sessions live on"
             time.sleep(0.02)
+        self._orphans = []
+
+    def _port_is_free(self) -> bool:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", self.port))
+            except OSError:
+                return False
+        return True
 
     def _family(self, process: subprocess.Popen[bytes] | None = None) -> list[int]:
         process = process or self._process
@@ -222,6 +235,15 @@ def binaries(version: int = 16) -> Path:
     assert spec.origin is not None
     name = "pginstall" if version == 16 else f"pginstall{version}"
     return Path(spec.origin).parent / name / "bin"
+
+
+def _is_alive(pid: int) -> bool:
+    """Whether there is such a process that has not ended; one that nobody collected has."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"
 
 
 def _namespaces_work() -> bool:

@@ -11,7 +11,7 @@ import msgspec
 
 from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.model.task import Task
-from andon.model.words import State
+from andon.model.words import Event, State
 from andon.stores.base import (
     EVENTS_TOPIC,
     SLOW_POLL_S,
@@ -30,6 +30,10 @@ from andon.stores.postgres.records import encode, encode_event
 APPLIED = Changed(ChangeKind.APPLIED)
 HAS_DEPENDENTS = Changed(ChangeKind.APPLIED, has_dependents=True)
 GONE = Changed(ChangeKind.GONE)
+
+_DONE_TO_A_RUN = frozenset({Event.REQUEST_CANCEL, Event.CANCEL, Event.EXPIRE})
+"""Moves of an active task that its worker does not make itself, so that it must be told. Told of
+its own reports, it would renew all its other runs each time."""
 
 
 class _Prepared(msgspec.Struct, frozen=True, gc=False):
@@ -95,7 +99,9 @@ class Commit:
         for p in self._prepared:
             change, before, after = p.change, p.before, p.after
             topics.add(task_topic(change.before.definition.id))
-            if before.state is State.ACTIVE:
+            if before.state is State.ACTIVE and (
+                change.seen_lease is not None or change.event.event in _DONE_TO_A_RUN
+            ):
                 topics.add(control_topic(change.before.status.worker))
             if after is None:
                 continue

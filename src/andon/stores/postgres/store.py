@@ -95,9 +95,17 @@ class PostgresStore:
         self._names = Names(self._run, self._calls)
         self._reading = Reading(self._run, self._sql)
         self._wake = Wake(self._location, self._instance, self._hub, self._run, self._calls)
-        self._edges = Edges(self._run, self._run_writing, self._calls, self._sql, self._time, self._wake)
+        self._edges = Edges(
+            self._run, self._run_writing, self._calls, self._sql, self._time, self._wake
+        )
         self._fleet = Fleet(
-            self._run, self._run_writing, self._calls, self._sql, self._names, self._time, self._wake
+            self._run,
+            self._run_writing,
+            self._calls,
+            self._sql,
+            self._names,
+            self._time,
+            self._wake,
         )
         self._renewer = Renewer(self._location, self._calls.renew, self._time)
 
@@ -184,7 +192,7 @@ class PostgresStore:
             self._calls.create_by_columns,
             # nobody's instance: this process sleeps until the commit like all others
             [self._time.argument(), "", True, *columns],
-            self._calls.notify,
+            self._calls.notify_within,
             self._wake.channel,
             notes=lambda row: self._wake.notes(topics | {TIMER_TOPIC}, row["wanted"]),
             outcomes=creation.outcomes,

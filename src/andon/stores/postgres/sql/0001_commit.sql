@@ -17,7 +17,7 @@ CREATE TYPE change AS (
 -- Remove a record with everything that is its own, leaving a stub for the submit window.
 CREATE FUNCTION delete_record(
     p_seq bigint, p_id text, p_digest text, p_state text, p_writes text, p_last bigint, t bigint
-) RETURNS boolean LANGUAGE plpgsql VOLATILE {settings} AS $$
+) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE start bigint[]; freed boolean := false; parent text; cut bigint;
 BEGIN
@@ -87,7 +87,7 @@ END $$;
 
 -- One change, every guard looked at. Its row is locked, its keys are held.
 CREATE FUNCTION change_one(c change, t bigint, OUT kind text, OUT holder text, OUT woken integer[], OUT due boolean)
-LANGUAGE plpgsql VOLATILE {settings} AS $$
+LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE k record; was_ready boolean; p bigint; unsettled_edges boolean; ours text;
 BEGIN

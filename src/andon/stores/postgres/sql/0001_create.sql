@@ -152,7 +152,7 @@ END $$;
 
 -- Ready entries before a lane's mark would not be seen: move the mark back.
 CREATE FUNCTION lower_marks(p_lanes integer[], p_ords bigint[]) RETURNS void
-LANGUAGE plpgsql VOLATILE {settings} AS $$
+LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 BEGIN
     UPDATE lane SET mark = m.ord
@@ -167,7 +167,7 @@ CREATE FUNCTION place_keyed(
     p_free boolean, p_queues integer[], p_keys text[], p_lanes integer[], p_levels integer[],
     p_kinds integer[], p_ords bigint[], p_seqs bigint[], p_dead_at bigint[], p_first_limits bigint[],
     p_run_nos integer[], p_frees text[], p_outcomes text[]
-) RETURNS integer[] LANGUAGE plpgsql VOLATILE {settings} AS $$
+) RETURNS integer[] LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE r record; promoted integer[] := '{}';
 BEGIN
