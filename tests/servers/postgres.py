@@ -24,7 +24,7 @@ PATIENCE_S = 60.0
 _CLONE_NEWUSER = 0x10000000
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
-_LAUNCHER = ThreadPoolExecutor(1, "postgres-launcher")
+LAUNCHER = ThreadPoolExecutor(1, "postgres-launcher")
 """What dies with its parent dies with the thread that made it: one that lives as long as we do."""
 
 
@@ -58,7 +58,7 @@ class PostgresServer:
         }
         self._process: subprocess.Popen[bytes] | None = None
         self._orphans: list[int] = []  # sessions of a killed server
-        self._as = _Identity()
+        self._as = Identity()
         if self._as.needs_own_folder:
             own = Path(tempfile.mkdtemp(prefix="andon-postgres-"))
             atexit.register(shutil.rmtree, own, ignore_errors=True)
@@ -86,10 +86,10 @@ class PostgresServer:
         if self.port:
             self._wait_until_gone()
         else:
-            self.port = _free_port()
+            self.port = free_port()
         options = [f"--{name}={value}" for name, value in self._settings.items()]
         with self._log.open("ab") as log:
-            self._process = _LAUNCHER.submit(
+            self._process = LAUNCHER.submit(
                 subprocess.Popen,
                 [self._bin / "postgres", "-D", self._data, "-p", str(self.port), *options],
                 stdin=subprocess.DEVNULL,
@@ -201,7 +201,7 @@ class PostgresServer:
         return [process.pid]
 
 
-class _Identity:
+class Identity:
     """As whom the server runs, which must not be root."""
 
     def __init__(self) -> None:
@@ -257,7 +257,7 @@ def _namespaces_work() -> bool:
     return status == 0
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
