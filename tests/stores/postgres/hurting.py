@@ -1,4 +1,4 @@
-"""A server that tests may stop, freeze, fill and kill, so that none spoils it for those after it."""
+"""A server that tests may stop, freeze, fill and kill; none spoils it for those after it."""
 
 import asyncio
 import contextlib
@@ -13,6 +13,11 @@ CONNECTIONS = 12
 """How many such a server takes at once."""
 
 _PATIENCE_S = 20.0
+
+_END_OTHERS = (
+    "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
+    "WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
+)
 
 
 @asynccontextmanager
@@ -60,6 +65,5 @@ async def _as_new(server: PostgresServer) -> None:
     async with asyncio.timeout(_PATIENCE_S), connected(server) as db:
         await db.execute("SET default_transaction_read_only = off")
         await db.execute("ALTER DATABASE postgres RESET ALL")
-        others = "FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
-        while await db.fetchval(f"SELECT count(pg_terminate_backend(pid)) {others}"):
-            await asyncio.sleep(0.01)
+        while await db.fetchval(_END_OTHERS):
+            await asyncio.sleep(0.01)  # noqa: ASYNC110 - the server has no event for it

@@ -15,6 +15,7 @@ class Edges:
 
     def __init__(
         self,
+        *,
         run: Run,
         write: Run,
         calls: Statements,

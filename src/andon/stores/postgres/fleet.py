@@ -22,6 +22,7 @@ class Fleet:
 
     def __init__(
         self,
+        *,
         run: Run,
         write: Run,
         calls: Statements,

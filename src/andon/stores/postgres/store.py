@@ -96,16 +96,21 @@ class PostgresStore:
         self._reading = Reading(self._run, self._sql)
         self._wake = Wake(self._location, self._instance, self._hub, self._run, self._calls)
         self._edges = Edges(
-            self._run, self._run_writing, self._calls, self._sql, self._time, self._wake
+            run=self._run,
+            write=self._run_writing,
+            calls=self._calls,
+            sql=self._sql,
+            clock=self._time,
+            wake=self._wake,
         )
         self._fleet = Fleet(
-            self._run,
-            self._run_writing,
-            self._calls,
-            self._sql,
-            self._names,
-            self._time,
-            self._wake,
+            run=self._run,
+            write=self._run_writing,
+            calls=self._calls,
+            sql=self._sql,
+            names=self._names,
+            clock=self._time,
+            wake=self._wake,
         )
         self._renewer = Renewer(self._location, self._calls.renew, self._time)
 
