@@ -66,4 +66,4 @@ async def _as_new(server: PostgresServer) -> None:
         await db.execute("SET default_transaction_read_only = off")
         await db.execute("ALTER DATABASE postgres RESET ALL")
         while await db.fetchval(_END_OTHERS):
-            await asyncio.sleep(0.01)  # noqa: ASYNC110 - the server has no event for it
+            await asyncio.sleep(0.01)

@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+import subprocess
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 
 import asyncpg
 import pytest
@@ -274,3 +276,61 @@ async def test_a_store_is_closed_at_once_when_its_server_has_gone(
             await asked
     finally:
         hurt_server.start()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of a few megabytes; `enlarge` it to mend what was full."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if not mounted(folder, "size=6m"):
+        pytest.skip("only a user who may mount file systems can have a small one")
+    yield folder
+    subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+def mounted(folder: Path, options: str) -> bool:
+    """Mount a file system in memory there; or change the options of the one that is."""
+    command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
+    try:
+        return subprocess.run(command, check=False, capture_output=True).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.usefixtures("impatience")
+async def test_a_full_disk_is_reported_loses_nothing_and_is_got_over(
+    hurt_server: PostgresServer, small_disk: Path
+) -> None:
+    async with database_on(small_disk, hurt_server) as url:
+        kit = Kit(StoreFactory(url, shared=True, durable=True))
+        await kit.open()
+        stored = 0
+
+        async def fill() -> None:
+            nonlocal stored
+            for _ in range(500):
+                await kit.store.create([kit.record(args=b"x" * 4_000) for _ in range(20)])
+                stored += 20
+
+        with pytest.raises(StoreUnavailable, match=r"disk of .* is full"):
+            await fill()
+        assert (await kit.stats()).counts == {"pending": stored}
+        assert mounted(small_disk, "remount,size=64m")
+        task = await kit.submit()
+        assert (await kit.stats()).counts == {"pending": stored + 1}
+        assert await kit.get(task.id) == task
+        await kit.close()
+
+
+@asynccontextmanager
+async def database_on(folder: Path, server: PostgresServer) -> AsyncIterator[str]:
+    """A database of which everything but the write-ahead log is in that folder."""
+    async with connected(server) as admin:
+        await admin.execute(f"CREATE TABLESPACE small LOCATION '{folder}'")
+        await admin.execute("CREATE DATABASE full_disk TABLESPACE small")
+        try:
+            yield server.url("full").replace("/postgres?", "/full_disk?")
+        finally:
+            await admin.execute("DROP DATABASE full_disk WITH (FORCE)")
+            await admin.execute("DROP TABLESPACE small")

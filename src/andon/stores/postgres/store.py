@@ -356,6 +356,7 @@ class PostgresStore:
 
     async def take_due(self, partition: int, limit: int, hold_ms: int) -> Due:
         jump = 0 if self._time.virtual else JUMP_MS
+        keeps = time.monotonic() - self._kept >= _KEEP_S
         rows = await self._run_writing(
             self._calls.take_due,
             self._time.argument(),
@@ -364,7 +365,10 @@ class PostgresStore:
             hold_ms,
             jump,
             LEASE_PATIENCE_MS,
+            keeps,
         )
+        if keeps:
+            self._kept = time.monotonic()
         *rows, end = rows
         now: int = end["claimed_at"]
         self._time.told(now)
@@ -379,18 +383,10 @@ class PostgresStore:
                 tasks.append(task)
         if broken:
             await self._run(self._calls.set_aside, broken, self._time.argument())
-        await self._keep()
-        return Due(tuple(tasks), now, end["lease_until"])
-
-    async def _keep(self) -> None:
-        """What a timekeeper does besides, now and then."""
-        if time.monotonic() - self._kept < _KEEP_S:
-            return
-        self._kept = time.monotonic()
-        ((woken,),) = await self._run(self._calls.keep, self._time.argument())
-        if woken:
-            names = await self._names.named(woken)
+        if end["message"]:  # parked tasks were let through there
+            names = await self._names.named(map(int, end["message"].split()))
             self._wake.tell({ready_topic(name) for name in names}, ["ready"])
+        return Due(tuple(tasks), now, end["lease_until"])
 
     async def rearm(self, timers: Sequence[tuple[str, int | None]]) -> None:
         known = [(i, at, held) for i, at in timers if (held := self._held.pop(i, None)) is not None]

@@ -40,10 +40,7 @@ SELECT {schema}.set_aside(u, {schema}.store_time($2)) FROM unnest($1::bigint[]) 
 SELECT * FROM {schema}.renew_runs($1, $2, $3, $4, $5, $6, $7, $8)
 
 -- name: take_due
-SELECT * FROM {schema}.take_due($1, $2, $3, $4, $5, $6)
-
--- name: keep
-SELECT {schema}.keep($1)
+SELECT * FROM {schema}.take_due($1, $2, $3, $4, $5, $6, $7)
 
 -- name: rearm
 SELECT {schema}.rearm($1, $2, $3)
