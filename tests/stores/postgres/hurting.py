@@ -65,5 +65,5 @@ async def _as_new(server: PostgresServer) -> None:
     async with asyncio.timeout(_PATIENCE_S), connected(server) as db:
         await db.execute("SET default_transaction_read_only = off")
         await db.execute("ALTER DATABASE postgres RESET ALL")
-        while await db.fetchval(_END_OTHERS):
+        while await db.fetchval(_END_OTHERS):  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0.01)
