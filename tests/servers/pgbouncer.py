@@ -6,7 +6,9 @@ import subprocess
 import time
 from pathlib import Path
 
-from servers.postgres import LAUNCHER, PATIENCE_S, Identity, PostgresServer, free_port
+from launching import launch
+
+from servers.postgres import PATIENCE_S, Identity, PostgresServer, free_port
 
 _CONFIGURATION = """\
 [databases]
@@ -44,15 +46,14 @@ class PgBouncer:
             _CONFIGURATION.format(server=server.port, own=self.port, connections=connections)
         )
         with self._log.open("wb") as log:
-            self._process = LAUNCHER.submit(
-                subprocess.Popen,
+            self._process = launch(
                 [found, configuration],
+                identity=Identity().name,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 cwd="/",
-                preexec_fn=Identity().become,
-            ).result()
+            )
         self._wait_until_ready()
 
     def url(self, namespace: str) -> str:

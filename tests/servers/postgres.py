@@ -7,7 +7,6 @@ in a folder of its own.
 
 import atexit
 import contextlib
-import ctypes
 import os
 import pwd
 import shutil
@@ -16,16 +15,12 @@ import socket
 import subprocess
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 
+from launching import launch
+
 PATIENCE_S = 60.0
-_CLONE_NEWUSER = 0x10000000
-_PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None, use_errno=True)
-LAUNCHER = ThreadPoolExecutor(1, "postgres-launcher")
-"""What dies with its parent dies with the thread that made it: one that lives as long as we do."""
 
 
 class PostgresServer:
@@ -89,15 +84,15 @@ class PostgresServer:
             self.port = free_port()
         options = [f"--{name}={value}" for name, value in self._settings.items()]
         with self._log.open("ab") as log:
-            self._process = LAUNCHER.submit(
-                subprocess.Popen,
+            self._process = launch(
                 [self._bin / "postgres", "-D", self._data, "-p", str(self.port), *options],
+                last_signal=signal.SIGQUIT,  # ends the server and its sessions without ado
+                identity=self._as.name,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 cwd="/",
-                preexec_fn=self._as.become,
-            ).result()
+            )
         self._wait_until_ready()
 
     def stop(self) -> None:
@@ -150,22 +145,19 @@ class PostgresServer:
     def _initdb(self) -> None:
         command = [self._bin / "initdb", "-D", self._data, "-U", "postgres", "--auth=trust",
                    "--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"]  # fmt: skip
-        done = subprocess.run(
-            command,
-            check=False,
-            capture_output=True,
-            text=True,
-            cwd="/",
-            preexec_fn=self._as.become,
-        )
-        assert done.returncode == 0, done.stderr
+        with launch(
+            command, identity=self._as.name, stderr=subprocess.PIPE, text=True, cwd="/"
+        ) as process:
+            _, said = process.communicate()
+        assert process.returncode == 0, said
 
     def _wait_until_ready(self) -> None:
         """It has written `ready` into its lock file, and takes connections."""
         patience = time.monotonic() + PATIENCE_S
         while True:
             assert self._process is not None
-            assert self._process.poll() is None, f"it ended:\n{self._log.read_text()[-2000:]}"
+            ended = self._process.poll()
+            assert ended is None, f"it ended ({ended}):\n{self._log.read_text()[-2000:]}"
             with contextlib.suppress(OSError, IndexError):
                 lines = (self._data / "postmaster.pid").read_text().splitlines()
                 if lines[0] == str(self._process.pid) and lines[7].strip() == "ready":
@@ -202,30 +194,18 @@ class PostgresServer:
 
 
 class Identity:
-    """As whom the server runs, which must not be root."""
+    """As whom the server runs, which must not be root; `name` is for `launch`."""
 
     def __init__(self) -> None:
-        self._is_root = os.geteuid() == 0
-        self._namespace = self._is_root and _namespaces_work()
-        self.needs_own_folder = self._is_root and not self._namespace
+        is_root = os.geteuid() == 0
+        in_namespace = is_root and _namespaces_work()
+        self.needs_own_folder = is_root and not in_namespace
+        self.name = "namespace" if in_namespace else "nobody" if is_root else "same"
 
     def give(self, folder: Path) -> None:
         """Make a folder the server's own."""
         nobody = pwd.getpwnam("nobody")
         os.chown(folder, nobody.pw_uid, nobody.pw_gid)
-
-    def become(self) -> None:
-        """In the child, before the program starts."""
-        if self._namespace:
-            if _LIBC.unshare(_CLONE_NEWUSER) != 0:
-                os._exit(71)
-        elif self._is_root:
-            nobody = pwd.getpwnam("nobody")
-            os.setgroups([])
-            os.setgid(nobody.pw_gid)
-            os.setuid(nobody.pw_uid)
-        # last: a change of identity clears it. SIGQUIT ends the server without ado.
-        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGQUIT, 0, 0, 0)
 
 
 def binaries(version: int = 16) -> Path:
@@ -247,14 +227,8 @@ def _is_alive(pid: int) -> bool:
 
 
 def _namespaces_work() -> bool:
-    def attempt() -> None:
-        os._exit(_LIBC.unshare(_CLONE_NEWUSER) & 1 or (os.geteuid() == 0))
-
-    child = os.fork()
-    if child == 0:
-        attempt()
-    _, status = os.waitpid(child, 0)
-    return status == 0
+    with launch(["true"], identity="namespace", stderr=subprocess.DEVNULL) as attempt:
+        return attempt.wait() == 0
 
 
 def free_port() -> int:

@@ -23,9 +23,9 @@ from andon.stores.base import (
     ready_topic,
     task_topic,
 )
+from andon.stores.codec import encode, encode_event
 from andon.stores.postgres.creating import frees, lane_of
 from andon.stores.postgres.names import Lane, Names
-from andon.stores.postgres.records import encode, encode_event
 
 APPLIED = Changed(ChangeKind.APPLIED)
 HAS_DEPENDENTS = Changed(ChangeKind.APPLIED, has_dependents=True)

@@ -6,8 +6,8 @@ import msgspec
 
 from andon.model.fleet import QueueConfig, TypeInfo, WorkerInfo
 from andon.stores.base import CONFIG_TOPIC, ready_topic
+from andon.stores.codec import encode
 from andon.stores.postgres.names import Names, Run
-from andon.stores.postgres.records import encode
 from andon.stores.postgres.statements import Statements
 from andon.stores.postgres.times import ServerTime
 from andon.stores.postgres.wake import Wake

@@ -42,6 +42,7 @@ from andon.stores.base import (
     task_topic,
 )
 from andon.stores.clock import JUMP_MS
+from andon.stores.codec import task_of_row
 from andon.stores.hints import Hub
 from andon.stores.partitions import partition_of
 from andon.stores.postgres import restoring
@@ -56,7 +57,6 @@ from andon.stores.postgres.location import parse
 from andon.stores.postgres.migrating import Facts, prepare, read
 from andon.stores.postgres.names import Names
 from andon.stores.postgres.reading import Reading
-from andon.stores.postgres.records import task_of
 from andon.stores.postgres.renewing import Renewer, columns_of, progressed
 from andon.stores.postgres.statements import Statements
 from andon.stores.postgres.times import ServerTime
@@ -214,7 +214,7 @@ class PostgresStore:
             queue = task.definition.queue
             if queue not in oldest:
                 rows = await self._run(self._sql.oldest, queue, MOST_OFFERED)
-                oldest[queue] = tuple(task_of(row) for row in rows)
+                oldest[queue] = tuple(task_of_row(row) for row in rows)
             found.append(Created(CreateKind.FULL, oldest=oldest[queue]))
         return found
 
@@ -254,7 +254,7 @@ class PostgresStore:
                     self._wake.tell({TIMER_TOPIC}, row["wanted"])
                 continue
             last = row
-            task = task_of(row)
+            task = task_of_row(row)
             if task.state is State.UNKNOWN:
                 broken.append(row[0])
                 continue
@@ -375,7 +375,7 @@ class PostgresStore:
         tasks: list[Task] = []
         broken: list[int] = []
         for row in rows:
-            task = task_of(row)
+            task = task_of_row(row)
             if task.state is State.UNKNOWN:
                 broken.append(row[0])
             else:
