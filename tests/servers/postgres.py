@@ -52,7 +52,8 @@ class PostgresServer:
             **(settings or {}),
         }
         self._process: subprocess.Popen[bytes] | None = None
-        self._as = _Identity()
+        self._orphans: list[int] = []  # sessions of a killed server
+        self._as = Identity()
         if self._as.needs_own_folder:
             own = Path(tempfile.mkdtemp(prefix="andon-postgres-"))
             atexit.register(shutil.rmtree, own, ignore_errors=True)
@@ -80,7 +81,7 @@ class PostgresServer:
         if self.port:
             self._wait_until_gone()
         else:
-            self.port = _free_port()
+            self.port = free_port()
         options = [f"--{name}={value}" for name, value in self._settings.items()]
         with self._log.open("ab") as log:
             self._process = launch(
@@ -109,9 +110,17 @@ class PostgresServer:
     def kill(self) -> None:
         """Kill it as a crash would: at once, nothing flushed; `start` then recovers."""
         assert self._process is not None
+        self._orphans = self._family()[1:]
         os.kill(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._process = None
+
+    def mend(self) -> None:
+        """Let it go on if it was paused, start it if it has ended."""
+        if self._process is not None and self._process.poll() is None:
+            self.resume()
+        else:
+            self.start()
 
     def pause(self) -> None:
         """Stop it and its sessions where they are; to clients it just does not answer."""
@@ -162,18 +171,22 @@ class PostgresServer:
             time.sleep(0.01)
 
     def _wait_until_gone(self) -> None:
-        """Sessions of a killed server notice its death by themselves; wait for the port."""
+        """Sessions of a killed server notice its death by themselves, and a new one refuses to
+        start while any of them still has the old one's memory. The port may be in use as well."""
         patience = time.monotonic() + PATIENCE_S
-        while True:
-            with socket.socket() as probe:
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                try:
-                    probe.bind(("127.0.0.1", self.port))
-                except OSError:
-                    assert time.monotonic() < patience, "its sessions live on"
-                else:
-                    break
+        while any(map(_is_alive, self._orphans)) or not self._port_is_free():
+            assert time.monotonic() < patience, "its sessions live on"
             time.sleep(0.02)
+        self._orphans = []
+
+    def _port_is_free(self) -> bool:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", self.port))
+            except OSError:
+                return False
+        return True
 
     def _family(self, process: subprocess.Popen[bytes] | None = None) -> list[int]:
         process = process or self._process
@@ -185,7 +198,7 @@ class PostgresServer:
         return [process.pid]
 
 
-class _Identity:
+class Identity:
     """As whom the server runs, which must not be root; `name` is for `launch`."""
 
     def __init__(self) -> None:
@@ -209,12 +222,21 @@ def binaries(version: int = 16) -> Path:
     return Path(spec.origin).parent / name / "bin"
 
 
+def _is_alive(pid: int) -> bool:
+    """Whether there is such a process that has not ended; one that nobody collected has."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"
+
+
 def _namespaces_work() -> bool:
     with launch(["true"], identity="namespace", stderr=subprocess.DEVNULL) as attempt:
         return attempt.wait() == 0
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

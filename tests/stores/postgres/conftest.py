@@ -12,6 +12,8 @@ from servers.postgres import PostgresServer
 
 from andon.stores.postgres import PostgresStore
 
+from .hurting import HurtServers
+
 
 @pytest.fixture
 def url(servers: Servers, tmp_path: Path) -> str:
@@ -48,8 +50,13 @@ def db(url: str, runner: asyncio.Runner) -> Iterator[asyncpg.Connection]:
 
 
 @pytest.fixture(scope="session")
-def hurt_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
-    server = PostgresServer(tmp_path_factory.mktemp("hurt"), settings={"max_connections": "12"})
-    server.start()
-    yield server
-    server.stop()
+def hurt_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HurtServers]:
+    servers = HurtServers(lambda: tmp_path_factory.mktemp("hurt"))
+    yield servers
+    servers.close()
+
+
+@pytest.fixture
+def hurt_server(hurt_servers: HurtServers) -> PostgresServer:
+    """A server that tests may hurt; a healthy one, whatever the test before did to its."""
+    return hurt_servers.healthy()

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from andon.model.errors import ConfigurationError
-from andon.model.fleet import QueueConfig, QueueStats
+from andon.model.fleet import QueueStats
 from andon.model.task import Task, TaskEvent
 from andon.model.words import State
 from andon.stores.base import SCAN_BUDGET, EventPage, History, Page, Query
@@ -122,11 +122,6 @@ class Reading:
         name, values = _axis_of(query)
         sql: str = getattr(self._sql, name + ("_newest" if query.newest_first else ""))
         return [row[0] for row in await self._run(sql, after, count, *values)]
-
-    async def queues(self, decode: Any) -> list[QueueConfig]:
-        """Every queue known: configured ones, and those that ever had a task."""
-        rows = await self._run(self._sql.queues)
-        return [QueueConfig(name=name) if body is None else decode(body) for name, body in rows]
 
 
 def _axis_of(query: Query) -> tuple[str, tuple[Any, ...]]:
