@@ -36,6 +36,8 @@ from andon.service.problems import (
     problem_of,
     unexpected,
 )
+from andon.service.protocol import answer as at_once
+from andon.service.protocol import cycle_of, whole_body
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -192,9 +194,10 @@ class Binder:
         body = b""
         if answer is not None:
             body = answer if type(answer) is bytes else _encode(answer)
-            at_once = scope["state"].get("answer")
-            if not headers and at_once is not None and at_once(call.status, call.answer_type, body):
-                return call.status
+            if not headers:
+                cycle = cycle_of(scope)
+                if cycle is not None and at_once(cycle, call.status, call.answer_type, body):
+                    return call.status
             headers += ((b"content-type", call.answer_type), (b"content-length", b"%d" % len(body)))
         await send({"type": "http.response.start", "status": call.status, "headers": headers})
         await send({"type": "http.response.body", "body": body, "more_body": False})
@@ -276,10 +279,13 @@ async def read_body(scope: "HTTPScope", receive: "Receive", service: "Service") 
     for name, value in scope["headers"]:
         if name == b"content-length" and (not value.isdigit() or int(value) > limit):
             raise body_too_large(limit)
-    if scope["state"].get("whole"):  # it has come with the headers: nothing to wait for
-        message: Any = await receive()
-    else:
-        message = await next_part(receive, service)
+    cycle = cycle_of(scope)
+    whole = None if cycle is None else whole_body(cycle)
+    if whole is not None:  # it has come with the headers: nothing to wait for
+        if len(whole) > limit:
+            raise body_too_large(limit)
+        return whole
+    message = await next_part(receive, service)
     body: bytes = message["body"]
     parts, size = [body], len(body)
     while message["more_body"] and size <= limit:

@@ -2,10 +2,12 @@
 
 import asyncio
 import contextlib
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from andon.service.binding import Stream
 from andon.service.hub import Hub, Subscriber, Wants, gap_message, message_of
+from andon.service.protocol import cycle_of, write_chunk
 from andon.service.waiting import until_gone
 
 if TYPE_CHECKING:
@@ -33,8 +35,10 @@ class EventStream(Stream):
         self._direct: Any = None  #: writes a chunk to it at once, where the server shows that
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
-        self._flow = scope["state"].get("flow")
-        self._direct = scope["state"].get("chunk")
+        cycle = cycle_of(scope)
+        if cycle is not None:
+            self._flow = cycle.flow
+            self._direct = partial(write_chunk, cycle)
         subscriber = await self._hub.join(self._wants)
         gone = asyncio.ensure_future(until_gone(receive))
         gone.add_done_callback(lambda _: subscriber.end("gone"))
@@ -46,9 +50,9 @@ class EventStream(Stream):
                 last = b'event: end\ndata: {"reason":"%s"}\n\n' % subscriber.ended.encode()
                 await self._send(send, last, more=False)
         except TimeoutError:
-            if "abort" in scope["state"]:
+            if cycle is not None:
                 # It has not read for so long that nothing more can be told it.
-                scope["state"]["abort"]()
+                cycle.transport.abort()
                 await gone
         finally:
             gone.cancel()
