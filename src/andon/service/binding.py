@@ -25,7 +25,7 @@ from litestar.params import (
     QueryParameter,
 )
 
-from andon.model.errors import AndonError
+from andon.model.errors import AndonError, AuthenticationFailed, StoreUnavailable
 from andon.service.calls import Call
 from andon.service.problems import (
     CONTENT_TYPE,
@@ -57,6 +57,8 @@ _encode = msgspec.json.Encoder().encode
 
 class Stream:
     """An answer that writes itself; a handler returns one for what is not a single document."""
+
+    endless = False  #: it goes on for as long as the client wants, and may
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         """Send everything, from the start of the response to its end."""
@@ -188,7 +190,10 @@ class Binder:
             arguments["data"] = body if plan.raw else _decoded(plan.body, scope, body)
         answer = await plan.function(**arguments)
         if isinstance(answer, Stream):
-            await answer(scope, receive, send)
+            if answer.endless and any(name == b"authorization" for name, _ in scope["headers"]):
+                await _while_allowed(answer, service, scope, receive, send)
+            else:
+                await answer(scope, receive, send)
             return call.status
         headers = call.answer_headers
         body = b""
@@ -202,6 +207,31 @@ class Binder:
         await send({"type": "http.response.start", "status": call.status, "headers": headers})
         await send({"type": "http.response.body", "body": body, "more_body": False})
         return call.status
+
+
+async def _while_allowed(
+    answer: Stream, service: "Service", scope: "HTTPScope", receive: "Receive", send: "Send"
+) -> None:
+    """Cut a stream once its token would be refused: it may be revoked, expire, or its run end."""
+    streaming = asyncio.ensure_future(answer(scope, receive, send))
+    try:
+        while not streaming.done():
+            await asyncio.wait([streaming], timeout=service.settings.stream_ping)
+            try:
+                await service.guard.authorize(scope)
+            except AuthenticationFailed:
+                cycle = cycle_of(scope)
+                if cycle is not None and not streaming.done():
+                    cycle.transport.abort()  # or it would be taken for the whole
+                    await asyncio.wait([streaming], timeout=service.settings.stream_ping)
+                break
+            except StoreUnavailable:
+                continue  # nobody can say now; what is kept is asked again
+    finally:
+        streaming.cancel()
+        await asyncio.gather(streaming, return_exceptions=True)
+    if not streaming.cancelled():
+        streaming.result()
 
 
 def _bind_query(plan: _Plan, scope: "HTTPScope", arguments: dict[str, Any]) -> None:
