@@ -58,4 +58,4 @@ async def test_a_proper_server_has_no_warning(shared: RedisServer, open_kit: Ope
     await kit.open()
     info = await kit.store.info()
     assert "warning" not in info.settings
-    assert info.settings["server"].startswith("redis ")
+    assert info.settings["server"].startswith(("redis ", "valkey "))
