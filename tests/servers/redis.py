@@ -10,13 +10,13 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import hiredis
+from launching import launch
 
 from andon.stores.redis.wire import pack
 
@@ -52,14 +52,6 @@ def _is_free(port: int) -> bool:
         except OSError:
             return False
     return True
-
-
-_UNTIL_WE_END = """
-import ctypes, os, sys
-if sys.platform == "linux":
-    ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG: the server is killed when its parent ends
-os.execv(sys.argv[1], sys.argv[1:])
-"""
 
 
 def until(look: Callable[[], Any], what: str) -> Any:
@@ -143,8 +135,8 @@ class RedisServer:
         config = self._folder / "redis.conf"
         if not config.exists():  # a cluster node or replica rewrites its own
             config.write_text("\n".join(self._lines) + "\n")
-        self._process = subprocess.Popen(
-            [sys.executable, "-S", "-c", _UNTIL_WE_END, binary(), config, *self._arguments],
+        self._process = launch(
+            [binary(), config, *self._arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

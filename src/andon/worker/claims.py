@@ -151,9 +151,9 @@ class Claims:
     def _room(self) -> int:
         if self._quiet or self._stopped or not self._order.names:
             return 0
-        if self._runs.reporting >= self._concurrency:
-            return 0  # the store is slower than we are
-        return self._concurrency - self._runs.running
+        running = self._runs.running
+        behind = 2 * self._concurrency - running - self._runs.reporting
+        return min(self._concurrency - running, behind)
 
     async def _claim(self, limit: int) -> list[Task]:
         """One intended claim, repeated with its token while its reply may have been lost (R31)."""

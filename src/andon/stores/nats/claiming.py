@@ -27,9 +27,10 @@ from andon.stores.base import (
     ready_topic,
     task_topic,
 )
+from andon.stores.codec import encode
 from andon.stores.memory.row import Row
 from andon.stores.nats.aside import is_broken, put_aside
-from andon.stores.nats.bodies import Body, Head, encode
+from andon.stores.nats.bodies import Body, Head
 from andon.stores.nats.core import Core
 from andon.stores.nats.index import Bucket, Gate, Index, decode_bucket
 from andon.stores.nats.names import hashed
