@@ -4,16 +4,13 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 
 import pytest
-from conformance.kit import Kit
 from servers.redis import RedisServer, until
 
 from andon.stores.base import SLOW_POLL_S, ready_topic
 
-Start = Callable[..., RedisServer]
-OpenKit = Callable[[str], Kit]
+from .conftest import OpenKit, Start
 
 AT_MOST = 5.0
 """Commands a second, those that scripts make among them."""
@@ -53,8 +50,7 @@ def test_an_idle_worker_asks_its_server_for_less_than_five_commands_a_second(sta
 async def test_who_only_submits_is_not_told_of_what_is_ready(
     shared: RedisServer, open_kit: OpenKit
 ) -> None:
-    kit = open_kit(shared.url("told"))
-    await kit.open()
+    kit = await open_kit(shared.url("told"))
     await kit.submit()
     channels = ("told:hints:ready", "told:hints:timer", "told:hints:control")
     assert shared.ask("PUBSUB", "NUMSUB", *channels)[1::2] == [0, 0, 0]
