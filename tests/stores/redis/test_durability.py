@@ -52,4 +52,4 @@ async def test_a_proper_server_has_no_warning(shared: RedisServer, open_kit: Ope
     kit = await open_kit(shared.url("proper"))
     info = await kit.store.info()
     assert "warning" not in info.settings
-    assert info.settings["server"].startswith("redis ")
+    assert info.settings["server"].startswith(("redis ", "valkey "))
