@@ -147,6 +147,8 @@ class _Run:
         body = '{"name":"noop","args":[1],"queue":"singles"}'
         told = self.measured(self.empty, n, "get", self.empty_host, "/empty", "-", CONNECTIONS, n)
         self.keep("empty route", told, s200=n)
+        told = self.measured(self.empty, n, "post", self.empty_host, "/empty", body, CONNECTIONS, n)
+        self.keep("empty route, same body", told, s201=n)
         told = self.measured(
             self.service, n, "post", self.host, "/api/v1/tasks", body, CONNECTIONS, n
         )

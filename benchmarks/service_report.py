@@ -53,6 +53,8 @@ def _rows(outcomes: dict[str, list[dict[str, Any]]]) -> list[str]:
         "|---|---|---|---|",
         f"| the framework's empty route | {of('empty route', 'rate'):,.0f}/s | | "
         f"{of('empty route', 'cpu_us'):.0f} us |",
+        f"| the same, taking a submit's body | {of('empty route, same body', 'rate'):,.0f}/s | | "
+        f"{of('empty route, same body', 'cpu_us'):.0f} us |",
         f"| single submits | {of('single submits', 'rate'):,.0f}/s | 2,500/s | "
         f"{of('single submits', 'cpu_us'):.0f} us |",
         f"| of the empty route's rate | {share:.0%} | 60% | |",

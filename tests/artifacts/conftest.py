@@ -5,35 +5,21 @@ import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
+from servers.s3 import bucket_url
 
 from andon.artifacts.kept import KeptArtifacts
 from andon.artifacts.place import open_blobs
 
-BUCKET = "left-behind"
 _names = itertools.count()
 
 
 @pytest.fixture(scope="session")
 def s3_url() -> Iterator[str]:
     """A bucket on an S3 server of this test process."""
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
-    with mock.patch.dict(os.environ, keys):
-        import boto3
-
-        endpoint = f"http://{host}:{port}"
-        boto3.client("s3", region_name="us-east-1", endpoint_url=endpoint).create_bucket(
-            Bucket=BUCKET
-        )
-        yield f"s3://{BUCKET}/kept?region=us-east-1&endpoint={endpoint}&allow_http=true"
-    server.stop()
+    with bucket_url() as url:
+        yield url
 
 
 @pytest.fixture(params=["folder", "s3"])

@@ -1,5 +1,6 @@
 """What is wrong is answered with the right problem, or dropped; the service lives on unharmed."""
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -280,3 +281,22 @@ def test_requests_in_a_row_are_answered_in_order(service: Running):
 def test_a_bulk_body_of_the_wrong_shape_is_refused_whole(http: httpx.Client, tasks: Any):
     answer = http.post("/api/v1/bulk", json={"tasks": tasks})
     assert problem(answer, 422, "invalid-request")["field"].startswith("tasks")
+
+
+def test_an_idle_connection_is_closed_and_one_in_use_is_kept(app: Andon):
+    asked = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with (
+        serving(app, keep_alive=3) as running,
+        connected(running.url) as idle,
+        connected(running.url) as busy,
+    ):
+        began = time.monotonic()
+        idle.send(asked)
+        assert idle.answer()[0] == 200
+        while time.monotonic() < began + 4:
+            busy.send(asked)
+            assert busy.answer()[0] == 200
+            time.sleep(0.05)
+        assert idle.is_closed()
+        assert busy.is_closed()
+        assert time.monotonic() - began >= 6

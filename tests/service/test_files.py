@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import psutil
 import pytest
+from servers.s3 import bucket_url
 
 from andon.engine.base import Submission
 from andon.lifecycle.commands import Complete, Release
@@ -51,6 +52,12 @@ class Held:
     def end(self) -> None:
         engine = self._running.service.engine
         self._running.call(engine.report(self.task, Complete(result=b"1")))
+
+
+@pytest.fixture(scope="module")
+def s3_url() -> Iterator[str]:
+    with bucket_url() as url:
+        yield url
 
 
 @pytest.fixture
@@ -156,6 +163,25 @@ def test_a_run_that_has_ended_keeps_no_more_files(http: httpx.Client, held: Held
     held.end()
     problem(put(http, held, "late", b"x"), 409, "lease-lost")
     assert http.get(held.files).json() == {"artifacts": []}
+
+
+def test_an_object_store_behind_the_service_keeps_files_and_logs(tmp_path: Any, s3_url: str):
+    app = make_app(f"sqlite:///{tmp_path}/tasks.db", artifacts=s3_url)
+    with serving(app) as running, running.client() as http:
+        held = Held(running)
+        sent = b"\x00\xff" * 3 * MIB
+        kept = put(http, held, "out.bin", (sent[at : at + MIB] for at in range(0, len(sent), MIB)))
+        assert kept.status_code == 200, kept.text
+        assert kept.json()["sha256"] == hashlib.sha256(sent).hexdigest()
+        assert http.get(held.files).json() == {"artifacts": [kept.json()]}
+        assert http.get(f"{held.files}/out.bin").content == sent
+        part = http.get(f"{held.files}/out.bin", headers={"Range": "bytes=5-9"})
+        assert (part.status_code, part.content) == (206, sent[5:10])
+        lines = {"lines": [{"text": "kept there"}]}
+        said = http.post(f"{held.run}/logs", json=lines, headers=held.headers)
+        assert said.status_code == 200, said.text
+        assert [one["text"] for one in _followed(http, held, most=1)] == ["kept there"]
+        assert not (tmp_path / "tasks.db-artifacts").exists()
 
 
 def test_a_file_that_is_too_large_is_refused_with_or_without_a_length(tmp_path: Any):

@@ -243,3 +243,22 @@ def test_a_type_that_contains_itself_is_fine():
     def walks(tree: Tree) -> Tree: ...
 
     assert there_and_back(walks, Tree([Tree([])]))[1] == {"tree": Tree([Tree([])])}
+
+
+@pytest.mark.parametrize(
+    "function", [None, lambda a, b=1: 0, lambda *rest: 0, lambda a, /, *, b: 0]
+)
+@pytest.mark.parametrize(
+    "payload",
+    [b"{}", b"[]", b"[1]", b"[1, 2]", b"[1, 2, 3]", b'{"a": 1}', b'{"x": 1}', b"5", b"[1"],
+)
+def test_a_check_refuses_what_decoding_refuses_and_nothing_else(function: Any, payload: bytes):
+    call = Call(function)
+    outcomes: list[str] = []
+    for ask in (call.check, call.decode):
+        try:
+            ask(payload)
+            outcomes.append("fits")
+        except MalformedPayload as error:
+            outcomes.append(str(error))
+    assert outcomes[0] == outcomes[1]

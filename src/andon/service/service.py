@@ -44,6 +44,7 @@ class Service:
         self.metrics.streams.set_function(lambda: self.streams)
         self.log_streams = 0  #: logs that are followed
         self.openapi = b"{}"  #: the document, set by whoever makes the application
+        self.long_work = asyncio.Lock()  #: held by whoever has much to do before it waits
         self._stopping: asyncio.Event | None = None
 
     @property
