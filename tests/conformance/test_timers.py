@@ -110,7 +110,8 @@ async def test_limits_of_a_run_come_due_before_its_lease(kit: Kit, limit: str) -
 
 
 async def test_the_deadline_of_a_run_comes_due(kit: Kit) -> None:
-    task = await kit.active(deadline=kit.store.now() + 200)
+    await kit.active()  # what a store sends for the first time takes longest
+    task = await kit.active(deadline=kit.store.now() + 1_000)
     await kit.due(task.id)
 
 

@@ -1,7 +1,8 @@
 """The claim loop: asks for as many tasks as can start at once, and sleeps while there are none.
 
 One claim is under way at a time; what is freed meanwhile goes into the next one, so claims grow
-with the load by themselves. When a claim brought less than there was room for, the loop sleeps
+with the load by themselves. At most twice as many runs are in hand as run at once: the others are
+being reported. When a claim brought less than there was room for, the loop sleeps
 until a hint, until a limited type has room again, or until the slow poll (R30). Which partition
 it asks is decided in `turns`.
 """
@@ -151,9 +152,10 @@ class Claims:
     def _room(self) -> int:
         if self._quiet or self._stopped or not self._order.names:
             return 0
-        running = self._runs.running
-        behind = 2 * self._concurrency - running - self._runs.reporting
-        return min(self._concurrency - running, behind)
+        free = self._concurrency - self._runs.running
+        # Claim while reports are under way, or the store is idle while we work and we while it
+        # does; but not on and on, if it is slower than we are.
+        return min(free, free + self._concurrency - self._runs.reporting)
 
     async def _claim(self, limit: int) -> list[Task]:
         """One intended claim, repeated with its token while its reply may have been lost (R31)."""

@@ -197,7 +197,7 @@ class PostgresStore:
             self._calls.create_by_columns,
             # nobody's instance: this process sleeps until the commit like all others
             [self._time.argument(), "", True, *columns],
-            self._calls.notify_within,
+            self._calls.notify,
             self._wake.channel,
             notes=lambda row: self._wake.notes(topics | {TIMER_TOPIC}, row["wanted"]),
             outcomes=creation.outcomes,

@@ -87,10 +87,6 @@ ON CONFLICT (instance) DO UPDATE SET pid = excluded.pid, kinds = excluded.kinds
 DELETE FROM {schema}.sleeper WHERE instance = $1
 
 -- name: notify
--- A transaction of its own, which has nothing that a crash could lose: nobody waits for the disk.
-SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, u) FROM unnest($2::text[]) u
-
--- name: notify_within
 SELECT pg_notify($1, u) FROM unnest($2::text[]) u
 
 -- name: newest_pos
