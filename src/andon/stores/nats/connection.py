@@ -256,5 +256,8 @@ async def _let_go(nc: Client) -> None:
         with contextlib.suppress(Exception):
             # Aborted: what closes in order waits for a server that takes nothing any more.
             writer.transport.abort()
-            async with asyncio.timeout(_LET_GO_S):
-                await writer.wait_closed()
+        # In a task of its own: all who wait for the end of a connection wait for one future, which
+        # is cancelled with any of them. The library's tasks above were; we are not to be.
+        closed = asyncio.ensure_future(writer.wait_closed())
+        closed.add_done_callback(lambda done: done.cancelled() or done.exception())
+        await asyncio.wait({closed}, timeout=_LET_GO_S)
