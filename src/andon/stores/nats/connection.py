@@ -258,6 +258,9 @@ async def _let_go(nc: Client) -> None:
             writer.transport.abort()
         # In a task of its own: all who wait for the end of a connection wait for one future, which
         # is cancelled with any of them. The library's tasks above were; we are not to be.
-        closed = asyncio.ensure_future(writer.wait_closed())
-        closed.add_done_callback(lambda done: done.cancelled() or done.exception())
-        await asyncio.wait({closed}, timeout=_LET_GO_S)
+        await asyncio.wait({asyncio.ensure_future(_closed(writer))}, timeout=_LET_GO_S)
+
+
+async def _closed(writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(Exception):
+        await writer.wait_closed()
