@@ -4,14 +4,21 @@ import asyncio
 import math
 import secrets
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from andon.model.fleet import QueueConfig
 from andon.stores.base import MAX_BATCH
 from andon.stores.memory.row import Row
 from andon.stores.nats.aside import is_broken
-from andon.stores.nats.bodies import Head, encode
-from andon.stores.nats.index import Bucket, Gate, Index, decode_bucket
+from andon.stores.nats.gates import Bucket, Gate, Gates
+from andon.stores.nats.index import Index
 from andon.stores.nats.stamping import Stamping
+
+if TYPE_CHECKING:
+    from andon.stores.nats.bodies import Head
+
+_SOON_S = 0.02
+"""How soon it is looked again whether others have written what they may."""
 
 Refill = Callable[[str, float], None]
 """Told the queue, and in how many seconds its rate limit lets the next claim through."""
@@ -39,6 +46,7 @@ class _Limited:
         self._core = claim.core
         self._heads = claim.heads
         self._index = index
+        self._gates = Gates(claim.core, index)
         self._refill = refill
         self._partition = claim.request.partition
 
@@ -48,21 +56,26 @@ class _Limited:
             wanted = self._claim.wanted
             if wanted <= 0:
                 return
-            gate = await self._index.gate(config.name)
+            gate = await self._gates.read(config.name)
             config = (await self._core.fleet.configs()).get(config.name, config)
             if config.paused:
                 return
             await self._bury_broken()
             now = self._core.clock.now()
             bucket = _refilled(gate, config, now)
-            allowed = self._allowed(config, bucket, wanted)
+            allowed = self._allowed(config, gate, bucket, wanted)
             rows, dead = self._index.records.ready.take(
                 self._partition, config.name, max(allowed, 0), dict(self._claim.room), now
             )
             await self._claim.make_due(
                 [(row.task.id, row.task.status.revision, now) for row in dead]
             )
+            rows, passed_by = _free_of(gate, rows)
+            self._index.put_back(passed_by)
             if not rows:
+                if passed_by and allowed > 0:
+                    await asyncio.sleep(_SOON_S)  # then it is decided
+                    continue
                 self._wake(config, bucket)
                 return
             if await self._take_rows(config, gate, bucket, rows):
@@ -84,10 +97,10 @@ class _Limited:
             await self._claim.bury([head for head in found.values() if is_broken(head)])
             broken.difference_update(met)
 
-    def _allowed(self, config: QueueConfig, bucket: Bucket | None, wanted: int) -> int:
+    def _allowed(self, config: QueueConfig, gate: Gate, bucket: Bucket | None, wanted: int) -> int:
         if config.max_concurrent is not None:
             active = self._index.records.ready.active[config.name]
-            wanted = min(wanted, config.max_concurrent - active)
+            wanted = min(wanted, config.max_concurrent - active - len(gate.claims))
         if bucket is not None:
             wanted = min(wanted, int(bucket.tokens))
         return min(wanted, MAX_BATCH)
@@ -115,9 +128,9 @@ class _Limited:
             return False
         archives, writes, _ = claim.writes(chosen, tasks)
         after = Bucket() if bucket is None else bucket
-        body = encode(Bucket(after.tokens - len(rows), after.at, after.rate))
-        if not await self._index.pass_gate(
-            config.name, gate, body, {self._partition: [*archives, *writes]}
+        after = Bucket(after.tokens - len(rows), after.at, after.rate)
+        if not await self._gates.write(
+            gate, after, {self._partition: [*archives, *writes]}, tasks, creates=False
         ):
             there = await self._heads.read(task.id for task in tasks)
             if not all(
@@ -139,12 +152,24 @@ class _Limited:
         return True
 
 
+def _free_of(gate: Gate, rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
+    """Rows that can be claimed; and those that others may be claiming, or of whose key they may."""
+    keys = set(gate.claims.values()) - {""}
+    free: list[Row] = []
+    others: list[Row] = []
+    for row in rows:
+        task = row.task
+        is_free = task.id not in gate.claims and task.definition.key not in keys
+        (free if is_free else others).append(row)
+    return free, others
+
+
 def _refilled(gate: Gate, config: QueueConfig, now: int) -> Bucket | None:
     """The bucket of a rate limit as of now."""
     if config.rate_limit is None:
         return None
     burst = max(config.rate_burst or math.ceil(config.rate_limit), 1)
-    bucket = decode_bucket(gate.body)
+    bucket = gate.bucket
     if bucket.rate != config.rate_limit:
         return Bucket(float(burst), now, config.rate_limit)
     tokens = min(burst, bucket.tokens + (now - bucket.at) * config.rate_limit / 1000)
