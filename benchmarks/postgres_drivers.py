@@ -23,10 +23,10 @@ from andon.lifecycle.apply import apply
 from andon.lifecycle.commands import Complete
 from andon.model.task import Definition
 from andon.stores.base import Change
+from andon.stores.codec import task_of_row
 from andon.stores.postgres import PostgresStore
 from andon.stores.postgres.committing import Commit
 from andon.stores.postgres.creating import Creation
-from andon.stores.postgres.records import task_of
 
 ROUNDS = 15
 COUNT = itertools.count()
@@ -137,7 +137,7 @@ async def main(url):
                 rows = await meters[driver.name, "claim"].measure(
                     50, driver.run("claim", arguments)
                 )
-                claimed = [task_of(row) for row in rows]
+                claimed = [task_of_row(row) for row in rows]
                 changes = []
                 for task in claimed:
                     moved = apply(

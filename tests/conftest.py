@@ -1,10 +1,12 @@
 """What every test can rely on: the choice of stores, and how hard Hypothesis tries."""
 
+import asyncio
 import os
 import signal
 from collections.abc import Iterator
 
 import pytest
+from coroutines import plainly, played
 from hypothesis import settings
 from servers import IN_VIRTUAL_TIME, Servers
 
@@ -55,6 +57,19 @@ def shared_stores(config: pytest.Config) -> tuple[str, ...]:
 def virtual_stores(config: pytest.Config) -> tuple[str, ...]:
     """Return the selected stores that can be run in virtual time."""
     return tuple(store for store in selected_stores(config) if store in IN_VIRTUAL_TIME)
+
+
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a coroutine test. A folder that must do more for its own says so with a hook that it has
+    tried first."""
+    return played(pyfuncitem, plainly)
+
+
+@pytest.fixture
+def runner() -> Iterator[asyncio.Runner]:
+    """The loop of a coroutine test, for fixtures that open on it what the test uses."""
+    with asyncio.Runner() as runner:
+        yield runner
 
 
 @pytest.fixture(scope="session")

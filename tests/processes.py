@@ -1,7 +1,6 @@
 """Worker processes for the tests: real ones, always ended, also when a test is interrupted."""
 
 import asyncio
-import ctypes
 import os
 import signal
 import subprocess
@@ -9,27 +8,20 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from launching import launch
+
 PATIENCE = 30.0
 """Seconds that anything may take before a test gives up; nothing waits that long when it works."""
 
 ANDON = (sys.executable, "-m", "andon.cli")
 TESTS = Path(__file__).parent
 
-_PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
-
-
-def die_with_parent() -> None:
-    """Run in a child before its program: it is killed when the thread that started it ends."""
-    if _LIBC is not None:
-        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
 
 class WorkerProcess:
     """One `andon worker` in a process of its own, started at once.
 
     `place` is the application as module:attribute below tests/; `settings` are options of the
-    command line. Start it from a thread that lives as long as the test.
+    command line.
     """
 
     def __init__(
@@ -42,14 +34,13 @@ class WorkerProcess:
         settings = {"id": id, "queues": queue, **settings}
         options = [f"--{name}={value}" for name, value in settings.items()]
         with self._log.open("w") as log:
-            self._process = subprocess.Popen(
+            self._process = launch(
                 [*ANDON, "worker", place, *options],
                 cwd=folder,
                 env={**os.environ, "ANDON_URL": url, "PYTHONPATH": str(TESTS)},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                preexec_fn=die_with_parent,  # noqa: PLW1509 - one system call, no lock to wait for
             )
 
     @property

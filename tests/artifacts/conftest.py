@@ -1,7 +1,5 @@
 """Artifacts in each kind of place: a folder, and an S3 server."""
 
-import asyncio
-import inspect
 import itertools
 import os
 from collections.abc import AsyncIterator, Iterator
@@ -16,16 +14,6 @@ from andon.artifacts.place import open_blobs
 
 BUCKET = "left-behind"
 _names = itertools.count()
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a coroutine test on a loop of its own."""
-    if not inspect.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    names = inspect.signature(pyfuncitem.obj).parameters
-    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
-    return True
 
 
 @pytest.fixture(scope="session")

@@ -2,14 +2,10 @@
 
 import contextlib
 import os
-import pty
-import select
 import signal
 import sqlite3
 import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +19,9 @@ from andon.model.task import TaskError
 from andon.stores.base import ClaimRequest
 
 from .conftest import Cli
+from .terminal import ANDON, PATIENCE_S, on_terminal
 
-ANDON = [sys.executable, "-m", "andon.cli"]
 MANY = 6_000
-PATIENCE_S = 60
 
 APP = """
 from andon import Andon
@@ -255,34 +250,11 @@ def test_stores_that_cannot_be_meant_are_refused(pair: Pair, cli: Cli) -> None:
 # --- on a terminal ---
 
 
-@pytest.fixture
-def terminal() -> Iterator[tuple[int, int]]:
-    ours, theirs = pty.openpty()
-    yield ours, theirs
-    for end in (ours, theirs):
-        with contextlib.suppress(OSError):
-            os.close(end)
-
-
-def test_a_terminal_gets_a_bar_and_a_table(pair: Pair, terminal: tuple[int, int]) -> None:
+def test_a_terminal_gets_a_bar_and_a_table(pair: Pair) -> None:
     fill(pair.old, 500)
-    ours, theirs = terminal
-    env = {**environment(), "COLUMNS": "120", "TERM": "xterm-256color"}
-    command = [*ANDON, "storage", "copy", pair.old.url, pair.new.url]
-    with subprocess.Popen(
-        command, stdin=theirs, stdout=theirs, stderr=theirs, env=env, cwd=Path(pair.path).parent
-    ) as process:
-        os.close(theirs)
-        told = b""
-        while select.select([ours], [], [], PATIENCE_S)[0]:
-            try:
-                part = os.read(ours, 65_536)
-            except OSError:  # Linux: the last one has closed it
-                break
-            if not part:
-                break
-            told += part
-        assert process.wait(PATIENCE_S) == 0
-    text = told.decode()
-    assert "500/500" in text
-    assert "already there" in text
+    copy = ("storage", "copy", pair.old.url, pair.new.url)
+    with on_terminal(*copy, env=environment(), folder=Path(pair.path).parent) as terminal:
+        told = terminal.rest()
+        assert terminal.code() == 0
+    assert "500/500" in told
+    assert "already there" in told

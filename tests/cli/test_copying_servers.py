@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import shared_stores
-from processes import die_with_parent
+from launching import launch
 from servers import Servers
 
 from andon.engine.base import Submission
@@ -145,11 +145,10 @@ async def report_active(engine: LocalEngine) -> None:
 def working(cli: Cli) -> Iterator[None]:
     """A worker in a process of its own."""
     app = cli.write("ring_app.py", APP)
-    worker = subprocess.Popen(
+    worker = launch(
         [*ANDON, "worker", app, "--url", cli.url],
         env=environment(),
         stderr=subprocess.DEVNULL,
-        preexec_fn=die_with_parent,  # noqa: PLW1509 - one system call, no lock to wait for
     )
     try:
         yield
@@ -212,12 +211,11 @@ async def _fill_many(engine: LocalEngine) -> None:
 
 def _cut(source: str, target: str) -> int:
     """Kill a copy that has begun to write; how many had arrived, 0 if it ended first."""
-    with subprocess.Popen(
+    with launch(
         [*ANDON, "storage", "copy", source, target],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         env=environment(),
-        preexec_fn=die_with_parent,  # noqa: PLW1509 - one system call, no lock to wait for
     ) as process:
         try:
             arrived = asyncio.run(_begun(target, process))

@@ -3,9 +3,7 @@
 import contextlib
 import json
 import os
-import pty
 import re
-import select
 import signal
 import socket
 import subprocess
@@ -21,8 +19,7 @@ from andon.engine.base import Submission
 from andon.lifecycle.commands import Release
 
 from .conftest import Cli
-
-ANDON = [sys.executable, "-m", "andon.cli"]
+from .terminal import ANDON, on_terminal
 
 APP = """
 import asyncio
@@ -45,11 +42,16 @@ async def hang(ctx: Context) -> None:
 """
 
 
+def environment(cli: Cli) -> dict[str, str]:
+    """What a process needs to be where the hand is."""
+    return {**os.environ, "ANDON_URL": cli.url}
+
+
 class Running:
     """A command under way, whose output is waited for."""
 
     def __init__(self, cli: Cli, *args: str, **how: Any) -> None:
-        env = {**os.environ, "ANDON_URL": cli.url, "PYTHONUNBUFFERED": "1", **how.pop("env", {})}
+        env = {**environment(cli), "PYTHONUNBUFFERED": "1", **how.pop("env", {})}
         self.process = subprocess.Popen(
             [*ANDON, *args],
             stdout=subprocess.PIPE,
@@ -243,7 +245,7 @@ def test_moves_whose_queue_nothing_tells_are_counted(cli: Cli) -> None:
 
 def test_a_reader_that_goes_away_is_no_traceback(cli: Cli) -> None:
     cli("submit", "job", "--jsonl", cli.write("t.jsonl", *({"id": f"t{n}"} for n in range(300))))
-    env = {**os.environ, "ANDON_URL": cli.url}
+    env = environment(cli)
     lister = f"{sys.executable} -m andon.cli tasks list --limit 300"
     done = subprocess.run(
         ["sh", "-c", f"{lister} | head -n 1"], env=env, capture_output=True, text=True, check=True
@@ -295,37 +297,20 @@ def test_the_worker_of_dev_does_not_outlive_it(cli: Cli, app: str, running: Any)
 # --- terminals ---
 
 
-def on_pty(cli: Cli, *args: str) -> str:
-    """What a command prints to a terminal of 120 columns."""
-    ours, theirs = pty.openpty()
-    env = {**os.environ, "ANDON_URL": cli.url, "COLUMNS": "120", "TERM": "xterm-256color"}
-    with subprocess.Popen(
-        [*ANDON, *args], stdin=theirs, stdout=theirs, stderr=theirs, env=env, cwd=cli.folder
-    ) as process:
-        os.close(theirs)
-        told = b""
-        while select.select([ours], [], [], 30)[0]:
-            try:
-                part = os.read(ours, 65_536)
-            except OSError:  # Linux: the last one has closed it
-                break
-            if not part:
-                break
-            told += part
-        process.wait(30)
-        os.close(ours)
-    return told.decode()
+def printed(cli: Cli, *args: str) -> str:
+    """What a command prints to a terminal."""
+    with on_terminal(*args, env=environment(cli), folder=cli.folder) as terminal:
+        return terminal.rest()
 
 
 def test_a_terminal_gets_a_table_and_a_pipe_gets_lines(cli: Cli) -> None:
     cli.submit("job", "--id", "t")
-    told = on_pty(cli, "tasks", "list")
+    told = printed(cli, "tasks", "list")
     assert "name" in told
     assert "\x1b[" in told
     assert "\t" not in told
-    env = {**os.environ, "ANDON_URL": cli.url}
     piped = subprocess.run(
-        [*ANDON, "tasks", "list"], env=env, capture_output=True, text=True, check=True
+        [*ANDON, "tasks", "list"], env=environment(cli), capture_output=True, text=True, check=True
     )
     assert piped.stdout.startswith("t\tjob\tdefault\tpending\t")
     assert "\x1b" not in piped.stdout
@@ -335,7 +320,7 @@ def test_a_terminal_gets_a_progress_bar_while_it_waits(cli: Cli, app: str, runni
     cli.submit("hang", "--id", "h")
     worker = running("worker", app)
     worker.until("runs 3 task types")
-    told = on_pty(cli, "wait", "h", "--timeout", "1.5")
+    told = printed(cli, "wait", "h", "--timeout", "1.5")
     assert "hanging" in told
     assert "10%" in told
     assert "h is active" in told
@@ -343,23 +328,12 @@ def test_a_terminal_gets_a_progress_bar_while_it_waits(cli: Cli, app: str, runni
 
 def test_top_draws_until_interrupted(cli: Cli) -> None:
     cli.submit("job", "--id", "t")
-    ours, theirs = pty.openpty()
-    env = {**os.environ, "ANDON_URL": cli.url, "COLUMNS": "120", "TERM": "xterm-256color"}
-    with subprocess.Popen(
-        [*ANDON, "top"], stdin=theirs, stdout=theirs, stderr=theirs, env=env
-    ) as process:
-        os.close(theirs)
-        told = b""
-        while b"default" not in told:
-            assert select.select([ours], [], [], 30)[0]
-            told += os.read(ours, 65_536)
-        process.send_signal(signal.SIGINT)
-        with contextlib.suppress(OSError):
-            while part := os.read(ours, 65_536):
-                told += part
-        assert process.wait(30) == 130
-    os.close(ours)
-    assert b"Traceback" not in told
+    with on_terminal("top", env=environment(cli), folder=cli.folder) as terminal:
+        told = terminal.until("default")
+        terminal.interrupt()
+        told += terminal.rest()
+        assert terminal.code() == 130
+    assert "Traceback" not in told
 
 
 def until(holds: Any) -> None:

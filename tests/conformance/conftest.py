@@ -8,7 +8,6 @@ How late a timer may be is the store's own `slack_ms`.
 """
 
 import asyncio
-import inspect
 import os
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -75,24 +74,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         in_parts = name in NATS_IN_PARTS and item.name.endswith("[nats-4]")
         if reason is not None and (in_parts or item.name.endswith("[redis-cluster]")):
             item.add_marker(pytest.mark.skip(reason=reason))
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a coroutine test on the loop on which its store was opened."""
-    if not inspect.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    names = inspect.signature(pyfuncitem.obj).parameters
-    runner = pyfuncitem.funcargs["runner"]
-    assert isinstance(runner, asyncio.Runner)
-    runner.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
-    return True
-
-
-@pytest.fixture
-def runner() -> Iterator[asyncio.Runner]:
-    with asyncio.Runner() as runner:
-        yield runner
 
 
 @pytest.fixture

@@ -57,6 +57,7 @@ async def test_other_topics_do_not_wake(kit: Kit) -> None:
 
 async def test_a_wait_ends_at_its_timeout(kit: Kit) -> None:
     with kit.store.listen([READY]) as listener:
+        assert await kit.claim() == []  # subscribe, then look, then wait
         assert await listener.wait(0) is False
         assert await listener.wait(0.01) is False
 
@@ -97,8 +98,8 @@ async def test_a_resumed_queue_wakes_who_waits(kit: Kit) -> None:
 async def test_a_filled_bucket_wakes_who_waits(kit: Kit) -> None:
     await kit.configure(rate_limit=20, rate_burst=1)
     await kit.submit_many(2)
-    assert len(await kit.claim(limit=5)) == 1
     with kit.store.listen([READY]) as listener:
+        assert len(await kit.claim(limit=5)) == 1
         assert await listener.wait(2.0)
     assert len(await kit.claim(limit=5)) == 1
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import shared_stores
-from processes import die_with_parent
+from launching import launch
 from servers import Servers
 
 PROGRAM = Path(__file__).with_name("program.py")
@@ -30,7 +30,7 @@ class Fleet:
         """Start a process; its output goes to a file, its answers to a pipe."""
         self._starts += 1
         with (self.folder / f"log-{name}-{self._starts}").open("w") as log:
-            self.running[name] = subprocess.Popen(
+            self.running[name] = launch(
                 [
                     sys.executable,
                     str(PROGRAM),
@@ -44,7 +44,6 @@ class Fleet:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
-                preexec_fn=die_with_parent,  # noqa: PLW1509 - one system call, no lock to wait for
             )
 
     def signal(self, name: str, number: int) -> None:

@@ -1,14 +1,13 @@
 """Servers that tests may hurt, one of each kind per test process, and a plant on each."""
 
-import asyncio
-import inspect
 import random
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from conftest import shared_stores
+from coroutines import Test, played
 from servers import KINDS, Servers
 from servers.hurt import Hurtable
 from servers.proxy import Proxy
@@ -80,15 +79,10 @@ def any_plant(store_kind: str, servers: Servers, tmp_path: Path) -> Plant:
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Run a coroutine test, its plant open on the test's loop."""
-    if not inspect.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    names = inspect.signature(pyfuncitem.obj).parameters
-    arguments = {name: pyfuncitem.funcargs[name] for name in names}
-    asyncio.run(_play(pyfuncitem.obj, arguments))
-    return True
+    return played(pyfuncitem, _play)
 
 
-async def _play(test: Callable[..., Awaitable[None]], arguments: dict[str, object]) -> None:
+async def _play(test: Test, arguments: dict[str, Any]) -> None:
     plant = cast("Plant", arguments.get("plant") or arguments["any_plant"])
     await plant.open()
     try:

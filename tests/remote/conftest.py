@@ -1,11 +1,12 @@
 """Coroutine tests, each on a loop of its own, and services for them."""
 
 import asyncio
-import inspect
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from coroutines import Test, played
 from tests.service.kit import Running, serving
 
 from andon import Andon
@@ -15,16 +16,12 @@ from .kit import ServiceProcess, serving_process
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    if not inspect.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    names = inspect.signature(pyfuncitem.obj).parameters
+    return played(pyfuncitem, _play)
 
-    async def test() -> None:
-        async with asyncio.timeout(100):
-            await pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names})
 
-    asyncio.run(test())
-    return True
+async def _play(test: Test, arguments: dict[str, Any]) -> None:
+    async with asyncio.timeout(100):
+        await test(**arguments)
 
 
 @pytest.fixture

@@ -2,9 +2,7 @@
 
 import asyncio
 import contextlib
-import ctypes
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -14,19 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from launching import launch
 
 PATIENCE = 30.0
 ANDON = (sys.executable, "-m", "andon.cli")
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "examples" / "workers"
-
-_PR_SET_PDEATHSIG = 1
-
-
-def die_with_parent() -> None:
-    """In a child, before its program begins: end when the test process does, however that ends."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def free_port() -> int:
@@ -41,14 +32,13 @@ class Process:
     def __init__(self, argv: list[str], log: Path, env: Mapping[str, str] | None = None) -> None:
         self.log_file = log
         with log.open("ab") as output:
-            self._process = subprocess.Popen(
+            self._process = launch(
                 argv,
                 cwd=log.parent,
                 env={**os.environ, "PYTHONPATH": str(HERE), **(env or {})},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                preexec_fn=die_with_parent,  # noqa: PLW1509
             )
 
     @property

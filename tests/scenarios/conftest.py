@@ -1,13 +1,13 @@
 """Coroutine tests on one loop each, and one stage per module and store: `APP` says which
 application."""
 
-import asyncio
-import inspect
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import shared_stores
+from coroutines import Test, played
 from servers import Servers
 
 from .stage import Stage
@@ -65,15 +65,10 @@ def scene(stage: Stage) -> Opening:
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Run a coroutine test, its scene open on the test's loop."""
-    if not inspect.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    names = inspect.signature(pyfuncitem.obj).parameters
-    arguments = {name: pyfuncitem.funcargs[name] for name in names}
-    asyncio.run(_play(pyfuncitem.obj, arguments))
-    return True
+    return played(pyfuncitem, _play)
 
 
-async def _play(test: Callable[..., Awaitable[None]], arguments: dict[str, object]) -> None:
+async def _play(test: Test, arguments: dict[str, Any]) -> None:
     opening = arguments.get("scene")
     if isinstance(opening, Opening):
         async with opening.stage.scene() as scene:

@@ -144,7 +144,8 @@ async def _damage_nats(url: str, task_id: str) -> None:
     from msgspec import Raw
     from msgspec.structs import replace
 
-    from andon.stores.nats.bodies import decode_body, encode
+    from andon.stores.codec import encode
+    from andon.stores.nats.bodies import decode_body
 
     async with _on_nats(url) as (jetstream, stream, root):
         found = await jetstream.get_last_msg(stream, f"{root}t.{task_id}.>")

@@ -7,8 +7,7 @@ from servers import Server, make
 
 
 class Hurtable:
-    """One server that knows whether it is up. Start it from the main thread: it ends with the
-    thread that started it."""
+    """One server that knows whether it is up."""
 
     def __init__(self, kind: str, folder: Path) -> None:
         self._server: Server = make(kind, folder)

@@ -1,7 +1,6 @@
 """A NATS server with JetStream from the wheel, and a cluster of them."""
 
 import asyncio
-import ctypes
 import os
 import shutil
 import signal
@@ -12,14 +11,9 @@ import time
 from pathlib import Path
 from urllib.request import urlopen
 
+from launching import launch
+
 PATIENCE_S = 30.0
-
-_PDEATHSIG = 1
-
-
-def _die_with_parent() -> None:
-    """Linux: the server goes when the test process goes, however that ends."""
-    ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)
 
 
 def free_port() -> int:
@@ -69,9 +63,8 @@ class NatsServer:
     def start(self, *, wait: bool = True) -> None:
         path = self.folder / "server.conf"
         path.write_text(self._config())
-        self._process = subprocess.Popen(
+        self._process = launch(
             [binary(), "-c", str(path)],
-            preexec_fn=_die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509
             start_new_session=True,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -7,7 +7,6 @@ in a folder of its own.
 
 import atexit
 import contextlib
-import ctypes
 import os
 import pwd
 import shutil
@@ -16,16 +15,12 @@ import socket
 import subprocess
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 
+from launching import launch
+
 PATIENCE_S = 60.0
-_CLONE_NEWUSER = 0x10000000
-_PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None, use_errno=True)
-_LAUNCHER = ThreadPoolExecutor(1, "postgres-launcher")
-"""What dies with its parent dies with the thread that made it: one that lives as long as we do."""
 
 
 class PostgresServer:
@@ -57,7 +52,8 @@ class PostgresServer:
             **(settings or {}),
         }
         self._process: subprocess.Popen[bytes] | None = None
-        self._as = _Identity()
+        self._orphans: list[int] = []  # sessions of a killed server
+        self._as = Identity()
         if self._as.needs_own_folder:
             own = Path(tempfile.mkdtemp(prefix="andon-postgres-"))
             atexit.register(shutil.rmtree, own, ignore_errors=True)
@@ -85,18 +81,18 @@ class PostgresServer:
         if self.port:
             self._wait_until_gone()
         else:
-            self.port = _free_port()
+            self.port = free_port()
         options = [f"--{name}={value}" for name, value in self._settings.items()]
         with self._log.open("ab") as log:
-            self._process = _LAUNCHER.submit(
-                subprocess.Popen,
+            self._process = launch(
                 [self._bin / "postgres", "-D", self._data, "-p", str(self.port), *options],
+                last_signal=signal.SIGQUIT,  # ends the server and its sessions without ado
+                identity=self._as.name,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 cwd="/",
-                preexec_fn=self._as.become,
-            ).result()
+            )
         self._wait_until_ready()
 
     def stop(self) -> None:
@@ -114,9 +110,17 @@ class PostgresServer:
     def kill(self) -> None:
         """Kill it as a crash would: at once, nothing flushed; `start` then recovers."""
         assert self._process is not None
+        self._orphans = self._family()[1:]
         os.kill(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._process = None
+
+    def mend(self) -> None:
+        """Let it go on if it was paused, start it if it has ended."""
+        if self._process is not None and self._process.poll() is None:
+            self.resume()
+        else:
+            self.start()
 
     def pause(self) -> None:
         """Stop it and its sessions where they are; to clients it just does not answer."""
@@ -141,22 +145,24 @@ class PostgresServer:
     def _initdb(self) -> None:
         command = [self._bin / "initdb", "-D", self._data, "-U", "postgres", "--auth=trust",
                    "--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"]  # fmt: skip
-        done = subprocess.run(
+        with launch(
             command,
-            check=False,
-            capture_output=True,
+            identity=self._as.name,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
             cwd="/",
-            preexec_fn=self._as.become,
-        )
-        assert done.returncode == 0, done.stderr
+        ) as process:
+            said, _ = process.communicate()
+        assert process.returncode == 0, said
 
     def _wait_until_ready(self) -> None:
         """It has written `ready` into its lock file, and takes connections."""
         patience = time.monotonic() + PATIENCE_S
         while True:
             assert self._process is not None
-            assert self._process.poll() is None, f"it ended:\n{self._log.read_text()[-2000:]}"
+            ended = self._process.poll()
+            assert ended is None, f"it ended ({ended}):\n{self._log.read_text()[-2000:]}"
             with contextlib.suppress(OSError, IndexError):
                 lines = (self._data / "postmaster.pid").read_text().splitlines()
                 if lines[0] == str(self._process.pid) and lines[7].strip() == "ready":
@@ -165,18 +171,22 @@ class PostgresServer:
             time.sleep(0.01)
 
     def _wait_until_gone(self) -> None:
-        """Sessions of a killed server notice its death by themselves; wait for the port."""
+        """Sessions of a killed server notice its death by themselves, and a new one refuses to
+        start while any of them still has the old one's memory. The port may be in use as well."""
         patience = time.monotonic() + PATIENCE_S
-        while True:
-            with socket.socket() as probe:
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                try:
-                    probe.bind(("127.0.0.1", self.port))
-                except OSError:
-                    assert time.monotonic() < patience, "its sessions live on"
-                else:
-                    break
+        while any(map(_is_alive, self._orphans)) or not self._port_is_free():
+            assert time.monotonic() < patience, "its sessions live on"
             time.sleep(0.02)
+        self._orphans = []
+
+    def _port_is_free(self) -> bool:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", self.port))
+            except OSError:
+                return False
+        return True
 
     def _family(self, process: subprocess.Popen[bytes] | None = None) -> list[int]:
         process = process or self._process
@@ -188,31 +198,19 @@ class PostgresServer:
         return [process.pid]
 
 
-class _Identity:
-    """As whom the server runs, which must not be root."""
+class Identity:
+    """As whom the server runs, which must not be root; `name` is for `launch`."""
 
     def __init__(self) -> None:
-        self._is_root = os.geteuid() == 0
-        self._namespace = self._is_root and _namespaces_work()
-        self.needs_own_folder = self._is_root and not self._namespace
+        is_root = os.geteuid() == 0
+        in_namespace = is_root and _namespaces_work()
+        self.needs_own_folder = is_root and not in_namespace
+        self.name = "namespace" if in_namespace else "nobody" if is_root else "same"
 
     def give(self, folder: Path) -> None:
         """Make a folder the server's own."""
         nobody = pwd.getpwnam("nobody")
         os.chown(folder, nobody.pw_uid, nobody.pw_gid)
-
-    def become(self) -> None:
-        """In the child, before the program starts."""
-        if self._namespace:
-            if _LIBC.unshare(_CLONE_NEWUSER) != 0:
-                os._exit(71)
-        elif self._is_root:
-            nobody = pwd.getpwnam("nobody")
-            os.setgroups([])
-            os.setgid(nobody.pw_gid)
-            os.setuid(nobody.pw_uid)
-        # last: a change of identity clears it. SIGQUIT ends the server without ado.
-        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGQUIT, 0, 0, 0)
 
 
 def binaries(version: int = 16) -> Path:
@@ -224,18 +222,21 @@ def binaries(version: int = 16) -> Path:
     return Path(spec.origin).parent / name / "bin"
 
 
+def _is_alive(pid: int) -> bool:
+    """Whether there is such a process that has not ended; one that nobody collected has."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"
+
+
 def _namespaces_work() -> bool:
-    def attempt() -> None:
-        os._exit(_LIBC.unshare(_CLONE_NEWUSER) & 1 or (os.geteuid() == 0))
-
-    child = os.fork()
-    if child == 0:
-        attempt()
-    _, status = os.waitpid(child, 0)
-    return status == 0
+    with launch(["true"], identity="namespace", stderr=subprocess.DEVNULL) as attempt:
+        return attempt.wait() == 0
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

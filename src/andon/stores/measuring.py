@@ -93,18 +93,43 @@ class Names:
         return name
 
 
-def waited(task: "Task") -> float | None:
-    """Seconds from pending to claimed, of a task that has just been claimed."""
-    status = task.status
-    claimed = claimed_at(task)
-    if claimed is None or status.submitted_at is None:
-        return None
-    return max(claimed - status.submitted_at, 0) / 1000
-
-
 def claimed_at(task: "Task") -> int | None:
     """When the newest run began, ms UTC."""
     return task.status.retried_at or task.status.started_at
+
+
+def timed(
+    call: Callable[..., Awaitable[Any]], metrics: Instruments, operation: str, *, sized: bool = True
+) -> Callable[..., Awaitable[Any]]:
+    """The same call, with its time and its errors counted under the operation; so are, if it is
+    `sized`, the items of a list given first, once it has succeeded."""
+    seconds = metrics.store.labels(operation)
+    sizes = metrics.batches.labels(operation)
+    errors = metrics.store_errors.labels(operation)
+
+    async def measured_call(*args: Any, **options: Any) -> Any:
+        began = time.perf_counter()
+        try:
+            outcome = await call(*args, **options)
+        except Exception:
+            errors.inc()
+            raise
+        finally:
+            seconds.observe(time.perf_counter() - began)
+        if sized and args and isinstance(args[0], list | tuple):
+            sizes.observe(len(cast("list[Any]", args[0])))
+        return outcome
+
+    return measured_call
+
+
+def count_waits(tasks: "Sequence[Task]", metrics: Instruments, names: Names) -> None:
+    """Count how long each of these, which have just been claimed, was pending."""
+    for task in tasks:
+        submitted, claimed = task.status.submitted_at, claimed_at(task)
+        if submitted is not None and claimed is not None:
+            latency = metrics.claim_latency.labels(names.of(task.definition.queue))
+            latency.observe(max(claimed - submitted, 0) / 1000)
 
 
 _READS = (
@@ -131,34 +156,13 @@ class _Measured:
         self._metrics = metrics
         self._names = Names()
         for name in _READS:
-            setattr(self, name, self._timed(name))
-        self._create = self._timed("create")
-        self._claim = self._timed("claim")
-        self._commit = self._timed("commit")
+            setattr(self, name, timed(getattr(store, name), metrics, name))
+        self._create = timed(store.create, metrics, "create")
+        self._claim = timed(store.claim, metrics, "claim")
+        self._commit = timed(store.commit, metrics, "commit")
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
-
-    def _timed(self, name: str) -> Callable[..., Awaitable[Any]]:
-        call = getattr(self._store, name)
-        seconds = self._metrics.store.labels(name)
-        sizes = self._metrics.batches.labels(name)
-        errors = self._metrics.store_errors.labels(name)
-
-        async def timed(*args: Any, **kwargs: Any) -> Any:
-            began = time.perf_counter()
-            try:
-                outcome = await call(*args, **kwargs)
-            except Exception:
-                errors.inc()
-                raise
-            finally:
-                seconds.observe(time.perf_counter() - began)
-            if args and isinstance(args[0], list | tuple):
-                sizes.observe(len(cast("list[Any]", args[0])))
-            return outcome
-
-        return timed
 
     async def create(self, tasks: "Sequence[Task]") -> list[Created]:
         outcomes = await self._create(tasks)
@@ -173,11 +177,7 @@ class _Measured:
 
     async def claim(self, request: ClaimRequest) -> "list[Task]":
         tasks = await self._claim(request)
-        for task in tasks:
-            seconds = waited(task)
-            if seconds is not None:
-                queue = self._names.of(task.definition.queue)
-                self._metrics.claim_latency.labels(queue).observe(seconds)
+        count_waits(tasks, self._metrics, self._names)
         return tasks
 
     async def commit(self, changes: Sequence[Change]) -> list[Changed]:

@@ -61,6 +61,7 @@ class Claims:
         self._rng = rng
         self._wake = asyncio.Event()
         self._full = False
+        self._sleeping = False  #: until a hint; not: until it has room, or after an error
         self._stopped = False
         self._quiet = False
         self._listener: Listener | None = None
@@ -73,22 +74,22 @@ class Claims:
     def freed(self) -> None:
         """A run ended, or its report was taken."""
         if self._full:
-            self._wake.set()
+            self._rouse()
         elif self._runs.type_freed:
             self._runs.type_freed = False
-            self._wake.set()
+            self._rouse()
 
     def queues_changed(self) -> None:
         """Listen to other queues from now on."""
         if self._listener is not None:
             self._listener.close()
             self._listener = None
-        self._wake.set()
+        self._rouse()
 
     def set_quiet(self, quiet: bool) -> None:
         """Claim nothing while quiet."""
         self._quiet = quiet
-        self._wake.set()
+        self._rouse()
 
     def fleet(self, *, workers: int, idle: int) -> None:
         """How many workers there are, and how many of them have room; with this one."""
@@ -97,7 +98,13 @@ class Claims:
     def stop(self) -> None:
         """Claim no more; `run` returns once the claim under way was answered."""
         self._stopped = True
+        self._rouse()
+
+    def _rouse(self) -> None:
+        """Wake the loop. While it sleeps, what it waits for is a hint, and this is one."""
         self._wake.set()
+        if self._sleeping and self._listener is not None:
+            self._listener.notify()
 
     # --- the loop ---
 
@@ -144,9 +151,9 @@ class Claims:
     def _room(self) -> int:
         if self._quiet or self._stopped or not self._order.names:
             return 0
-        if self._runs.reporting >= self._concurrency:
-            return 0  # the store is slower than we are
-        return self._concurrency - self._runs.running
+        running = self._runs.running
+        behind = 2 * self._concurrency - running - self._runs.reporting
+        return min(self._concurrency - running, behind)
 
     async def _claim(self, limit: int) -> list[Task]:
         """One intended claim, repeated with its token while its reply may have been lost (R31)."""
@@ -199,16 +206,11 @@ class Claims:
         """Sleep until woken or for so long; whether somebody or something woke it."""
         if self._wake.is_set():
             return True
-        hint = asyncio.ensure_future(listener.wait(seconds))
-        hint.add_done_callback(lambda _: self._wake.set())
-        await self._wake.wait()
-        hint.cancel()
+        self._sleeping = True
         try:
-            return await hint
-        except asyncio.CancelledError:
-            if (task := asyncio.current_task()) is not None and task.cancelling():
-                raise
-            return True
+            return await listener.wait(seconds) or self._wake.is_set()
+        finally:
+            self._sleeping = False
 
     async def _sleep_for(self, seconds: float) -> None:
         """Sleep, but not past a stop."""

@@ -18,6 +18,7 @@ import msgspec
 
 from andon.model.errors import ConfigurationError
 from andon.model.task import Task, TaskError
+from andon.worker.files import NewArtifact
 
 if TYPE_CHECKING:
     from andon.artifacts.base import Artifact
@@ -206,7 +207,8 @@ class Context:
         `InvalidSubmission` for a name that cannot be, `ConfigurationError` when there is no place
         for artifacts, `StoreUnavailable`, and `LeaseLost`.
         """
-        return await self._keeper.put(self, name, content, content_type, expires_in)
+        new = NewArtifact(name, content, content_type, expires_in)
+        return await self._keeper.put(self, new)
 
     def artifact_blocking(
         self,
@@ -217,7 +219,8 @@ class Context:
         expires_in: float | None = None,
     ) -> "Artifact":
         """The same for sync handlers."""
-        return self._keeper.put_blocking(self, name, content, content_type, expires_in)
+        new = NewArtifact(name, content, content_type, expires_in)
+        return self._keeper.put_blocking(self, new)
 
     @property
     def _keeper(self) -> "RunFiles":

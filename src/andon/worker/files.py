@@ -7,6 +7,8 @@ from collections.abc import AsyncIterable, AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
+
 from andon.artifacts.base import Artifact
 from andon.model.errors import LeaseLost
 
@@ -20,28 +22,23 @@ Content = bytes | str | os.PathLike[str] | AsyncIterable[bytes]
 PIECE = 1024 * 1024
 
 
+class NewArtifact(msgspec.Struct, frozen=True):
+    """What a run asks to be kept."""
+
+    name: str
+    content: Content
+    content_type: str = ""  #: guessed from the name if it is empty
+    expires_in: float | None = None  #: seconds; as long as the task if it is None
+
+
 class RunFiles(Protocol):
     """Keeps artifacts for the runs of one process."""
 
-    async def put(
-        self,
-        context: "Context",
-        name: str,
-        content: Content,
-        content_type: str,
-        expires_in: float | None,
-    ) -> Artifact:
+    async def put(self, context: "Context", new: NewArtifact) -> Artifact:
         """Keep one; it is there when this returns."""
         ...
 
-    def put_blocking(
-        self,
-        context: "Context",
-        name: str,
-        content: Content,
-        content_type: str,
-        expires_in: float | None,
-    ) -> Artifact:
+    def put_blocking(self, context: "Context", new: NewArtifact) -> Artifact:
         """The same from a thread that is not the loop's."""
         ...
 
@@ -53,38 +50,24 @@ class WorkerFiles:
         self._engine = engine
         self._loop = asyncio.get_running_loop()
 
-    async def put(
-        self,
-        context: "Context",
-        name: str,
-        content: Content,
-        content_type: str,
-        expires_in: float | None,
-    ) -> Artifact:
+    async def put(self, context: "Context", new: NewArtifact) -> Artifact:
         if context.stop_reason == "lease-lost":
             raise LeaseLost(context.task_id, context.task.status.run)
         artifacts = await self._engine.artifacts()
         expires_at = None
-        if expires_in is not None:
-            expires_at = self._engine.now() + round(expires_in * 1000)
+        if new.expires_in is not None:
+            expires_at = self._engine.now() + round(new.expires_in * 1000)
         return await artifacts.put(
             context.task_id,
             context.run,
-            name,
-            pieces_of(content),
-            content_type=content_type or guessed_type(name),
+            new.name,
+            pieces_of(new.content),
+            content_type=new.content_type or guessed_type(new.name),
             expires_at=expires_at,
         )
 
-    def put_blocking(
-        self,
-        context: "Context",
-        name: str,
-        content: Content,
-        content_type: str,
-        expires_in: float | None,
-    ) -> Artifact:
-        put = self.put(context, name, content, content_type, expires_in)
+    def put_blocking(self, context: "Context", new: NewArtifact) -> Artifact:
+        put = self.put(context, new)
         return asyncio.run_coroutine_threadsafe(put, self._loop).result()
 
 

@@ -1,10 +1,34 @@
-"""Servers that these tests may hurt, and a plant of tasks whose every move is accounted for."""
+"""A store on the shared server, and servers that these tests may hurt."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from servers import Servers
 from servers.nats import NatsCluster, NatsServer
+
+from andon.stores.nats import NatsStore
+
+
+@pytest.fixture
+def store(servers: Servers, tmp_path: Path, runner: asyncio.Runner) -> Iterator[NatsStore]:
+    """A store on which nothing was stored, open."""
+    store = NatsStore(servers.fresh_url("nats", tmp_path))
+    runner.run(store.open())
+    yield store
+    runner.run(store.close())
+
+
+@pytest.fixture
+def others(store: NatsStore, runner: asyncio.Runner) -> Iterator[list[NatsStore]]:
+    """More of them in the same place, as other processes would open it."""
+    others = [NatsStore(store.url) for _ in range(3)]
+    for other in others:
+        runner.run(other.open())
+    yield others
+    for other in others:
+        runner.run(other.close())
 
 
 @pytest.fixture

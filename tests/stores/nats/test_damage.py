@@ -15,8 +15,9 @@ from andon.engine.local import LocalEngine
 from andon.lifecycle.commands import Delete
 from andon.model.words import Event, State
 from andon.stores.base import ClaimRequest
+from andon.stores.codec import encode
 from andon.stores.nats import NatsStore
-from andon.stores.nats.bodies import decode_body, encode
+from andon.stores.nats.bodies import decode_body
 
 PATIENCE_S = 20.0
 

@@ -1,7 +1,8 @@
 """Limits hold over several partitions, which no batch can write to at once."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -24,13 +25,16 @@ SLOW = [
 ]
 
 
-async def _two(servers: Servers, folder: Path, config: QueueConfig) -> list[NatsStore]:
-    url = f"{servers.fresh_url('nats', folder)}&partitions={PARTITIONS}"
+@pytest.fixture
+def two(servers: Servers, tmp_path: Path, runner: asyncio.Runner) -> Iterator[list[NatsStore]]:
+    """Two processes' stores in one place of several partitions."""
+    url = f"{servers.fresh_url('nats', tmp_path)}&partitions={PARTITIONS}"
     stores = [NatsStore(url) for _ in range(2)]
     for store in stores:
-        await store.open()
-    await stores[0].put_queue(config)
-    return stores
+        runner.run(store.open())
+    yield stores
+    for store in stores:
+        runner.run(store.close())
 
 
 def _tasks(store: NatsStore, count: int) -> list[Task]:
@@ -77,69 +81,55 @@ class _Stopped:
 
 
 @pytest.mark.parametrize("config", SLOW, ids=["queue", "key", "rate"])
-def test_a_claim_sees_those_that_others_are_writing(
-    servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: QueueConfig
+async def test_a_claim_sees_those_that_others_are_writing(
+    two: list[NatsStore], monkeypatch: pytest.MonkeyPatch, config: QueueConfig
 ) -> None:
-    async def course() -> None:
-        slow, other = await _two(servers, tmp_path, config)
-        await slow.create(_tasks(slow, 12))
-        stopped = _Stopped(slow, monkeypatch)
-        first = asyncio.ensure_future(_claim(slow, "slow"))
-        async with asyncio.timeout(PATIENCE_S):
-            await stopped.there.wait()
-            second = asyncio.ensure_future(_claim(other, "other", reversed(range(PARTITIONS))))
-            await asyncio.wait({second}, timeout=3)
-            stopped.go.set()
-            claimed = [*await first, *await second]
-        assert len(claimed) == 1
-        for store in (slow, other):
-            await store.close()
-
-    asyncio.run(course())
+    slow, other = two
+    await slow.put_queue(config)
+    await slow.create(_tasks(slow, 12))
+    stopped = _Stopped(slow, monkeypatch)
+    first = asyncio.ensure_future(_claim(slow, "slow"))
+    async with asyncio.timeout(PATIENCE_S):
+        await stopped.there.wait()
+        second = await _claim(other, "other", reversed(range(PARTITIONS)))
+        stopped.go.set()
+        claimed = [*await first, *second]
+    assert len(claimed) == 1
 
 
-def test_a_create_counts_those_that_others_are_writing(
-    servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_create_counts_those_that_others_are_writing(
+    two: list[NatsStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def course() -> None:
-        slow, other = await _two(servers, tmp_path, QueueConfig(name="q", max_size=2))
-        tasks = _tasks(slow, 4)
-        stopped = _Stopped(slow, monkeypatch)
-        first = asyncio.ensure_future(slow.create(tasks[:2]))
-        async with asyncio.timeout(PATIENCE_S):
-            await stopped.there.wait()
-            second = await other.create(tasks[2:])
-            stopped.go.set()
-            kinds = [created.kind for created in (*await first, *second)]
-        assert kinds == [CreateKind.CREATED] * 2 + [CreateKind.FULL] * 2
-        for store in (slow, other):
-            await store.close()
-
-    asyncio.run(course())
+    slow, other = two
+    await slow.put_queue(QueueConfig(name="q", max_size=2))
+    tasks = _tasks(slow, 4)
+    stopped = _Stopped(slow, monkeypatch)
+    first = asyncio.ensure_future(slow.create(tasks[:2]))
+    async with asyncio.timeout(PATIENCE_S):
+        await stopped.there.wait()
+        second = await other.create(tasks[2:])
+        stopped.go.set()
+        kinds = [created.kind for created in (*await first, *second)]
+    assert kinds == [CreateKind.CREATED] * 2 + [CreateKind.FULL] * 2
 
 
-def test_a_writer_that_died_holds_its_place_for_a_while(
-    servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_writer_that_died_holds_its_place_for_a_while(
+    two: list[NatsStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def course() -> None:
-        monkeypatch.setattr("andon.stores.nats.gates.PERMIT_MS", 2_000)
-        died, other = await _two(servers, tmp_path, QueueConfig(name="q", max_concurrent=1))
-        await died.create(_tasks(died, 12))
-        with monkeypatch.context() as patched:
-            stopped = _Stopped(died, patched)
-            claiming = asyncio.ensure_future(_claim(died, "died"))
-            async with asyncio.timeout(PATIENCE_S):
-                await stopped.there.wait()
-            assert await _claim(other, "early") == []
-            number = 0
-            async with asyncio.timeout(PATIENCE_S):
-                while not (claimed := await _claim(other, f"late-{number}")):
-                    number += 1
-                    await asyncio.sleep(0.1)
-            assert len(claimed) == 1
-            claiming.cancel()
-            await asyncio.gather(claiming, return_exceptions=True)
-        for store in (died, other):
-            await store.close()
-
-    asyncio.run(course())
+    monkeypatch.setattr("andon.stores.nats.gates.PERMIT_MS", 2_000)
+    died, other = two
+    await died.put_queue(QueueConfig(name="q", max_concurrent=1))
+    await died.create(_tasks(died, 12))
+    stopped = _Stopped(died, monkeypatch)
+    claiming = asyncio.ensure_future(_claim(died, "died"))
+    async with asyncio.timeout(PATIENCE_S):
+        await stopped.there.wait()
+        claimed = await _claim(other, "early")
+        assert claimed == []
+        tokens = (f"late-{number}" for number in itertools.count())
+        while not claimed:
+            await asyncio.sleep(0.1)
+            claimed = await _claim(other, next(tokens))
+    assert len(claimed) == 1
+    claiming.cancel()
+    await asyncio.gather(claiming, return_exceptions=True)

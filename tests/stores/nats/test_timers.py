@@ -3,11 +3,9 @@
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
-from servers import Servers
 
 from andon.lifecycle.admission import admit
 from andon.model.task import Definition
@@ -20,57 +18,46 @@ COUNT = 400
 PATIENCE_S = 60.0
 
 
-def test_of_many_timers_each_is_handed_out_once_and_in_time(
-    servers: Servers, tmp_path: Path
-) -> None:
+async def first_due(store: NatsStore, hold_ms: int) -> Due:
+    """Wait for a timer that leads to a task."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not (due := await store.take_due(0, 10, hold_ms)).tasks:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    return due
+
+
+async def test_of_many_timers_each_is_handed_out_once_and_in_time(store: NatsStore) -> None:
     """Timers fire by the server's clock, which may be ahead of what this process knows."""
-
-    async def course() -> None:
-        store = NatsStore(servers.fresh_url("nats", tmp_path))
-        await store.open()
-        soon = store.now() + 1_500
-        tasks = [
-            admit(Definition(id=f"t{i}", name="job", run_at=soon + i * 5), store.now(), f"w{i}")
-            for i in range(COUNT)
-        ]
-        await asyncio.gather(*(store.create([task]) for task in tasks))
-        taken: Counter[str] = Counter()
-        async with asyncio.timeout(PATIENCE_S):
-            while len(taken) < COUNT:
-                due = await store.take_due(0, 200, 600_000)
-                taken.update(task.id for task in due.tasks)
-                assert all((task.status.run_at or 0) <= due.now for task in due.tasks)
-                await asyncio.sleep(0.005)
-        assert set(taken.values()) == {1}
-        await store.close()
-
-    asyncio.run(course())
+    soon = store.now() + 1_500
+    tasks = [
+        admit(Definition(id=f"t{i}", name="job", run_at=soon + i * 5), store.now(), f"w{i}")
+        for i in range(COUNT)
+    ]
+    await asyncio.gather(*(store.create([task]) for task in tasks))
+    taken: Counter[str] = Counter()
+    async with asyncio.timeout(PATIENCE_S):
+        while len(taken) < COUNT:
+            due = await store.take_due(0, 200, 600_000)
+            taken.update(task.id for task in due.tasks)
+            assert all((task.status.run_at or 0) <= due.now for task in due.tasks)
+            await asyncio.sleep(0.005)
+    assert set(taken.values()) == {1}
 
 
-def test_a_timer_whose_record_is_still_on_its_way_waits_for_it(
-    servers: Servers, tmp_path: Path
-) -> None:
-    async def course() -> None:
-        store = NatsStore(servers.fresh_url("nats", tmp_path))
-        await store.open()
-        now = store.now()
-        task = admit(Definition(id="late", name="job", run_at=now + 50), now, "w")
-        core = store._core
-        assert core is not None
-        await core.timers[0].set([("late", 1, now - 1)], now)
-        assert (await store.take_due(0, 10, 600_000)).tasks == ()
-        # without a timer of its own, so that only the one written before can fire
-        heads = core.heads[0]
-        await heads.wire.write(
-            heads.names.stream, [heads.write(heads.body(task, None), heads.subject(task), guard=0)]
-        )
-        async with asyncio.timeout(PATIENCE_S):
-            while not (due := await store.take_due(0, 10, 600_000)).tasks:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
-        assert [t.id for t in due.tasks] == ["late"]
-        await store.close()
-
-    asyncio.run(course())
+async def test_a_timer_whose_record_is_still_on_its_way_waits_for_it(store: NatsStore) -> None:
+    now = store.now()
+    task = admit(Definition(id="late", name="job", run_at=now + 50), now, "w")
+    core = store._core
+    assert core is not None
+    await core.timers[0].set([("late", 1, now - 1)], now)
+    assert (await store.take_due(0, 10, 600_000)).tasks == ()
+    # without a timer of its own, so that only the one written before can fire
+    heads = core.heads[0]
+    await heads.wire.write(
+        heads.names.stream, [heads.write(heads.body(task, None), heads.subject(task), guard=0)]
+    )
+    due = await first_due(store, 600_000)
+    assert [t.id for t in due.tasks] == ["late"]
 
 
 async def _fired(store: NatsStore, count: int = 1) -> None:
@@ -86,13 +73,6 @@ async def _standing(store: NatsStore, *kinds: str) -> list[tuple[str, ...]]:
     heads = store._core.heads[0]
     found = await heads.walk([heads.names.of(kind, ">") for kind in kinds])
     return [decode_timer(message.data).ids for message in found if message.data]
-
-
-async def _opened(url: str, count: int) -> list[NatsStore]:
-    stores = [NatsStore(url) for _ in range(count)]
-    for store in stores:
-        await store.open()
-    return stores
 
 
 async def _meeting(
@@ -117,185 +97,135 @@ async def _meeting(
         return await asyncio.gather(*(store.take_due(0, 10, hold_ms) for store in stores))
 
 
-def test_takers_that_meet_at_a_timer_do_not_multiply_it(
-    servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_takers_that_meet_at_a_timer_do_not_multiply_it(
+    store: NatsStore, others: list[NatsStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A claim that was never written leaves one; while the fleet waits for it, it stays one."""
-
-    async def course() -> None:
-        stores = await _opened(servers.fresh_url("nats", tmp_path), 4)
-        core = stores[0]._core
-        assert core is not None
-        now = stores[0].now()
-        await core.timers[0].set([("never", 1, now - 1)], now)
-        for _ in range(3):
-            await _fired(stores[0])
-            await _meeting(stores, monkeypatch, 1_000)
-            assert len(await _standing(stores[0], "s", "d")) == 1
-        for store in stores:
-            await store.close()
-
-    asyncio.run(course())
-
-
-def test_takers_that_meet_at_a_timer_that_is_early_set_one_anew(
-    servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def course() -> None:
-        stores = await _opened(servers.fresh_url("nats", tmp_path), 3)
-        core = stores[0]._core
-        assert core is not None
-        now = stores[0].now()
-        await stores[0].create(
-            [admit(Definition(id="t", name="job", run_at=now + 600_000), now, "w")]
-        )
-        await core.timers[0].set([("t", 1, now - 1)], now)
-        await _meeting(stores, monkeypatch, 1_000)
-        assert await _standing(stores[0], "s", "d") == [("t",), ("t",)]  # its own, and that one
-        for store in stores:
-            await store.close()
-
-    asyncio.run(course())
-
-
-def test_takers_that_meet_at_tasks_leave_one_hold(
-    servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def course() -> None:
-        stores = await _opened(servers.fresh_url("nats", tmp_path), 3)
-        now = stores[0].now()
-        soon = now + 300 - now % 200  # within one group
-        await stores[0].create(
-            [admit(Definition(id=i, name="job", run_at=soon), now, "w") for i in ("a", "b")]
-        )
+    stores = [store, *others]
+    core = stores[0]._core
+    assert core is not None
+    now = stores[0].now()
+    await core.timers[0].set([("never", 1, now - 1)], now)
+    for _ in range(3):
         await _fired(stores[0])
-        dues = await _meeting(stores, monkeypatch, 600_000)
-        assert sorted(task.id for due in dues for task in due.tasks) == ["a", "b"]
+        await _meeting(stores, monkeypatch, 1_000)
         assert len(await _standing(stores[0], "s", "d")) == 1
-        for store in stores:
-            await store.close()
-
-    asyncio.run(course())
 
 
-def test_many_timers_of_one_version_become_one(servers: Servers, tmp_path: Path) -> None:
+async def test_takers_that_meet_at_a_timer_that_is_early_set_one_anew(
+    store: NatsStore, others: list[NatsStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stores = [store, *others]
+    core = stores[0]._core
+    assert core is not None
+    now = stores[0].now()
+    await stores[0].create([admit(Definition(id="t", name="job", run_at=now + 600_000), now, "w")])
+    await core.timers[0].set([("t", 1, now - 1)], now)
+    await _meeting(stores, monkeypatch, 1_000)
+    assert await _standing(stores[0], "s", "d") == [("t",), ("t",)]  # its own, and that one
+
+
+async def test_takers_that_meet_at_tasks_leave_one_hold(
+    store: NatsStore, others: list[NatsStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stores = [store, *others]
+    now = stores[0].now()
+    soon = now + 300 - now % 200  # within one group
+    await stores[0].create(
+        [admit(Definition(id=i, name="job", run_at=soon), now, "w") for i in ("a", "b")]
+    )
+    await _fired(stores[0])
+    dues = await _meeting(stores, monkeypatch, 600_000)
+    assert sorted(task.id for due in dues for task in due.tasks) == ["a", "b"]
+    assert len(await _standing(stores[0], "s", "d")) == 1
+
+
+async def test_many_timers_of_one_version_become_one(store: NatsStore) -> None:
     """More than are read in one go, of a record that is still to come and of one that is due."""
-
-    async def course() -> None:
-        [store] = await _opened(servers.fresh_url("nats", tmp_path), 1)
-        assert store._core is not None
-        names, wire = store._core.heads[0].names, store._core.wire
-        now = store.now()
-        await store.create([admit(Definition(id="t", name="job", run_at=now - 1), now - 9, "w")])
-        many = [
-            schedule(
-                names, ("g", f"{i:03}{task}"), now - 1, [(task, 1, now - 1)], now=now, made=now
-            )
-            for i in range(150)
-            for task in ("never", "t")
-        ]
-        await wire.write(names.stream, many)
-        taken: Counter[str] = Counter()
-        async with asyncio.timeout(PATIENCE_S):
-            while True:
-                due = await store.take_due(0, 200, 600_000)
-                taken.update(task.id for task in due.tasks)
-                timers = Counter([i for ids in await _standing(store, "s", "d") for i in ids])
-                if timers["never"] == 1:
-                    break
-                await asyncio.sleep(0.05)
-        assert timers["t"] < 10  # at most one for each of the pages they were read in
-        assert taken == {"t": 1}
-        await store.close()
-
-    asyncio.run(course())
+    assert store._core is not None
+    names, wire = store._core.heads[0].names, store._core.wire
+    now = store.now()
+    await store.create([admit(Definition(id="t", name="job", run_at=now - 1), now - 9, "w")])
+    many = [
+        schedule(names, ("g", f"{i:03}{task}"), now - 1, [(task, 1, now - 1)], now=now, made=now)
+        for i in range(150)
+        for task in ("never", "t")
+    ]
+    await wire.write(names.stream, many)
+    taken: Counter[str] = Counter()
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            due = await store.take_due(0, 200, 600_000)
+            taken.update(task.id for task in due.tasks)
+            timers = Counter([i for ids in await _standing(store, "s", "d") for i in ids])
+            if timers["never"] == 1:
+                break
+            await asyncio.sleep(0.05)
+    assert timers["t"] < 10  # at most one for each of the pages they were read in
+    assert taken == {"t": 1}
 
 
-def test_a_timer_that_fires_between_two_reads_of_a_taker_is_seen(
-    servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_timer_that_fires_between_two_reads_of_a_taker_is_seen(
+    store: NatsStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither with what is due nor with what is to come would mean that it waits for a poll."""
+    assert store._core is not None
+    wire = store._core.wire
+    now = store.now()
+    await store.create([admit(Definition(id="t", name="job", run_at=now + 700), now, "w")])
+    read, reads = wire.read, 0
 
-    async def course() -> None:
-        [store] = await _opened(servers.fresh_url("nats", tmp_path), 1)
-        assert store._core is not None
-        wire = store._core.wire
-        now = store.now()
-        await store.create([admit(Definition(id="t", name="job", run_at=now + 700), now, "w")])
-        read, reads = wire.read, 0
+    async def slow(stream: str, request: dict[str, Any]) -> Any:
+        nonlocal reads
+        reads += 1
+        found = await read(stream, request)
+        if reads == 1:
+            with monkeypatch.context() as patched:
+                patched.setattr(wire, "read", read)
+                await _fired(store)
+        return found
 
-        async def slow(stream: str, request: dict[str, Any]) -> Any:
-            nonlocal reads
-            reads += 1
-            found = await read(stream, request)
-            if reads == 1:
-                with monkeypatch.context() as patched:
-                    patched.setattr(wire, "read", read)
-                    await _fired(store)
-            return found
-
-        monkeypatch.setattr(wire, "read", slow)
-        due = await store.take_due(0, 10, 600_000)
-        assert due.tasks or (due.next_at is not None and due.next_at <= store.now() + 100)
-        await store.close()
-
-    asyncio.run(course())
+    monkeypatch.setattr(wire, "read", slow)
+    due = await store.take_due(0, 10, 600_000)
+    assert due.tasks or (due.next_at is not None and due.next_at <= store.now() + 100)
 
 
-def test_a_timer_set_anew_is_there_before_its_hold_is_dropped(
-    servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_timer_set_anew_is_there_before_its_hold_is_dropped(
+    store: NatsStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who dies in between leaves one timer at least."""
+    now = store.now()
+    await store.create([admit(Definition(id="t", name="job", run_at=now - 1), now - 10, "w")])
+    await first_due(store, 600_000)
+    assert store._core is not None
+    timers, heads = store._core.timers[0], store._core.heads[0]
+    standing: list[int] = []
 
-    async def course() -> None:
-        store = NatsStore(servers.fresh_url("nats", tmp_path))
-        await store.open()
-        now = store.now()
-        await store.create([admit(Definition(id="t", name="job", run_at=now - 1), now - 10, "w")])
-        async with asyncio.timeout(PATIENCE_S):
-            while not (await store.take_due(0, 10, 600_000)).tasks:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
-        assert store._core is not None
-        timers, heads = store._core.timers[0], store._core.heads[0]
-        standing: list[int] = []
+    async def purge(_subject: str) -> None:
+        standing.append(len(await heads.walk([heads.names.of("s", ">")])))
 
-        async def purge(_subject: str) -> None:
-            standing.append(len(await heads.walk([heads.names.of("s", ">")])))
-
-        monkeypatch.setattr(timers, "purge", purge)
-        await store.rearm([("t", store.now() + 60_000)])
-        assert standing == [2]
-        await store.close()
-
-    asyncio.run(course())
+    monkeypatch.setattr(timers, "purge", purge)
+    await store.rearm([("t", store.now() + 60_000)])
+    assert standing == [2]
 
 
-def test_a_hold_stands_when_nobody_knows_who_took_the_entry(
-    servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_hold_stands_when_nobody_knows_who_took_the_entry(
+    store: NatsStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The answer to the write over the entry was lost, and its repeat finds the guard broken."""
+    now = store.now()
+    await store.create([admit(Definition(id="t", name="job", run_at=now - 1), now - 10, "w")])
+    assert store._core is not None
+    wire = store._core.wire
+    write = wire.write
 
-    async def course() -> None:
-        store = NatsStore(servers.fresh_url("nats", tmp_path))
-        await store.open()
-        now = store.now()
-        await store.create([admit(Definition(id="t", name="job", run_at=now - 1), now - 10, "w")])
-        assert store._core is not None
-        wire = store._core.wire
-        write = wire.write
+    async def unsure(stream: str, writes: Sequence[Write]) -> list[int]:
+        seqs = await write(stream, writes)
+        taking = bool(writes) and all(subject.split(".")[3] == "d" for subject, *_ in writes)
+        return [UNSURE] * len(seqs) if taking else seqs
 
-        async def unsure(stream: str, writes: Sequence[Write]) -> list[int]:
-            seqs = await write(stream, writes)
-            taking = bool(writes) and all(subject.split(".")[3] == "d" for subject, *_ in writes)
-            return [UNSURE] * len(seqs) if taking else seqs
-
-        monkeypatch.setattr(wire, "write", unsure)
-        assert (await store.take_due(0, 10, 1_000)).tasks == ()
-        monkeypatch.setattr(wire, "write", write)
-        async with asyncio.timeout(PATIENCE_S):
-            while not (due := await store.take_due(0, 10, 1_000)).tasks:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
-        assert [task.id for task in due.tasks] == ["t"]
-        await store.close()
-
-    asyncio.run(course())
+    monkeypatch.setattr(wire, "write", unsure)
+    assert (await store.take_due(0, 10, 1_000)).tasks == ()
+    monkeypatch.setattr(wire, "write", write)
+    due = await first_due(store, 1_000)
+    assert [task.id for task in due.tasks] == ["t"]

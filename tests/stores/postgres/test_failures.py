@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 
 import asyncpg
 import pytest
@@ -15,6 +17,8 @@ from andon.model.errors import StoreIncompatible, StoreUnavailable
 from andon.model.words import State
 from andon.stores.base import Renewal, Verdict, ready_topic
 from andon.stores.postgres import PostgresStore, connections
+
+from .hurting import connected
 
 
 @pytest.fixture(autouse=True)
@@ -52,36 +56,31 @@ async def end_sessions(db: asyncpg.Connection) -> int:
 async def test_connections_that_were_ended_are_made_anew(
     hurt_server: PostgresServer,
 ) -> None:
-    async with on(hurt_server, "ended") as kit:
+    async with on(hurt_server, "ended") as kit, connected(hurt_server) as admin:
         task = await kit.active()
-        admin = await asyncpg.connect(hurt_server.dsn)
         assert await end_sessions(admin) >= 1
         assert await kit.renew(task) is Verdict.OK
         await end_sessions(admin)
         assert (await kit.moved(task, Complete())).state is State.COMPLETED
-        await admin.close()
 
 
 async def test_a_renewal_from_a_thread_survives_the_end_of_its_connection(
     hurt_server: PostgresServer,
 ) -> None:
-    async with on(hurt_server, "thread") as kit:
+    async with on(hurt_server, "thread") as kit, connected(hurt_server) as admin:
         task = await kit.active()
         renewal = Renewal(task=task.id, run=task.status.run, lease_ms=30_000)
-        admin = await asyncpg.connect(hurt_server.dsn)
         for _ in range(2):
             verdicts = await asyncio.to_thread(kit.store.renew_blocking, [renewal])
             assert verdicts == [Verdict.OK]
             await end_sessions(admin)
-        await admin.close()
 
 
 async def test_a_listener_is_woken_after_its_connection_was_made_anew(
     hurt_server: PostgresServer,
 ) -> None:
-    async with on(hurt_server, "listener") as kit:
+    async with on(hurt_server, "listener") as kit, connected(hurt_server) as admin:
         other = await kit.again()
-        admin = await asyncpg.connect(hurt_server.dsn)
 
         async def listening() -> bool:
             return await admin.fetchval(
@@ -95,7 +94,6 @@ async def test_a_listener_is_woken_after_its_connection_was_made_anew(
             await kit.submit()
             assert await waiting
             assert ids(await kit.claim_from(other)) != []
-        await admin.close()
 
 
 async def test_a_server_that_is_started_again_is_found_again(hurt_server: PostgresServer) -> None:
@@ -156,32 +154,27 @@ async def test_nothing_is_done_twice_when_the_reply_was_lost(
 async def test_more_callers_than_connections_wait_their_turn(
     hurt_server: PostgresServer,
 ) -> None:
-    async with on(hurt_server, "crowd", "&pool=2") as kit:
+    async with on(hurt_server, "crowd", "&pool=2") as kit, connected(hurt_server) as admin:
         await asyncio.gather(*(kit.submit() for _ in range(100)))
-        admin = await asyncpg.connect(hurt_server.dsn)
         used = await admin.fetchval(
             "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'andon'"
         )
         assert used <= 2
         assert (await kit.stats()).counts == {"pending": 100}
-        await admin.close()
 
 
 async def test_a_server_without_connections_to_spare_is_waited_for(
     hurt_server: PostgresServer,
 ) -> None:
-    taken: list[asyncpg.Connection] = []
-    async with on(hurt_server, "spare") as kit:
+    async with on(hurt_server, "spare") as kit, connected(hurt_server) as admin:
         await kit.submit()
-        admin = await asyncpg.connect(hurt_server.dsn)
         await end_sessions(admin)
-        with contextlib.suppress(asyncpg.TooManyConnectionsError):
-            while True:
-                taken.append(await asyncpg.connect(hurt_server.dsn))
-        submitting = asyncio.ensure_future(kit.submit())
-        await asyncio.sleep(0.1)
-        for db in (*taken, admin):
-            await db.close()
+        async with AsyncExitStack() as taken:
+            with contextlib.suppress(asyncpg.TooManyConnectionsError):
+                while True:
+                    await taken.enter_async_context(connected(hurt_server))
+            submitting = asyncio.ensure_future(kit.submit())
+            await asyncio.sleep(0.1)
         await submitting
 
 
@@ -189,9 +182,8 @@ async def test_a_server_without_connections_to_spare_is_waited_for(
 async def test_a_server_that_takes_no_writes_is_reported_and_recovers(
     hurt_server: PostgresServer,
 ) -> None:
-    async with on(hurt_server, "standby") as kit:
+    async with on(hurt_server, "standby") as kit, connected(hurt_server) as admin:
         task = await kit.submit()
-        admin = await asyncpg.connect(hurt_server.dsn)
         await admin.execute("ALTER DATABASE postgres SET default_transaction_read_only = on")
         await end_sessions(admin)
         with pytest.raises(StoreUnavailable, match="no writes"):
@@ -201,7 +193,6 @@ async def test_a_server_that_takes_no_writes_is_reported_and_recovers(
         await admin.execute("ALTER DATABASE postgres RESET default_transaction_read_only")
         await end_sessions(admin)
         await kit.submit()
-        await admin.close()
 
 
 async def test_deadlocks_are_tried_again(kit: Kit, schema: str, db: asyncpg.Connection) -> None:
@@ -285,3 +276,61 @@ async def test_a_store_is_closed_at_once_when_its_server_has_gone(
             await asked
     finally:
         hurt_server.start()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of a few megabytes; `enlarge` it to mend what was full."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if not mounted(folder, "size=6m"):
+        pytest.skip("only a user who may mount file systems can have a small one")
+    yield folder
+    subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+def mounted(folder: Path, options: str) -> bool:
+    """Mount a file system in memory there; or change the options of the one that is."""
+    command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
+    try:
+        return subprocess.run(command, check=False, capture_output=True).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.usefixtures("impatience")
+async def test_a_full_disk_is_reported_loses_nothing_and_is_got_over(
+    hurt_server: PostgresServer, small_disk: Path
+) -> None:
+    async with database_on(small_disk, hurt_server) as url:
+        kit = Kit(StoreFactory(url, shared=True, durable=True))
+        await kit.open()
+        stored = 0
+
+        async def fill() -> None:
+            nonlocal stored
+            for _ in range(500):
+                await kit.store.create([kit.record(args=b"x" * 4_000) for _ in range(20)])
+                stored += 20
+
+        with pytest.raises(StoreUnavailable, match=r"disk of .* is full"):
+            await fill()
+        assert (await kit.stats()).counts == {"pending": stored}
+        assert mounted(small_disk, "remount,size=64m")
+        task = await kit.submit()
+        assert (await kit.stats()).counts == {"pending": stored + 1}
+        assert await kit.get(task.id) == task
+        await kit.close()
+
+
+@asynccontextmanager
+async def database_on(folder: Path, server: PostgresServer) -> AsyncIterator[str]:
+    """A database of which everything but the write-ahead log is in that folder."""
+    async with connected(server) as admin:
+        await admin.execute(f"CREATE TABLESPACE small LOCATION '{folder}'")
+        await admin.execute("CREATE DATABASE full_disk TABLESPACE small")
+        try:
+            yield server.url("full").replace("/postgres?", "/full_disk?")
+        finally:
+            await admin.execute("DROP DATABASE full_disk WITH (FORCE)")
+            await admin.execute("DROP TABLESPACE small")

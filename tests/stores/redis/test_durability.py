@@ -1,13 +1,9 @@
 """What the store says survives is what the server is set to."""
 
-from collections.abc import Callable
-
 import pytest
-from conformance.kit import Kit
 from servers.redis import RedisServer
 
-Start = Callable[..., RedisServer]
-OpenKit = Callable[[str], Kit]
+from .conftest import OpenKit, Start
 
 
 @pytest.mark.parametrize(
@@ -27,8 +23,7 @@ OpenKit = Callable[[str], Kit]
 async def test_durability_follows_the_settings(
     start: Start, open_kit: OpenKit, options: dict[str, object], crash: str, power: str
 ) -> None:
-    kit = open_kit(start(**options).url("t"))
-    await kit.open()
+    kit = await open_kit(start(**options).url("t"))
     info = await kit.store.info()
     assert crash in info.durability["process_crash"]
     assert power in info.durability["power_cut"]
@@ -39,8 +34,7 @@ async def test_a_server_that_hides_its_settings_is_called_unknown(
     start: Start, open_kit: OpenKit
 ) -> None:
     server = start(settings=['rename-command CONFIG ""'])
-    kit = open_kit(server.url("t"))
-    await kit.open()
+    kit = await open_kit(server.url("t"))
     info = await kit.store.info()
     assert all(text.startswith("unknown") for text in info.durability.values())
 
@@ -48,14 +42,14 @@ async def test_a_server_that_hides_its_settings_is_called_unknown(
 async def test_a_server_that_may_throw_tasks_away_is_warned_of(
     start: Start, open_kit: OpenKit
 ) -> None:
-    kit = open_kit(start(settings=["maxmemory 100mb", "maxmemory-policy allkeys-lru"]).url("t"))
-    await kit.open()
+    kit = await open_kit(
+        start(settings=["maxmemory 100mb", "maxmemory-policy allkeys-lru"]).url("t")
+    )
     assert "noeviction" in (await kit.store.info()).settings["warning"]
 
 
 async def test_a_proper_server_has_no_warning(shared: RedisServer, open_kit: OpenKit) -> None:
-    kit = open_kit(shared.url("proper"))
-    await kit.open()
+    kit = await open_kit(shared.url("proper"))
     info = await kit.store.info()
     assert "warning" not in info.settings
     assert info.settings["server"].startswith("redis ")

@@ -1,11 +1,11 @@
 """A primary that is replaced by its replica: writes that were confirmed are still there."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conformance.kit import Kit, ids
+from conformance.kit import ids
 from servers.redis import RedisCluster, RedisSentinel, RedisServer, until
 
 from andon.lifecycle.commands import Complete
@@ -14,7 +14,7 @@ from andon.model.words import State
 from andon.stores.base import ChangeKind, CreateKind
 from andon.stores.redis import network
 
-OpenKit = Callable[[str], Kit]
+from .conftest import OpenKit
 
 
 @pytest.fixture
@@ -35,8 +35,7 @@ def cluster(tmp_path: Path) -> Iterator[RedisCluster]:
 async def test_nothing_is_lost_while_replicas_take_over(
     cluster: RedisCluster, open_kit: OpenKit
 ) -> None:
-    kit = open_kit(cluster.url("t") + "&wait=1&wait_ms=2000")
-    await kit.open()
+    kit = await open_kit(cluster.url("t") + "&wait=1&wait_ms=2000")
     accepted: set[str] = set()
     ended: set[str] = set()
     stop = asyncio.Event()
@@ -89,13 +88,11 @@ async def test_a_master_that_dies_is_replaced_and_what_was_confirmed_is_there(
     cluster: RedisCluster, open_kit: OpenKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(network, "PATIENCE_S", 30.0)
-    kit = open_kit(cluster.url("t") + "&wait=1&wait_ms=2000")
-    await kit.open()
+    kit = await open_kit(cluster.url("t") + "&wait=1&wait_ms=2000")
     tasks = await kit.submit_many(40)
     cluster.masters[1].kill()
     # The master that takes over has no replica of its own now, so nothing could confirm.
-    alone = open_kit(cluster.url("t"))
-    await alone.open()
+    alone = await open_kit(cluster.url("t"))
     assert sorted(ids(await alone.claim(limit=100))) == sorted(ids(tasks))
     await alone.submit_many(40)
 
@@ -110,8 +107,7 @@ async def test_a_write_that_too_few_replicas_have_is_not_called_written(
         primary.start()
         replica.start()
         until(lambda: b"master_link_status:up" in replica.ask("INFO", "replication"), "no link")
-        kit = open_kit(primary.url("t") + "&wait=1&wait_ms=200")
-        await kit.open()
+        kit = await open_kit(primary.url("t") + "&wait=1&wait_ms=200")
         await kit.submit("both")
         replica.stop()
         with pytest.raises(StoreUnavailable, match="0 of 1 replicas confirmed"):
@@ -138,12 +134,10 @@ async def test_sentinels_name_the_primary_also_after_it_was_replaced(
             server.start()
         until(lambda: b"master_link_status:up" in replica.ask("INFO", "replication"), "no link")
         until(lambda: b"slaves=1" in sentinel.ask("INFO", "sentinel"), "the replica is not known")
-        kit = open_kit(sentinel.url("t") + "&wait=1")
-        await kit.open()
+        kit = await open_kit(sentinel.url("t") + "&wait=1")
         tasks = await kit.submit_many(20)
         primary.kill()
-        alone = open_kit(sentinel.url("t"))
-        await alone.open()
+        alone = await open_kit(sentinel.url("t"))
         assert sorted(ids(await alone.claim(limit=50))) == sorted(ids(tasks))
         await alone.submit("after")
     finally:
@@ -160,6 +154,6 @@ async def test_a_primary_that_no_sentinel_knows_is_told(
         sentinel.start()
         url = sentinel.url("t").replace("/mymaster/", "/another/")
         with pytest.raises(StoreUnavailable, match="know no primary named 'another'"):
-            await open_kit(url).open()
+            await open_kit(url)
     finally:
         sentinel.stop()

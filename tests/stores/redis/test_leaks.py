@@ -27,6 +27,8 @@ from andon.lifecycle.commands import (
 from andon.model.task import Task, TaskError
 from andon.stores.base import ChangeKind, Link, Settlement, Snapshot
 
+from .conftest import OpenKit
+
 NO = TaskError(message="no")
 LASTING = {"meta", "queues", "configs", "log"}
 """What a namespace has however empty it is: how it was set up, its queues, its event log."""
@@ -159,10 +161,9 @@ LIVES = [
 
 @pytest.mark.parametrize("live", LIVES, ids=lambda live: live.__name__)
 async def test_a_deleted_task_leaves_nothing_that_does_not_expire(
-    shared: RedisServer, open_kit: Callable[[str], Kit], live: Life
+    shared: RedisServer, open_kit: OpenKit, live: Life
 ) -> None:
-    kit = open_kit(shared.url(f"leak-{live.__name__}"[:32].replace("_", "-")))
-    await kit.open()
+    kit = await open_kit(shared.url(f"leak-{live.__name__}"[:32].replace("_", "-")))
     tasks = await live(kit)
     assert left_behind(shared, kit) != set(), "or this test sees nothing"
     for task in tasks:
@@ -171,21 +172,17 @@ async def test_a_deleted_task_leaves_nothing_that_does_not_expire(
 
 
 async def test_a_discarded_task_leaves_nothing_that_does_not_expire(
-    shared: RedisServer, open_kit: Callable[[str], Kit]
+    shared: RedisServer, open_kit: OpenKit
 ) -> None:
-    kit = open_kit(shared.url("leak-discard"))
-    await kit.open()
+    kit = await open_kit(shared.url("leak-discard"))
     policy = {"discard_states": ("completed",), "unique_states": ("pending", "completed")}
     task = await kit.active(policy=policy, **FULL)
     assert await kit.move(task, Complete(result=b"1")) is None
     assert left_behind(shared, kit) == set()
 
 
-async def test_many_that_come_and_go_leave_nothing(
-    shared: RedisServer, open_kit: Callable[[str], Kit]
-) -> None:
-    kit = open_kit(shared.url("leak-many"))
-    await kit.open()
+async def test_many_that_come_and_go_leave_nothing(shared: RedisServer, open_kit: OpenKit) -> None:
+    kit = await open_kit(shared.url("leak-many"))
     tasks = await kit.submit_many(50, key="k", group="g", policy={"retry_delay": None})
     claimed = await kit.claim(limit=100)
     assert sorted(ids(claimed)) == sorted(ids(tasks))

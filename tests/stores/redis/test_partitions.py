@@ -2,10 +2,9 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
 
 import pytest
-from conformance.kit import Kit, ids
+from conformance.kit import ids
 from servers import Servers
 from servers.redis import RedisCluster
 
@@ -13,7 +12,7 @@ from andon.lifecycle.commands import Cancel, Complete
 from andon.stores.base import ChangeKind, CreateKind, Store
 from andon.stores.redis.reserving import UNWRITTEN_MS
 
-OpenKit = Callable[[str], Kit]
+from .conftest import OpenKit
 
 
 @pytest.fixture
@@ -26,8 +25,7 @@ def url(servers: Servers) -> str:
 async def test_tasks_are_spread_over_the_nodes(
     url: str, open_kit: OpenKit, servers: Servers
 ) -> None:
-    kit = open_kit(url)
-    await kit.open()
+    kit = await open_kit(url)
     tasks = await kit.submit_many(100)
     cluster = servers.running("redis-cluster")
     assert isinstance(cluster, RedisCluster)
@@ -40,8 +38,7 @@ async def test_tasks_are_spread_over_the_nodes(
 async def test_a_limit_is_never_exceeded_and_always_used_up_in_the_end(
     url: str, open_kit: OpenKit, limit: str, key: str | None
 ) -> None:
-    kit = open_kit(url)
-    await kit.open()
+    kit = await open_kit(url)
     stores = [kit.store, await kit.again(), await kit.again()]
     most = 3
     name = "max_concurrent" if key is None else "max_concurrent_per_key"
@@ -83,8 +80,7 @@ async def test_a_limit_is_never_exceeded_and_always_used_up_in_the_end(
 async def test_a_unique_key_has_one_holder_however_many_ask_at_once(
     url: str, open_kit: OpenKit
 ) -> None:
-    kit = open_kit(url)
-    await kit.open()
+    kit = await open_kit(url)
     stores = [kit.store, await kit.again(), await kit.again()]
     for turn in range(10):
         outcomes = await asyncio.gather(
@@ -97,8 +93,7 @@ async def test_a_unique_key_has_one_holder_however_many_ask_at_once(
 async def test_a_key_reserved_by_a_process_that_died_is_free_after_a_while(
     url: str, open_kit: OpenKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kit = open_kit(url)
-    await kit.open()
+    kit = await open_kit(url)
     at = kit.store._at  # type: ignore[attr-defined]
     reserved = await at.run("reserve", at.of("u"), [("u", None, "never-written", None)])
     assert reserved[1] == b""
@@ -113,8 +108,7 @@ async def test_a_key_reserved_by_a_process_that_died_is_free_after_a_while(
 async def test_a_key_left_behind_by_an_ended_task_is_taken_over(
     url: str, open_kit: OpenKit
 ) -> None:
-    kit = open_kit(url)
-    await kit.open()
+    kit = await open_kit(url)
     old = await kit.submit(unique_key="u")
     await kit.move(old, Cancel())
     at = kit.store._at  # type: ignore[attr-defined]

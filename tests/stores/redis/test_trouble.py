@@ -2,10 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Callable
 
 import pytest
-from conformance.kit import Kit, ids
+from conformance.kit import ids
 from servers.redis import RedisServer, until
 
 from andon.lifecycle.commands import Complete
@@ -13,8 +12,7 @@ from andon.model.errors import ConfigurationError, StoreIncompatible, StoreUnava
 from andon.stores.base import ChangeKind, CreateKind, Renewal, Verdict, ready_topic
 from andon.stores.redis import network
 
-Start = Callable[..., RedisServer]
-OpenKit = Callable[[str], Kit]
+from .conftest import OpenKit, Start
 
 
 @pytest.fixture
@@ -30,8 +28,7 @@ async def test_a_restarted_server_is_used_on_as_if_nothing_had_been(
     start: Start, open_kit: OpenKit
 ) -> None:
     server = start(appendfsync="always")
-    kit = open_kit(server.url("t"))
-    await kit.open()
+    kit = await open_kit(server.url("t"))
     tasks = await kit.submit_many(20)
     (first,) = await kit.claim()
     server.stop()
@@ -45,8 +42,7 @@ async def test_a_server_that_was_killed_has_what_it_acknowledged(
     start: Start, open_kit: OpenKit
 ) -> None:
     server = start(appendfsync="always")
-    kit = open_kit(server.url("t"))
-    await kit.open()
+    kit = await open_kit(server.url("t"))
     tasks = await kit.submit_many(50)
     server.kill()
     await asyncio.to_thread(server.start)
@@ -57,8 +53,7 @@ async def test_connections_that_are_cut_all_the_time_lose_and_double_nothing(
     start: Start, open_kit: OpenKit
 ) -> None:
     server = start()
-    kit = open_kit(server.url("t"))
-    await kit.open()
+    kit = await open_kit(server.url("t"))
     ended: list[str] = []
 
     async def live(number: int) -> None:
@@ -85,8 +80,7 @@ async def test_hints_come_again_after_the_connection_for_them_was_cut(
     start: Start, open_kit: OpenKit
 ) -> None:
     server = start()
-    kit = open_kit(server.url("t"))
-    await kit.open()
+    kit = await open_kit(server.url("t"))
     with kit.store.listen([ready_topic("default")]) as listener:
         server.ask("CLIENT", "KILL", "TYPE", "pubsub")
         assert await listener.wait(10), "everybody looks once when hints may have been missed"
@@ -98,8 +92,7 @@ async def test_a_renewal_from_a_thread_survives_a_cut_connection(
     start: Start, open_kit: OpenKit
 ) -> None:
     server = start()
-    kit = open_kit(server.url("t"))
-    await kit.open()
+    kit = await open_kit(server.url("t"))
     task = await kit.active()
     renewal = Renewal(task=task.id, run=task.status.run, lease_ms=30_000)
     for _ in range(3):
@@ -113,8 +106,7 @@ async def test_a_server_that_falls_silent_is_given_up_after_a_while(
     monkeypatch.setattr("andon.stores.redis.connection.REPLY_WITHIN_S", 0.3)
     monkeypatch.setattr("andon.stores.redis.network.CONNECT_WITHIN_S", 0.3)
     server = start()
-    kit = open_kit(server.url("t"))
-    await kit.open()
+    kit = await open_kit(server.url("t"))
     server.pause()
     began = time.monotonic()
     with pytest.raises(StoreUnavailable, match="cannot be used now"):
@@ -128,8 +120,7 @@ async def test_scripts_that_the_server_forgot_are_loaded_again(
     start: Start, open_kit: OpenKit
 ) -> None:
     server = start()
-    kit = open_kit(server.url("t"))
-    await kit.open()
+    kit = await open_kit(server.url("t"))
     task = await kit.active()
     server.ask("SCRIPT", "FLUSH")
     renewal = Renewal(task=task.id, run=task.status.run, lease_ms=30_000)
@@ -146,15 +137,14 @@ async def test_nobody_there_is_unavailable(
     server = start()
     server.stop()
     with pytest.raises(StoreUnavailable, match="cannot be used now"):
-        await open_kit(server.url("t")).open()
+        await open_kit(server.url("t"))
 
 
 async def test_a_full_server_refuses_in_words_and_takes_writes_again_when_it_has_room(
     start: Start, open_kit: OpenKit, impatient: None
 ) -> None:
     server = start(settings=["maxmemory 100mb", "maxmemory-policy noeviction"])
-    kit = open_kit(server.url("t"))
-    await kit.open()
+    kit = await open_kit(server.url("t"))
     task = await kit.active()
     server.ask("CONFIG", "SET", "maxmemory", "100kb")
     with pytest.raises(StoreUnavailable, match="raise it, or delete what is not needed"):
@@ -172,7 +162,7 @@ async def test_a_replica_is_refused_in_words(
     replica = start("replica", settings=[f"replicaof 127.0.0.1 {primary.port}"])
     until(lambda: b"master_link_status:up" in replica.ask("INFO", "replication"), "no link")
     with pytest.raises(StoreUnavailable, match="it is a replica; name the primary"):
-        await open_kit(replica.url("t")).open()
+        await open_kit(replica.url("t"))
 
 
 @pytest.mark.parametrize(
@@ -190,22 +180,21 @@ async def test_a_wrong_password_is_told_at_once(
     url = server.url("t").replace(":secret@", credentials)
     began = time.monotonic()
     with pytest.raises(ConfigurationError, match=said):
-        await open_kit(url).open()
+        await open_kit(url)
     assert time.monotonic() - began < network.PATIENCE_S
-    kit = open_kit(server.url("t"))
-    await kit.open()
+    kit = await open_kit(server.url("t"))
     await kit.submit()
 
 
 async def test_a_password_where_none_is_set_is_told(shared: RedisServer, open_kit: OpenKit) -> None:
     url = shared.url("t").replace("redis://", "redis://:secret@")
     with pytest.raises(ConfigurationError, match="does not accept the password"):
-        await open_kit(url).open()
+        await open_kit(url)
 
 
 async def test_a_database_that_is_not_there_is_told(shared: RedisServer, open_kit: OpenKit) -> None:
     with pytest.raises(ConfigurationError, match="has no such database"):
-        await open_kit(shared.url("t").replace("/0?", "/99?")).open()
+        await open_kit(shared.url("t").replace("/0?", "/99?"))
 
 
 async def test_a_cluster_url_for_a_server_alone_is_told(
@@ -213,7 +202,7 @@ async def test_a_cluster_url_for_a_server_alone_is_told(
 ) -> None:
     url = shared.url("t").replace("redis://", "redis+cluster://").replace("/0?", "?")
     with pytest.raises(ConfigurationError, match="is no cluster; use redis://"):
-        await open_kit(url).open()
+        await open_kit(url)
 
 
 async def test_keys_of_another_application_are_left_alone(
@@ -223,15 +212,14 @@ async def test_keys_of_another_application_are_left_alone(
     shared.ask("HSET", "{stranger:0}:meta", "mine", "1")
     for namespace in ("strange", "stranger"):
         with pytest.raises(StoreIncompatible, match="another application uses keys"):
-            await open_kit(shared.url(namespace)).open()
+            await open_kit(shared.url(namespace))
     assert shared.ask("GET", "{strange:0}:meta") == b"mine"
 
 
 async def test_a_key_of_another_application_met_later_is_told(
     shared: RedisServer, open_kit: OpenKit
 ) -> None:
-    kit = open_kit(shared.url("met-later"))
-    await kit.open()
+    kit = await open_kit(shared.url("met-later"))
     shared.ask("SET", "{met-later:0}:task:theirs", "x")
     with pytest.raises(StoreIncompatible, match="another application uses keys"):
         await kit.create(kit.record("theirs"))
@@ -242,18 +230,16 @@ async def test_what_a_newer_release_wrote_is_not_touched(
     shared: RedisServer, open_kit: OpenKit, field: str
 ) -> None:
     namespace = f"newer-{field.replace('_', '-')}"
-    kit = open_kit(shared.url(namespace))
-    await kit.open()
+    await open_kit(shared.url(namespace))
     shared.ask("HSET", f"{{{namespace}:0}}:meta", field, "99")
     with pytest.raises(StoreIncompatible, match="newer release"):
-        await open_kit(shared.url(namespace)).open()
+        await open_kit(shared.url(namespace))
 
 
 async def test_an_old_process_stops_writing_when_newer_records_come(
     shared: RedisServer, open_kit: OpenKit
 ) -> None:
-    kit = open_kit(shared.url("outlived"))
-    await kit.open()
+    kit = await open_kit(shared.url("outlived"))
     shared.ask("HSET", "{outlived:0}:meta", "min_writer", "2")
     with pytest.raises(StoreIncompatible, match="Upgrade Andon here"):
         await kit.submit()
@@ -263,19 +249,16 @@ async def test_the_number_of_partitions_stays_as_it_was_made(
     shared: RedisServer, open_kit: OpenKit
 ) -> None:
     url = shared.url("parts")
-    made = open_kit(f"{url}&partitions=4")
-    await made.open()
+    await open_kit(f"{url}&partitions=4")
     with pytest.raises(ConfigurationError, match="was made with partitions=4"):
-        await open_kit(f"{url}&partitions=2").open()
-    silent = open_kit(url)
-    await silent.open()
+        await open_kit(f"{url}&partitions=2")
+    silent = await open_kit(url)
     assert silent.store.partitions == 4
 
 
 async def test_a_server_that_was_emptied_is_set_up_again(start: Start, open_kit: OpenKit) -> None:
     server = start()
-    kit = open_kit(server.url("t"))
-    await kit.open()
+    kit = await open_kit(server.url("t"))
     await kit.submit()
     server.ask("FLUSHALL")
     await kit.submit("after")

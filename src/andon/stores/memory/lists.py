@@ -7,6 +7,7 @@ from andon.lifecycle.indexes import IndexEntry
 from andon.model.errors import ConfigurationError
 from andon.model.words import State
 from andon.stores.base import SCAN_BUDGET, Page, Query
+from andon.stores.matching import matches
 from andon.stores.memory.ordered import Ordered
 from andon.stores.memory.row import Row
 
@@ -97,7 +98,7 @@ class Lists:
         places = self._walk(query, _parse(query.cursor))
         for looked, (created_at, task_id) in enumerate(places, start=1):
             row = self._rows[task_id]
-            if _matches(row, query):
+            if matches(query, row.task):
                 found.append(row)
             if len(found) >= query.limit or looked >= SCAN_BUDGET:
                 cursor = f"{created_at}:{task_id}"
@@ -127,20 +128,6 @@ class Lists:
         if query.queue is not None:
             return [places for lists in by_state for places in _one(lists, query.queue)]
         return [places for lists in by_state for places in lists.values()]
-
-
-def _matches(row: Row, query: Query) -> bool:
-    definition, status = row.task.definition, row.task.status
-    return (
-        (not query.states or status.state in query.states)
-        and (query.queue is None or definition.queue == query.queue)
-        and (query.name is None or definition.name == query.name)
-        and (query.key is None or definition.key == query.key)
-        and (query.group is None or definition.group == query.group)
-        and (query.worker is None or status.worker == query.worker)
-        and (query.tag is None or query.tag in definition.tags)
-        and (not query.dead_letters or row.entry.dead_letter)
-    )
 
 
 def _parse(cursor: str) -> _Place | None:

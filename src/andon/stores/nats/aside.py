@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from andon.lifecycle.apply import set_aside
 from andon.model.words import State
 from andon.stores.base import EVENTS_TOPIC, ready_topic, task_topic
-from andon.stores.nats.bodies import Body, Head, Undecodable, decode_definition
+from andon.stores.codec import Undecodable, decode_definition
+from andon.stores.nats.bodies import Body, Head
 from andon.stores.nats.heads import Heads, earlier
 
 if TYPE_CHECKING:

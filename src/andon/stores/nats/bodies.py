@@ -7,14 +7,9 @@ the messages before it are gone.
 
 import msgspec
 
-from andon.model.task import RECORD_VERSION, Definition, RunCell, Status, Task, TaskEvent
+from andon.model.task import RECORD_VERSION, RunCell, Task, TaskEvent
 from andon.model.words import State
-
-encode = msgspec.msgpack.Encoder().encode
-decode_definition = msgspec.msgpack.Decoder(Definition).decode
-decode_status = msgspec.msgpack.Decoder(Status).decode
-
-Undecodable = (msgspec.DecodeError, UnicodeDecodeError)
+from andon.stores.codec import Undecodable, bare, decode_definition, decode_status, encode
 
 
 class Body(msgspec.Struct, array_like=True, gc=False):
@@ -80,14 +75,6 @@ def task_of(body: Body, seq: int) -> Task:
     except Undecodable:
         return bare(body.id, body.revision)
     return Task(definition=definition, status=status, cell=body.cell, result=body.result, ref=seq)
-
-
-def bare(task_id: str, revision: int) -> Task:
-    """What is shown of a record that does not decode (R28)."""
-    return Task(
-        definition=Definition(id=task_id, name="?"),
-        status=Status(state=State.UNKNOWN, created_at=0, revision=revision),
-    )
 
 
 def moves_of(body: Body, seq: int) -> list[tuple[int, TaskEvent]]:

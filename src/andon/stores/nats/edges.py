@@ -12,7 +12,8 @@ import msgspec
 from andon.lifecycle.timers import next_timer
 from andon.model.words import TERMINAL, State
 from andon.stores.base import SUBMIT_WINDOW_MS, Edge, Ended, Link, Settlement
-from andon.stores.nats.bodies import Head, encode
+from andon.stores.codec import encode
+from andon.stores.nats.bodies import Head
 from andon.stores.nats.heads import Heads, same
 from andon.stores.nats.timing import Timers
 from andon.stores.nats.wire import CONFLICT, Write, subject_of

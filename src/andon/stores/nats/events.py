@@ -19,13 +19,8 @@ from nats.aio.msg import Msg
 
 from andon.model.task import TaskEvent
 from andon.stores.base import EventPage, History
-from andon.stores.nats.bodies import (
-    Head,
-    Undecodable,
-    decode_archive,
-    decode_body,
-    moves_of,
-)
+from andon.stores.codec import Undecodable
+from andon.stores.nats.bodies import Head, decode_archive, decode_body, moves_of
 from andon.stores.nats.core import Core
 from andon.stores.nats.heads import Heads
 from andon.stores.nats.names import ARCHIVED

@@ -16,7 +16,7 @@ import msgspec
 
 from andon.model.errors import StoreUnavailable
 from andon.model.task import Task
-from andon.stores.nats.bodies import encode
+from andon.stores.codec import encode
 from andon.stores.nats.core import Core
 from andon.stores.nats.index import Index
 from andon.stores.nats.names import dotless

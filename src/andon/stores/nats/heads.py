@@ -17,16 +17,8 @@ from nats.aio.msg import Msg
 from andon.lifecycle.indexes import entry_of
 from andon.model.task import RECORD_VERSION, Task, TaskEvent
 from andon.model.words import State
-from andon.stores.nats.bodies import (
-    NOTHING,
-    Archive,
-    Body,
-    Head,
-    Undecodable,
-    decode_body,
-    encode,
-    moves_of,
-)
+from andon.stores.codec import Undecodable, encode
+from andon.stores.nats.bodies import NOTHING, Archive, Body, Head, decode_body, moves_of
 from andon.stores.nats.clock import ServerClock, ms_of
 from andon.stores.nats.names import ARCHIVED, Names, level_of
 from andon.stores.nats.wire import (

@@ -18,12 +18,13 @@ from andon.model.fleet import QueueStats
 from andon.model.task import RunCell, Task
 from andon.model.words import State
 from andon.stores.base import MAX_BATCH, Page, Query
+from andon.stores.codec import Undecodable
 from andon.stores.hints import Hub
 from andon.stores.memory.events import EventLog
 from andon.stores.memory.fleet import Fleet as MemoryFleet
 from andon.stores.memory.records import Records
 from andon.stores.memory.row import Row
-from andon.stores.nats.bodies import NOTHING, Body, Head, Undecodable, decode_body, task_of
+from andon.stores.nats.bodies import NOTHING, Body, Head, decode_body, task_of
 from andon.stores.nats.core import Core
 from andon.stores.nats.wire import seq_of
 

@@ -18,7 +18,8 @@ from andon.stores.base import (
     ready_topic,
     task_topic,
 )
-from andon.stores.nats.bodies import Archive, Head, encode
+from andon.stores.codec import encode
+from andon.stores.nats.bodies import Archive, Head
 from andon.stores.nats.core import Core
 from andon.stores.nats.edges import Edges, is_over
 from andon.stores.nats.events import archived

@@ -16,8 +16,9 @@ from andon.lifecycle.timers import next_timer
 from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.base import Due
+from andon.stores.codec import encode
 from andon.stores.nats.aside import is_broken, put_aside
-from andon.stores.nats.bodies import Head, encode
+from andon.stores.nats.bodies import Head
 from andon.stores.nats.clock import ServerClock, ms_of
 from andon.stores.nats.timing import Timer, Timers, Wanted, decode_timer, schedule, schedules
 from andon.stores.nats.wire import CONFLICT, GUARD, Write, seq_of, stamp_of, subject_of

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from andon.stores.nats.bodies import Head, encode
+from andon.stores.codec import encode
+from andon.stores.nats.bodies import Head
 from andon.stores.nats.heads import Heads, iso
 from andon.stores.nats.names import BUCKET_MS, Names, hashed
 from andon.stores.nats.wire import Write

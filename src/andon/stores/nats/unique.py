@@ -8,7 +8,7 @@ compare-and-set.
 import msgspec
 
 from andon.lifecycle.indexes import IndexEntry, entry_of
-from andon.stores.nats.bodies import encode
+from andon.stores.codec import encode
 from andon.stores.nats.heads import Heads
 from andon.stores.nats.names import hashed
 from andon.stores.nats.wire import CONFLICT, GUARD, seq_of

@@ -1,4 +1,8 @@
-"""Committing: what is sent for each change, column by column, and what comes back."""
+"""Committing: what is sent for each change, and what comes back.
+
+Changes travel as rows of the type `change`, not as an array for each column: for every element of
+an array the driver asks whether it is an array itself, and a change has some forty columns.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -7,7 +11,7 @@ import msgspec
 
 from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.model.task import Task
-from andon.model.words import State
+from andon.model.words import Event, State
 from andon.stores.base import (
     EVENTS_TOPIC,
     SLOW_POLL_S,
@@ -19,13 +23,17 @@ from andon.stores.base import (
     ready_topic,
     task_topic,
 )
+from andon.stores.codec import encode, encode_event
 from andon.stores.postgres.creating import frees, lane_of
-from andon.stores.postgres.names import Names
-from andon.stores.postgres.records import encode, encode_event
+from andon.stores.postgres.names import Lane, Names
 
 APPLIED = Changed(ChangeKind.APPLIED)
 HAS_DEPENDENTS = Changed(ChangeKind.APPLIED, has_dependents=True)
 GONE = Changed(ChangeKind.GONE)
+
+_DONE_TO_A_RUN = frozenset({Event.REQUEST_CANCEL, Event.CANCEL, Event.EXPIRE})
+"""Moves of an active task that its worker does not make itself, so that it must be told. Told of
+its own reports, it would renew all its other runs each time."""
 
 
 class _Prepared(msgspec.Struct, frozen=True, gc=False):
@@ -68,26 +76,18 @@ class Commit:
         old = [self._lane(p.change, p.before, names) for p in batch]
         new = [None if p.after is None else self._lane(p.change, p.after, names) for p in batch]
         await names.know_lanes(lane for lane in (*old, *new) if lane is not None)
-        plain = [i if p.is_plain() else None for i, p in enumerate(batch, 1)]
-        keys = [p.before.key for p in batch]
+        keyed = [p.before for p in batch if p.before.key is not None]
         return [
-            plain if any(plain) else [],
-            [names.ids[p.before.queue] for p in batch],
-            keys if any(key is not None for key in keys) else None,
-            *(list(column) for column in zip(*(_columns(p) for p in batch), strict=True)),
-            [None if lane is None else names.lanes[lane] for lane in old],
-            [None if lane is None else lane[2] for lane in old],
-            [None if p.before.ready is None else p.before.ready.order for p in batch],
-            [None if lane is None else names.lanes[lane] for lane in new],
-            [None if lane is None else lane[2] for lane in new],
-            *(list(column) for column in zip(*(_ready(p, names) for p in batch), strict=True)),
-            *(list(column) for column in zip(*(_keys(p) for p in batch), strict=True)),
+            [_row(p, names, *lanes) for p, *lanes in zip(batch, old, new, strict=True)],
+            list({names.ids[p.before.queue] for p in batch}),
+            [names.ids[entry.queue] for entry in keyed],
+            [entry.key for entry in keyed],
         ], self._topics()
 
-    def in_order(self, values: Sequence[Any] | None) -> list[Any]:
-        """Values as the server gave them (or none), in the order of the caller's batch."""
+    def in_order(self, values: Sequence[Any]) -> list[Any]:
+        """Values as the server gave them, in the order of the caller's batch."""
         found: list[Any] = [None] * len(self._prepared)
-        for p, value in zip(self._prepared, values or (), strict=False):
+        for p, value in zip(self._prepared, values, strict=True):
             found[p.place] = value
         return found
 
@@ -99,7 +99,9 @@ class Commit:
         for p in self._prepared:
             change, before, after = p.change, p.before, p.after
             topics.add(task_topic(change.before.definition.id))
-            if before.state is State.ACTIVE:
+            if before.state is State.ACTIVE and (
+                change.seen_lease is not None or change.event.event in _DONE_TO_A_RUN
+            ):
                 topics.add(control_topic(change.before.status.worker))
             if after is None:
                 continue
@@ -120,23 +122,25 @@ def _prepare(place: int, change: Change) -> _Prepared:
     return _Prepared(change, place, record, entry_of(change.before), after)
 
 
-def _columns(p: _Prepared) -> tuple[Any, ...]:
-    c, status = p.change, p.change.after
-    before, task_id = c.before, c.before.definition.id
+def _row(p: _Prepared, names: Names, old: Lane | None, new: Lane | None) -> tuple[Any, ...]:
+    """One `change` of the schema: its fields in their order."""
+    c, status, before, after = p.change, p.change.after, p.before, p.after
+    task_id = c.before.definition.id
     writes = c.event.write_id
-    if status is None and before.status.events:
+    if status is None and c.before.status.events:
         # a stub knows the write that ended its task too, whose reply may be lost as well (R31)
-        writes = f"{before.status.events[-1].write_id} {writes}"
-    return (
-        before.ref,
+        writes = f"{c.before.status.events[-1].write_id} {writes}"
+    moved = (
+        p.is_plain(),
+        c.before.ref,
         task_id,
-        before.status.created_at,
-        before.status.revision,
+        c.before.status.created_at,
+        c.before.status.revision,
         c.seen_lease,
         None if status is None else status.state.value,
         None if status is None else status.revision,
-        None if p.after is None else p.after.timer,
-        p.after is not None and p.after.dead_letter,
+        None if after is None else after.timer,
+        after is not None and after.dead_letter,
         status is not None and status.cancel_requested_at is not None,
         None if status is None else encode(status),
         (status.run or None) if status is not None else None,
@@ -148,10 +152,18 @@ def _columns(p: _Prepared) -> tuple[Any, ...]:
         c.result,
         c.force,
         None if c.discard is None else encode_event(c.discard, task_id),
-        before.definition.digest,
+        c.before.definition.digest,
         writes,
-        before.status.state is State.UNKNOWN,
+        c.before.status.state is State.UNKNOWN,
     )
+    places = (
+        None if old is None else names.lanes[old],
+        None if old is None else old[2],
+        None if before.ready is None else before.ready.order,
+        None if new is None else names.lanes[new],
+        None if new is None else new[2],
+    )
+    return moved + places + _ready(p, names) + _keys(p)
 
 
 def _ready(p: _Prepared, names: Names) -> tuple[Any, ...]:

@@ -16,8 +16,8 @@ from andon.stores.base import (
     ready_topic,
     task_topic,
 )
+from andon.stores.codec import Undecodable, decode_definition, encode, encode_event
 from andon.stores.postgres.names import Lane, Names
-from andon.stores.postgres.records import Undecodable, decode_definition, encode, encode_event
 
 _CREATED = Created(CreateKind.CREATED)
 

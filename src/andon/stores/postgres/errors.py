@@ -36,6 +36,11 @@ def is_passing(error: BaseException) -> bool:
     return isinstance(error, LOST)
 
 
+def _is_gone(code: str, detail: str) -> bool:
+    """Whether something of the schema is not there; a type's absence has no code of its own."""
+    return code != "XX000" or detail.startswith("cache lookup failed for type")
+
+
 def translated(error: BaseException, shown: str, schema: str) -> StoreError | ConfigurationError:
     """The error to raise, with what to do about it."""
     code = code_of(error)
@@ -67,7 +72,7 @@ def translated(error: BaseException, shown: str, schema: str) -> StoreError | Co
                 f"{shown} has no connection to spare; raise its max_connections, lower ?pool=, or "
                 "put PgBouncer before it."
             )
-        case "42P01" | "42883" | "42703" | "3F000" | "42704":
+        case "42P01" | "42883" | "42703" | "3F000" | "42704" | "XX000" if _is_gone(code, detail):
             return StoreIncompatible(
                 f"Schema {schema} of {shown} is not as this release made it ({detail}); was it "
                 "dropped or changed by hand? Restart to make what is missing, or restore a backup."

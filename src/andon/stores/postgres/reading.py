@@ -4,14 +4,15 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from andon.lifecycle.apply import is_dead_letter
 from andon.model.errors import ConfigurationError
-from andon.model.fleet import QueueConfig, QueueStats
+from andon.model.fleet import QueueStats
 from andon.model.task import Task, TaskEvent
 from andon.model.words import State
 from andon.stores.base import SCAN_BUDGET, EventPage, History, Page, Query
+from andon.stores.codec import task_of_row
+from andon.stores.matching import matches
 from andon.stores.postgres.names import Run
-from andon.stores.postgres.records import event_of, task_of
+from andon.stores.postgres.records import event_of
 from andon.stores.postgres.statements import Statements
 
 MOST_HISTORY = 1_000
@@ -35,7 +36,7 @@ class Reading:
     async def tasks(self, ids: Sequence[str]) -> list[Task | None]:
         """Records in the order asked for."""
         rows = await self._run(self._sql.records, list(ids))
-        found = {row["id"]: task_of(row) for row in rows}
+        found = {row["id"]: task_of_row(row) for row in rows}
         return [found.get(task_id) for task_id in ids]
 
     async def tasks_by_key(self, seqs: Sequence[int]) -> dict[int, Task]:
@@ -43,7 +44,7 @@ class Reading:
         if not seqs:
             return {}
         rows = await self._run(self._sql.records_by_seq, list(seqs))
-        return {row["seq"]: task_of(row) for row in rows}
+        return {row["seq"]: task_of_row(row) for row in rows}
 
     async def history(self, task_id: str) -> History:
         """The task's moves, walked back along their chain."""
@@ -110,7 +111,7 @@ class Reading:
                     return Page(tuple(found), str(last))
                 last = seq
                 task = records.get(seq)
-                if task is not None and _matches(query, task):
+                if task is not None and matches(query, task):
                     found.append(task)
             if len(seqs) < step:
                 return Page(tuple(found))
@@ -121,11 +122,6 @@ class Reading:
         name, values = _axis_of(query)
         sql: str = getattr(self._sql, name + ("_newest" if query.newest_first else ""))
         return [row[0] for row in await self._run(sql, after, count, *values)]
-
-    async def queues(self, decode: Any) -> list[QueueConfig]:
-        """Every queue known: configured ones, and those that ever had a task."""
-        rows = await self._run(self._sql.queues)
-        return [QueueConfig(name=name) if body is None else decode(body) for name, body in rows]
 
 
 def _axis_of(query: Query) -> tuple[str, tuple[Any, ...]]:
@@ -146,17 +142,3 @@ def _position(cursor: str) -> tuple[int, int] | None:
     if not (xid.isdecimal() and pos.isdecimal()):
         return None
     return int(xid), int(pos)
-
-
-def _matches(query: Query, task: Task) -> bool:
-    definition, status = task.definition, task.status
-    return (
-        (not query.states or status.state in query.states)
-        and (query.queue is None or definition.queue == query.queue)
-        and (query.name is None or definition.name == query.name)
-        and (query.worker is None or status.worker == query.worker)
-        and (query.tag is None or query.tag in definition.tags)
-        and (query.key is None or definition.key == query.key)
-        and (query.group is None or definition.group == query.group)
-        and (not query.dead_letters or is_dead_letter(task, status))
-    )

@@ -6,10 +6,11 @@ first renewal, so that processes which only submit have none.
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from andon.model.errors import StoreUnavailable
+from andon.stores.base import Renewal, task_topic
 from andon.stores.postgres.connections import Connection, Connections
 from andon.stores.postgres.location import Location
 from andon.stores.postgres.times import ServerTime
@@ -74,3 +75,20 @@ class Renewer:
     def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
         assert self._loop is not None
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+
+def progressed(renewals: Sequence[Renewal]) -> set[str]:
+    """Topics of tasks whose watchers have something to see."""
+    return {task_topic(r.task) for r in renewals if r.progress is not None or r.message is not None}
+
+
+def columns_of(renewals: Sequence[Renewal]) -> list[list[Any]]:
+    """Renewals, column by column."""
+    return [
+        [r.task for r in renewals],
+        [r.run for r in renewals],
+        [r.lease_ms for r in renewals],
+        [r.heartbeat for r in renewals],
+        [r.progress for r in renewals],
+        [None if r.message is None else r.message.replace("\0", "") for r in renewals],
+    ]

@@ -5,9 +5,9 @@ from typing import Any
 
 from andon.model.task import Task
 from andon.stores.base import Snapshot
+from andon.stores.codec import encode_event
 from andon.stores.postgres.creating import Creation
 from andon.stores.postgres.names import Names
-from andon.stores.postgres.records import encode_event
 
 
 async def arguments(

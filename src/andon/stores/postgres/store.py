@@ -11,14 +11,11 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import msgspec
-
 from andon.model.errors import StoreIncompatible, StoreUnavailable
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, WorkerInfo
 from andon.model.task import RECORD_VERSION, Task
 from andon.model.words import State
 from andon.stores.base import (
-    CONFIG_TOPIC,
     EVENTS_TOPIC,
     SLOW_POLL_S,
     TIMER_TOPIC,
@@ -45,20 +42,22 @@ from andon.stores.base import (
     task_topic,
 )
 from andon.stores.clock import JUMP_MS
+from andon.stores.codec import task_of_row
 from andon.stores.hints import Hub
 from andon.stores.partitions import partition_of
 from andon.stores.postgres import restoring
 from andon.stores.postgres.committing import APPLIED, GONE, HAS_DEPENDENTS, Commit
 from andon.stores.postgres.connections import Connection, Connections
 from andon.stores.postgres.creating import MOST_OFFERED, Creation, first_repeat
+from andon.stores.postgres.edges import Edges
+from andon.stores.postgres.fleet import Fleet
 from andon.stores.postgres.info import describe
 from andon.stores.postgres.joining import Joined, is_awaited
 from andon.stores.postgres.location import parse
 from andon.stores.postgres.migrating import Facts, prepare, read
 from andon.stores.postgres.names import Names
 from andon.stores.postgres.reading import Reading
-from andon.stores.postgres.records import encode, task_of
-from andon.stores.postgres.renewing import Renewer
+from andon.stores.postgres.renewing import Renewer, columns_of, progressed
 from andon.stores.postgres.statements import Statements
 from andon.stores.postgres.times import ServerTime
 from andon.stores.postgres.wake import Wake
@@ -71,10 +70,6 @@ EVENTS_KEPT_MS = 7 * 86_400_000
 
 _KEEP_S = 1.0
 """How often a timekeeper folds the counts, at the most."""
-
-_decode_queue = msgspec.msgpack.Decoder(QueueConfig).decode
-_decode_type = msgspec.msgpack.Decoder(TypeInfo).decode
-_decode_worker = msgspec.msgpack.Decoder(WorkerInfo).decode
 
 
 class PostgresStore:
@@ -100,6 +95,23 @@ class PostgresStore:
         self._names = Names(self._run, self._calls)
         self._reading = Reading(self._run, self._sql)
         self._wake = Wake(self._location, self._instance, self._hub, self._run, self._calls)
+        self._edges = Edges(
+            run=self._run,
+            write=self._run_writing,
+            calls=self._calls,
+            sql=self._sql,
+            clock=self._time,
+            wake=self._wake,
+        )
+        self._fleet = Fleet(
+            run=self._run,
+            write=self._run_writing,
+            calls=self._calls,
+            sql=self._sql,
+            names=self._names,
+            clock=self._time,
+            wake=self._wake,
+        )
         self._renewer = Renewer(self._location, self._calls.renew, self._time)
 
     # --- opening and closing ---
@@ -165,7 +177,7 @@ class PostgresStore:
             return [*await self.create(before), *await self.create(after)]
         creation = Creation(tasks, self.partition_of)
         columns, topics = await creation.arguments(self._names)
-        row = await self._write(self._calls.create, False, *columns)
+        row = await self._write(self._calls.create, False, list(zip(*columns, strict=True)))
         outcomes = creation.outcomes(row)
         if row["outcomes"] is None or any(o.kind is CreateKind.CREATED for o in outcomes):
             await self._tell(topics, row)
@@ -182,10 +194,10 @@ class PostgresStore:
         creation = Creation(tasks, self.partition_of)
         columns, topics = await creation.arguments(self._names)
         return Joined(
-            self._calls.create,
+            self._calls.create_by_columns,
             # nobody's instance: this process sleeps until the commit like all others
             [self._time.argument(), "", True, *columns],
-            self._calls.notify,
+            self._calls.notify_within,
             self._wake.channel,
             notes=lambda row: self._wake.notes(topics | {TIMER_TOPIC}, row["wanted"]),
             outcomes=creation.outcomes,
@@ -202,7 +214,7 @@ class PostgresStore:
             queue = task.definition.queue
             if queue not in oldest:
                 rows = await self._run(self._sql.oldest, queue, MOST_OFFERED)
-                oldest[queue] = tuple(task_of(row) for row in rows)
+                oldest[queue] = tuple(task_of_row(row) for row in rows)
             found.append(Created(CreateKind.FULL, oldest=oldest[queue]))
         return found
 
@@ -242,7 +254,7 @@ class PostgresStore:
                     self._wake.tell({TIMER_TOPIC}, row["wanted"])
                 continue
             last = row
-            task = task_of(row)
+            task = task_of_row(row)
             if task.state is State.UNKNOWN:
                 broken.append(row[0])
                 continue
@@ -292,14 +304,14 @@ class PostgresStore:
         row = await self._write(self._calls.commit, *columns)
         if row["due"]:
             topics.add(TIMER_TOPIC)
-        kinds = batch.in_order(row["kinds"])
         await self._tell(topics, row)
-        if self._held:  # what moved has a timer of its own, and is never armed anew
-            for change, kind in zip(changes, kinds, strict=True):
-                if kind in ("a", "d"):
-                    self._held.pop(change.before.id, None)
+        if row["kinds"] is None:
+            self._let_go(changes)
+            return [APPLIED] * len(changes)
+        kinds = batch.in_order(row["kinds"])
+        holders = batch.in_order(row["holders"]) if row["holders"] is not None else []
+        self._let_go([c for c, kind in zip(changes, kinds, strict=True) if kind in ("a", "d")])
         outcomes = [APPLIED] * len(changes)
-        holders = batch.in_order(row["holders"])
         for i, kind in enumerate(kinds):
             if kind == "d":
                 outcomes[i] = HAS_DEPENDENTS
@@ -311,6 +323,12 @@ class PostgresStore:
         if conflicts:
             await self._look(changes, conflicts, outcomes)
         return outcomes
+
+    def _let_go(self, applied: Sequence[Change]) -> None:
+        """What moved has a timer of its own, and is never armed anew."""
+        if self._held:
+            for change in applied:
+                self._held.pop(change.before.id, None)
 
     async def _look(
         self, changes: Sequence[Change], conflicts: Sequence[int], outcomes: list[Changed]
@@ -338,6 +356,7 @@ class PostgresStore:
 
     async def take_due(self, partition: int, limit: int, hold_ms: int) -> Due:
         jump = 0 if self._time.virtual else JUMP_MS
+        keeps = time.monotonic() - self._kept >= _KEEP_S
         rows = await self._run_writing(
             self._calls.take_due,
             self._time.argument(),
@@ -346,14 +365,17 @@ class PostgresStore:
             hold_ms,
             jump,
             LEASE_PATIENCE_MS,
+            keeps,
         )
+        if keeps:
+            self._kept = time.monotonic()
         *rows, end = rows
         now: int = end["claimed_at"]
         self._time.told(now)
         tasks: list[Task] = []
         broken: list[int] = []
         for row in rows:
-            task = task_of(row)
+            task = task_of_row(row)
             if task.state is State.UNKNOWN:
                 broken.append(row[0])
             else:
@@ -361,18 +383,10 @@ class PostgresStore:
                 tasks.append(task)
         if broken:
             await self._run(self._calls.set_aside, broken, self._time.argument())
-        await self._keep()
-        return Due(tuple(tasks), now, end["lease_until"])
-
-    async def _keep(self) -> None:
-        """What a timekeeper does besides, now and then."""
-        if time.monotonic() - self._kept < _KEEP_S:
-            return
-        self._kept = time.monotonic()
-        ((woken,),) = await self._run(self._calls.keep, self._time.argument())
-        if woken:
-            names = await self._names.named(woken)
+        if end["message"]:  # parked tasks were let through there
+            names = await self._names.named(map(int, end["message"].split()))
             self._wake.tell({ready_topic(name) for name in names}, ["ready"])
+        return Due(tuple(tasks), now, end["lease_until"])
 
     async def rearm(self, timers: Sequence[tuple[str, int | None]]) -> None:
         known = [(i, at, held) for i, at in timers if (held := self._held.pop(i, None)) is not None]
@@ -387,49 +401,19 @@ class PostgresStore:
     # --- dependencies ---
 
     async def link(self, links: Sequence[Link]) -> list[Ended]:
-        if not links:
-            return []
-        rows = await self._run_writing(
-            self._calls.link,
-            self._time.argument(),
-            [link.child for link in links],
-            [" ".join(link.parents) for link in links],
-            [link.loads for link in links],
-            [link.any_end for link in links],
-        )
-        return [_ended(links[int(row[0]) - 1], row[1], row[2]) for row in rows]
+        return await self._edges.link(links)
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[int]:
-        if not settlements:
-            return []
-        ((remaining, due),) = await self._run_writing(
-            self._calls.settle,
-            self._time.argument(),
-            [s.child for s in settlements],
-            [s.parent for s in settlements],
-            [s.satisfied for s in settlements],
-        )
-        if due:
-            self._wake.tell({TIMER_TOPIC}, ["timer"])
-        return list(remaining)
+        return await self._edges.settle(settlements)
 
     async def dependents(self, parent: str, after: str = "", limit: int = 1000) -> list[Edge]:
-        rows = await self._run(self._sql.dependents, parent, after, limit)
-        return [Edge(*row) for row in rows]
+        return await self._edges.dependents(parent, after, limit)
 
     async def unlink(self, edges: Sequence[tuple[str, str]]) -> None:
-        if not edges:
-            return
-        parents, children = (list(column) for column in zip(*edges, strict=True))
-        ((due,),) = await self._run_writing(
-            self._calls.unlink, self._time.argument(), parents, children
-        )
-        if due:
-            self._wake.tell({TIMER_TOPIC}, ["timer"])
+        await self._edges.unlink(edges)
 
     async def take_unsettled(self, limit: int) -> list[tuple[str, State]]:
-        rows = await self._run(self._sql.unsettled, limit)
-        return [(parent, State(state)) for parent, state in rows]
+        return await self._edges.take_unsettled(limit)
 
     # --- moving in from another store ---
 
@@ -472,64 +456,31 @@ class PostgresStore:
     # --- the fleet and its configuration ---
 
     async def queues(self) -> list[QueueConfig]:
-        return await self._reading.queues(_decode_queue)
+        return await self._fleet.queues()
 
     async def put_queue(self, config: QueueConfig) -> None:
-        await self._names.know([config.name])
-        rate, burst = config.rate_limit, None
-        if rate is not None:
-            # One claim must always fit, or a rate below one a second would never let any through.
-            burst = float(max(config.rate_burst or -(-rate // 1), 1))
-        await self._run_writing(
-            self._calls.put_queue,
-            self._names.ids[config.name],
-            encode(config),
-            config.paused,
-            config.max_concurrent,
-            config.max_concurrent_per_key,
-            config.max_size,
-            rate,
-            burst,
-        )
-        self._wake.tell({CONFIG_TOPIC, ready_topic(config.name)}, ["config", "ready"])
+        await self._fleet.put_queue(config)
 
     async def types(self) -> list[TypeInfo]:
-        return [_decode_type(row[0]) for row in await self._run(self._sql.types)]
+        return await self._fleet.types()
 
     async def put_types(self, types: Sequence[TypeInfo]) -> None:
-        unique = {(t.name, t.version): t for t in types}
-        await self._run_writing(
-            self._calls.put_types,
-            [name for name, _ in unique],
-            [version for _, version in unique],
-            [encode(t) for t in unique.values()],
-        )
-        self._wake.tell({CONFIG_TOPIC}, ["config"])
+        await self._fleet.put_types(types)
 
     async def workers(self) -> list[WorkerInfo]:
-        rows = await self._run(self._sql.workers, self._time.argument())
-        return [msgspec.structs.replace(_decode_worker(body), seen_at=seen) for body, seen in rows]
+        return await self._fleet.workers()
 
     async def put_worker(self, info: WorkerInfo) -> None:
-        await self._run_writing(
-            self._calls.put_worker, info.id, self._time.argument(), encode(info)
-        )
+        await self._fleet.put_worker(info)
 
     async def remove_worker(self, worker: str) -> None:
-        await self._run_writing(self._calls.drop_worker, worker)
+        await self._fleet.remove_worker(worker)
 
     async def setting(self, name: str) -> bytes | None:
-        rows = await self._run(self._sql.setting, name)
-        return rows[0][0] if rows else None
+        return await self._fleet.setting(name)
 
     async def put_setting(self, name: str, value: bytes, *, expect: bytes | None) -> bool:
-        if expect is None:
-            rows = await self._run_writing(self._calls.new_setting, name, value)
-        else:
-            rows = await self._run_writing(self._calls.put_setting, name, value, expect)
-        if rows:
-            self._wake.tell({CONFIG_TOPIC}, ["config"])
-        return bool(rows)
+        return await self._fleet.put_setting(name, value, expect)
 
     # --- housekeeping ---
 
@@ -579,24 +530,3 @@ class PostgresStore:
         if row["promoted"]:
             topics |= {ready_topic(name) for name in await self._names.named(row["promoted"])}
         self._wake.tell(topics, row["wanted"])
-
-
-def _ended(link: Link, parent: str, state: str | None) -> Ended:
-    return Ended(link.child, parent, None if state is None else State(state), link.any_end)
-
-
-def progressed(renewals: Sequence[Renewal]) -> set[str]:
-    """Topics of tasks whose watchers have something to see."""
-    return {task_topic(r.task) for r in renewals if r.progress is not None or r.message is not None}
-
-
-def columns_of(renewals: Sequence[Renewal]) -> list[list[Any]]:
-    """Renewals, column by column."""
-    return [
-        [r.task for r in renewals],
-        [r.run for r in renewals],
-        [r.lease_ms for r in renewals],
-        [r.heartbeat for r in renewals],
-        [r.progress for r in renewals],
-        [None if r.message is None else r.message.replace("\0", "") for r in renewals],
-    ]

@@ -33,9 +33,9 @@ class _Line:
 
     def __init__(self, location: Location, address: Address, *, plain: bool = False) -> None:
         self._reader = reader()
+        context = context_for(location)
         raw = socket.create_connection(address, timeout=SOCKET_WITHIN_S)
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        context = context_for(location)
         self._socket = (
             raw if context is None else context.wrap_socket(raw, server_hostname=address[0])
         )
@@ -123,6 +123,8 @@ class BlockingLine:
         line = self._lines.get(address)
         if line is None:
             line = self._lines[address] = _Line(self._location, address)
+            if self._closed:  # meanwhile, and whoever closed may not have seen this one
+                line.close()
         return line
 
     def _forget(self) -> None:

@@ -10,15 +10,10 @@ from andon.lifecycle.apply import stamped
 from andon.model.task import Stamp, Task
 from andon.model.words import State
 from andon.stores.base import ClaimRequest
+from andon.stores.codec import Undecodable, decode_definition, decode_status, encode
 from andon.stores.redis import reserving, spread
 from andon.stores.redis.partitions import Partitions
-from andon.stores.redis.records import (
-    Undecodable,
-    decode_definition,
-    decode_status,
-    encode,
-    records_in,
-)
+from andon.stores.redis.records import records_in
 
 _CLAIMED = 4
 """What `claim.lua` hands out of each task: id, definition, status and fence."""

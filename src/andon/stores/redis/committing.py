@@ -9,17 +9,11 @@ from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.model.task import MAX_EVENTS_KEPT, Task
 from andon.model.words import TERMINAL, WAITING, Event, State
 from andon.stores.base import Change, Changed, ChangeKind
+from andon.stores.codec import encode, encode_event
 from andon.stores.redis import reserving
 from andon.stores.redis.partitions import Partitions
 from andon.stores.redis.reading import read, states
-from andon.stores.redis.records import (
-    FIRST_APART,
-    body,
-    encode,
-    packed_entry,
-    packed_event,
-    task_of,
-)
+from andon.stores.redis.records import FIRST_APART, body, packed_entry, task_of
 
 _APPLIED = Changed(ChangeKind.APPLIED)
 _HAS_DEPENDENTS = Changed(ChangeKind.APPLIED, has_dependents=True)
@@ -145,7 +139,7 @@ def _item(prepared: _Prepared, *, reserved: bool) -> tuple[Any, ...]:
     before, after, event, entry = change.before, change.after, change.event, prepared.after
     status = before.status
     task_id, created_at = before.definition.id, status.created_at
-    packed = body(packed_event(event, task_id))
+    packed = body(encode_event(event, task_id))
     result: Any = None
     if change.sets_result:
         result = False if change.result is None else body(change.result)
@@ -157,7 +151,7 @@ def _item(prepared: _Prepared, *, reserved: bool) -> tuple[Any, ...]:
         asked = after.cancel_requested_at is not None
         if after.revision >= FIRST_APART:
             begun = after.revision > MAX_EVENTS_KEPT
-            history = [packed] if begun else [body(packed_event(e, task_id)) for e in after.events]
+            history = [packed] if begun else [body(encode_event(e, task_id)) for e in after.events]
     common = (
         task_id,
         f"{status.revision} {created_at} ",
@@ -172,7 +166,7 @@ def _item(prepared: _Prepared, *, reserved: bool) -> tuple[Any, ...]:
     rare = (
         change.seen_lease,
         change.force,
-        None if change.discard is None else body(packed_event(change.discard, task_id)),
+        None if change.discard is None else body(encode_event(change.discard, task_id)),
         history,
         asked,
         status.state is State.UNKNOWN,

@@ -77,11 +77,19 @@ class Connection(asyncio.Protocol):
             self._transport.close()
         self._lose(Lost("the connection was closed"))
 
+    def abort(self) -> None:
+        """End the connection without sending what is not sent yet: who does not answer may not
+        take it either, and the socket would stay open until it does."""
+        self._lose(Lost("the connection was given up"))
+        if self._transport is not None:
+            self._transport.abort()
+
     async def closed(self) -> None:
         """Wait until the socket is closed; what is not sent within a second is not sent."""
         if self._transport is not None:
             await asyncio.wait([self._ended], timeout=1)
             self._transport.abort()
+            await asyncio.wait([self._ended], timeout=1)  # a turn of the loop later
 
     # --- asyncio's side ---
 
@@ -95,8 +103,7 @@ class Connection(asyncio.Protocol):
                 reply = self._reader.gets()
             except hiredis.ProtocolError as error:
                 self._lose(Lost(f"what answers is no Redis server ({error})"))
-                assert self._transport is not None
-                self._transport.abort()
+                self.abort()
                 return
             if reply is NOTHING:
                 return
@@ -142,8 +149,7 @@ class Connection(asyncio.Protocol):
             self._alarm = self._loop.call_later(left, self._look_at_time)
             return
         self._lose(Lost(f"no answer within {REPLY_WITHIN_S:g} s"))
-        if self._transport is not None:
-            self._transport.abort()
+        self.abort()
 
 
 def _is_push(reply: Any) -> bool:

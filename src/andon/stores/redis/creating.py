@@ -7,11 +7,12 @@ from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.base import Created, CreateKind
+from andon.stores.codec import encode, encode_event
 from andon.stores.partitions import rounds_of
 from andon.stores.redis import reserving
 from andon.stores.redis.partitions import Partitions
 from andon.stores.redis.reading import states
-from andon.stores.redis.records import body, encode, packed_entry, packed_event, records_in
+from andon.stores.redis.records import body, packed_entry, records_in
 
 _CREATED = Created(CreateKind.CREATED)
 
@@ -74,7 +75,7 @@ def _item(task: Task, entry: IndexEntry, *, keeps_key: bool) -> tuple[Any, ...]:
         body(encode(definition)),
         body(encode(status)),
         body(packed_entry(entry, task, status)),
-        body(packed_event(status.events[-1], definition.id)),
+        body(encode_event(status.events[-1], definition.id)),
         keeps_key,
         f"{status.revision} {status.created_at} ",
         definition.digest,

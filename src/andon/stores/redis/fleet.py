@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import msgspec
 
 from andon.model.fleet import QueueConfig, TypeInfo, WorkerInfo
+from andon.stores.codec import encode
 from andon.stores.redis import reading
 from andon.stores.redis.partitions import Partitions
-from andon.stores.redis.records import body, encode
+from andon.stores.redis.records import body
 
 WORKER_SEEN_MS = 60_000
 """A worker unheard of for this long is no longer listed."""

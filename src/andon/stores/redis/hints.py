@@ -1,9 +1,9 @@
 """Hints between processes: one channel per namespace and kind of topic, on a connection of its own.
 
-A process hears of queues, workers, timers and configuration from the start, and of every task and
-event only once somebody in it listens to them: there are many. Whoever subscribes and then looks
-must not look too early: `settled` is awaited before every request, and costs nothing unless a
-subscription is on its way.
+A process hears of configuration from the start, and of all else once somebody in it listens: who
+only submits is not woken by its own tasks. Whoever subscribes and then looks must not look too
+early: `settled` is awaited before every request, and costs nothing unless a subscription is on its
+way.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from andon.stores.redis.location import Address, Location
 from andon.stores.redis.network import connect
 from andon.stores.redis.wire import pack
 
-FROM_THE_START = ("ready", "control", "timer", "config")
+FROM_THE_START = ("config",)
 SETTLE_WITHIN_S = 2.0
 PING_EVERY_S = 5.0
 """How often a silent subscription is tried, so that a server that vanished is noticed."""

@@ -27,7 +27,7 @@ from andon.stores.redis.routes import (
     slot_of,
 )
 from andon.stores.redis.scripts import Script
-from andon.stores.redis.tls import context_for
+from andon.stores.redis.tls import context_for, untrusted
 from andon.stores.redis.wire import Words, pack, refused
 
 PATIENCE_S = 3.0
@@ -153,7 +153,7 @@ class Network:
             if connection is None or not connection.alive:
                 connection = await connect(self.location, address)
                 if self._closed:
-                    connection.close()
+                    connection.abort()
                     raise Lost(self._not_open)
                 self._connections[address] = connection
         return connection
@@ -164,7 +164,7 @@ class Network:
         self._slots.clear()
         connection = self._connections.pop(address, None)
         if connection is not None:
-            connection.close()
+            connection.abort()
 
     # --- who holds what ---
 
@@ -235,21 +235,29 @@ async def connect(
     """A new connection, past its handshake. `plain`: to a sentinel, which has no databases."""
     loop = asyncio.get_running_loop()
     host, port = address
-    async with asyncio.timeout(CONNECT_WITHIN_S):
-        _, connection = await loop.create_connection(
-            lambda: Connection(**options), host, port, ssl=context_for(location)
-        )
-        try:
-            for words in handshake(location, plain=plain):
-                reason = refused(await connection.request(*words))
-                if word_of(reason) in PASSING:
-                    raise Lost(reason)
-                if reason:
-                    raise refusal(location.shown, reason)
-        except BaseException:
-            connection.close()
-            raise
+    context = context_for(location)
+    try:
+        async with asyncio.timeout(CONNECT_WITHIN_S):
+            _, connection = await loop.create_connection(
+                lambda: Connection(**options), host, port, ssl=context
+            )
+            try:
+                await _shake_hands(connection, location, plain=plain)
+            except BaseException:
+                connection.abort()
+                raise
+    except OSError as error:
+        raise untrusted(location, error) or error from None
     return connection
+
+
+async def _shake_hands(connection: Connection, location: Location, *, plain: bool) -> None:
+    for words in handshake(location, plain=plain):
+        reason = refused(await connection.request(*words))
+        if word_of(reason) in PASSING:
+            raise Lost(reason)
+        if reason:
+            raise refusal(location.shown, reason)
 
 
 def handshake(location: Location, *, plain: bool) -> list[Words]:

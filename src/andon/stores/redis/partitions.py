@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from andon.stores.codec import encode
 from andon.stores.partitions import partition_of
 from andon.stores.redis.clock import RemoteClock
 from andon.stores.redis.errors import refusal, word_of
 from andon.stores.redis.hints import Refills, Subscription
 from andon.stores.redis.network import Network
-from andon.stores.redis.records import encode
 from andon.stores.redis.routes import prefix
 from andon.stores.redis.scripts import script
 from andon.stores.redis.wire import refused

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from andon.lifecycle.apply import is_dead_letter
 from andon.model.errors import ConfigurationError
 from andon.model.fleet import QueueStats
 from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.base import MAX_BATCH, SCAN_BUDGET, History, Page, Query
+from andon.stores.matching import matches
 from andon.stores.redis.partitions import Partitions
 from andon.stores.redis.records import event_of, is_apart, task_of
 
@@ -73,7 +73,7 @@ async def find(at: Partitions, query: Query) -> Page:
                 assert place is not None
                 return Page(tuple(found), f"{place[0]}:{place[1]}")
             looked, place = looked + 1, here
-            if task is not None and _matches(query, task):
+            if task is not None and matches(query, task):
                 found.append(task)
 
 
@@ -123,20 +123,6 @@ def _parse(cursor: str) -> _Place | None:
     if not created.isdecimal() or not task_id:
         raise ConfigurationError(f"{cursor!r} is not a cursor that this store gave.")
     return int(created), task_id
-
-
-def _matches(query: Query, task: Task) -> bool:
-    definition, status = task.definition, task.status
-    return (
-        (not query.states or status.state in query.states)
-        and (query.queue is None or definition.queue == query.queue)
-        and (query.name is None or definition.name == query.name)
-        and (query.worker is None or status.worker == query.worker)
-        and (query.tag is None or query.tag in definition.tags)
-        and (query.key is None or definition.key == query.key)
-        and (query.group is None or definition.group == query.group)
-        and (not query.dead_letters or is_dead_letter(task, status))
-    )
 
 
 # --- counts ---

@@ -6,16 +6,16 @@ import msgspec
 
 from andon.lifecycle.apply import set_aside, stamped
 from andon.lifecycle.indexes import IndexEntry
-from andon.model.task import Definition, RunCell, Stamp, Status, Task, TaskEvent
+from andon.model.task import RunCell, Stamp, Status, Task, TaskEvent
 from andon.model.words import Event, State
-
-encode = msgspec.msgpack.Encoder().encode
-decode_definition = msgspec.msgpack.Decoder(Definition).decode
-decode_status = msgspec.msgpack.Decoder(Status).decode
-_decode_event = msgspec.msgpack.Decoder(TaskEvent).decode
-
-Undecodable = (msgspec.DecodeError, UnicodeDecodeError)
-"""What a body raises that is not what this release can read (a ValidationError is one too)."""
+from andon.stores.codec import (
+    Undecodable,
+    bare,
+    decode_definition,
+    decode_event,
+    decode_status,
+    encode,
+)
 
 LEVEL = 2**42
 """What a level of priority is worth in the score of a lane; ms since 1970 stay below till 2109."""
@@ -128,26 +128,6 @@ def packed_cell(cell: RunCell, status: Status) -> bytes:
     )
 
 
-def packed_event(event: TaskEvent, task_id: str) -> bytes:
-    """An event as the log keeps it."""
-    return encode(
-        (
-            event.revision,
-            event.at,
-            event.event,
-            event.source,
-            event.target,
-            event.reason,
-            event.run,
-            event.worker,
-            event.write_id,
-            event.error,
-            task_id,
-            event.result,
-        )
-    )
-
-
 def event_of(packed: bytes) -> TaskEvent:
     """An event as it was written by a change, by a claim ("C"), or by setting aside ("U")."""
     if packed[:1] == b"C":
@@ -168,15 +148,7 @@ def event_of(packed: bytes) -> TaskEvent:
         revision, at, source, task_id = _decode_aside(packed[1:])
         event = set_aside(revision - 1, State(source), at, "")
         return msgspec.structs.replace(event, task=task_id)
-    return _decode_event(packed)
-
-
-def bare(task_id: str, revision: int) -> Task:
-    """What is shown of a record that does not decode (R28)."""
-    return Task(
-        definition=Definition(id=task_id, name="?"),
-        status=Status(state=State.UNKNOWN, created_at=0, revision=revision),
-    )
+    return decode_event(packed)
 
 
 def created_in(version: bytes) -> int:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from andon.stores.base import Renewal, Verdict
+from andon.stores.codec import encode
 from andon.stores.redis.partitions import Partitions
-from andon.stores.redis.records import encode
 
 VERDICTS = {b"o": Verdict.OK, b"c": Verdict.CANCEL, b"l": Verdict.LOST}
 

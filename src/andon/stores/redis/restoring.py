@@ -6,17 +6,11 @@ from typing import Any
 from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.model.words import State
 from andon.stores.base import Edge, Snapshot
+from andon.stores.codec import encode, encode_event
 from andon.stores.redis import reserving
 from andon.stores.redis.dependencies import ANY_END, LOADS, SETTLED
 from andon.stores.redis.partitions import Partitions
-from andon.stores.redis.records import (
-    FIRST_APART,
-    body,
-    encode,
-    packed_cell,
-    packed_entry,
-    packed_event,
-)
+from andon.stores.redis.records import FIRST_APART, body, packed_cell, packed_entry
 
 
 def _flags(edge: Edge) -> int:
@@ -57,7 +51,7 @@ def _item(snapshot: Snapshot, entry: IndexEntry, *, keeps_key: bool) -> tuple[An
         body(encode(status)),
         body(packed_entry(entry, task, status)),
         f"{status.revision} {status.created_at} ",
-        [body(packed_event(event, definition.id)) for event in moves],
+        [body(encode_event(event, definition.id)) for event in moves],
         _is_apart(snapshot),
         None if cell is None else body(packed_cell(cell, status)),
         None if task.result is None else body(task.result),

@@ -12,13 +12,41 @@ class Script:
 
     __slots__ = ("name", "sha", "text")
 
-    def __init__(self, name: str, common: bytes, body: bytes) -> None:
+    def __init__(self, name: str, text: bytes) -> None:
         self.name = name
-        self.text = _inlined(common + body)
+        self.text = text
         self.sha = hashlib.sha1(self.text, usedforsecurity=False).hexdigest().encode()
 
 
 _CONSTANTS = re.compile(rb"^local ([A-Z_][A-Z_0-9, ]+) =\s+(\d[\d, ]*)(?: --.*)?$\n", re.MULTILINE)
+
+
+def _whole(head: bytes, common: bytes, body: bytes) -> bytes:
+    """One script's text. What follows the head is a function of its own: so the functions in it
+    find the head's locals as upvalues of theirs, where Lua 5.1 would look through all locals that
+    any of them captures, for each of them."""
+    needed = _needed(*(_COMMENTS.sub(b"", _inlined(common + _END + body)).split(_END)))
+    return _COMMENTS.sub(b"", head) + b"return (function()\n" + needed + b"\nend)()\n"
+
+
+_END = b"\nlocal end_of_common\n"
+_COMMENTS = re.compile(rb"^ *--.*\n| +-- .*$", re.MULTILINE)
+_PARTS = re.compile(rb"^(?=local )", re.MULTILINE)
+_DEFINED = re.compile(rb"local (?:function )?(\w+(?:, \w+)*)")
+_NAMES = re.compile(rb"[A-Za-z_]\w*")
+
+
+def _needed(common: bytes, body: bytes) -> bytes:
+    """The body after those shared parts that it uses, for a run makes all functions anew. A part
+    is what begins with `local` at the start of a line, up to the next one."""
+    used = set(_NAMES.findall(body))
+    kept = [body]
+    for part in reversed(_PARTS.split(common)):
+        defined = _DEFINED.match(part)
+        if defined is not None and not used.isdisjoint(defined[1].split(b", ")):
+            used.update(_NAMES.findall(part))
+            kept.append(part)
+    return b"".join(reversed(kept))
 
 
 def _inlined(text: bytes) -> bytes:
@@ -38,13 +66,13 @@ class _Scripts:
 
     def __init__(self) -> None:
         self._loaded: dict[str, Script] = {}
-        self._common = b""
+        self._shared: tuple[bytes, bytes] | None = None
 
     def __call__(self, name: str) -> Script:
         script = self._loaded.get(name)
         if script is None:
-            self._common = self._common or _read("common")
-            script = self._loaded[name] = Script(name, self._common, _read(name))
+            self._shared = self._shared or (_read("head"), _read("common"))
+            script = self._loaded[name] = Script(name, _whole(*self._shared, _read(name)))
         return script
 
 

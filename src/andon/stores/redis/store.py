@@ -6,7 +6,7 @@ it has taken.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from andon.model.errors import StoreUnavailable
@@ -57,6 +57,7 @@ from andon.stores.redis.network import Network
 from andon.stores.redis.partitions import Partitions
 from andon.stores.redis.scripts import script
 
+Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
 
 
@@ -75,7 +76,10 @@ class RedisStore:
         self._clock = RemoteClock(clock)
         self._hub = Hub()
         self._open: _Open | None = None
-        self._writing: set[asyncio.Task[Any]] = set()
+        self._left: set[asyncio.Task[Any]] = set()
+        self._under_way = 0
+        self._quiet = asyncio.Event()
+        self._quiet.set()
         self._held = timing.Held()
 
     # --- opening and closing ---
@@ -96,8 +100,9 @@ class RedisStore:
     async def close(self) -> None:
         if self._open is not None:
             self._open.network.leaving = True
-        if self._writing:
-            await asyncio.gather(*self._writing, return_exceptions=True)
+        while self._left or self._under_way:
+            await asyncio.gather(*self._left, return_exceptions=True)
+            await self._quiet.wait()
         self._hub.close()
         opened, self._open = self._open, None
         if opened is not None:
@@ -112,10 +117,10 @@ class RedisStore:
     # --- the life of a task ---
 
     async def create(self, tasks: Sequence[Task]) -> list[Created]:
-        return await self._finish(creating.create(self._at, tasks))
+        return await self._finish(creating.create, tasks)
 
     async def claim(self, request: ClaimRequest) -> list[Task]:
-        return await self._finish(claiming.claim(self._at, request))
+        return await self._finish(claiming.claim, request)
 
     async def renew(self, renewals: Sequence[Renewal]) -> list[Verdict]:
         return await renewing.renew(self._at, renewals)
@@ -132,7 +137,7 @@ class RedisStore:
         return verdicts
 
     async def commit(self, changes: Sequence[Change]) -> list[Changed]:
-        outcomes = await self._finish(committing.commit(self._at, changes))
+        outcomes = await self._finish(committing.commit, changes)
         if self._held:  # what moved has a timer of its own, and is never armed anew
             for change, outcome in zip(changes, outcomes, strict=True):
                 if outcome.kind is ChangeKind.APPLIED:
@@ -165,7 +170,7 @@ class RedisStore:
     # --- moving in from another store ---
 
     async def restore(self, snapshots: Sequence[Snapshot]) -> list[bool]:
-        return await self._finish(restoring.restore(self._at, snapshots))
+        return await self._finish(restoring.restore, snapshots)
 
     # --- reading ---
 
@@ -240,31 +245,26 @@ class RedisStore:
             raise StoreUnavailable(f"The Redis store at {self._location.shown} is not open.")
         return self._open.at
 
-    async def _finish(self, writing: Coroutine[Any, Any, Answer]) -> Answer:
-        """Write even if the caller goes: it then finds what was written under its token or id."""
-        loop = asyncio.get_running_loop()
-        outcome: asyncio.Future[Answer] = loop.create_future()
-        task = loop.create_task(_write(writing, outcome))
-        self._writing.add(task)
-        task.add_done_callback(self._writing.discard)
-        return await outcome
-
-
-async def _write(writing: Coroutine[Any, Any, Answer], outcome: asyncio.Future[Answer]) -> None:
-    """Write, and tell a caller that still waits: one turn of the loop sooner than a shield."""
-    try:
-        answer = await writing
-    except asyncio.CancelledError:
-        outcome.cancel()
-        raise
-    except BaseException as error:
-        if not outcome.done():
-            outcome.set_exception(error)
-        if not isinstance(error, Exception):
+    async def _finish(
+        self, write: Callable[[Partitions, Asked], Awaitable[Answer]], asked: Asked
+    ) -> Answer:
+        """Write even if the caller goes. Then it is done again, which changes nothing where it was
+        done already: so who stays does not pay for a task of its own, two turns of the loop."""
+        at = self._at
+        self._under_way += 1
+        self._quiet.clear()
+        try:
+            return await write(at, asked)
+        except asyncio.CancelledError:
+            again = asyncio.ensure_future(write(at, asked))
+            self._left.add(again)
+            again.add_done_callback(self._left.discard)
+            again.add_done_callback(lambda done: done.cancelled() or done.exception())
             raise
-    else:
-        if not outcome.done():
-            outcome.set_result(answer)
+        finally:
+            self._under_way -= 1
+            if not self._under_way:
+                self._quiet.set()
 
 
 class _Open:

@@ -9,9 +9,9 @@ from andon.model.fleet import QueueConfig
 from andon.model.task import Stamp, Task
 from andon.model.words import State
 from andon.stores.base import SCAN_BUDGET, TIMER_TOPIC, ClaimRequest
+from andon.stores.codec import Row, Undecodable, decode_definition, decode_status
 from andon.stores.sqlite.committing import set_aside
 from andon.stores.sqlite.reading import read_task_by_seq
-from andon.stores.sqlite.records import Row, Undecodable, decode_definition, decode_status
 from andon.stores.sqlite.rows import write
 from andon.stores.sqlite.statements import CONFIG, LIFE
 from andon.stores.sqlite.transaction import Transaction

@@ -13,11 +13,11 @@ from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.model.task import Task
 from andon.model.words import TERMINAL, State
 from andon.stores.base import SUBMIT_WINDOW_MS, Change, Changed, ChangeKind, control_topic
+from andon.stores.codec import decode_event, encode
 from andon.stores.sqlite.creating import hold_key, key_holder, lapsed
 from andon.stores.sqlite.dependencies import unlink
 from andon.stores.sqlite.placing import leave_key, place, unplace
 from andon.stores.sqlite.reading import read_task_by_seq
-from andon.stores.sqlite.records import decode_event, encode
 from andon.stores.sqlite.rows import write
 from andon.stores.sqlite.statements import CONFIG, EDGES, LIFE, READING
 from andon.stores.sqlite.transaction import DEAD, PARKED, Transaction

@@ -11,9 +11,9 @@ from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.base import SUBMIT_WINDOW_MS, Created, CreateKind
+from andon.stores.codec import Undecodable, decode_definition, encode
 from andon.stores.sqlite.placing import place
 from andon.stores.sqlite.reading import read_task
-from andon.stores.sqlite.records import Undecodable, decode_definition, encode
 from andon.stores.sqlite.rows import write
 from andon.stores.sqlite.statements import EDGES, LIFE
 from andon.stores.sqlite.transaction import DEAD, Transaction

@@ -7,7 +7,7 @@ import msgspec
 
 from andon.model.fleet import QueueConfig, TypeInfo, WorkerInfo
 from andon.stores.base import CONFIG_TOPIC, SUBMIT_WINDOW_MS
-from andon.stores.sqlite.records import encode
+from andon.stores.codec import encode
 from andon.stores.sqlite.statements import CONFIG, LIFE
 from andon.stores.sqlite.transaction import Transaction
 

@@ -4,13 +4,13 @@ import heapq
 import sqlite3
 from collections.abc import Iterator, Sequence
 
-from andon.lifecycle.apply import is_dead_letter
 from andon.model.errors import ConfigurationError
 from andon.model.fleet import QueueStats
 from andon.model.task import Task, TaskEvent
 from andon.model.words import State
 from andon.stores.base import SCAN_BUDGET, EventPage, History, Page, Query
-from andon.stores.sqlite.records import decode_event, task_of
+from andon.stores.codec import decode_event, task_of_row
+from andon.stores.matching import matches
 from andon.stores.sqlite.statements import CONFIG, READING
 from andon.stores.sqlite.transaction import DEAD, PARKED
 
@@ -24,13 +24,13 @@ _POSITION_DIGITS = 18  #: more than any row has, less than a row may have
 def read_task(db: sqlite3.Connection, task_id: str) -> Task | None:
     """One record by id."""
     row = db.execute(READING.record, (task_id,)).fetchone()
-    return None if row is None else task_of(row)
+    return None if row is None else task_of_row(row)
 
 
 def read_task_by_seq(db: sqlite3.Connection, seq: int) -> Task | None:
     """One record by the store's own key."""
     row = db.execute(READING.record_by_seq, (seq,)).fetchone()
-    return None if row is None else task_of(row)
+    return None if row is None else task_of_row(row)
 
 
 def read_tasks(db: sqlite3.Connection, ids: Sequence[str]) -> list[Task | None]:
@@ -120,13 +120,13 @@ def find(db: sqlite3.Connection, query: Query) -> Page:
             return Page(tuple(found), str(last))
         looked, last = looked + 1, seq
         task = read_task_by_seq(db, seq)
-        if task is not None and _matches(query, task):
+        if task is not None and matches(query, task):
             found.append(task)
     return Page(tuple(found))
 
 
 def _axis(db: sqlite3.Connection, query: Query, start: int) -> Iterator[int]:
-    """Record keys in order, from an index; `_matches` filters the rest."""
+    """Record keys in order, from an index; `matches` filters the rest."""
     suffix = "_newest" if query.newest_first else ""
     # enough for the budget and one more, so that the end is told from the budget
     most = max(SCAN_BUDGET, query.limit) + 1
@@ -159,17 +159,3 @@ def _queue_ids(db: sqlite3.Connection, name: str | None) -> list[int]:
         return [row[0] for row in db.execute(READING.counted_queues)]
     row = db.execute(CONFIG.name_id, (name,)).fetchone()
     return [] if row is None else [row[0]]
-
-
-def _matches(query: Query, task: Task) -> bool:
-    definition, status = task.definition, task.status
-    return (
-        (not query.states or status.state in query.states)
-        and (query.queue is None or definition.queue == query.queue)
-        and (query.name is None or definition.name == query.name)
-        and (query.worker is None or status.worker == query.worker)
-        and (query.tag is None or query.tag in definition.tags)
-        and (query.key is None or definition.key == query.key)
-        and (query.group is None or definition.group == query.group)
-        and (not query.dead_letters or is_dead_letter(task, status))
-    )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from andon.model.words import State
 from andon.stores.base import Renewal, Verdict
-from andon.stores.sqlite.records import Undecodable, decode_status
+from andon.stores.codec import Undecodable, decode_status
 from andon.stores.sqlite.statements import LIFE
 from andon.stores.sqlite.transaction import Transaction
 

@@ -12,7 +12,7 @@ from andon.stores.base import (
     TIMER_TOPIC,
     ready_topic,
 )
-from andon.stores.sqlite.records import encode
+from andon.stores.codec import encode_event
 from andon.stores.sqlite.rows import write
 from andon.stores.sqlite.statements import CONFIG, LIFE
 
@@ -158,23 +158,3 @@ class Transaction:
 
 
 Operation = Callable[[Transaction], object]
-
-
-def encode_event(event: TaskEvent, task_id: str) -> bytes:
-    """The event as the log keeps it: with its task's id, and no result unless it was discarded."""
-    return encode(
-        TaskEvent(
-            event.revision,
-            event.at,
-            event.event,
-            event.source,
-            event.target,
-            event.reason,
-            event.run,
-            event.worker,
-            event.write_id,
-            event.error,
-            task_id,
-            event.result,
-        )
-    )

@@ -6,7 +6,7 @@
 
 -- How many each queue lets through now. Limited queues are held until the transaction ends.
 CREATE FUNCTION allowances(p_queues integer[], p_limit integer, t bigint) RETURNS integer[]
-LANGUAGE plpgsql VOLATILE {settings} AS $$
+LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE allowed integer[] := array_fill(p_limit, ARRAY[cardinality(p_queues)]); r record; n double precision;
 BEGIN
@@ -33,7 +33,7 @@ END $$;
 
 -- What a queue's bucket holds now; it starts full.
 CREATE FUNCTION tokens(q integer, t bigint) RETURNS double precision
-LANGUAGE plpgsql VOLATILE {settings} AS $$
+LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 BEGIN
     RETURN (SELECT least(c.burst, coalesce(b.tokens + (t - b.at) * c.rate / 1000, c.burst))

@@ -5,19 +5,19 @@
 -- kinds: a applied, d applied and the task has dependents, c conflict, g gone, k key held.
 
 CREATE TYPE change AS (
-    i integer, seq bigint, id text, created bigint, revision bigint, seen_lease bigint,
+    plain boolean, seq bigint, id text, created bigint, revision bigint, seen_lease bigint,
     state text, new_revision bigint, timer bigint, dead boolean, asked boolean, status bytea,
     run text, worker text, write_id text, event bytea, at bigint, sets_result boolean, result bytea,
+    force boolean, discard bytea, digest text, writes text, unknown boolean,
     old_lane integer, old_level integer, old_ord bigint, lane integer, level integer, ord bigint,
     kind integer, dead_at bigint, first_limit bigint, run_no integer, frees text,
-    takes text, takes_until bigint, leaves text, force boolean, discard bytea, digest text,
-    writes text, unknown boolean
+    takes text, takes_until bigint, leaves text
 );
 
 -- Remove a record with everything that is its own, leaving a stub for the submit window.
 CREATE FUNCTION delete_record(
     p_seq bigint, p_id text, p_digest text, p_state text, p_writes text, p_last bigint, t bigint
-) RETURNS boolean LANGUAGE plpgsql VOLATILE {settings} AS $$
+) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE start bigint[]; freed boolean := false; parent text; cut bigint;
 BEGIN
@@ -87,7 +87,7 @@ END $$;
 
 -- One change, every guard looked at. Its row is locked, its keys are held.
 CREATE FUNCTION change_one(c change, t bigint, OUT kind text, OUT holder text, OUT woken integer[], OUT due boolean)
-LANGUAGE plpgsql VOLATILE {settings} AS $$
+LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE k record; was_ready boolean; p bigint; unsettled_edges boolean; ours text;
 BEGIN
@@ -201,131 +201,103 @@ BEGIN
     END IF;
 END $$;
 
+-- `p_queues` are those of the changes, each once; `p_keys` the concurrency keys among them, beside
+-- the queue of each. `kinds` is NULL when all were applied and none has dependents.
 CREATE FUNCTION commit_changes(
-    p_told bigint, p_me text, p_plain integer[], p_queues integer[], p_keys text[],
-    p_seqs bigint[], p_ids text[], p_created bigint[], p_revisions bigint[], p_seen bigint[],
-    p_states text[], p_new bigint[], p_timers bigint[], p_dead boolean[], p_asked boolean[],
-    p_statuses bytea[], p_runs text[], p_workers text[], p_writes text[], p_events bytea[],
-    p_at bigint[], p_sets boolean[], p_results bytea[], p_force boolean[], p_discards bytea[],
-    p_digests text[], p_stubs text[], p_unknown boolean[],
-    p_old_lanes integer[], p_old_levels integer[], p_old_ords bigint[], p_lanes integer[],
-    p_levels integer[], p_ords bigint[], p_kinds integer[], p_dead_at bigint[],
-    p_first_limits bigint[], p_run_nos integer[], p_frees text[],
-    p_takes text[], p_takes_until bigint[], p_leaves text[],
+    p_told bigint, p_me text, p_changes change[], p_queues integer[], p_key_queues integer[], p_keys text[],
     OUT told bigint, OUT pos bigint, OUT wanted text[], OUT promoted integer[], OUT due boolean, OUT kinds text[], OUT holders text[]
 ) LANGUAGE plpgsql VOLATILE {settings} AS $$
 #variable_conflict use_column
 DECLARE
-    t bigint; size integer := cardinality(p_seqs); seqs bigint[] := p_seqs; r record; o record; done integer[];
+    t bigint; size integer := cardinality(p_changes); seqs bigint[]; c change; r record; o record;
 BEGIN
-    IF p_keys IS NOT NULL THEN
-        PERFORM hold_keys(p_queues, p_keys);
+    IF cardinality(p_keys) > 0 THEN
+        PERFORM hold_keys(p_key_queues, p_keys);
     END IF;
     t := store_time(p_told);
     told := t;
     due := false;
     promoted := '{}';
-    -- Kinds of plain changes that turn out not to match: conflict or gone, told apart by `change_one`.
-    kinds := array_fill(NULL::text, ARRAY[size]);
-    holders := kinds;
-    IF cardinality(p_plain) > 0 THEN
-        WITH c AS MATERIALIZED (
-            SELECT u.*, nextval('event_pos') AS pos
-            FROM unnest(p_plain, p_seqs, p_revisions, p_seen, p_states, p_new, p_timers, p_dead, p_asked, p_statuses,
-                p_runs, p_workers, p_events, p_at, p_results, p_old_lanes, p_old_ords, p_lanes, p_ords, p_kinds,
-                p_dead_at, p_first_limits, p_run_nos, p_frees, p_ids)
-                u (i, seq, revision, seen, state, new, timer, dead, asked, status, run, worker, event, at, result,
-                old_lane, old_ord, lane, ord, kind, dead_at, first_limit, run_no, frees, id)
-            WHERE u.i IS NOT NULL
-        ), moved AS (
-            UPDATE task k SET state = c.state, revision = c.new, timer = c.timer, dead = c.dead, asked = c.asked,
-                body = c.status, run = c.run, worker = c.worker, last = c.pos
-            FROM c JOIN task old ON old.seq = c.seq
-            WHERE k.seq = c.seq AND k.revision = c.revision AND old.revision = c.revision
-                AND (c.seen IS NULL OR k.lease_until IS NOT DISTINCT FROM c.seen)
-            RETURNING c.*, k.queue, old.last AS prev, old.state AS was, old.dead AS was_dead
-        ), logged AS (
-            INSERT INTO event (pos, seq, prev, at, body) SELECT m.pos, m.seq, m.prev, m.at, m.event FROM moved m
-        ), results AS (
-            INSERT INTO result AS x (seq, body) SELECT m.seq, m.result FROM moved m WHERE m.result IS NOT NULL
-            ON CONFLICT (seq) DO UPDATE SET body = excluded.body
-        ), left_ready AS (
-            DELETE FROM ready e USING moved m
-            WHERE m.old_lane IS NOT NULL AND e.lane = m.old_lane AND e.ord = m.old_ord AND e.seq = m.seq
-        ), entered AS (
-            INSERT INTO ready (lane, kind, ord, seq, dead_at, first_limit, run_no, frees)
-            SELECT m.lane, m.kind, m.ord, m.seq, m.dead_at, m.first_limit, m.run_no, m.frees
-            FROM moved m WHERE m.lane IS NOT NULL
-        ), counted AS (
-            INSERT INTO delta (queue, n, state)
-            SELECT x.queue, sum(x.n), x.state FROM (
-                SELECT m.queue, -1 AS n, m.was AS state FROM moved m
-                UNION ALL SELECT m.queue, 1, m.state FROM moved m
-                UNION ALL SELECT m.queue, -1, '+dead' FROM moved m WHERE m.was_dead
-                UNION ALL SELECT m.queue, 1, '+dead' FROM moved m WHERE m.dead
-            ) x GROUP BY x.queue, x.state HAVING sum(x.n) <> 0
-        )
-        SELECT array_agg(m.i), bool_or(m.lane IS NOT NULL) AS any_ready,
-            bool_or(m.state NOT IN ('blocked', 'scheduled', 'pending', 'active', 'retry')) AS any_end
-        INTO o FROM moved m;
-        done := o.array_agg;
-        FOR r IN SELECT u FROM unnest(done) u LOOP
-            kinds[r.u] := 'a';
+    WITH c AS MATERIALIZED (
+        SELECT u.ordinality AS i, u.seq, u.id, u.revision, u.seen_lease, u.state, u.new_revision, u.timer, u.dead,
+            u.asked, u.status, u.run, u.worker, u.event, u.at, u.result, u.old_lane, u.old_ord, u.lane, u.ord,
+            u.kind, u.dead_at, u.first_limit, u.run_no, u.frees, nextval('event_pos') AS pos
+        FROM unnest(p_changes) WITH ORDINALITY u WHERE u.plain
+    ), moved AS (
+        UPDATE task k SET state = c.state, revision = c.new_revision, timer = c.timer, dead = c.dead,
+            asked = c.asked, body = c.status, run = c.run, worker = c.worker, last = c.pos
+        FROM c JOIN task old ON old.seq = c.seq
+        WHERE k.seq = c.seq AND k.revision = c.revision AND old.revision = c.revision
+            AND (c.seen_lease IS NULL OR k.lease_until IS NOT DISTINCT FROM c.seen_lease)
+        RETURNING c.*, k.queue, old.last AS prev, old.state AS was, old.dead AS was_dead
+    ), logged AS (
+        INSERT INTO event (pos, seq, prev, at, body) SELECT m.pos, m.seq, m.prev, m.at, m.event FROM moved m
+    ), results AS (
+        INSERT INTO result AS x (seq, body) SELECT m.seq, m.result FROM moved m WHERE m.result IS NOT NULL
+        ON CONFLICT (seq) DO UPDATE SET body = excluded.body
+    ), left_ready AS (
+        DELETE FROM ready e USING moved m
+        WHERE m.old_lane IS NOT NULL AND e.lane = m.old_lane AND e.ord = m.old_ord AND e.seq = m.seq
+    ), entered AS (
+        INSERT INTO ready (lane, kind, ord, seq, dead_at, first_limit, run_no, frees)
+        SELECT m.lane, m.kind, m.ord, m.seq, m.dead_at, m.first_limit, m.run_no, m.frees
+        FROM moved m WHERE m.lane IS NOT NULL
+    ), counted AS (
+        INSERT INTO delta (queue, n, state)
+        SELECT x.queue, sum(x.n), x.state FROM (
+            SELECT m.queue, -1 AS n, m.was AS state FROM moved m
+            UNION ALL SELECT m.queue, 1, m.state FROM moved m
+            UNION ALL SELECT m.queue, -1, '+dead' FROM moved m WHERE m.was_dead
+            UNION ALL SELECT m.queue, 1, '+dead' FROM moved m WHERE m.dead
+        ) x GROUP BY x.queue, x.state HAVING sum(x.n) <> 0
+    )
+    SELECT count(*) AS n, array_agg(m.i) AS done,
+        array_agg(m.lane) FILTER (WHERE m.lane IS NOT NULL) AS lanes,
+        array_agg(m.ord) FILTER (WHERE m.lane IS NOT NULL) AS ords,
+        array_agg(m.i) FILTER (WHERE m.state NOT IN ('blocked', 'scheduled', 'pending', 'active', 'retry')) AS ended
+    INTO o FROM moved m;
+    IF o.lanes IS NOT NULL THEN
+        PERFORM lower_marks(o.lanes, o.ords);
+    END IF;
+    IF o.n < size THEN
+        -- The rest: conflict or gone, told apart by `change_one`, and what was not plain.
+        SELECT array_agg(CASE WHEN x.i = ANY (o.done) THEN 'a' END ORDER BY x.i) INTO kinds FROM generate_series(1, size) x (i);
+        holders := array_fill(NULL::text, ARRAY[size]);
+    END IF;
+    IF o.ended IS NOT NULL AND EXISTS (SELECT FROM edge) THEN
+        kinds := coalesce(kinds, array_fill('a'::text, ARRAY[size]));
+        FOR r IN SELECT u.i, u.id, bool_or(NOT e.settled) AS unsettled
+            FROM (SELECT x.ordinality AS i, x.id FROM unnest(p_changes) WITH ORDINALITY x
+                WHERE x.ordinality = ANY (o.ended)) u
+            JOIN edge e ON e.parent = u.id GROUP BY 1, 2
+        LOOP
+            kinds[r.i] := 'd';
+            IF r.unsettled THEN
+                INSERT INTO unsettled (parent) VALUES (r.id) ON CONFLICT DO NOTHING;
+            END IF;
         END LOOP;
-        IF o.any_ready THEN
-            PERFORM lower_marks(p_lanes, p_ords);
-        END IF;
-        IF o.any_end AND EXISTS (SELECT FROM edge) THEN
-            FOR r IN SELECT u.i, u.id, bool_or(NOT e.settled) AS unsettled
-                FROM unnest(done) d (i) JOIN unnest(p_ids, p_states) WITH ORDINALITY u (id, state, i) ON u.i = d.i
-                JOIN edge e ON e.parent = u.id
-                WHERE u.state NOT IN ('blocked', 'scheduled', 'pending', 'active', 'retry') GROUP BY 1, 2 LOOP
-                kinds[r.i] := 'd';
-                IF r.unsettled THEN
-                    INSERT INTO unsettled (parent) VALUES (r.id) ON CONFLICT DO NOTHING;
-                END IF;
-            END LOOP;
-        END IF;
     END IF;
 
-    IF coalesce(cardinality(done), 0) < size THEN
-        IF 0 = ANY (seqs) THEN
-            SELECT array_agg(CASE WHEN u.seq = 0 THEN coalesce(d.seq, 0) ELSE u.seq END ORDER BY u.i) INTO seqs
-            FROM unnest(p_seqs, p_ids) WITH ORDINALITY u (seq, id, i)
-            LEFT JOIN definition d ON u.seq = 0 AND d.id = u.id;
-        END IF;
+    IF o.n < size THEN
+        -- A record read before it had a key of the store's own is found by its id.
+        SELECT array_agg(CASE WHEN u.seq = 0 THEN coalesce(d.seq, 0) ELSE u.seq END ORDER BY u.ordinality) INTO seqs
+        FROM unnest(p_changes) WITH ORDINALITY u LEFT JOIN definition d ON u.seq = 0 AND d.id = u.id;
         PERFORM FROM task k WHERE k.seq IN (SELECT u.seq FROM unnest(seqs, kinds) u (seq, kind) WHERE u.kind IS NULL)
         ORDER BY k.seq FOR UPDATE;
-        FOR r IN SELECT (u.i, u.seq, u.id, u.created, u.revision, u.seen,
-                u.state, u.new, u.timer, u.dead, u.asked, u.status,
-                u.run, u.worker, u.write_id, u.event, u.at, u.sets, u.result,
-                u.old_lane, u.old_level, u.old_ord, u.lane, u.level, u.ord,
-                u.kind, u.dead_at, u.first_limit, u.run_no, u.frees,
-                u.takes, u.takes_until, u.leaves, u.force, u.discard, u.digest, u.writes, u.unknown)::change AS c
-            FROM unnest(kinds, seqs, p_ids, p_created, p_revisions, p_seen,
-                p_states, p_new, p_timers, p_dead, p_asked, p_statuses,
-                p_runs, p_workers, p_writes, p_events, p_at, p_sets, p_results,
-                p_old_lanes, p_old_levels, p_old_ords, p_lanes, p_levels, p_ords,
-                p_kinds, p_dead_at, p_first_limits, p_run_nos, p_frees,
-                p_takes, p_takes_until, p_leaves, p_force, p_discards, p_digests, p_stubs, p_unknown)
-            WITH ORDINALITY u (done, seq, id, created, revision, seen,
-                state, new, timer, dead, asked, status,
-                run, worker, write_id, event, at, sets, result,
-                old_lane, old_level, old_ord, lane, level, ord,
-                kind, dead_at, first_limit, run_no, frees,
-                takes, takes_until, leaves, force, discard, digest, writes, unknown, i)
-            WHERE u.done IS NULL ORDER BY u.i
-        LOOP
-            SELECT x.* INTO o FROM change_one(r.c, t) x;
-            kinds[(r.c).i] := o.kind;
-            holders[(r.c).i] := o.holder;
+        FOR i IN 1..size LOOP
+            CONTINUE WHEN kinds[i] IS NOT NULL;
+            c := p_changes[i];
+            c.seq := seqs[i];
+            SELECT x.* INTO o FROM change_one(c, t) x;
+            kinds[i] := o.kind;
+            holders[i] := o.holder;
             promoted := promoted || o.woken;
             due := due OR o.due;
         END LOOP;
     END IF;
     -- A queue that is limited fleet-wide may have room again.
-    promoted := promoted || ARRAY(SELECT c.id FROM queue c WHERE c.id = ANY (p_queues)
-        AND c.max_concurrent IS NOT NULL);
+    promoted := promoted || ARRAY(SELECT q.id FROM queue q WHERE q.id = ANY (p_queues)
+        AND q.max_concurrent IS NOT NULL);
     wanted := sleepers(p_me);
     pos := nextval('event_pos');
 END $$;

@@ -4,39 +4,43 @@
 -- keyed tasks are left to the timekeeper to let through, and a size limit sees what is committed.
 --
 -- outcomes: n created, e exists (with digest from body, or the stub's), k key held, f full.
+CREATE TYPE new_task AS (
+    id text, definition bytea, partition integer, queue integer, kind integer, state text, revision bigint,
+    created bigint, timer bigint, key text, "group" text, dead boolean, status bytea, event bytea,
+    lane integer, level integer, ord bigint, dead_at bigint, first_limit bigint, run_no integer, frees text,
+    remaining bigint, unique_key text, unique_until bigint
+);
+
 CREATE FUNCTION create_tasks(
-    p_told bigint, p_me text, p_free boolean,
-    p_ids text[], p_definitions bytea[], p_partitions integer[], p_queues integer[],
-    p_kinds integer[], p_states text[], p_revisions bigint[], p_created bigint[], p_timers bigint[],
-    p_keys text[], p_groups text[], p_dead boolean[], p_statuses bytea[], p_events bytea[],
-    p_lanes integer[], p_levels integer[], p_ords bigint[], p_dead_at bigint[],
-    p_first_limits bigint[], p_run_nos integer[], p_frees text[], p_remaining bigint[],
-    p_uniques text[], p_untils bigint[],
+    p_told bigint, p_me text, p_free boolean, p_tasks new_task[],
     OUT told bigint, OUT pos bigint, OUT wanted text[], OUT promoted integer[], OUT outcomes text[],
     OUT states text[], OUT digests text[], OUT bodies bytea[], OUT holders text[]
 ) LANGUAGE plpgsql VOLATILE {settings} AS $$
 #variable_conflict use_column
 DECLARE
     t bigint := store_time(p_told);
-    size integer := cardinality(p_ids);
-    seqs bigint[]; posits bigint[]; written integer; r record; holder text; at integer;
+    size integer := cardinality(p_tasks);
+    seqs bigint[]; posits bigint[]; written integer; r record; has record; holder text; at integer;
     taken_keys text[] := '{}'; taken_ids text[] := '{}'; sizes jsonb := '{}'; pending bigint;
     reserved boolean;
 BEGIN
     told := t;
+    SELECT array_agg(DISTINCT u.queue) AS queues, array_agg(u.queue) FILTER (WHERE u.key IS NOT NULL) AS key_queues,
+        array_agg(u.key) FILTER (WHERE u.key IS NOT NULL) AS keys, bool_or(u.unique_key IS NOT NULL) AS uniques,
+        bool_or(u.remaining > 0) AS remaining, bool_or(u.dead) AS dead,
+        array_agg(nextval('task_seq')) AS seqs, array_agg(nextval('event_pos')) AS posits
+    INTO has FROM unnest(p_tasks) u;
+    seqs := has.seqs; posits := has.posits; pos := posits[size];
     IF NOT p_free THEN
-        IF array_length(array_remove(p_keys, NULL), 1) > 0 THEN
-            PERFORM hold_keys(p_queues, p_keys);
+        IF has.keys IS NOT NULL THEN
+            PERFORM hold_keys(has.key_queues, has.keys);
         END IF;
-        FOR r IN SELECT c.id FROM queue c WHERE c.id = ANY (p_queues) AND c.max_size IS NOT NULL ORDER BY 1 LOOP
+        FOR r IN SELECT c.id FROM queue c WHERE c.id = ANY (has.queues) AND c.max_size IS NOT NULL ORDER BY 1 LOOP
             PERFORM lock_name('size ' || r.id);
         END LOOP;
     END IF;
-    SELECT array_agg(nextval('task_seq')), array_agg(nextval('event_pos')) INTO seqs, posits
-    FROM generate_series(1, size);
-    pos := posits[size];
     INSERT INTO definition (seq, id, body)
-    SELECT * FROM unnest(seqs, p_ids, p_definitions) u (seq, id, body) ORDER BY u.id
+    SELECT u.seq, u.id, u.definition FROM unnest(seqs, p_tasks) u (seq) ORDER BY u.id
     ON CONFLICT (id) DO NOTHING;
     GET DIAGNOSTICS written = ROW_COUNT;
 
@@ -46,8 +50,8 @@ BEGIN
         bodies := array_fill(NULL::bytea, ARRAY[size]);
         -- (assigned to one by one, an array would begin at the first place that was assigned to)
         FOR r IN
-            SELECT u.i, d.body, coalesce(k.state, p_states[array_position(p_ids, u.id)]) AS state
-            FROM unnest(seqs, p_ids) WITH ORDINALITY u (seq, id, i)
+            SELECT u.ordinality AS i, d.body, coalesce(k.state, u.state) AS state
+            FROM unnest(seqs, p_tasks) WITH ORDINALITY u (seq)
             JOIN definition d ON d.id = u.id LEFT JOIN task k ON k.seq = d.seq WHERE d.seq <> u.seq
         LOOP
             outcomes[r.i] := 'e'; states[r.i] := r.state; bodies[r.i] := r.body;
@@ -56,7 +60,7 @@ BEGIN
 
     IF EXISTS (SELECT FROM stub s WHERE s.at > t - 600000) THEN
         FOR r IN
-            SELECT u.i, u.seq, s.state, s.digest FROM unnest(seqs, p_ids) WITH ORDINALITY u (seq, id, i)
+            SELECT u.ordinality AS i, u.seq, s.state, s.digest FROM unnest(seqs, p_tasks) WITH ORDINALITY u (seq)
             JOIN stub s ON s.id = u.id AND s.at > t - 600000
         LOOP
             outcomes := coalesce(outcomes, array_fill('n'::text, ARRAY[size]));
@@ -68,15 +72,14 @@ BEGIN
         END LOOP;
     END IF;
 
-    IF array_length(array_remove(p_uniques, NULL), 1) > 0
-        OR EXISTS (SELECT FROM queue c WHERE c.id = ANY (p_queues) AND c.max_size IS NOT NULL) THEN
+    IF has.uniques OR EXISTS (SELECT FROM queue c WHERE c.id = ANY (has.queues) AND c.max_size IS NOT NULL) THEN
         outcomes := coalesce(outcomes, array_fill('n'::text, ARRAY[size]));
         holders := array_fill(NULL::text, ARRAY[size]);
         FOR r IN
-            SELECT u.*, c.max_size, c.body FROM unnest(seqs, p_ids, p_queues, p_lanes, p_uniques, p_untils)
-                WITH ORDINALITY u (seq, id, queue, lane, key, until, i)
+            SELECT u.ordinality AS i, u.seq, u.id, u.queue, u.unique_key AS key, u.unique_until AS until, c.max_size
+            FROM unnest(seqs, p_tasks) WITH ORDINALITY u (seq)
             LEFT JOIN queue c ON c.id = u.queue AND c.max_size IS NOT NULL AND u.lane IS NOT NULL
-            ORDER BY u.key, u.i
+            ORDER BY u.unique_key, u.ordinality
         LOOP
             CONTINUE WHEN outcomes[r.i] <> 'n';
             reserved := r.key IS NOT NULL AND (r.until IS NULL OR r.until > t);
@@ -107,47 +110,49 @@ BEGIN
         END LOOP;
     END IF;
 
-    INSERT INTO event (pos, seq, at, body)
-    SELECT u.pos, u.seq, t, u.body FROM unnest(posits, seqs, p_events, outcomes) u (pos, seq, body, outcome)
-    WHERE coalesce(u.outcome, 'n') = 'n';
-    INSERT INTO task (seq, partition, queue, kind, revision, created, timer, fence, last, dead, asked,
-        state, key, "group", body)
-    SELECT u.seq, u.partition, u.queue, u.kind, u.revision, u.created, u.timer, 0, u.pos, u.dead, false,
-        u.state, u.key, u."group", u.body
-    FROM unnest(seqs, posits, p_partitions, p_queues, p_kinds, p_states, p_revisions, p_created,
-        p_timers, p_keys, p_groups, p_dead, p_statuses, outcomes)
-        u (seq, pos, partition, queue, kind, state, revision, created, timer, key, "group", dead, body, outcome)
-    WHERE coalesce(u.outcome, 'n') = 'n';
-    INSERT INTO ready (lane, kind, ord, seq, dead_at, first_limit, run_no, frees)
-    SELECT u.lane, u.kind, u.ord, u.seq, u.dead_at, u.first_limit, u.run_no, u.frees
-    FROM unnest(p_lanes, p_kinds, p_ords, seqs, p_dead_at, p_first_limits, p_run_nos, p_frees, p_keys, outcomes)
-        u (lane, kind, ord, seq, dead_at, first_limit, run_no, frees, key, outcome)
-    WHERE u.lane IS NOT NULL AND u.key IS NULL AND coalesce(u.outcome, 'n') = 'n';
-    IF array_length(array_remove(p_keys, NULL), 1) > 0 THEN
-        promoted := place_keyed(p_free, p_queues, p_keys, p_lanes, p_levels, p_kinds, p_ords, seqs, p_dead_at,
-            p_first_limits, p_run_nos, p_frees, outcomes);
+    WITH u AS MATERIALIZED (
+        SELECT u.* FROM unnest(seqs, posits, outcomes, p_tasks) u (seq, pos, outcome)
+        WHERE u.outcome IS NULL OR u.outcome = 'n'
+    ), logged AS (
+        INSERT INTO event (pos, seq, at, body) SELECT u.pos, u.seq, t, u.event FROM u
+    ), stored AS (
+        INSERT INTO task (seq, partition, queue, kind, revision, created, timer, fence, last, dead, asked,
+            state, key, "group", body)
+        SELECT u.seq, u.partition, u.queue, u.kind, u.revision, u.created, u.timer, 0, u.pos, u.dead, false,
+            u.state, u.key, u."group", u.status FROM u
+    ), entered AS (
+        INSERT INTO ready (lane, kind, ord, seq, dead_at, first_limit, run_no, frees)
+        SELECT u.lane, u.kind, u.ord, u.seq, u.dead_at, u.first_limit, u.run_no, u.frees
+        FROM u WHERE u.lane IS NOT NULL AND u.key IS NULL
+    )
+    INSERT INTO delta (queue, n, state) SELECT u.queue, count(*), u.state FROM u GROUP BY u.queue, u.state;
+    IF has.dead THEN
+        INSERT INTO delta (queue, n, state)
+        SELECT u.queue, count(*), '+dead' FROM unnest(outcomes, p_tasks) u (outcome)
+        WHERE u.dead AND coalesce(u.outcome, 'n') = 'n' GROUP BY u.queue;
     END IF;
-    IF EXISTS (SELECT FROM lane l WHERE l.id = ANY (p_lanes) AND l.mark > least(
-        (SELECT min(o) FROM unnest(p_ords) o), l.mark)) THEN
-        PERFORM lower_marks(p_lanes, p_ords);
+    IF has.keys IS NOT NULL THEN
+        SELECT place_keyed(p_free, array_agg(u.queue), array_agg(u.key), array_agg(u.lane), array_agg(u.level),
+            array_agg(u.kind), array_agg(u.ord), array_agg(u.seq), array_agg(u.dead_at), array_agg(u.first_limit),
+            array_agg(u.run_no), array_agg(u.frees), array_agg(u.outcome))
+        INTO promoted FROM unnest(seqs, outcomes, p_tasks) u (seq, outcome) WHERE u.key IS NOT NULL;
     END IF;
-    IF array_length(array_remove(p_remaining, NULL), 1) > 0 THEN
+    SELECT array_agg(u.lane) AS lanes, array_agg(u.ord) AS ords INTO r
+    FROM unnest(p_tasks) u JOIN lane l ON l.id = u.lane WHERE l.mark > u.ord;
+    IF r.lanes IS NOT NULL THEN
+        PERFORM lower_marks(r.lanes, r.ords);
+    END IF;
+    IF has.remaining THEN
         INSERT INTO fan_in (child, remaining)
-        SELECT u.id, u.n FROM unnest(p_ids, p_remaining, outcomes) u (id, n, outcome)
-        WHERE u.n > 0 AND coalesce(u.outcome, 'n') = 'n' ON CONFLICT DO NOTHING;
+        SELECT u.id, u.remaining FROM unnest(outcomes, p_tasks) u (outcome)
+        WHERE u.remaining > 0 AND coalesce(u.outcome, 'n') = 'n' ON CONFLICT DO NOTHING;
     END IF;
-    INSERT INTO delta (queue, n, state)
-    SELECT u.queue, count(*), u.state FROM unnest(p_queues, p_states, outcomes) u (queue, state, outcome)
-    WHERE coalesce(u.outcome, 'n') = 'n' GROUP BY u.queue, u.state
-    UNION ALL
-    SELECT u.queue, count(*), '+dead' FROM unnest(p_queues, p_dead, outcomes) u (queue, dead, outcome)
-    WHERE u.dead AND coalesce(u.outcome, 'n') = 'n' GROUP BY u.queue;
     wanted := sleepers(p_me);
 END $$;
 
 -- Ready entries before a lane's mark would not be seen: move the mark back.
 CREATE FUNCTION lower_marks(p_lanes integer[], p_ords bigint[]) RETURNS void
-LANGUAGE plpgsql VOLATILE {settings} AS $$
+LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 BEGIN
     UPDATE lane SET mark = m.ord
@@ -162,7 +167,7 @@ CREATE FUNCTION place_keyed(
     p_free boolean, p_queues integer[], p_keys text[], p_lanes integer[], p_levels integer[],
     p_kinds integer[], p_ords bigint[], p_seqs bigint[], p_dead_at bigint[], p_first_limits bigint[],
     p_run_nos integer[], p_frees text[], p_outcomes text[]
-) RETURNS integer[] LANGUAGE plpgsql VOLATILE {settings} AS $$
+) RETURNS integer[] LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE r record; promoted integer[] := '{}';
 BEGIN

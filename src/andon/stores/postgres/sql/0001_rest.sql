@@ -29,14 +29,19 @@ BEGIN
 END $$;
 
 -- Tasks whose timer has passed, pushed on by `hold`. A last row without a record tells, in
--- `claimed_at` and `lease_until`, the time and the next timer. Leases that ran out while nobody kept
+-- `claimed_at` and `lease_until`, the time and the next timer, and in `message` the numbers of the
+-- queues in which `keep` let something through; it is called first if `p_keep`. Leases that ran out while nobody kept
 -- time for longer than `p_jump` (the store was away, or every timekeeper) wait one more lease (R19).
 CREATE FUNCTION take_due(
-    p_told bigint, p_partition integer, p_limit integer, p_hold bigint, p_jump bigint, p_patience bigint
+    p_told bigint, p_partition integer, p_limit integer, p_hold bigint, p_jump bigint, p_patience bigint,
+    p_keep boolean
 ) RETURNS SETOF task_record LANGUAGE plpgsql VOLATILE {settings} AS $$
 #variable_conflict use_column
-DECLARE t bigint := store_time(p_told); seen bigint; wait bigint; seqs bigint[]; early bigint[];
+DECLARE t bigint := store_time(p_told); seen bigint; wait bigint; seqs bigint[]; early bigint[]; woken integer[];
 BEGIN
+    IF p_keep THEN
+        woken := keep(p_told);
+    END IF;
     SELECT value::bigint INTO seen FROM meta WHERE name = 'kept_at';
     IF p_jump > 0 AND (seen IS NULL OR t - seen > 3000) THEN
         IF seen IS NOT NULL AND t - seen > p_jump THEN
@@ -63,13 +68,13 @@ BEGIN
     END IF;
     RETURN QUERY SELECT NULL::bigint, NULL::bytea, NULL::text, NULL::bigint, NULL::text, NULL::bigint, NULL::text,
         NULL::text, t, (SELECT min(k.timer) FROM task k WHERE k.partition = p_partition AND k.timer > t),
-        NULL::bigint, NULL::integer, NULL::text, NULL::bytea, NULL::bytea, NULL::text, NULL::bigint;
+        NULL::bigint, NULL::integer, array_to_string(woken, ' '), NULL::bytea, NULL::bytea, NULL::text, NULL::bigint;
 END $$;
 
 -- What the timekeeper does besides: fold the counts, let parked tasks of users' transactions
 -- through, move the marks of busy lanes on, forget sleepers whose session has ended. Queues in which
 -- something was let through.
-CREATE FUNCTION keep(p_told bigint) RETURNS integer[] LANGUAGE plpgsql VOLATILE {settings} AS $$
+CREATE FUNCTION keep(p_told bigint) RETURNS integer[] LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE t bigint := store_time(p_told); r record; woken integer[] := '{}'; busy integer[];
 BEGIN

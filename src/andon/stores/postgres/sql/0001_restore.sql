@@ -98,7 +98,7 @@ END $$;
 
 -- A run came in from elsewhere: what is ready of its key above the limit waits for room.
 CREATE FUNCTION park_surplus(q integer, k text, surplus bigint) RETURNS void
-LANGUAGE plpgsql VOLATILE {settings} AS $$
+LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE r record;
 BEGIN

@@ -1,6 +1,7 @@
--- Schema 1, what the operations share. `{settings}` stands for what every function is run under:
--- its own schema before any other, and plans by index whatever the statistics say (a plan that is
--- kept must not have been made while the tables were empty).
+-- Schema 1, what the operations share. `{settings}` stands for what every function that is called
+-- from outside runs under: its own schema before any other, and plans by index whatever the
+-- statistics say (a plan that is kept must not have been made while the tables were empty). What
+-- those call runs under it too and does not set it again: that costs as much as a small statement.
 
 -- The store's clock, ms UTC: never before `told`, the newest time that the caller was told. A
 -- negative `told` is the time itself (tests in virtual time).
@@ -10,7 +11,7 @@ CREATE FUNCTION store_time(told bigint) RETURNS bigint LANGUAGE sql VOLATILE AS 
 $$;
 
 -- Kinds of hints that other processes sleep for; NULL when nobody does.
-CREATE FUNCTION sleepers(me text) RETURNS text[] LANGUAGE plpgsql STABLE {settings} AS $$
+CREATE FUNCTION sleepers(me text) RETURNS text[] LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 BEGIN
     IF NOT EXISTS (SELECT FROM sleeper s WHERE s.instance <> me) THEN
@@ -45,12 +46,12 @@ BEGIN
 END $$;
 
 -- Held until the transaction ends. Two names that hash alike only wait for each other.
-CREATE FUNCTION lock_name(what text) RETURNS void LANGUAGE plpgsql VOLATILE {settings} AS $$
+CREATE FUNCTION lock_name(what text) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 BEGIN
     PERFORM pg_advisory_xact_lock(hashtextextended(current_schema() || ' ' || what, 0));
 END $$;
-CREATE FUNCTION share_name(what text) RETURNS void LANGUAGE plpgsql VOLATILE {settings} AS $$
+CREATE FUNCTION share_name(what text) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 BEGIN
     PERFORM pg_advisory_xact_lock_shared(hashtextextended(current_schema() || ' ' || what, 0));
@@ -59,7 +60,7 @@ END $$;
 -- Before anything is done to tasks with concurrency keys: hold the queues' configuration as it is,
 -- and the keys of limited queues to oneself. Always in the same order, before any row.
 CREATE FUNCTION hold_keys(queues integer[], keys text[]) RETURNS void
-LANGUAGE plpgsql VOLATILE {settings} AS $$
+LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE q integer; k text;
 BEGIN
@@ -73,7 +74,7 @@ BEGIN
 END $$;
 
 -- A count as it stands; exact for a caller that keeps others from raising it.
-CREATE FUNCTION counted(q integer, s text) RETURNS bigint LANGUAGE plpgsql VOLATILE {settings} AS $$
+CREATE FUNCTION counted(q integer, s text) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 BEGIN
     RETURN (SELECT coalesce(sum(n), 0) FROM (
@@ -82,7 +83,7 @@ BEGIN
 END $$;
 
 -- Admit parked tasks of a key while its limit has room; how many. The key is held by the caller.
-CREATE FUNCTION promote(q integer, k text) RETURNS bigint LANGUAGE plpgsql VOLATILE {settings} AS $$
+CREATE FUNCTION promote(q integer, k text) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE most bigint; n_moved bigint;
 BEGIN
@@ -118,7 +119,7 @@ BEGIN
 END $$;
 
 CREATE FUNCTION admit(q integer, k text, change bigint) RETURNS void
-LANGUAGE plpgsql VOLATILE {settings} AS $$
+LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 BEGIN
     INSERT INTO admitted AS a (queue, key, n) VALUES (q, k, change)
@@ -129,7 +130,7 @@ END $$;
 -- A task of the key is no longer ready or active; whether others were let through. If it `returns`
 -- to pending in the same step, placing it promotes, so that it keeps its own place.
 CREATE FUNCTION leave_key(q integer, k text, returns boolean) RETURNS boolean
-LANGUAGE plpgsql VOLATILE {settings} AS $$
+LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 BEGIN
     IF NOT EXISTS (SELECT FROM queue WHERE id = q AND per_key IS NOT NULL) THEN
@@ -143,7 +144,7 @@ END $$;
 -- holder's record the truth: one past its period, or whose holder is gone or set aside, is taken
 -- over by compare and set.
 CREATE FUNCTION take_unique(p_key text, p_id text, p_until bigint, t bigint) RETURNS text
-LANGUAGE plpgsql VOLATILE {settings} AS $$
+LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE held record;
 BEGIN
@@ -166,7 +167,7 @@ BEGIN
 END $$;
 
 -- Whether an unsettled edge, or a live dependent that loads the result, holds the record.
-CREATE FUNCTION is_needed(p_parent text) RETURNS boolean LANGUAGE plpgsql VOLATILE {settings} AS $$
+CREATE FUNCTION is_needed(p_parent text) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 BEGIN
     RETURN EXISTS (
@@ -176,7 +177,7 @@ BEGIN
 END $$;
 
 -- Edges have changed: a fan-out may be finished, a deletion put off may be due again; whether one is.
-CREATE FUNCTION let_go(p_parent text, t bigint) RETURNS boolean LANGUAGE plpgsql VOLATILE {settings} AS $$
+CREATE FUNCTION let_go(p_parent text, t bigint) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 BEGIN
     DELETE FROM unsettled WHERE parent = p_parent

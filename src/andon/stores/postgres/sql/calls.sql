@@ -13,16 +13,20 @@ SELECT id, name FROM {schema}.name
 SELECT id, queue, partition, level FROM {schema}.lane_ids($1, $2, $3)
 
 -- name: create
-SELECT * FROM {schema}.create_tasks($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
-    $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27)
+SELECT * FROM {schema}.create_tasks($1, $2, $3, $4)
+
+-- name: create_by_columns
+SELECT * FROM {schema}.create_tasks($1, $2, $3, ARRAY(SELECT u::{schema}.new_task FROM unnest($4::text[],
+    $5::bytea[], $6::integer[], $7::integer[], $8::integer[], $9::text[], $10::bigint[], $11::bigint[],
+    $12::bigint[], $13::text[], $14::text[], $15::boolean[], $16::bytea[], $17::bytea[], $18::integer[],
+    $19::integer[], $20::bigint[], $21::bigint[], $22::bigint[], $23::integer[], $24::text[], $25::bigint[],
+    $26::text[], $27::bigint[]) u))
 
 -- name: claim
 SELECT * FROM {schema}.claim_tasks($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 
 -- name: commit
-SELECT * FROM {schema}.commit_changes($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
-    $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34,
-    $35, $36, $37, $38, $39, $40, $41, $42)
+SELECT * FROM {schema}.commit_changes($1, $2, $3, $4, $5, $6)
 
 -- name: restore
 SELECT * FROM {schema}.restore_tasks($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
@@ -36,10 +40,7 @@ SELECT {schema}.set_aside(u, {schema}.store_time($2)) FROM unnest($1::bigint[]) 
 SELECT * FROM {schema}.renew_runs($1, $2, $3, $4, $5, $6, $7, $8)
 
 -- name: take_due
-SELECT * FROM {schema}.take_due($1, $2, $3, $4, $5, $6)
-
--- name: keep
-SELECT {schema}.keep($1)
+SELECT * FROM {schema}.take_due($1, $2, $3, $4, $5, $6, $7)
 
 -- name: rearm
 SELECT {schema}.rearm($1, $2, $3)
@@ -86,6 +87,10 @@ ON CONFLICT (instance) DO UPDATE SET pid = excluded.pid, kinds = excluded.kinds
 DELETE FROM {schema}.sleeper WHERE instance = $1
 
 -- name: notify
+-- A transaction of its own, which has nothing that a crash could lose: nobody waits for the disk.
+SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, u) FROM unnest($2::text[]) u
+
+-- name: notify_within
 SELECT pg_notify($1, u) FROM unnest($2::text[]) u
 
 -- name: newest_pos

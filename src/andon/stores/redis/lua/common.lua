@@ -1,20 +1,9 @@
--- Shared by every script: this text stands before each. KEYS[1] is the prefix of one partition,
--- "{namespace:partition}:", so that all keys of a script lie in one slot. ARGV[1] is the packed
--- argument, ARGV[2] the time in ms UTC of a test that runs virtual time, else empty.
---
--- Constants (a local name in capitals, set to a number) are written into the text where they are used, by `scripts.py`.
+-- Shared by the scripts: each is given the parts that it uses, by `scripts.py`, between `head.lua` and
+-- itself. A part begins with `local` at the start of a line. Constants (a local name in capitals, set
+-- to a number) are written into the text where they are used.
 --
 -- Invariant: a script leaves record, indexes, event and hints of a task consistent, and reads all
 -- that may refuse a change before it writes the first part of it.
-
-local P = KEYS[1]
-local A = cmsgpack.unpack(ARGV[1])
-local call = redis.call
-local now = tonumber(ARGV[2])
-if not now then
-  local t = call('TIME')
-  now = t[1] * 1000 + math.floor(t[2] / 1000)
-end
 
 -- Places in an index entry, as `records.packed_entry` packs it. SCORE, CREATED and TIMER are
 -- strings: a number would be printed and read again each time it goes into an index.

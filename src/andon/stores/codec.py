@@ -1,5 +1,7 @@
-"""Between rows and records: what is a column, what is in a body, and what does not decode."""
+"""The stored form of records and events, and what does not decode. One for all stores that keep
+bytes, so that a record moves between them as it is."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -16,7 +18,7 @@ decode_event = msgspec.msgpack.Decoder(TaskEvent).decode
 Undecodable = (msgspec.DecodeError, UnicodeDecodeError)
 """What a body raises that is not what this release can read (a ValidationError is one too)."""
 
-Row = tuple[Any, ...]
+Row = Sequence[Any]
 
 
 def bare(task_id: str, revision: int) -> Task:
@@ -27,11 +29,33 @@ def bare(task_id: str, revision: int) -> Task:
     )
 
 
-def task_of(row: Row) -> Task:
-    """The record of a `READING.record` row; bare if it does not decode or was set aside."""
+def encode_event(event: TaskEvent, task_id: str) -> bytes:
+    """The event as the log keeps it: with its task's id."""
+    # A tuple of its fields is what the struct encodes to, and cheaper to make.
+    return encode(
+        (
+            event.revision,
+            event.at,
+            event.event,
+            event.source,
+            event.target,
+            event.reason,
+            event.run,
+            event.worker,
+            event.write_id,
+            event.error,
+            task_id,
+            event.result,
+        )
+    )
+
+
+def task_of_row(row: Row) -> Task:
+    """The record of a row of the SQL stores, whose columns are those named here; bare if it does
+    not decode or was set aside."""
     (
         seq, definition_body, state, revision, run, fence, worker, token, claimed_at,
-        lease_until, heartbeat_at, progress, message, status_body, result, task_id,
+        lease_until, heartbeat_at, progress, message, status_body, result, task_id, *_,
     ) = row  # fmt: skip
     if state == State.UNKNOWN:
         return bare(task_id, revision)

@@ -1,0 +1,15 @@
+"""Tests of single stores: a folder that is named as a store is of that store only."""
+
+from pathlib import Path
+
+import pytest
+from conftest import STORES, selected_stores
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    left_out = set(STORES) - set(selected_stores(config))
+    for item in items:
+        if HERE in item.path.parents and item.path.relative_to(HERE).parts[0] in left_out:
+            item.add_marker(pytest.mark.skip(reason="another --store was asked for"))

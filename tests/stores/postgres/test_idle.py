@@ -1,0 +1,39 @@
+"""What a process sends that has nothing to do."""
+
+import asyncio
+
+import pytest
+
+from andon.client.app import Andon
+from andon.stores.postgres import connections
+
+WATCHED_S = 30.0
+"""Long enough for the polls of all parts to come several times."""
+
+MOST_A_SECOND = 2.0
+
+
+@pytest.mark.slow
+async def test_an_idle_worker_sends_less_than_two_statements_a_second(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slower machine sends fewer, never more. Counted where every statement passes."""
+    real = connections.statement
+    sent: list[str] = []
+
+    async def counting(location: object, db: object, sql: str, *arguments: object) -> object:
+        sent.append(sql)
+        return await real(location, db, sql, *arguments)  # type: ignore[arg-type]
+
+    async with Andon(url) as app:
+
+        @app.task(queue="idle")
+        async def nothing() -> None: ...
+
+        async with app.working(queues=["idle"]):
+            await (await nothing.submit()).result(timeout=30)
+            await asyncio.sleep(2.0)  # what a task leaves to be done is done
+            monkeypatch.setattr(connections, "statement", counting)
+            await asyncio.sleep(WATCHED_S)
+            count = len(sent)
+    assert 0 < count < MOST_A_SECOND * WATCHED_S, sorted(sent)
