@@ -205,6 +205,9 @@ class _Turn:
             start = secrets.randbelow(len(order))
             order = [*order[start:], *order[:start]]
         for head in order:
+            if len(chosen) >= wanted:
+                kept.append(head)
+                continue
             task = head.task
             assert task is not None
             ready = entry_of(task).ready
@@ -214,7 +217,7 @@ class _Turn:
             elif ready is not None:
                 if ready.dead_at is not None and ready.dead_at <= now:
                     dead.append(head)
-                elif len(chosen) < wanted and room.get(name, 1) > 0:
+                elif room.get(name, 1) > 0:
                     chosen.append(head)
                     if name in room:
                         room[name] -= 1
