@@ -11,6 +11,8 @@ from hypothesis import settings
 from servers import IN_VIRTUAL_TIME, Servers
 
 STORES = ("memory", "sqlite", "redis", "postgres", "nats")
+HTTP = "http"
+"""A store behind a service, for tests that know their store by its URL alone."""
 
 # A job in the background ignores SIGINT, and so would every program that a test starts and ends by
 # it, for ever.
@@ -38,7 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--store",
         action="append",
-        choices=STORES,
+        choices=(*STORES, HTTP),
         help="run store tests on this store only; may be repeated (default: every store)",
     )
 
@@ -52,6 +54,12 @@ def selected_stores(config: pytest.Config) -> tuple[str, ...]:
 def shared_stores(config: pytest.Config) -> tuple[str, ...]:
     """Return the selected stores that several processes can be on."""
     return tuple(store for store in selected_stores(config) if store != "memory")
+
+
+def stores_by_url(config: pytest.Config) -> tuple[str, ...]:
+    """Return the selected stores that several processes can be on, a service among them."""
+    chosen: list[str] = config.getoption("--store") or [HTTP]
+    return (*shared_stores(config), *(one for one in chosen if one == HTTP))
 
 
 def virtual_stores(config: pytest.Config) -> tuple[str, ...]:

@@ -3,24 +3,30 @@
 import asyncio
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from conftest import shared_stores
+from conftest import HTTP, stores_by_url
 from servers import Servers
+from servers.http import PLAIN, service_of
 
 from andon import Andon, State
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "store_kind" in metafunc.fixturenames:
-        metafunc.parametrize("store_kind", shared_stores(metafunc.config))
+        metafunc.parametrize("store_kind", stores_by_url(metafunc.config))
 
 
 @pytest.fixture
-def url(store_kind: str, servers: Servers, tmp_path: Path) -> str:
-    return servers.fresh_url(store_kind, tmp_path)
+def url(store_kind: str, servers: Servers, tmp_path: Path) -> Iterator[str]:
+    if store_kind == HTTP:
+        with service_of(PLAIN, tmp_path) as service:
+            yield service.url
+    else:
+        yield servers.fresh_url(store_kind, tmp_path)
 
 
 def run(script: str) -> subprocess.CompletedProcess[str]:

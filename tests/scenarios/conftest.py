@@ -1,14 +1,16 @@
 """Coroutine tests on one loop each, and one stage per module and store: `APP` says which
 application."""
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import shared_stores
+from conftest import HTTP, stores_by_url
 from coroutines import Test, played
 from servers import Servers
+from servers.http import service_of
 
 from .stage import Stage
 
@@ -23,7 +25,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "store_kind" in metafunc.fixturenames:
-        metafunc.parametrize("store_kind", shared_stores(metafunc.config), scope="module")
+        metafunc.parametrize("store_kind", stores_by_url(metafunc.config), scope="module")
 
 
 @pytest.fixture(scope="module")
@@ -36,17 +38,35 @@ def stage(
     """The module's application with a worker process on the queue `default`."""
     settings = getattr(request.module, "WORKER", {})
     folder = tmp_path_factory.mktemp("stage")
-    url = servers.fresh_url(store_kind, folder)
-    with Stage(request.module.APP, url, folder, **settings) as stage:
+    with (
+        _place_of(store_kind, request.module.APP, folder, servers) as (url, store_url),
+        Stage(request.module.APP, url, folder, store_url=store_url, **settings) as stage,
+    ):
         yield stage
 
 
 @pytest.fixture
 def bare_stage(
     request: pytest.FixtureRequest, store_kind: str, servers: Servers, tmp_path: Path
-) -> Stage:
+) -> Iterator[Stage]:
     """The module's application on a store of the test's own, without a worker."""
-    return Stage(request.module.APP, servers.fresh_url(store_kind, tmp_path), tmp_path)
+    place = request.module.APP
+    options = ("--no-timekeeper",)  # nobody fires timers here
+    with _place_of(store_kind, place, tmp_path, servers, *options) as (url, store_url):
+        yield Stage(place, url, tmp_path, store_url=store_url)
+
+
+@contextlib.contextmanager
+def _place_of(
+    store_kind: str, place: str, folder: Path, servers: Servers, *options: str
+) -> Iterator[tuple[str, str]]:
+    """The URL that everybody on the stage goes by, and that of the store behind it."""
+    if store_kind == HTTP:
+        with service_of(place, folder, *options) as service:
+            yield service.url, service.store_url
+    else:
+        url = servers.fresh_url(store_kind, folder)
+        yield url, url
 
 
 class Opening:

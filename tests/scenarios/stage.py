@@ -18,11 +18,13 @@ from processes import PATIENCE, WorkerProcess
 from servers import keeps_moves_in_the_record
 
 from andon import Andon, TaskHandle
-from andon.engine.local import LocalEngine
+from andon.client.services import is_service, service_at
+from andon.engine.base import Engine
 from andon.lifecycle.profiles import profile
 from andon.lifecycle.rendering import as_seen, history_as, state_name
 from andon.model.task import RunCell, Task, TaskEvent
 from andon.model.words import TERMINAL, Event, State
+from andon.stores.base import Store
 from andon.stores.registry import open_store
 
 TICK = 0.01
@@ -83,13 +85,17 @@ async def until_true(holds: Callable[[], Awaitable[bool]]) -> None:
 class Stage:
     """An application, a store, and one worker process on the queue `default`."""
 
-    def __init__(self, place: str, url: str, folder: Path, **settings: Any) -> None:
-        """`place` is the application as module:attribute; `settings` are `andon worker` options."""
+    def __init__(
+        self, place: str, url: str, folder: Path, *, store_url: str, **settings: Any
+    ) -> None:
+        """`place` is the application as module:attribute; `settings` are `andon worker` options.
+        `url` is the store's, or that of a service in front of it."""
         module, _, attribute = place.partition(":")
         self.place = place
         self.app: Andon = getattr(import_module(module), attribute)
         self.folder = folder
         self.url = url
+        self.store_url = store_url
         self.numbers = itertools.count()
         self.worker: WorkerProcess | None = None
         self._settings = settings
@@ -122,9 +128,14 @@ class Stage:
     @contextlib.asynccontextmanager
     async def scene(self) -> AsyncIterator["Scene"]:
         """The stage as seen from the test's process, on the running loop."""
-        engine = self.app.engine_on(open_store(self.url))
+        store = open_store(self.store_url)
+        if is_service(self.url):
+            engine: Engine = service_at(self.url)
+            await store.open()
+        else:
+            engine = self.app.engine_on(store)
         await engine.open()
-        scene = Scene(self, engine)
+        scene = Scene(self, engine, store)
         put_back = self.app.connections.use(engine)
         try:
             await self._up(scene)
@@ -133,14 +144,16 @@ class Stage:
             put_back()
             scene.close()
             await engine.close()
+            await store.close()
 
 
 class Scene:
     """What one test does and sees."""
 
-    def __init__(self, stage: Stage, engine: LocalEngine) -> None:
+    def __init__(self, stage: Stage, engine: Engine, store: Store) -> None:
         self.stage = stage
         self.engine = engine
+        self.store = store  #: where everything is, past a service too
         self.profile = profile(stage.app.profile)
         self._workers: list[WorkerProcess] = []
 
@@ -227,7 +240,7 @@ class Scene:
                     moves.append(event)
                     [found] = await self.engine.get([task_id])
                     shown = self._names(moves, found)
-                    if keeps_moves_in_the_record(self.stage.url):
+                    if keeps_moves_in_the_record(self.stage.store_url):
                         names = _left(moves, shown, names)
                     if shown == list(names):
                         await self._agrees(task_id, moves, names[-1])

@@ -112,7 +112,7 @@ async def be_corrupt(scene: Scene) -> Handle:
     # Met when its time comes: a claim on a server need not read what it hands out.
     queue = scene.new("queue")
     handle = await email_new.options(queue=queue, delay=0.5).submit()
-    await harm.damage(scene.stage.url, handle.id)
+    await harm.damage(scene.stage.store_url, handle.id)
     scene.worker(queue)
     return handle
 

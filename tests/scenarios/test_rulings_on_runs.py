@@ -108,7 +108,7 @@ async def test_r3_a_renewal_that_arrives_before_a_timers_move_wins(scene: Scene)
     lease = seen.cell.lease_until
     await scene.renewed(handle, lambda cell: cell.lease_until > lease)
     lose = apply(seen, Lose(), now=lease, random=lambda: 0.5, write_id=scene.new("write"))
-    [changed] = await scene.engine.store.commit([change_of(seen, lose, seen_lease=lease)])
+    [changed] = await scene.store.commit([change_of(seen, lose, seen_lease=lease)])
     assert changed.kind is ChangeKind.CONFLICT
     gate.open()
     await scene.sees(handle, *BEGUN, "completed")

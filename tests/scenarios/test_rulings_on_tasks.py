@@ -118,7 +118,7 @@ async def test_r8_running_a_blocked_task_now_drops_its_edges(scene: Scene) -> No
     child = await work.options(depends_on=parent).submit(1)
     await child.retry()
     await scene.sees(child, "blocked", *BEGUN, "completed")
-    assert await scene.engine.store.dependents(parent.id) == []
+    assert await scene.store.dependents(parent.id) == []
     await parent.cancel()
     await scene.end(parent)
     gate.open()
@@ -374,7 +374,7 @@ async def test_r31_an_id_used_again_is_a_new_task_with_a_greater_fence(scene: Sc
     draft = fence.draft()
     first = await (await draft.submit()).result(PATIENCE)
     await scene.stage.app.handle(draft.id).delete()
-    await harm.forget_deletions(scene.stage.url)
+    await harm.forget_deletions(scene.stage.store_url)
     again = await draft.submit()
     assert again.created
     assert await again.result(PATIENCE) > first
@@ -414,7 +414,7 @@ async def test_r28_a_record_that_does_not_decode_is_set_aside_and_others_go_on(
     # Met when its time comes: a claim on a server need not read what it hands out.
     later = work.options(queue=queue, delay=0.5)
     broken, whole = [await later.submit(n) for n in range(2)]
-    await harm.damage(scene.stage.url, broken.id)
+    await harm.damage(scene.stage.store_url, broken.id)
     scene.worker(queue)
     await scene.sees(whole, "scheduled", *BEGUN, "completed")
     await scene.sees(broken, "scheduled", "unknown")

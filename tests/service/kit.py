@@ -38,6 +38,11 @@ class Running:
         if self._failure is not None:
             raise self._failure
 
+    def begin_stop(self) -> None:
+        """Tell it to stop, and go on."""
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self.service.begin_stop)
+
     def stop(self) -> None:
         if self._loop is not None and self._thread.is_alive():
             self._loop.call_soon_threadsafe(self.service.begin_stop)

@@ -85,6 +85,7 @@ ROUTES = {
     "GET /api/v1/tasks/{task_id:str}/artifacts": Route("tasks:read:q"),
     "GET /api/v1/tasks/{task_id:str}/artifacts/{name:str}": Route("tasks:read:q"),
     "GET /api/v1/tasks/{task_id:str}/logs": Route("tasks:read:q"),
+    "GET /api/v1/tasks/{task_id:str}/logs/stream": Route("tasks:read:q"),
     "POST /api/v1/engine/submit": Route(
         "tasks:create:q", [{"id": "{new}", "name": "add", "queue": "q"}]
     ),

@@ -247,3 +247,21 @@ def test_the_log_can_be_read_page_by_page(http: httpx.Client):
     assert seen == ["a", "b", "c"]
     shown = http.get("/api/v1/events", params={"as": "cbintel", "task": "a"}).json()["events"]
     assert [entry["status"] for entry in shown] == ["PENDING", "QUEUED"]
+
+
+def test_a_stream_ends_once_its_token_is_revoked(app: Andon):
+    with serving(app, require_token=False, stream_ping=0.2) as running:
+        registry = running.service.access.registry
+        token, record = running.call(registry.create("reader", ["tasks:read:*"]))
+        headers = {"Authorization": f"Bearer {token}"}
+        with (
+            running.client(headers=headers) as http,
+            listening(http) as revoked,
+            running.client() as other,
+            listening(other) as open_to_all,
+        ):
+            revoked.has(0)
+            running.call(registry.revoke(record.id))
+            eventually(lambda: not revoked.thread.is_alive())
+            assert other.post(TASKS, json={"name": "add", "args": [1]}).status_code == 201
+            open_to_all.until(1)

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import json
 import socket
 import time
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ import psutil
 import pytest
 
 from andon.engine.base import Submission
-from andon.lifecycle.commands import Complete
+from andon.lifecycle.commands import Complete, Release
 from andon.service.trust.access import OPEN
 from andon.stores.base import ClaimRequest
 
@@ -28,16 +29,24 @@ class Held:
     def __init__(self, running: Running, task_id: str = "t") -> None:
         engine = running.service.engine
         running.call(engine.submit([Submission(id=task_id, name="add", queue=task_id)]))
-        request = ClaimRequest(
-            worker="w", token=task_id, queues=(task_id,), limit=1, lease_ms=60_000
-        )
-        [(self.task, self.token)] = running.call(running.service.runs.claim(OPEN, request))
         self._running = running
         self.id = task_id
-        self.run = f"/api/v1/runs/{task_id}/0"
         self.files = f"/api/v1/tasks/{task_id}/artifacts"
         self.logs = f"/api/v1/tasks/{task_id}/logs"
+        self._claim(0)
+
+    def _claim(self, number: int) -> None:
+        request = ClaimRequest(
+            worker="w", token=f"{self.id}{number}", queues=(self.id,), limit=1, lease_ms=60_000
+        )
+        runs = self._running.service.runs
+        [(self.task, self.token)] = self._running.call(runs.claim(OPEN, request))
+        self.run = f"/api/v1/runs/{self.id}/{number}"
         self.headers = {"Authorization": f"Bearer {self.token}"}
+
+    def claim_again(self) -> None:
+        """The run after this one."""
+        self._claim(self.task.status.runs[-1].number + 1)
 
     def end(self) -> None:
         engine = self._running.service.engine
@@ -245,6 +254,103 @@ def test_a_log_is_followed_to_its_end(http: httpx.Client, held: Held, logger: An
         if page["over"]:
             break
     assert seen == ["last words"]
+
+
+def _followed(
+    http: httpx.Client, held: Held, after: str | None = None, most: int = 100, **query: Any
+) -> Iterator[dict[str, Any]]:
+    """Messages of a log stream until it ends, or so many have come."""
+    headers = {} if after is None else {"Last-Event-ID": after}
+    with http.stream("GET", f"{held.logs}/stream", params=query, headers=headers) as answer:
+        assert answer.status_code == 200, answer.read()
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        message: dict[str, Any] = {}
+        for line in answer.iter_lines():
+            name, _, value = line.partition(": ")
+            if name:
+                message[name] = value
+            elif "event" in message:
+                yield {**message, **json.loads(message["data"])}
+                most -= 1
+                if not most:
+                    return
+            if not line:
+                message = {}
+
+
+def test_a_log_stream_tells_lines_as_they_come_and_when_there_are_no_more(
+    http: httpx.Client, held: Held, logger: Any
+):
+    logger("one", "two")
+    stream = _followed(http, held)
+    assert [next(stream)["text"], next(stream)["text"]] == ["one", "two"]
+    logger("three")
+    line = next(stream)
+    assert (line["text"], line["run"], line["level"]) == ("three", 0, "info")
+    held.end()
+    logger("last words")
+    assert next(stream)["text"] == "last words"
+    assert next(stream)["reason"] == "over"
+    assert list(stream) == []
+
+
+def test_a_cut_log_stream_goes_on_after_the_line_that_was_seen(
+    http: httpx.Client, held: Held, logger: Any
+):
+    texts = [f"line {number}" for number in range(6)]
+    logger(*texts[:4], number=1)
+    logger(*texts[4:], number=2)
+    seen: list[str] = []
+    after = None
+    for most in (1, 2, 3):
+        for line in _followed(http, held, after, most):
+            seen.append(line["text"])
+            after = line["id"]
+    assert seen == texts
+
+
+def test_a_log_stream_goes_through_all_runs_or_keeps_to_one(service: Running, http: httpx.Client):
+    held = Held(service)
+    engine = service.service.engine
+
+    def say(text: str) -> None:
+        body = {"lines": [{"text": text}]}
+        assert http.post(f"{held.run}/logs", json=body, headers=held.headers).status_code == 200
+
+    say("first run")
+    service.call(engine.report(held.task, Release()))
+    held.claim_again()
+    say("second run")
+    held.end()
+    told = list(_followed(http, held))
+    assert [(one["run"], one["text"]) for one in told[:-1]] == [(0, "first run"), (1, "second run")]
+    assert told[-1]["reason"] == "over"
+    assert [one.get("text") for one in _followed(http, held, run=1)] == ["second run", None]
+    again = list(_followed(http, held, after=told[0]["id"]))
+    assert [one.get("text") for one in again] == ["second run", None]
+
+
+@pytest.mark.parametrize("bad", ["x", "0~0", "0/~", "/~1", "99999999999/~1"])
+def test_a_place_that_is_none_of_a_log_stream_is_refused(http: httpx.Client, held: Held, bad: str):
+    answer = http.get(f"{held.logs}/stream", headers={"Last-Event-ID": bad})
+    problem(answer, 422, "invalid-request")
+
+
+def test_a_log_stream_ends_with_the_service_and_with_its_task(app: Any):
+    with serving(app) as running, running.client() as http:
+        held, other = Held(running), Held(running, "other")
+        gone, stopped = _followed(http, held), _followed(http, other)
+        for one, stream in ((held, gone), (other, stopped)):
+            sent = http.post(
+                f"{one.run}/logs", json={"lines": [{"text": "x"}]}, headers=one.headers
+            )
+            assert sent.status_code == 200
+            assert next(stream)["text"] == "x"
+        held.end()
+        assert http.delete("/api/v1/tasks/t").status_code == 200
+        assert next(gone)["reason"] == "gone"
+        running.begin_stop()
+        assert next(stopped)["reason"] == "stopping"
 
 
 def test_lines_have_a_level_and_a_time(http: httpx.Client, held: Held):

@@ -139,6 +139,7 @@ def test_what_cannot_be_served_is_one_sentence(
         ({"Host": "[::1"}, ""),
         ({"Origin": "https://elsewhere.example"}, "answers no page"),
         ({"Origin": "null"}, "answers no page"),
+        ({"Origin": "http://[half"}, "answers no page"),
     ],
 )
 def test_a_page_from_elsewhere_gets_nothing_out_of_an_open_service(

@@ -25,7 +25,7 @@ from litestar.params import (
     QueryParameter,
 )
 
-from andon.model.errors import AndonError
+from andon.model.errors import AndonError, AuthenticationFailed, StoreUnavailable
 from andon.service.calls import Call
 from andon.service.problems import (
     CONTENT_TYPE,
@@ -36,6 +36,8 @@ from andon.service.problems import (
     problem_of,
     unexpected,
 )
+from andon.service.protocol import answer as at_once
+from andon.service.protocol import cycle_of, whole_body
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,6 +57,8 @@ _encode = msgspec.json.Encoder().encode
 
 class Stream:
     """An answer that writes itself; a handler returns one for what is not a single document."""
+
+    endless = False  #: it goes on for as long as the client wants, and may
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         """Send everything, from the start of the response to its end."""
@@ -186,19 +190,48 @@ class Binder:
             arguments["data"] = body if plan.raw else _decoded(plan.body, scope, body)
         answer = await plan.function(**arguments)
         if isinstance(answer, Stream):
-            await answer(scope, receive, send)
+            if answer.endless and any(name == b"authorization" for name, _ in scope["headers"]):
+                await _while_allowed(answer, service, scope, receive, send)
+            else:
+                await answer(scope, receive, send)
             return call.status
         headers = call.answer_headers
         body = b""
         if answer is not None:
             body = answer if type(answer) is bytes else _encode(answer)
-            at_once = scope["state"].get("answer")
-            if not headers and at_once is not None and at_once(call.status, call.answer_type, body):
-                return call.status
+            if not headers:
+                cycle = cycle_of(scope)
+                if cycle is not None and at_once(cycle, call.status, call.answer_type, body):
+                    return call.status
             headers += ((b"content-type", call.answer_type), (b"content-length", b"%d" % len(body)))
         await send({"type": "http.response.start", "status": call.status, "headers": headers})
         await send({"type": "http.response.body", "body": body, "more_body": False})
         return call.status
+
+
+async def _while_allowed(
+    answer: Stream, service: "Service", scope: "HTTPScope", receive: "Receive", send: "Send"
+) -> None:
+    """Cut a stream once its token would be refused: it may be revoked, expire, or its run end."""
+    streaming = asyncio.ensure_future(answer(scope, receive, send))
+    try:
+        while not streaming.done():
+            await asyncio.wait([streaming], timeout=service.settings.stream_ping)
+            try:
+                await service.guard.authorize(scope)
+            except AuthenticationFailed:
+                cycle = cycle_of(scope)
+                if cycle is not None and not streaming.done():
+                    cycle.transport.abort()  # or it would be taken for the whole
+                    await asyncio.wait([streaming], timeout=service.settings.stream_ping)
+                break
+            except StoreUnavailable:
+                continue  # nobody can say now; what is kept is asked again
+    finally:
+        streaming.cancel()
+        await asyncio.gather(streaming, return_exceptions=True)
+    if not streaming.cancelled():
+        streaming.result()
 
 
 def _bind_query(plan: _Plan, scope: "HTTPScope", arguments: dict[str, Any]) -> None:
@@ -276,10 +309,13 @@ async def read_body(scope: "HTTPScope", receive: "Receive", service: "Service") 
     for name, value in scope["headers"]:
         if name == b"content-length" and (not value.isdigit() or int(value) > limit):
             raise body_too_large(limit)
-    if scope["state"].get("whole"):  # it has come with the headers: nothing to wait for
-        message: Any = await receive()
-    else:
-        message = await next_part(receive, service)
+    cycle = cycle_of(scope)
+    whole = None if cycle is None else whole_body(cycle)
+    if whole is not None:  # it has come with the headers: nothing to wait for
+        if len(whole) > limit:
+            raise body_too_large(limit)
+        return whole
+    message = await next_part(receive, service)
     body: bytes = message["body"]
     parts, size = [body], len(body)
     while message["more_body"] and size <= limit:

@@ -14,6 +14,7 @@ from urllib.parse import quote
 from andon.artifacts.base import Artifact
 from andon.service.binding import Stream, next_part
 from andon.service.problems import Problem, body_too_large
+from andon.service.protocol import cycle_of
 from andon.service.waiting import until_gone
 
 if TYPE_CHECKING:
@@ -94,8 +95,9 @@ class Download(Stream):
             gone.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await gone
-            if not whole and "abort" in scope["state"]:
-                scope["state"]["abort"]()  # or it would take what it has for the whole
+            cycle = cycle_of(scope)
+            if not whole and cycle is not None:
+                cycle.transport.abort()  # or it would take what it has for the whole
         if whole:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 

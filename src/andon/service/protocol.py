@@ -5,7 +5,6 @@ refused here is told as problem details too.
 """
 
 import asyncio
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -18,6 +17,8 @@ from uvicorn.protocols.http.httptools_impl import (
 from andon.service.problems import CONTENT_TYPE, Problem, malformed
 
 if TYPE_CHECKING:
+    from litestar.types import Scope
+
     from andon.service.settings import Settings
 
 
@@ -34,6 +35,8 @@ class _Bounded(HttpToolsProtocol):
         self._in_headers = False
         self._header_bytes = 0
         self._deadline: asyncio.TimerHandle | None = None
+        self._idle_since: float | None = None
+        self._idle_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -52,6 +55,8 @@ class _Bounded(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._headers_came()
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -77,22 +82,40 @@ class _Bounded(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        state = self.scope.setdefault("state", {})
-        state["abort"] = self.transport.abort
-        state["flow"] = self.flow
         self._in_headers = True
 
     def on_headers_complete(self) -> None:
         self._in_headers = False
         self._headers_came()
         super().on_headers_complete()
-        state = self.scope.setdefault("state", {})
-        state["answer"] = partial(_answer, self.cycle)
-        state["chunk"] = partial(_write_chunk, self.cycle)
+        self.scope["state"]["cycle"] = self.cycle  # type: ignore[typeddict-item]
 
-    def on_message_complete(self) -> None:
-        super().on_message_complete()
-        self.scope.setdefault("state", {})["whole"] = True
+    def on_response_complete(self) -> None:
+        """As the server's own, but for its timer: one per connection that looks now and then, not
+        one made and cancelled for each request."""
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+            return
+        self._idle_since = self.loop.time()
+        if self._idle_timer is None:
+            self._idle_timer = self.loop.call_later(self.timeout_keep_alive, self._look_idle)
+
+    def _unset_keepalive_if_required(self) -> None:
+        self._idle_since = None
+
+    def _look_idle(self) -> None:
+        self._idle_timer = None
+        if self._idle_since is None:
+            return  # a request is under way; its end sets the timer again
+        left = self._idle_since + self.timeout_keep_alive - self.loop.time()
+        if left > 0:
+            self._idle_timer = self.loop.call_later(left, self._look_idle)
+        else:
+            self.timeout_keep_alive_handler()
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(malformed(msg))
@@ -134,7 +157,21 @@ class _Bounded(HttpToolsProtocol):
         self.transport.close()
 
 
-def _answer(cycle: RequestResponseCycle, status: int, media_type: bytes, body: bytes) -> bool:
+def cycle_of(scope: "Scope") -> RequestResponseCycle | None:
+    """The request and its answer on their connection; None behind a server of another kind."""
+    return scope["state"].get("cycle")
+
+
+def whole_body(cycle: RequestResponseCycle) -> bytes | None:
+    """The body, if all of it has come and nobody has taken any of it; else None."""
+    if cycle.more_body or cycle.waiting_for_100_continue or cycle.disconnected:
+        return None
+    body = bytes(cycle.body)
+    cycle.body = bytearray()
+    return body
+
+
+def answer(cycle: RequestResponseCycle, status: int, media_type: bytes, body: bytes) -> bool:
     """Send a whole answer in one write; False where it has to go the long way.
 
     It says what two messages to the server's `send` would, without looking at each header again.
@@ -156,7 +193,7 @@ def _answer(cycle: RequestResponseCycle, status: int, media_type: bytes, body: b
     return True
 
 
-def _write_chunk(cycle: RequestResponseCycle, chunk: bytes) -> bool:
+def write_chunk(cycle: RequestResponseCycle, chunk: bytes) -> bool:
     """Write a chunk, encoded already, to an answer that has begun; False where it has to wait."""
     if cycle.disconnected or cycle.flow.write_paused or cycle.response_complete:
         return False

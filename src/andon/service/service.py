@@ -41,9 +41,15 @@ class Service:
             buffer=self.settings.stream_buffer,
             ping=self.settings.stream_ping,
         )
-        self.metrics.streams.set_function(lambda: len(self.hub))
+        self.metrics.streams.set_function(lambda: self.streams)
+        self.log_streams = 0  #: logs that are followed
         self.openapi = b"{}"  #: the document, set by whoever makes the application
         self._stopping: asyncio.Event | None = None
+
+    @property
+    def streams(self) -> int:
+        """Streams open: of events, and of logs."""
+        return len(self.hub) + self.log_streams
 
     @property
     def stopping(self) -> asyncio.Event:

@@ -24,7 +24,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_connections: int = 12_000  #: open at once
     rate_limit: float | None = None  #: requests a second from one address
     rate_burst: int | None = None  #: requests at once; default: two seconds' worth
-    max_streams: int = 10_000  #: event streams open at once
+    max_streams: int = 10_000  #: streams of events and logs open at once
     stream_buffer: int = 1_000  #: events that a slow stream may lag behind before it is ended
     stream_ping: float = 15.0  #: a comment after so much silence, so that the dead are noticed
     shutdown_grace: float = 10.0  #: for requests in hand at a stop

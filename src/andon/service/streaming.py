@@ -2,10 +2,13 @@
 
 import asyncio
 import contextlib
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from andon.service.binding import Stream
 from andon.service.hub import Hub, Subscriber, Wants, gap_message, message_of
+from andon.service.problems import Problem
+from andon.service.protocol import cycle_of, write_chunk
 from andon.service.waiting import until_gone
 
 if TYPE_CHECKING:
@@ -13,16 +16,30 @@ if TYPE_CHECKING:
 
     from andon.service.service import Service
 
-_HEADERS = [
+HEADERS = [
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-store"),
     (b"x-accel-buffering", b"no"),
 ]
-_RETRY = b"retry: 1000\n"
+RETRY = b"retry: 1000\n"
+
+
+def check_streams(service: "Service") -> None:
+    """Raise `Problem` (503) when as many streams are open as may be."""
+    if service.streams >= service.settings.max_streams:
+        raise Problem(
+            503,
+            "too-many-streams",
+            "Too many streams",
+            f"{service.settings.max_streams:,} event streams are open. Try again later.",
+            headers={"Retry-After": "10"},
+        )
 
 
 class EventStream(Stream):
     """The moves of tasks as they happen, for as long as the client listens."""
+
+    endless = True
 
     def __init__(self, service: "Service", wants: Wants, after: str | None) -> None:
         self._service = service
@@ -33,22 +50,24 @@ class EventStream(Stream):
         self._direct: Any = None  #: writes a chunk to it at once, where the server shows that
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
-        self._flow = scope["state"].get("flow")
-        self._direct = scope["state"].get("chunk")
+        cycle = cycle_of(scope)
+        if cycle is not None:
+            self._flow = cycle.flow
+            self._direct = partial(write_chunk, cycle)
         subscriber = await self._hub.join(self._wants)
         gone = asyncio.ensure_future(until_gone(receive))
         gone.add_done_callback(lambda _: subscriber.end("gone"))
         try:
-            await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+            await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
             seen = await self._replay(subscriber, send)
             await self._live(subscriber, send, seen)
             if subscriber.ended != "gone":
                 last = b'event: end\ndata: {"reason":"%s"}\n\n' % subscriber.ended.encode()
                 await self._send(send, last, more=False)
         except TimeoutError:
-            if "abort" in scope["state"]:
+            if cycle is not None:
                 # It has not read for so long that nothing more can be told it.
-                scope["state"]["abort"]()
+                cycle.transport.abort()
                 await gone
         finally:
             gone.cancel()
@@ -63,9 +82,9 @@ class EventStream(Stream):
         them out since before the log was read.
         """
         if self._after is None:
-            await self._send(send, b"%sid: %s\n\n" % (_RETRY, f"{self._hub.cursor}~0".encode()))
+            await self._send(send, b"%sid: %s\n\n" % (RETRY, f"{self._hub.cursor}~0".encode()))
             return set()
-        await self._send(send, _RETRY + b"\n")
+        await self._send(send, RETRY + b"\n")
         seen: set[tuple[str, int, int]] = set()
         horizon = self._service.engine.now() - 60_000
         event_id = self._after

@@ -37,22 +37,13 @@ def submission_of(task: NewTask, registry: Registry, default_queue: str) -> Subm
     fields: dict[str, Any] = {}
     if task.priority:
         fields["priority"] = to_priority("priority", task.priority)
-    for name in ("run_at", "deadline", "expires_at"):
-        moment = getattr(task, name)
-        if moment is not None:
-            fields[name] = moment_ms(name, moment)
-    for absolute, relative in (("run_at", "delay"), ("deadline", "deadline_in")):
-        seconds = getattr(task, relative)
-        if seconds is None:
-            continue
-        if absolute in fields:
-            raise InvalidSubmission(f"Give {absolute} or {relative}, not both.", field=absolute)
-        fields[relative] = seconds
+    if task.depends_on:
+        fields["dependencies"] = tuple(task.depends_on)
+    if _is_timed(task):
+        _add_times(task, fields)
     unique_key = task.unique_key
     if unique_key is None and task.unique:
         unique_key = derived_key(task.name, args)
-    if task.depends_on:
-        fields["dependencies"] = tuple(task.depends_on)
     return Submission(
         id=new_id() if task.id is None else task.id,
         name=task.name,
@@ -73,10 +64,35 @@ def submission_of(task: NewTask, registry: Registry, default_queue: str) -> Subm
     )
 
 
+def _is_timed(task: NewTask) -> bool:
+    """Whether it names any time; most do not."""
+    return not (
+        task.run_at is None
+        and task.deadline is None
+        and task.expires_at is None
+        and task.delay is None
+        and task.deadline_in is None
+    )
+
+
+def _add_times(task: NewTask, fields: dict[str, Any]) -> None:
+    for name in ("run_at", "deadline", "expires_at"):
+        moment = getattr(task, name)
+        if moment is not None:
+            fields[name] = moment_ms(name, moment)
+    for absolute, relative in (("run_at", "delay"), ("deadline", "deadline_in")):
+        seconds = getattr(task, relative)
+        if seconds is None:
+            continue
+        if absolute in fields:
+            raise InvalidSubmission(f"Give {absolute} or {relative}, not both.", field=absolute)
+        fields[relative] = seconds
+
+
 def _invalid(codec: Call, args: bytes) -> str:
     """Why the handler cannot take these arguments; empty if it can."""
     try:
-        codec.decode(args)
+        codec.check(args)
     except MalformedPayload as error:
         return f"{error}."
     except RecursionError:

@@ -7,6 +7,7 @@ payload is data, and reading it runs no code but the constructors of the annotat
 
 import inspect
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from types import NoneType
 from typing import Any, cast
 
@@ -79,6 +80,7 @@ class Call:
         self._cheap = {n: t for n, t in self._types.items() if t in _CHEAP or t is Any}
         self._all_cheap = len(self._cheap) == len(self._types)
         self._decoder = self._build(function)
+        self._positions = self._build_positions()
         self._result = self._build_result(function)
 
     def _read(self, function: Callable[..., Any]) -> None:
@@ -130,6 +132,17 @@ class Call:
             raise ConfigurationError(
                 f"{name_of(function)}: its parameters cannot be taken from JSON: {error}"
             ) from error
+
+    def _build_positions(self) -> msgspec.json.Decoder[Any] | None:
+        """For payloads that are arrays, where nothing but positions can be meant."""
+        if self._open or self._rest or self._extra or len(self._positional) < len(self._names):
+            return None
+        fields: list[Any] = []
+        for index, name in enumerate(self._names):
+            default = () if name in self._required else (UNSET,)
+            fields.append((f"p{index}", self._types[name], *default))
+        shape = msgspec.defstruct("Positions", fields, array_like=True, forbid_unknown_fields=True)
+        return msgspec.json.Decoder(shape, dec_hook=_decode_other)
 
     def _build_result(self, function: Callable[..., Any] | None) -> msgspec.json.Decoder[Any]:
         if self.result_type is None:
@@ -230,8 +243,23 @@ class Call:
             }
         return self._arranged(named) if self._rest or self._positional_only else ((), named)
 
+    def check(self, payload: bytes) -> None:
+        """Raise what `decode` would raise; the arguments themselves are not wanted."""
+        if self._positions is not None:
+            decoder = self._decoder if payload[:1] == b"{" else self._positions
+            with suppress(msgspec.DecodeError, RecursionError):
+                decoder.decode(payload)
+                return
+        self.decode(payload)
+
     def _decode_loose(self, payload: bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """What is not an object of exactly the named parameters; rare, so plain and slower."""
+        if self._positions is not None and payload[:1] == b"[":
+            # What does not fit is decoded once more below, which names the parameter at fault.
+            with suppress(msgspec.DecodeError, RecursionError):
+                values = msgspec.structs.astuple(self._positions.decode(payload))
+                pairs = zip(self._fields, values, strict=True)
+                return self._arranged({n: v for n, v in pairs if v is not UNSET})
         try:
             value: Any = msgspec.json.decode(payload)
             if self._open:

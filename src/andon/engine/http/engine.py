@@ -199,7 +199,8 @@ class HttpEngine:
 
     async def report(self, task: Task, command: Command) -> State | None:
         run = task.status.run
-        token = self._tokens.get(run)
+        # A run that was reported keeps its token a while: the report may be repeated (R3).
+        token = self._tokens.of(task)
         if token is None:
             raise LeaseLost(task.id, run)
         cell = task.cell

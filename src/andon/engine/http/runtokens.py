@@ -21,7 +21,7 @@ class RunTokens:
         self._tokens: dict[str, str] = {}
         self._places: dict[str, _Place] = {}
         self._runs: dict[_Place, str] = {}
-        self._ended: OrderedDict[_Place, str] = OrderedDict()
+        self._ended: OrderedDict[_Place, tuple[str, str]] = OrderedDict()  # run and token
 
     def __contains__(self, run: str) -> bool:
         return run in self._tokens
@@ -45,7 +45,7 @@ class RunTokens:
         token, place = self._tokens.get(run), self._places.pop(run, None)
         if token is None or place is None:
             return
-        self._ended[place] = token
+        self._ended[place] = (run, token)
         if len(self._ended) > _MOST_ENDED:
             self._ended.popitem(last=False)
         self._runs.pop(place, None)
@@ -55,4 +55,13 @@ class RunTokens:
         """The token of a run by its number, of one that has ended lately too."""
         place = (task, number)
         token = self._tokens.get(self._runs.get(place, ""))
-        return self._ended.get(place) if token is None else token
+        return self._ended.get(place, (None, None))[1] if token is None else token
+
+    def of(self, task: Task) -> str | None:
+        """The token of the run that a record is of, of one that has ended lately too."""
+        run = task.status.run
+        token = self._tokens.get(run)
+        if token is None and task.status.runs:
+            ended, kept = self._ended.get((task.id, task.status.runs[-1].number), (None, None))
+            token = kept if ended == run else None
+        return token

@@ -52,6 +52,8 @@ def check(caller: Caller, wanted: Attention) -> None:
 class Attending(Stream):
     """One stream."""
 
+    endless = True
+
     def __init__(
         self, engine: "LocalEngine", caller: Caller, wanted: Attention, stopping: asyncio.Event
     ) -> None:

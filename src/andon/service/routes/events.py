@@ -12,9 +12,8 @@ from andon.service.answers import EventPage
 from andon.service.calls import As, Call, profile_named
 from andon.service.hub import Wants
 from andon.service.parameters import Limit
-from andon.service.problems import Problem
 from andon.service.selecting import checked_query
-from andon.service.streaming import EventStream
+from andon.service.streaming import EventStream, check_streams
 
 TaskParameter = Annotated[str | None, QueryParameter(description="Moves of this task.")]
 QueueParameter = Annotated[str | None, QueryParameter(description="Moves of this queue's tasks.")]
@@ -78,14 +77,7 @@ async def stream_events(
     client that reads too slowly): connect again with Last-Event-ID and nothing is missed.
     """
     service = request.service
-    if len(service.hub) >= service.settings.max_streams:
-        raise Problem(
-            503,
-            "too-many-streams",
-            "Too many streams",
-            f"{service.settings.max_streams:,} event streams are open. Try again later.",
-            headers={"Retry-After": "10"},
-        )
+    check_streams(service)
     wants = await _wants(request, task, queue, states, seen_as)
     return EventStream(service, wants, last_event_id)
 

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Annotated
 
 from litestar import Router, get, post
-from litestar.params import FromPath, JSONBody, QueryParameter
+from litestar.params import FromPath, HeaderParameter, JSONBody, QueryParameter
 
 from andon.artifacts.base import LogLine, LogPage
 from andon.lifecycle.faces.fields import iso
@@ -11,9 +11,11 @@ from andon.model.errors import TaskNotFound
 from andon.service.answers import LogEntries, LogEntry
 from andon.service.bodies import NewLine, NewLines
 from andon.service.calls import Call
+from andon.service.following import LOOK_S, LogStream, is_over, place_of
 from andon.service.problems import invalid
 from andon.service.routes.artifacts import OfRun
 from andon.service.routes.runs import of_path
+from andon.service.streaming import check_streams
 from andon.service.submitting import moment_ms
 from andon.service.waiting import unless, until_gone
 from andon.stores.base import task_topic
@@ -24,12 +26,6 @@ if TYPE_CHECKING:
 MOST_LINES = 10_000
 MOST_TEXT = 16 * 1024
 """Characters of one line; the rest is cut."""
-
-LOOK_S = 1.0
-"""How often a log is looked at while somebody waits for it; lines are kept once a second."""
-
-LAST_WORDS_MS = 3_000
-"""How long after a run's end what it logged last may take to be kept."""
 
 
 @get("/tasks/{task_id:str}/logs", summary="Read a run's log")
@@ -55,7 +51,7 @@ async def read_log(
     kept = await service.engine.artifacts()
 
     async def over() -> bool:
-        return _is_over(await _task(request, task_id), number, service.engine.now())
+        return is_over(await _task(request, task_id), number, service.engine.now())
 
     async def lines() -> LogPage:
         with service.engine.listen([task_topic(task_id)]) as moved:
@@ -88,14 +84,30 @@ async def _task(request: Call, task_id: str) -> "Task":
     return task
 
 
-def _is_over(task: "Task", number: int, now: int) -> bool:
-    """Whether the run will log no more, its last words included."""
-    runs = task.status.runs
-    run = next((run for run in runs if run.number == number), None)
-    if run is None:
-        ended = task.status.finished_at
-        return ended is not None or bool(runs and runs[-1].number > number)
-    return run.resolved_at is not None and run.resolved_at + LAST_WORDS_MS < now
+@get("/tasks/{task_id:str}/logs/stream", summary="Follow a log", media_type="text/event-stream")
+async def follow_log(
+    request: Call,
+    task_id: FromPath[str],
+    run: OfRun = None,
+    last_event_id: Annotated[
+        str | None,
+        HeaderParameter(name="Last-Event-ID", description="Go on after this line."),
+    ] = None,
+) -> LogStream:
+    """What the task's runs log, one run after the other, as server-sent events; with `run` that
+    run's alone.
+
+    Each line is an `event: line` with its run, time, level and text as JSON. `event: end` says why
+    there is no more: `over` (nothing more will be logged), `gone` (the task is deleted), `stopping`
+    or `failed` (connect again with Last-Event-ID and nothing is missed).
+    """
+    task = await _task(request, task_id)
+    request.need(f"tasks:read:{task.definition.queue}")
+    check_streams(request.service)
+    after = None if last_event_id is None else place_of(last_event_id)
+    if run is not None and after is not None and after.run != run:
+        raise invalid(f"Last-Event-ID is of run {after.run}.", field="Last-Event-ID")
+    return LogStream(request.service, task_id, run, after)
 
 
 @post("/runs/{task_id:str}/{number:str}/logs", status_code=200, summary="Add to a run's log")
@@ -126,4 +138,4 @@ def _line(line: NewLine, now: int) -> LogLine:
     return LogLine(at, line.level, line.text[:MOST_TEXT])
 
 
-router = Router("/api/v1", route_handlers=[read_log, append_log], tags=["logs"])
+router = Router("/api/v1", route_handlers=[read_log, follow_log, append_log], tags=["logs"])

@@ -11,6 +11,7 @@ only while the run holds the task, which only the store knows.
 
 import ipaddress
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -107,15 +108,17 @@ class Access:
 
     async def authorize(self, scope: "HTTPScope") -> Caller:
         """The caller, by the request's headers. Raises `AuthenticationFailed`."""
-        if scope["path"] in PUBLIC:
+        path = scope["path"]
+        if path in PUBLIC:
             return NOBODY
+        given = [value for name, value in scope["headers"] if name == b"authorization"]
         if self.is_open:
             _refuse_strangers(scope["headers"])
-        given = [value for name, value in scope["headers"] if name == b"authorization"]
+            if not given:
+                return OPEN
         if len(given) > 1:
             raise AuthenticationFailed("The header Authorization is given twice.")
         caller = await self.identify(given[0].decode("latin-1") if given else None)
-        path = scope["path"]
         if caller.run is not None and (path == CLAIM or not path.startswith(RUN_ROUTES)):
             return await self.alive(caller)
         return caller
@@ -183,28 +186,46 @@ class Access:
 def _refuse_strangers(headers: Iterable[tuple[bytes, bytes]]) -> None:
     """Refuse what a page from elsewhere lets a browser on this machine ask: by a foreign name that
     was made to point here (DNS rebinding), or across origins."""
-    host = origin = ""
+    host = origin = b""
     for name, value in headers:
         if name == b"host":
-            host = value.decode("latin-1")
+            host = value
         elif name == b"origin":
-            origin = value.decode("latin-1")
+            origin = value
+    problem = _strange(host, origin)
+    if problem:
+        raise AuthenticationFailed(problem)
+
+
+@lru_cache(maxsize=256)
+def _strange(given_host: bytes, given_origin: bytes) -> str:
+    """Why such a request is refused; empty if it is not. Remembered: few are ever sent."""
+    host, origin = given_host.decode("latin-1"), given_origin.decode("latin-1")
     if host and not is_loopback(_name_in(host)):
-        raise AuthenticationFailed(
+        return (
             f"Without tokens this service answers to localhost only, not to {host[:100]!r}; "
             "start it with --require-token."
         )
-    if origin and urlsplit(origin).netloc != host:
-        raise AuthenticationFailed(
+    if origin and _netloc(origin) != host:
+        return (
             f"Without tokens this service answers no page of {origin[:100]!r}; "
             "start it with --require-token."
         )
+    return ""
 
 
 def _name_in(host: str) -> str:
     """The name in a Host header, without its port."""
     try:
         return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def _netloc(origin: str) -> str:
+    """Host and port in an Origin header; none in one that is no URL."""
+    try:
+        return urlsplit(origin).netloc
     except ValueError:
         return ""
 

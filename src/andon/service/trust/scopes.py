@@ -32,10 +32,12 @@ _SCOPE = re.compile(r"[\x21-\x7e]{1,256}\Z")
 
 def satisfies(held: Iterable[str], wanted: str) -> bool:
     """Whether one of the patterns held allows the scope wanted."""
-    return any(
-        pattern == wanted or (pattern.endswith("*") and wanted.startswith(pattern[:-1]))
-        for pattern in held
-    )
+    for pattern in held:
+        if pattern in (EVERYTHING, wanted):
+            return True
+        if pattern.endswith("*") and wanted.startswith(pattern[:-1]):
+            return True
+    return False
 
 
 def require(held: Sequence[str], wanted: str) -> None:

@@ -238,6 +238,9 @@ class _Listening:
         finally:
             self._wake.waiting(-1)
 
+    def notify(self) -> None:
+        self._inner.notify()
+
     def close(self) -> None:
         self._inner.close()
 
