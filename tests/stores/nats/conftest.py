@@ -21,6 +21,17 @@ def store(servers: Servers, tmp_path: Path, runner: asyncio.Runner) -> Iterator[
 
 
 @pytest.fixture
+def others(store: NatsStore, runner: asyncio.Runner) -> Iterator[list[NatsStore]]:
+    """More of them in the same place, as other processes would open it."""
+    others = [NatsStore(store.url) for _ in range(3)]
+    for other in others:
+        runner.run(other.open())
+    yield others
+    for other in others:
+        runner.run(other.close())
+
+
+@pytest.fixture
 def server(tmp_path: Path) -> Iterator[NatsServer]:
     server = NatsServer(tmp_path / "nats")
     server.start()

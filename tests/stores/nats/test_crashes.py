@@ -6,6 +6,7 @@ import itertools
 import time
 import warnings
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -16,6 +17,7 @@ from andon.lifecycle.admission import admit
 from andon.model.errors import StoreUnavailable
 from andon.model.task import Definition
 from andon.stores.base import TIMER_TOPIC, ClaimRequest, CreateKind, Renewal
+from andon.stores.nats import NatsStore
 from andon.stores.registry import open_store
 
 from .plant import PATIENCE_S, Plant
@@ -126,6 +128,32 @@ def test_a_store_that_is_away_is_told_so_and_comes_back_by_itself(
                     break
                 except StoreUnavailable:
                     continue
+        await store.close()
+
+    asyncio.run(course())
+
+
+def test_a_connection_whose_end_somebody_gave_up_waiting_for_is_made_again(
+    server: NatsServer,
+) -> None:
+    """All who wait for the end of a connection share one future; the library's reader is one of
+    them, and is cancelled in the middle of it whenever a server goes away at a bad moment."""
+
+    async def course() -> None:
+        store = NatsStore(server.url("halfway"))
+        await store.open()
+        assert store._core is not None
+        client: Any = store._core.wire.client
+        waiting = asyncio.ensure_future(client._transport._io_writer.wait_closed())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        server.kill()
+        server.start()
+        (created,) = await store.create(
+            [admit(Definition(id="t", name="job"), store.now(), new_write_id())]
+        )
+        assert created.kind is CreateKind.CREATED
         await store.close()
 
     asyncio.run(course())

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ from andon.lifecycle.admission import admit
 from andon.model.task import Definition
 from andon.stores.base import Due
 from andon.stores.nats import NatsStore
+from andon.stores.nats.timing import decode_timer, schedule
 from andon.stores.nats.wire import UNSURE, Write
 
 COUNT = 400
@@ -56,6 +58,136 @@ async def test_a_timer_whose_record_is_still_on_its_way_waits_for_it(store: Nats
     )
     due = await first_due(store, 600_000)
     assert [t.id for t in due.tasks] == ["late"]
+
+
+async def _fired(store: NatsStore, count: int = 1) -> None:
+    """Wait until so many entries are there to be taken."""
+    async with asyncio.timeout(PATIENCE_S):
+        while len(await _standing(store, "d")) < count:  # noqa: ASYNC110 - the server fires
+            await asyncio.sleep(0.01)
+
+
+async def _standing(store: NatsStore, *kinds: str) -> list[tuple[str, ...]]:
+    """For whom timers stand: schedules (s) and those that have fired (d)."""
+    assert store._core is not None
+    heads = store._core.heads[0]
+    found = await heads.walk([heads.names.of(kind, ">") for kind in kinds])
+    return [decode_timer(message.data).ids for message in found if message.data]
+
+
+async def _meeting(
+    stores: Sequence[NatsStore], patch: pytest.MonkeyPatch, hold_ms: int
+) -> list[Due]:
+    """All take what is due, and each has read the records before one goes on."""
+    met = asyncio.Barrier(len(stores))
+    with patch.context() as patched:
+        for store in stores:
+            assert store._core is not None
+            heads = store._core.heads[0]
+
+            async def read(
+                ids: Iterable[str], *, plain: Callable[..., Awaitable[Any]] = heads.read
+            ) -> Any:
+                found = await plain(ids)
+                async with asyncio.timeout(PATIENCE_S):
+                    await met.wait()
+                return found
+
+            patched.setattr(heads, "read", read)
+        return await asyncio.gather(*(store.take_due(0, 10, hold_ms) for store in stores))
+
+
+async def test_takers_that_meet_at_a_timer_do_not_multiply_it(
+    store: NatsStore, others: list[NatsStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A claim that was never written leaves one; while the fleet waits for it, it stays one."""
+    stores = [store, *others]
+    core = stores[0]._core
+    assert core is not None
+    now = stores[0].now()
+    await core.timers[0].set([("never", 1, now - 1)], now)
+    for _ in range(3):
+        await _fired(stores[0])
+        await _meeting(stores, monkeypatch, 1_000)
+        assert len(await _standing(stores[0], "s", "d")) == 1
+
+
+async def test_takers_that_meet_at_a_timer_that_is_early_set_one_anew(
+    store: NatsStore, others: list[NatsStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stores = [store, *others]
+    core = stores[0]._core
+    assert core is not None
+    now = stores[0].now()
+    await stores[0].create([admit(Definition(id="t", name="job", run_at=now + 600_000), now, "w")])
+    await core.timers[0].set([("t", 1, now - 1)], now)
+    await _meeting(stores, monkeypatch, 1_000)
+    assert await _standing(stores[0], "s", "d") == [("t",), ("t",)]  # its own, and that one
+
+
+async def test_takers_that_meet_at_tasks_leave_one_hold(
+    store: NatsStore, others: list[NatsStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stores = [store, *others]
+    now = stores[0].now()
+    soon = now + 300 - now % 200  # within one group
+    await stores[0].create(
+        [admit(Definition(id=i, name="job", run_at=soon), now, "w") for i in ("a", "b")]
+    )
+    await _fired(stores[0])
+    dues = await _meeting(stores, monkeypatch, 600_000)
+    assert sorted(task.id for due in dues for task in due.tasks) == ["a", "b"]
+    assert len(await _standing(stores[0], "s", "d")) == 1
+
+
+async def test_many_timers_of_one_version_become_one(store: NatsStore) -> None:
+    """More than are read in one go, of a record that is still to come and of one that is due."""
+    assert store._core is not None
+    names, wire = store._core.heads[0].names, store._core.wire
+    now = store.now()
+    await store.create([admit(Definition(id="t", name="job", run_at=now - 1), now - 9, "w")])
+    many = [
+        schedule(names, ("g", f"{i:03}{task}"), now - 1, [(task, 1, now - 1)], now=now, made=now)
+        for i in range(150)
+        for task in ("never", "t")
+    ]
+    await wire.write(names.stream, many)
+    taken: Counter[str] = Counter()
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            due = await store.take_due(0, 200, 600_000)
+            taken.update(task.id for task in due.tasks)
+            timers = Counter([i for ids in await _standing(store, "s", "d") for i in ids])
+            if timers["never"] == 1:
+                break
+            await asyncio.sleep(0.05)
+    assert timers["t"] < 10  # at most one for each of the pages they were read in
+    assert taken == {"t": 1}
+
+
+async def test_a_timer_that_fires_between_two_reads_of_a_taker_is_seen(
+    store: NatsStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither with what is due nor with what is to come would mean that it waits for a poll."""
+    assert store._core is not None
+    wire = store._core.wire
+    now = store.now()
+    await store.create([admit(Definition(id="t", name="job", run_at=now + 700), now, "w")])
+    read, reads = wire.read, 0
+
+    async def slow(stream: str, request: dict[str, Any]) -> Any:
+        nonlocal reads
+        reads += 1
+        found = await read(stream, request)
+        if reads == 1:
+            with monkeypatch.context() as patched:
+                patched.setattr(wire, "read", read)
+                await _fired(store)
+        return found
+
+    monkeypatch.setattr(wire, "read", slow)
+    due = await store.take_due(0, 10, 600_000)
+    assert due.tasks or (due.next_at is not None and due.next_at <= store.now() + 100)
 
 
 async def test_a_timer_set_anew_is_there_before_its_hold_is_dropped(

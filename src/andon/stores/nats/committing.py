@@ -8,7 +8,7 @@ or written with the new guard when only the cell or the edges have changed.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from andon.lifecycle.indexes import entry_of
+from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.model.task import Status, Task
 from andon.model.words import State
 from andon.stores.base import (
@@ -189,7 +189,8 @@ class _Commit:
             cell=old.cell if change.after.state is State.ACTIVE else None,
             result=change.result if change.sets_result else old.result,
         )
-        refused = await self._take_key(change, after)
+        entry = entry_of(after)
+        refused = await self._take_key(change, after, entry)
         if refused is not None:
             self._outcomes[position] = refused
             return None
@@ -209,9 +210,8 @@ class _Commit:
         if after.state is State.PENDING:
             level = plan.subject.rpartition(".")[2]
             await self._core.fleet.use([(after.definition.queue, level)])
-        timer = entry_of(after).timer
-        if timer is not None:
-            plan.timer = (after.id, after.status.revision, timer)
+        if entry.timer is not None:
+            plan.timer = (after.id, after.status.revision, entry.timer)
         archive = self._heads.archive(head, after.status.revision)
         if archive is not None:
             plan.first.append(archive)
@@ -230,9 +230,8 @@ class _Commit:
         plan.ttl = LOG_AGE_S
         return plan
 
-    async def _take_key(self, change: Change, after: Task) -> Changed | None:
+    async def _take_key(self, change: Change, after: Task, wants: IndexEntry) -> Changed | None:
         """Reserve the unique key that the task wants to hold from now on."""
-        wants = entry_of(after)
         if wants.unique_key is None or entry_of(change.before).unique_key is not None:
             return None
         if lapsed(wants, self._core.clock.now()):
@@ -262,11 +261,13 @@ class _Commit:
             )
         await self._free_key(change)
         self._topics += [task_topic(task_id), EVENTS_TOPIC]
-        await self._wake(change)
+        await self._wake(change, plan.timer)
 
     async def _free_key(self, change: Change) -> None:
         """A reservation nobody holds is stale, and found to be so; the next to ask takes it over.
         It is dropped here only so that none are left behind."""
+        if change.before.definition.unique_key is None:
+            return
         before = entry_of(change.before)
         after = change.after
         if before.unique_key is None or before.state is State.UNKNOWN:
@@ -276,7 +277,7 @@ class _Commit:
             keys = self._core.keys[self._core.partition(before.unique_key)]
             self._core.later(keys.drop(before.unique_key, change.before.id))
 
-    async def _wake(self, change: Change) -> None:
+    async def _wake(self, change: Change, timer: "Wanted | None") -> None:
         after: Status | None = change.after
         before = change.before
         queue = before.definition.queue
@@ -289,8 +290,5 @@ class _Commit:
             self._topics.append(ready_topic(queue))
         if before.state is State.ACTIVE and before.status.worker:
             self._topics.append(control_topic(before.status.worker))
-        if after is not None:
-            record = Task(definition=before.definition, status=after, cell=before.cell)
-            at = entry_of(record).timer
-            if at is not None:
-                self._topics += self._core.timer_topic([at])
+        if timer is not None:
+            self._topics += self._core.timer_topic([timer[2]])

@@ -33,7 +33,7 @@ class Core:
         self.clock = clock
         self.hints = hints
         self.heads = [Heads(wire, Names(location.namespace, p), clock) for p in range(partitions)]
-        self.timers = [Timers(heads, clock) for heads in self.heads]
+        self.timers = [Timers(heads) for heads in self.heads]
         self.keys = [Keys(heads) for heads in self.heads]
         self.edges = Edges(self.heads, self.timers)
         self.fleet = Fleet(self.heads[0], clock.now)

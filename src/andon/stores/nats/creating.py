@@ -21,7 +21,8 @@ from andon.stores.base import (
 from andon.stores.nats.bodies import Head
 from andon.stores.nats.core import Core
 from andon.stores.nats.edges import is_over
-from andon.stores.nats.index import Gate, Index
+from andon.stores.nats.gates import Gate, Gates
+from andon.stores.nats.index import Index
 from andon.stores.nats.names import level_of
 from andon.stores.nats.timing import schedules
 from andon.stores.nats.unique import lapsed
@@ -155,13 +156,14 @@ async def _create_limited(
 ) -> None:
     """Those of a queue with `max_size`: counted and written behind the queue's gate."""
     named = 0
+    gates = Gates(core, index)
     waiting = list(positions)
     for attempt in range(200):
         if not waiting:
             return
-        gate = await index.gate(config.name)
+        gate = await gates.read(config.name)
         assert config.max_size is not None
-        count = index.records.lists.count(config.name, State.PENDING)
+        count = index.records.lists.count(config.name, State.PENDING) + len(gate.creates)
         there = await index.read(tasks[position].id for position in waiting)
         rest: list[int] = []
         now = core.clock.now()
@@ -175,9 +177,8 @@ async def _create_limited(
         chosen, refused = rest[:room], rest[room:]
         if chosen and not await _write_limited(
             core,
-            index,
+            gates,
             gate=gate,
-            config=config,
             tasks=tasks,
             chosen=chosen,
             outcomes=outcomes,
@@ -203,10 +204,9 @@ async def _create_limited(
 
 async def _write_limited(
     core: Core,
-    index: Index,
+    gates: Gates,
     *,
     gate: Gate,
-    config: QueueConfig,
     tasks: Sequence[Task],
     chosen: Sequence[int],
     outcomes: list[Created | None],
@@ -236,7 +236,10 @@ async def _write_limited(
         writes.setdefault(partition, []).append(write)
     for partition, of_partition in timers.items():
         await core.timers[partition].set(of_partition, core.clock.now())
-    if not await index.pass_gate(config.name, gate, gate.body, writes):
+    if not ready:
+        return True
+    created = [tasks[position] for position in ready]
+    if not await gates.write(gate, gate.bucket, writes, created, creates=True):
         return False
     for position in ready:
         outcomes[position] = _CREATED

@@ -11,7 +11,6 @@ import asyncio
 import time
 from collections.abc import Iterable, Sequence
 
-import msgspec
 from msgspec.structs import replace
 from nats.aio.msg import Msg
 
@@ -19,7 +18,7 @@ from andon.model.fleet import QueueStats
 from andon.model.task import RunCell, Task
 from andon.model.words import State
 from andon.stores.base import MAX_BATCH, Page, Query
-from andon.stores.codec import Undecodable, encode
+from andon.stores.codec import Undecodable
 from andon.stores.hints import Hub
 from andon.stores.memory.events import EventLog
 from andon.stores.memory.fleet import Fleet as MemoryFleet
@@ -27,30 +26,11 @@ from andon.stores.memory.records import Records
 from andon.stores.memory.row import Row
 from andon.stores.nats.bodies import NOTHING, Body, Head, decode_body, task_of
 from andon.stores.nats.core import Core
-from andon.stores.nats.names import dotless
-from andon.stores.nats.wire import CONFLICT, GUARD, Write, seq_of
+from andon.stores.nats.wire import seq_of
 
 _PAGE = 1_000
 _STALE_S = 300.0
 """An index not asked for so long is built anew: what deleted tasks leave may be gone by then."""
-
-
-class Gate(msgspec.Struct):
-    """The gate of a limited queue as it was read, before the index was brought up to date."""
-
-    seq: int
-    body: bytes
-
-
-class Bucket(msgspec.Struct, array_like=True):
-    """Tokens of a rate limit, kept in the gate."""
-
-    tokens: float = -1.0
-    at: int = 0
-    rate: float = 0.0
-
-
-decode_bucket = msgspec.msgpack.Decoder(Bucket).decode
 
 
 class Index:
@@ -221,34 +201,7 @@ class Index:
         rows = islice(self.records.lists.oldest(queue, State.PENDING), start, end)
         return [row.task.id for row in rows]
 
-    # --- gates ---
-
-    async def gate(self, queue: str) -> Gate:
-        """The gate as it stands, and the index at least as new."""
-        heads = self._core.heads[0]
-        found = await heads.last([heads.names.of("g", dotless(queue))])
-        gate = Gate(seq_of(found[0]), found[0].data) if found else Gate(0, encode(Bucket()))
-        await self.sync()
-        return gate
-
-    async def pass_gate(
-        self, queue: str, gate: Gate, body: bytes, writes: dict[int, list[Write]]
-    ) -> bool:
-        """Write over the gate and write the records; False if anything had moved."""
-        heads = self._core.heads[0]
-        subject = heads.names.of("g", dotless(queue))
-        over: Write = (subject, body, {GUARD: str(gate.seq)})
-        if len(self._core.heads) == 1:
-            return await heads.wire.atomic(heads.names.stream, [over, *writes.get(0, [])])
-        # With several partitions no batch can hold both: the gate only keeps others from
-        # counting at the same time.
-        (seq,) = await heads.wire.write(heads.names.stream, [over])
-        if seq <= CONFLICT:
-            return False
-        for partition, of_partition in writes.items():
-            names = self._core.heads[partition].names
-            await heads.wire.write(names.stream, of_partition)
-        return True
+    # --- claiming ---
 
     def put_back(self, rows: Sequence[Row]) -> None:
         """Rows that were taken for a claim which was not made."""

@@ -44,6 +44,7 @@ from andon.stores.nats.location import parse
 from andon.stores.nats.opening import open_streams
 from andon.stores.nats.renewing import Keeper, progress_topics, renew
 from andon.stores.nats.restoring import restore
+from andon.stores.nats.taking import take
 from andon.stores.nats.wire import Wire
 from andon.stores.partitions import partition_of
 
@@ -158,8 +159,14 @@ class NatsStore:
             info = await core.wire.api(f"STREAM.INFO.{core.heads[partition].names.stream}")
             if "ts" in info:
                 self._clock.tell(ms_of(info["ts"]))
-        timers = core.timers[partition]
-        due, topics = await core.whole(timers.take(limit, hold_ms, self._grace_until))
+        taking = take(
+            core.timers[partition],
+            self._clock,
+            limit=limit,
+            hold_ms=hold_ms,
+            grace_until=self._grace_until,
+        )
+        due, topics = await core.whole(taking)
         if topics:
             await core.hint(topics)
         return due

@@ -15,11 +15,10 @@ from typing import Any
 
 import msgspec
 import nats.errors
-from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from andon.model.errors import StoreIncompatible, StoreUnavailable
-from andon.stores.nats.connection import Connection, Subscription
+from andon.stores.nats.connection import Connection, Outgoing, Publisher, Subscription
 from andon.stores.nats.location import Location
 
 log = logging.getLogger("andon.nats")
@@ -133,7 +132,7 @@ class Wire:
         self.leaving = False  #: the store is being closed: what fails now is not tried again
 
     @property
-    def client(self) -> Client:
+    def client(self) -> Publisher:
         """The connection, perhaps lost; raises `StoreUnavailable` when the store is closed."""
         return self._connection.client
 
@@ -232,11 +231,13 @@ class Wire:
         tokens: list[str] = []
         nc = self.client
         try:
+            messages: list[Outgoing] = []
             for position, index in enumerate(which):
                 subject, payload, headers = writes[index]
                 token = self._await(round_, position)
                 tokens.append(token)
-                await nc.publish(subject, payload, f"{self._inbox}.{token}", headers)
+                messages.append((subject, f"{self._inbox}.{token}", payload, headers))
+            await nc.publish_all(messages)
             left = max(min(ATTEMPT_S, deadline - time.monotonic()), 0.05)
             async with asyncio.timeout(left):
                 await round_.future

@@ -1,0 +1,163 @@
+"""Gates: what must not be exceeded is decided behind a message that all who decide write over.
+
+Who claims from a limited queue, or creates into one with a size, reads its gate, brings the index
+up to date, counts, and writes over the gate as it was read: of two who counted the same, one is
+told. With one partition the records are written in the same atomic batch. With several no batch can
+hold both. Then the gate is left with a permit that names the tasks before their records are
+written, and whoever counts meanwhile adds those of them that the index does not show yet; the
+permit goes when the records are there. Of a writer who died it expires.
+"""
+
+import secrets
+from collections.abc import Sequence
+from contextlib import suppress
+
+import msgspec
+
+from andon.model.errors import StoreUnavailable
+from andon.model.task import Task
+from andon.stores.codec import encode
+from andon.stores.nats.core import Core
+from andon.stores.nats.index import Index
+from andon.stores.nats.names import dotless
+from andon.stores.nats.wire import CONFLICT, GUARD, UNSURE, Write, seq_of
+
+PERMIT_MS = 60_000
+"""How long a permit counts. Writes are given up after seconds; a process that was stopped in
+between for longer than this may exceed a limit."""
+
+
+class Permit(msgspec.Struct, array_like=True, frozen=True):
+    """Tasks whose records are being written: claims, or creates."""
+
+    name: str
+    until: int
+    ids: tuple[str, ...]
+    revisions: tuple[int, ...]  #: that the records will have
+    keys: tuple[str, ...]  #: their concurrency keys, "" for none
+    creates: bool
+
+
+class Bucket(msgspec.Struct, array_like=True):
+    """What a gate holds: the tokens of a rate limit, the permits, and how far each partition must
+    have been read by who counts."""
+
+    tokens: float = -1.0
+    at: int = 0
+    rate: float = 0.0
+    permits: tuple[Permit, ...] = ()
+    marks: tuple[int, ...] = ()
+
+
+class Gate:
+    """The gate of a queue as it was read, before the index was brought up to date."""
+
+    def __init__(self, queue: str, seq: int, bucket: Bucket) -> None:
+        self.queue = queue
+        self.seq = seq
+        self.bucket = bucket
+        self.claims: dict[str, str] = {}  #: not in the index yet: being claimed, with their keys
+        self.creates: set[str] = set()  #: and being created
+
+
+_decode = msgspec.msgpack.Decoder(Bucket).decode
+
+
+class Gates:
+    """The gates of all limited queues, which stand in partition 0."""
+
+    def __init__(self, core: Core, index: Index) -> None:
+        self._core = core
+        self._index = index
+        self._heads = core.heads[0]
+
+    async def read(self, queue: str) -> Gate:
+        """The gate as it stands, and the index at least as new."""
+        gate = await self._read(queue)
+        acked = self._core.wire.acked
+        for heads, mark in zip(self._core.heads, gate.bucket.marks, strict=False):
+            acked[heads.names.stream] = max(mark, acked.get(heads.names.stream, 0))
+        await self._index.sync()
+        rows, now = self._index.records.rows, self._core.clock.now()
+        for permit in gate.bucket.permits:
+            if permit.until <= now:
+                continue
+            named = zip(permit.ids, permit.revisions, permit.keys, strict=True)
+            for task_id, revision, key in named:
+                row = rows.get(task_id)
+                if row is not None and row.task.status.revision >= revision:
+                    continue
+                if permit.creates:
+                    gate.creates.add(task_id)
+                else:
+                    gate.claims[task_id] = key
+        return gate
+
+    async def write(
+        self,
+        gate: Gate,
+        bucket: Bucket,
+        writes: dict[int, list[Write]],
+        tasks: Sequence[Task],
+        *,
+        creates: bool,
+    ) -> bool:
+        """Write over the gate and write the records; False if anything had moved."""
+        over = Bucket(bucket.tokens, bucket.at, bucket.rate)
+        if len(self._core.heads) == 1:
+            stream = self._heads.names.stream
+            return await self._core.wire.atomic(
+                stream, [self._over(gate, over), *writes.get(0, [])]
+            )
+        now = self._core.clock.now()
+        permit = Permit(
+            secrets.token_hex(8),
+            now + PERMIT_MS,
+            tuple(task.id for task in tasks),
+            tuple(task.status.revision for task in tasks),
+            tuple(task.definition.key or "" for task in tasks),
+            creates,
+        )
+        over.permits = (*(p for p in gate.bucket.permits if p.until > now), permit)
+        over.marks = gate.bucket.marks
+        if not await self._pass(gate, over, permit):
+            return False
+        marks = [0] * len(self._core.heads)
+        for partition, of_partition in writes.items():
+            names = self._core.heads[partition].names
+            marks[partition] = max(await self._core.wire.write(names.stream, of_partition))
+        with suppress(StoreUnavailable):
+            await self._give_back(gate.queue, permit, marks)
+        return True
+
+    async def _give_back(self, queue: str, permit: Permit, marks: Sequence[int]) -> None:
+        """Drop the permit: who reads the gate from now on finds the records."""
+        while True:
+            gate = await self._read(queue)
+            over = gate.bucket
+            over.permits = tuple(p for p in over.permits if p.name != permit.name)
+            before = over.marks or (0,) * len(marks)
+            over.marks = tuple(max(pair) for pair in zip(before, marks, strict=True))
+            if await self._pass(gate, over):
+                return
+
+    async def _read(self, queue: str) -> Gate:
+        found = await self._heads.last([self._subject(queue)])
+        return (
+            Gate(queue, seq_of(found[0]), _decode(found[0].data))
+            if found
+            else Gate(queue, 0, Bucket())
+        )
+
+    async def _pass(self, gate: Gate, over: Bucket, permit: Permit | None = None) -> bool:
+        """Write over the gate; where the answer was lost, the permit tells whose it is."""
+        (seq,) = await self._core.wire.write(self._heads.names.stream, [self._over(gate, over)])
+        if seq == UNSURE and permit is not None:
+            return permit in (await self._read(gate.queue)).bucket.permits
+        return seq > CONFLICT
+
+    def _over(self, gate: Gate, over: Bucket) -> Write:
+        return self._subject(gate.queue), encode(over), {GUARD: str(gate.seq)}
+
+    def _subject(self, queue: str) -> str:
+        return self._heads.names.of("g", dotless(queue))

@@ -1,0 +1,176 @@
+"""Queues with limits: claimed from behind the gate of the queue, with the help of the index."""
+
+import asyncio
+import math
+import secrets
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from andon.model.fleet import QueueConfig
+from andon.stores.base import MAX_BATCH
+from andon.stores.memory.row import Row
+from andon.stores.nats.aside import is_broken
+from andon.stores.nats.gates import Bucket, Gate, Gates
+from andon.stores.nats.index import Index
+from andon.stores.nats.stamping import Stamping
+
+if TYPE_CHECKING:
+    from andon.stores.nats.bodies import Head
+
+_SOON_S = 0.02
+"""How soon it is looked again whether others have written what they may."""
+
+Refill = Callable[[str, float], None]
+"""Told the queue, and in how many seconds its rate limit lets the next claim through."""
+
+
+def is_limited(config: QueueConfig | None) -> bool:
+    """Whether claims from the queue go through its gate."""
+    return config is not None and (
+        config.max_concurrent is not None
+        or config.max_concurrent_per_key is not None
+        or config.rate_limit is not None
+    )
+
+
+async def claim_limited(claim: Stamping, index: Index, config: QueueConfig, refill: Refill) -> None:
+    """Claim what the queue's limits let through."""
+    await _Limited(claim, index, refill).run(config)
+
+
+class _Limited:
+    """One claim from one queue with limits."""
+
+    def __init__(self, claim: Stamping, index: Index, refill: Refill) -> None:
+        self._claim = claim
+        self._core = claim.core
+        self._heads = claim.heads
+        self._index = index
+        self._gates = Gates(claim.core, index)
+        self._refill = refill
+        self._partition = claim.request.partition
+
+    async def run(self, config: QueueConfig) -> None:
+        """Claim, again and again while others pass the gate first."""
+        for attempt in range(60):
+            wanted = self._claim.wanted
+            if wanted <= 0:
+                return
+            gate = await self._gates.read(config.name)
+            config = (await self._core.fleet.configs()).get(config.name, config)
+            if config.paused:
+                return
+            await self._bury_broken()
+            now = self._core.clock.now()
+            bucket = _refilled(gate, config, now)
+            allowed = self._allowed(config, gate, bucket, wanted)
+            rows, dead = self._index.records.ready.take(
+                self._partition, config.name, max(allowed, 0), dict(self._claim.room), now
+            )
+            await self._claim.make_due(
+                [(row.task.id, row.task.status.revision, now) for row in dead]
+            )
+            rows, passed_by = _free_of(gate, rows)
+            self._index.put_back(passed_by)
+            if not rows:
+                if passed_by and allowed > 0:
+                    await asyncio.sleep(_SOON_S)  # then it is decided
+                    continue
+                self._wake(config, bucket)
+                return
+            if await self._take_rows(config, gate, bucket, rows):
+                if bucket is not None:
+                    bucket.tokens -= len(rows)
+                self._wake(config, bucket)
+                return
+            self._index.put_back(rows)
+            if self._claim.repeat is not None:
+                return
+            await asyncio.sleep(secrets.randbelow(10) / 1000 * min(attempt + 1, 10))
+
+    async def _bury_broken(self) -> None:
+        """Set aside what the index has met and no line shows."""
+        broken = self._index.broken[self._partition]
+        if broken:
+            met = [*broken][:MAX_BATCH]
+            found = await self._heads.read(met)
+            await self._claim.bury([head for head in found.values() if is_broken(head)])
+            broken.difference_update(met)
+
+    def _allowed(self, config: QueueConfig, gate: Gate, bucket: Bucket | None, wanted: int) -> int:
+        if config.max_concurrent is not None:
+            active = self._index.records.ready.active[config.name]
+            wanted = min(wanted, config.max_concurrent - active - len(gate.claims))
+        if bucket is not None:
+            wanted = min(wanted, int(bucket.tokens))
+        return min(wanted, MAX_BATCH)
+
+    def _wake(self, config: QueueConfig, bucket: Bucket | None) -> None:
+        rate = config.rate_limit
+        waiting = self._index.records.ready.waiting(config.name)
+        if bucket is not None and rate and bucket.tokens < 1 and waiting:
+            self._refill(config.name, (1 - bucket.tokens) / rate)
+
+    async def _take_rows(
+        self, config: QueueConfig, gate: Gate, bucket: Bucket | None, rows: Sequence[Row]
+    ) -> bool:
+        """Claim behind the gate, all or nothing."""
+        claim = self._claim
+        found = await self._heads.read(row.task.id for row in rows)
+        chosen: list[Head] = []
+        for row in rows:
+            head = found.get(row.task.id)
+            if head is None or head.task is None or head.seq != row.task.ref:
+                return False
+            chosen.append(head)
+        tasks = claim.stamps(chosen)
+        if not await claim.announce(claim.timers_of(chosen, tasks), [task.id for task in tasks]):
+            return False
+        archives, writes, _ = claim.writes(chosen, tasks)
+        after = Bucket() if bucket is None else bucket
+        after = Bucket(after.tokens - len(rows), after.at, after.rate)
+        if not await self._gates.write(
+            gate, after, {self._partition: [*archives, *writes]}, tasks, creates=False
+        ):
+            there = await self._heads.read(task.id for task in tasks)
+            if not all(
+                (head := there.get(t.id)) is not None
+                and head.task is not None
+                and head.task.status.run == t.status.run
+                for t in tasks
+            ):
+                return False
+        there = await self._heads.read(task.id for task in tasks)
+        for task in tasks:
+            head = there.get(task.id)
+            if (
+                head is not None
+                and head.task is not None
+                and head.task.status.run == task.status.run
+            ):
+                claim.take(head.task)
+        return True
+
+
+def _free_of(gate: Gate, rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
+    """Rows that can be claimed; and those that others may be claiming, or of whose key they may."""
+    keys = set(gate.claims.values()) - {""}
+    free: list[Row] = []
+    others: list[Row] = []
+    for row in rows:
+        task = row.task
+        is_free = task.id not in gate.claims and task.definition.key not in keys
+        (free if is_free else others).append(row)
+    return free, others
+
+
+def _refilled(gate: Gate, config: QueueConfig, now: int) -> Bucket | None:
+    """The bucket of a rate limit as of now."""
+    if config.rate_limit is None:
+        return None
+    burst = max(config.rate_burst or math.ceil(config.rate_limit), 1)
+    bucket = gate.bucket
+    if bucket.rate != config.rate_limit:
+        return Bucket(float(burst), now, config.rate_limit)
+    tokens = min(burst, bucket.tokens + (now - bucket.at) * config.rate_limit / 1000)
+    return Bucket(tokens, now, config.rate_limit)

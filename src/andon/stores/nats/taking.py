@@ -1,0 +1,204 @@
+"""Taking what is due: the entries that fired schedules leave, and the records behind them.
+
+An entry is a hint: only tasks whose own timer has passed are handed out. What an entry still needs
+(a hold of what is handed out, timers of what is not due yet) is written before the entry is written
+over, guarded; so a taker who dies costs a hold, no more. Of several takers that meet at an entry,
+all write what it needs and one takes it. They give those timers the same names, and of a version
+named twice one timer stands: whatever an outage leaves behind, the number of timers does not grow.
+"""
+
+import secrets
+from collections.abc import Sequence
+
+from nats.aio.msg import Msg
+
+from andon.lifecycle.timers import next_timer
+from andon.model.task import Task
+from andon.model.words import State
+from andon.stores.base import Due
+from andon.stores.codec import encode
+from andon.stores.nats.aside import is_broken, put_aside
+from andon.stores.nats.bodies import Head
+from andon.stores.nats.clock import ServerClock, ms_of
+from andon.stores.nats.timing import Timer, Timers, Wanted, decode_timer, schedule, schedules
+from andon.stores.nats.wire import CONFLICT, GUARD, Write, seq_of, stamp_of, subject_of
+
+_ENTRIES = 64
+"""Due entries looked at in one go."""
+
+_PAGES = 8
+"""So many pages of them in one call: what was taken is to be done before its hold is over."""
+
+_ON_ITS_WAY_MS = 60_000
+"""How long a timer waits for the record it was written for."""
+
+_AGAIN_MS = 500
+"""And how often it is looked whether the record is there. At whole multiples, so that timers for
+one version meet, and become one."""
+
+
+async def take(
+    timers: Timers, clock: ServerClock, *, limit: int, hold_ms: int, grace_until: int
+) -> tuple[Due, list[str]]:
+    """Hand out what is due, held back from others; and the topics to hint, of what was set
+    aside."""
+    # The schedules first, then what has fired: one that fires in between is seen twice, not never.
+    ahead = await timers.next(clock.now())
+    taking = _Taking(timers, limit, hold_ms, grace_until)
+    seq = 1
+    for _ in range(_PAGES):
+        entries, _ = await timers.heads.page(timers.heads.names.of("d", ">"), seq, _ENTRIES)
+        if not entries:
+            break
+        # An entry that somebody else wrote over meanwhile stands behind these.
+        seq = seq_of(entries[-1]) + 1
+        # What has fired tells the server's time, which may be ahead of what is known here.
+        clock.tell(ms_of(stamp_of(entries[-1])))
+        await taking.take([entry for entry in entries if entry.data], clock.now())
+        if len(taking.taken) >= limit:
+            break
+    else:
+        ahead = clock.now()  # there are more
+    following = min((at for at in (ahead, taking.soonest) if at is not None), default=None)
+    return Due(tuple(taking.taken), clock.now(), following), taking.topics
+
+
+class _Look:
+    """What was found behind a due entry."""
+
+    def __init__(self, entry: Msg, timer: Timer) -> None:
+        self.entry = entry
+        self.timer = timer
+        self.due: list[Head] = []
+        self.later: list[Wanted] = []
+        self.early: list[Wanted] = []
+        self.rest: list[tuple[str, int]] = []  # due, but more than was asked for
+        self.broken: list[Head] = []
+
+    def needs(self, timers: Timers, now: int) -> list[Write]:
+        """The timers that are to outlive the entry, the same from every taker who sees the same."""
+        origin = f"{subject_of(self.entry)}:{seq_of(self.entry)}"
+        names, made = timers.heads.names, self.timer.made
+        return [
+            *schedules(names, self.later, now, again=f"{origin}:later"),
+            *schedules(names, self.early, now, made=made, again=f"{origin}:early"),
+        ]
+
+    def over(self, now: int) -> Write:
+        """The write that takes the entry."""
+        guard = {GUARD: str(seq_of(self.entry))}
+        if not self.rest:
+            return subject_of(self.entry), b"", {**guard, "Nats-TTL": "1s"}
+        ids, revisions = zip(*self.rest, strict=True)
+        return subject_of(self.entry), encode(Timer(now, ids, revisions, self.timer.made)), guard
+
+
+class _Taking:
+    """One call, page by page."""
+
+    def __init__(self, timers: Timers, limit: int, hold_ms: int, grace_until: int) -> None:
+        self._timers = timers
+        self._heads = timers.heads
+        self._limit = limit
+        self._hold_ms = hold_ms
+        self._grace_until = grace_until
+        self._seen: set[tuple[str, int]] = set()  # versions named by this page's entries
+        self._out: set[str] = set()  # handed out by this call
+        self.taken: list[Task] = []
+        self.topics: list[str] = []
+        self.soonest: int | None = None  #: of the timers set anew
+
+    async def take(self, entries: Sequence[Msg], now: int) -> None:
+        """Take a page of entries, as far as there is room."""
+        wire, stream = self._heads.wire, self._heads.names.stream
+        timers = [decode_timer(entry.data) for entry in entries]
+        heads = await self._heads.read(task_id for timer in timers for task_id in timer.ids)
+        looks: list[_Look] = []
+        # Not of the pages before: a timer that they set may have fired already.
+        self._seen.clear()
+        room = self._limit - len(self.taken)
+        for entry, timer in zip(entries, timers, strict=True):
+            look = _Look(entry, timer)
+            self._sort(look, heads, room, now)
+            room -= len(look.due)
+            looks.append(look)
+        first = [write for look in looks for write in look.needs(self._timers, now)]
+        held = [
+            (h.body.id, h.body.revision, now + self._hold_ms) for look in looks for h in look.due
+        ]
+        hold = ""
+        if held:
+            name = ("h", secrets.token_hex(8))
+            at = now + self._hold_ms
+            first.append(schedule(self._heads.names, name, at, held, now=now, made=now))
+            hold = first[-1][0]
+        await wire.write(stream, first)
+        ats = [wanted[2] for look in looks for wanted in (*look.later, *look.early)]
+        self.soonest = min(ats if self.soonest is None else [*ats, self.soonest], default=None)
+        # Before the entries go, too: they are what brings the next taker here.
+        broken = {head.body.id: head for look in looks for head in look.broken}
+        self.topics += await put_aside(self._heads, [*broken.values()], now)
+        took, unsure = False, False
+        seqs = await wire.write(stream, [look.over(now) for look in looks])
+        for look, seq in zip(looks, seqs, strict=True):
+            unsure = unsure or seq < CONFLICT
+            for head in look.due if seq > CONFLICT else ():
+                assert head.task is not None
+                took = True
+                self._out.add(head.body.id)
+                self.taken.append(head.task)
+                self._timers.hold(head, hold if len(held) == 1 else "")
+        if hold and not took and not unsure:
+            # Another took them, and has a hold of its own. Where the answer to our write was lost
+            # they may be ours: then the hold is the only timer there is.
+            await self._timers.purge(hold)
+
+    def _sort(self, look: _Look, heads: dict[str, Head], room: int, now: int) -> None:
+        """What of an entry is due, and what becomes of the others."""
+        timer = look.timer
+        for task_id, revision in zip(timer.ids, timer.revisions, strict=True):
+            head = heads.get(task_id)
+            if head is None or (head.body.v and head.body.revision < revision):
+                # Its record is still on its way; or its writer has died, then it never comes.
+                if now - timer.made < _ON_ITS_WAY_MS and self._is_first(task_id, revision):
+                    look.early.append((task_id, revision, (now // _AGAIN_MS + 1) * _AGAIN_MS))
+                continue
+            task = head.task
+            at = None if task is None else _timer(head, task, now)
+            if task is None or at is None:
+                continue
+            if head.body.state == State.ACTIVE and at <= now:
+                at = max(at, self._grace_until)
+            if at > now:
+                # Early: a renewed run, or a server whose clock is ahead of what it told. Where
+                # the record has moved on, its newest version has a timer of its own.
+                if head.body.revision == revision and self._is_first(task_id, revision):
+                    look.later.append((task_id, revision, at))
+            elif task.state is State.UNKNOWN:
+                look.broken.append(head)
+            elif not self._is_first(task_id, head.body.revision):
+                continue
+            elif task_id in self._out:
+                look.later.append((task_id, revision, now + self._hold_ms))
+            elif len(look.due) >= room:
+                look.rest.append((task_id, revision))
+            else:
+                look.due.append(head)
+
+    def _is_first(self, task_id: str, revision: int) -> bool:
+        """Whether no entry of this page has named this version of the record: one timer is
+        enough."""
+        first = (task_id, revision) not in self._seen
+        self._seen.add((task_id, revision))
+        return first
+
+
+def _timer(head: Head, task: Task, now: int) -> int | None:
+    """The time at which something must happen to the task; one that does not decode is set aside
+    now, or when the lease of its run has passed."""
+    if task.state is not State.UNKNOWN:
+        return next_timer(task)
+    if not is_broken(head):
+        return None
+    cell = head.body.cell
+    return now if cell is None else cell.lease_until

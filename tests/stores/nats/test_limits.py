@@ -1,0 +1,135 @@
+"""Limits hold over several partitions, which no batch can write to at once."""
+
+import asyncio
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from servers import Servers
+
+from andon.lifecycle.admission import admit
+from andon.model.fleet import QueueConfig
+from andon.model.task import Definition, Task
+from andon.stores.base import ClaimRequest, CreateKind
+from andon.stores.nats import NatsStore
+from andon.stores.nats.wire import Write
+
+PATIENCE_S = 60.0
+PARTITIONS = 4
+
+SLOW = [
+    QueueConfig(name="q", max_concurrent=1),
+    QueueConfig(name="q", max_concurrent_per_key=1),
+    QueueConfig(name="q", rate_limit=0.001, rate_burst=1),
+]
+
+
+@pytest.fixture
+def two(servers: Servers, tmp_path: Path, runner: asyncio.Runner) -> Iterator[list[NatsStore]]:
+    """Two processes' stores in one place of several partitions."""
+    url = f"{servers.fresh_url('nats', tmp_path)}&partitions={PARTITIONS}"
+    stores = [NatsStore(url) for _ in range(2)]
+    for store in stores:
+        runner.run(store.open())
+    yield stores
+    for store in stores:
+        runner.run(store.close())
+
+
+def _tasks(store: NatsStore, count: int) -> list[Task]:
+    return [
+        admit(Definition(id=f"t{i}", name="job", queue="q", key="k"), store.now(), f"w{i}")
+        for i in range(count)
+    ]
+
+
+async def _claim(
+    store: NatsStore, token: str, order: Iterable[int] = range(PARTITIONS)
+) -> list[str]:
+    """Ids that it gets, in all partitions together."""
+    found: list[str] = []
+    for partition in order:
+        request = ClaimRequest(
+            worker="w",
+            token=f"{token}-{partition}",
+            queues=("q",),
+            limit=5,
+            lease_ms=60_000,
+            partition=partition,
+        )
+        found += [task.id for task in await store.claim(request)]
+    return found
+
+
+class _Stopped:
+    """Holds up a store before its records are written, after all that comes before them."""
+
+    def __init__(self, store: NatsStore, patch: pytest.MonkeyPatch) -> None:
+        assert store._core is not None
+        wire = store._core.wire
+        self.there, self.go = asyncio.Event(), asyncio.Event()
+        plain = wire.write
+
+        async def write(stream: str, writes: Sequence[Write]) -> list[int]:
+            if any(subject.split(".")[3] == "t" for subject, *_ in writes):
+                self.there.set()
+                await self.go.wait()
+            return await plain(stream, writes)
+
+        patch.setattr(wire, "write", write)
+
+
+@pytest.mark.parametrize("config", SLOW, ids=["queue", "key", "rate"])
+async def test_a_claim_sees_those_that_others_are_writing(
+    two: list[NatsStore], monkeypatch: pytest.MonkeyPatch, config: QueueConfig
+) -> None:
+    slow, other = two
+    await slow.put_queue(config)
+    await slow.create(_tasks(slow, 12))
+    stopped = _Stopped(slow, monkeypatch)
+    first = asyncio.ensure_future(_claim(slow, "slow"))
+    async with asyncio.timeout(PATIENCE_S):
+        await stopped.there.wait()
+        second = await _claim(other, "other", reversed(range(PARTITIONS)))
+        stopped.go.set()
+        claimed = [*await first, *second]
+    assert len(claimed) == 1
+
+
+async def test_a_create_counts_those_that_others_are_writing(
+    two: list[NatsStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, other = two
+    await slow.put_queue(QueueConfig(name="q", max_size=2))
+    tasks = _tasks(slow, 4)
+    stopped = _Stopped(slow, monkeypatch)
+    first = asyncio.ensure_future(slow.create(tasks[:2]))
+    async with asyncio.timeout(PATIENCE_S):
+        await stopped.there.wait()
+        second = await other.create(tasks[2:])
+        stopped.go.set()
+        kinds = [created.kind for created in (*await first, *second)]
+    assert kinds == [CreateKind.CREATED] * 2 + [CreateKind.FULL] * 2
+
+
+async def test_a_writer_that_died_holds_its_place_for_a_while(
+    two: list[NatsStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("andon.stores.nats.gates.PERMIT_MS", 2_000)
+    died, other = two
+    await died.put_queue(QueueConfig(name="q", max_concurrent=1))
+    await died.create(_tasks(died, 12))
+    stopped = _Stopped(died, monkeypatch)
+    claiming = asyncio.ensure_future(_claim(died, "died"))
+    async with asyncio.timeout(PATIENCE_S):
+        await stopped.there.wait()
+        claimed = await _claim(other, "early")
+        assert claimed == []
+        tokens = (f"late-{number}" for number in itertools.count())
+        while not claimed:
+            await asyncio.sleep(0.1)
+            claimed = await _claim(other, next(tokens))
+    assert len(claimed) == 1
+    claiming.cancel()
+    await asyncio.gather(claiming, return_exceptions=True)
