@@ -2,18 +2,19 @@
 
 Passive: it never makes a writer or a reader wait. Were this thread to fall behind, a commit that
 finds 8,000 pages in the log checkpoints itself (`connection`), so the log stays bounded.
+
+A checkpoint flushes the log and the file, and a commit at that moment waits for the disk with it;
+so there is one each time the log has grown by `WAL_BYTES`, and none in between.
 """
 
+import os
 import sqlite3
 import threading
 from pathlib import Path
 
-from andon.stores.sqlite.connection import connect
+from andon.stores.sqlite.connection import WAL_BYTES, connect
 from andon.stores.sqlite.location import Location
 from andon.stores.sqlite.threads import Ended
-
-WAL_BYTES = 4 * 1024 * 1024
-"""A log larger than this is checkpointed."""
 
 
 class Checkpointer(threading.Thread):
@@ -23,6 +24,8 @@ class Checkpointer(threading.Thread):
         super().__init__(name="andon-sqlite-checkpoint", daemon=True)
         self._location = location
         self._wal = Path(f"{location.path}-wal")
+        self._size = 0
+        self._next = WAL_BYTES
         self._asked = threading.Event()
         self._closing = False
         self._ended: Ended | None = None
@@ -30,10 +33,15 @@ class Checkpointer(threading.Thread):
     def look(self) -> None:
         """Called after a commit: ask for a checkpoint if the log has grown."""
         try:
-            if self._wal.stat().st_size > WAL_BYTES:
-                self._asked.set()
+            size = os.stat(self._wal).st_size  # noqa: PTH116 - Path.stat costs twice as much
         except FileNotFoundError:
             return
+        if size < self._size:  # folded, begun anew, and cut to `WAL_BYTES` (`connection`)
+            self._next = WAL_BYTES
+        self._size = size
+        if size > self._next:
+            self._next = size + WAL_BYTES
+            self._asked.set()
 
     async def finish(self) -> None:
         """Close the connection and end the thread."""
@@ -61,5 +69,3 @@ class Checkpointer(threading.Thread):
             db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         except sqlite3.Error:
             return  # busy or full: the writer finds out by itself if it matters
-        # Without this pause a log that cannot shrink (a reader holds it) would be tried for ever.
-        threading.Event().wait(0.05)

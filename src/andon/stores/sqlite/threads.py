@@ -132,6 +132,7 @@ class OperationThread(threading.Thread):
             if group:
                 self._run_group(group)
                 self._settle(group)
+                self._settled()
             if call is None:
                 self._db.close()
                 self._close()
@@ -141,6 +142,9 @@ class OperationThread(threading.Thread):
 
     def _run_group(self, group: list[Call]) -> None:
         raise NotImplementedError
+
+    def _settled(self) -> None:
+        """What is left to do once the callers know."""
 
     def _close(self) -> None:
         """Let go of what else the thread holds."""
@@ -168,7 +172,11 @@ def _settle_all(calls: list[Call]) -> None:
 
 
 class Writer(OperationThread):
-    """Owns the writing connection. `committed` is told the hints of each commit, in this thread."""
+    """Owns the writing connection.
+
+    In this thread, `committing` is told of each transaction before it commits, while other
+    processes' writers wait, and `committed` after its callers were told how it ended.
+    """
 
     def __init__(
         self,
@@ -178,13 +186,16 @@ class Writer(OperationThread):
         *,
         same_file: SameFile,
         begin: Callable[[sqlite3.Connection], Transaction],
+        committing: Callable[[Transaction], None],
         committed: Callable[[Transaction], None],
     ) -> None:
         super().__init__("andon-sqlite-writer", db, path)
         self._lock = lock
         self._same_file = same_file
         self._begin = begin
+        self._committing = committing
         self._committed = committed
+        self._to_tell: list[Transaction] = []
 
     def _run_group(self, group: list[Call]) -> None:
         if self._try(group):
@@ -218,6 +229,11 @@ class Writer(OperationThread):
                 call.error = error
             return
 
+    def _settled(self) -> None:
+        done, self._to_tell = self._to_tell, []
+        for transaction in done:
+            self._committed(transaction)
+
     def _close(self) -> None:
         self._lock.close()
 
@@ -231,6 +247,7 @@ class Writer(OperationThread):
                 for call in group:
                     call.result = call.run(transaction)
                 transaction.finish()
+                self._committing(transaction)
                 self._db.execute("COMMIT")
             except BaseException:
                 if transaction is not None:
@@ -240,7 +257,7 @@ class Writer(OperationThread):
                         self._db.execute("ROLLBACK")
                 raise
             self._same_file.check()  # nobody is told of what went to a file that is gone
-        self._committed(transaction)
+        self._to_tell.append(transaction)
 
 
 class Reader(OperationThread):

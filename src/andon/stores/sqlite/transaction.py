@@ -46,6 +46,7 @@ class Transaction:
         self.partitions = partitions
         self.configs = configs  #: queues that have settings of their own
         self.hints: set[str] = set()
+        self.hinted_outside: set[str] = set()  #: of `hints`, those other processes have had
         self.moved: list[str] = []  #: ids of tasks, whose own topics are to be hinted too
         self._names = names
         self._counts: dict[tuple[int, str], int] = {}
