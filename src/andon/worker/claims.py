@@ -25,9 +25,6 @@ from andon.worker.turns import Turns
 
 logger = logging.getLogger("andon.worker")
 
-_AT_ONCE = 50
-"""Runs started before the loop goes on."""
-
 _SHORTEST_POLL_S = 0.05
 """How often a rate-limited queue is asked at most."""
 
@@ -147,7 +144,7 @@ class Claims:
     def _room(self) -> int:
         if self._quiet or self._stopped or not self._order.names:
             return 0
-        if self._runs.reporting >= self._concurrency:
+        if self._runs.reporting > self._concurrency:
             return 0  # the store is slower than we are
         return self._concurrency - self._runs.running
 
@@ -165,20 +162,13 @@ class Claims:
                 _log(error)
                 await self._sleep_for(patience.failed())
                 continue
-            await self._start(tasks, attempt.sent_at)
+            for task in tasks:
+                if self._stopped:
+                    self._runs.hand_back(task, attempt.sent_at)
+                else:
+                    self._runs.start(task, attempt.sent_at)
             return tasks
         return []
-
-    async def _start(self, tasks: list[Task], sent_at: float) -> None:
-        """Start runs, `_AT_ONCE` at a time: what short ones report is then on its way to the store
-        while the next are started, instead of all of it waiting for the last."""
-        for number, task in enumerate(tasks):
-            if number and number % _AT_ONCE == 0:
-                await asyncio.sleep(0)
-            if self._stopped:
-                self._runs.hand_back(task, sent_at)
-            else:
-                self._runs.start(task, sent_at)
 
     def _attempt(self, limit: int) -> _Attempt:
         request = ClaimRequest(

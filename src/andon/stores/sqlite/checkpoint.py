@@ -4,17 +4,60 @@ Passive: it never makes a writer or a reader wait. Were this thread to fall behi
 finds 8,000 pages in the log checkpoints itself (`connection`), so the log stays bounded.
 
 A checkpoint flushes the log and the file, and a commit at that moment waits for the disk with it;
-so there is one each time the log has grown by `WAL_BYTES`, and none in between.
+so there is one each time the log has grown by `GROWTH` pages, and none in between.
 """
 
+import contextlib
 import os
 import sqlite3
+import struct
 import threading
 from pathlib import Path
 
-from andon.stores.sqlite.connection import WAL_BYTES, connect
+from andon.stores.sqlite.connection import connect
 from andon.stores.sqlite.location import Location
 from andon.stores.sqlite.threads import Ended
+
+GROWTH = 2_000
+"""Pages that are added to the log between two checkpoints: 8 MB."""
+
+_HEADER, _FRAME_HEADER = struct.Struct(">8xI4x8s"), struct.Struct(">8x8s")
+_HEADER_BYTES, _FRAME_HEADER_BYTES = 32, 24
+"""Of the log's file (https://www.sqlite.org/walformat.html): its header holds the size of a page
+and the salt of this round, and so does the header of each page written in it."""
+
+
+class Log:
+    """The log's file, looked at from outside, because Python's SQLite does not tell its length.
+
+    The file does not shrink: a log that was folded is written again from its start, with another
+    salt. So it has grown to a page if what stands there has the salt of the log's own header.
+    What is read while it is written may be of two rounds, which costs a checkpoint at the most.
+    """
+
+    def __init__(self, database: Path) -> None:
+        self._file = os.open(f"{database}-wal", os.O_RDONLY | os.O_CLOEXEC)
+        self._salt = b""
+        self._next = GROWTH
+
+    def has_grown(self) -> bool:
+        """Whether `GROWTH` pages were added since this was last so."""
+        header = os.pread(self._file, _HEADER_BYTES, 0)
+        if len(header) < _HEADER_BYTES:
+            return False
+        page_size, salt = _HEADER.unpack_from(header)
+        if salt != self._salt:
+            self._salt, self._next = salt, GROWTH
+        at = _HEADER_BYTES + self._next * (_FRAME_HEADER_BYTES + page_size)
+        frame = os.pread(self._file, _FRAME_HEADER_BYTES, at)
+        if len(frame) < _FRAME_HEADER_BYTES or _FRAME_HEADER.unpack_from(frame) != (salt,):
+            return False
+        self._next += GROWTH
+        return True
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._file)
 
 
 class Checkpointer(threading.Thread):
@@ -23,25 +66,18 @@ class Checkpointer(threading.Thread):
     def __init__(self, location: Location) -> None:
         super().__init__(name="andon-sqlite-checkpoint", daemon=True)
         self._location = location
-        self._wal = Path(f"{location.path}-wal")
-        self._size = 0
-        self._next = WAL_BYTES
+        self._log: Log | None = None
         self._asked = threading.Event()
         self._closing = False
         self._ended: Ended | None = None
 
     def look(self) -> None:
         """Called after a commit: ask for a checkpoint if the log has grown."""
-        try:
-            size = os.stat(self._wal).st_size  # noqa: PTH116 - Path.stat costs twice as much
-        except FileNotFoundError:
-            return
-        if size < self._size:  # folded, begun anew, and cut to `WAL_BYTES` (`connection`)
-            self._next = WAL_BYTES
-        self._size = size
-        if size > self._next:
-            self._next = size + WAL_BYTES
-            self._asked.set()
+        with contextlib.suppress(OSError):  # taken away under us: the next write says so
+            if self._log is None:
+                self._log = Log(self._location.path)
+            if self._log.has_grown():
+                self._asked.set()
 
     async def finish(self) -> None:
         """Close the connection and end the thread."""
@@ -61,6 +97,8 @@ class Checkpointer(threading.Thread):
                     self._checkpoint(db)
         finally:
             db.close()
+            if self._log is not None:
+                self._log.close()
             if self._ended is not None:
                 self._ended.set()
 

@@ -16,9 +16,6 @@ SCHEMA_VERSION = 1
 APPLICATION_ID = 0x414E444F
 """Marks a file as ours ("ANDO"), so that a foreign database is never written to."""
 
-WAL_BYTES = 8 * 1024 * 1024
-"""The log is folded into the file each time it has grown by this (see `checkpoint`)."""
-
 BUSY_TIMEOUT_S = 10.0
 """How long SQLite itself waits for programs that do not take our side lock, such as a shell."""
 
@@ -40,8 +37,6 @@ def connect(location: Location, *, write: bool) -> sqlite3.Connection:
         db.execute(f"PRAGMA synchronous = {location.synchronous}")
         # A thread of its own checkpoints; this is the bound on the log if that one falls behind.
         db.execute("PRAGMA wal_autocheckpoint = 8000")
-        # A log begun anew is cut to this, so that its size says how far it has grown.
-        db.execute(f"PRAGMA journal_size_limit = {WAL_BYTES}")
         db.execute("PRAGMA secure_delete = OFF")
         db.execute("PRAGMA temp_store = memory")
         if not write:

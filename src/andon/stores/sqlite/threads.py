@@ -91,6 +91,7 @@ class OperationThread(threading.Thread):
         self._path = path
         self._calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
         self._closed = False
+        self._finishing = False
         self._ended: Ended | None = None
 
     async def do(self, operation: Callable[[Any], Result]) -> Result:
@@ -118,27 +119,30 @@ class OperationThread(threading.Thread):
 
     def run(self) -> None:
         """Take groups of operations until told to finish."""
-        while True:
-            call = self._calls.get()
+        while not self._finishing:
             group: list[Call] = []
-            while call is not None:
-                group.append(call)
-                if len(group) >= MOST_PER_COMMIT:
-                    break
-                try:
-                    call = self._calls.get_nowait()
-                except queue.Empty:
-                    break
+            self._add(group, self._calls.get())
+            self._add_waiting(group)
             if group:
                 self._run_group(group)
                 self._settle(group)
                 self._settled()
-            if call is None:
-                self._db.close()
-                self._close()
-                if self._ended is not None:
-                    self._ended.set()
-                return
+        self._db.close()
+        self._close()
+        if self._ended is not None:
+            self._ended.set()
+
+    def _add(self, group: list[Call], call: Call | None) -> None:
+        if call is None:
+            self._finishing = True
+        else:
+            group.append(call)
+
+    def _add_waiting(self, group: list[Call]) -> None:
+        """Let what waits by now join the group, as far as it may grow."""
+        with contextlib.suppress(queue.Empty):
+            while len(group) < MOST_PER_COMMIT and not self._finishing:
+                self._add(group, self._calls.get_nowait())
 
     def _run_group(self, group: list[Call]) -> None:
         raise NotImplementedError
@@ -206,7 +210,7 @@ class Writer(OperationThread):
     def _try(self, group: list[Call]) -> bool:
         """All in one transaction; False if any failed, with nothing written."""
         try:
-            self._transact(group)
+            self._transact(group, joining=True)
         except Exception as error:
             if len(group) > 1:
                 log.debug("a group of %d is run one by one: %s", len(group), error)
@@ -237,7 +241,8 @@ class Writer(OperationThread):
     def _close(self) -> None:
         self._lock.close()
 
-    def _transact(self, group: list[Call]) -> None:
+    def _transact(self, group: list[Call], *, joining: bool = False) -> None:
+        """Run a group in one transaction. `joining`: what came meanwhile joins it."""
         with self._lock:
             self._same_file.check()
             self._db.execute("BEGIN IMMEDIATE")
@@ -246,6 +251,11 @@ class Writer(OperationThread):
                 transaction = self._begin(self._db)
                 for call in group:
                     call.result = call.run(transaction)
+                if joining:
+                    first = len(group)
+                    self._add_waiting(group)
+                    for call in group[first:]:
+                        call.result = call.run(transaction)
                 transaction.finish()
                 self._committing(transaction)
                 self._db.execute("COMMIT")
