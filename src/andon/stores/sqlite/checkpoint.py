@@ -18,8 +18,8 @@ from andon.stores.sqlite.connection import connect
 from andon.stores.sqlite.location import Location
 from andon.stores.sqlite.threads import Ended
 
-GROWTH = 2_000
-"""Pages that are added to the log between two checkpoints: 8 MB."""
+GROWTH = 1_000
+"""Pages that are added to the log between two checkpoints: 4 MB."""
 
 _HEADER, _FRAME_HEADER = struct.Struct(">8xI4x8s"), struct.Struct(">8x8s")
 _HEADER_BYTES, _FRAME_HEADER_BYTES = 32, 24

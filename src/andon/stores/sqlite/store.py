@@ -159,14 +159,9 @@ class SqliteStore:
         return await self._write(lambda tx: creating.create(tx, prepared))
 
     async def claim(self, request: ClaimRequest) -> list[Task]:
-        writing = asyncio.ensure_future(self._write(lambda tx: claiming.claim(tx, request)))
-        try:
-            claimed = await asyncio.shield(writing)
-        except asyncio.CancelledError:
-            # The caller is gone. What it was given is found again under its token, or its lease
-            # runs out; nothing is lost (store contract, rule 4).
-            writing.add_done_callback(lambda done: done.cancelled() or done.exception())
-            raise
+        # If the caller goes away meanwhile, what it was given is found again under its token, or
+        # its lease runs out; nothing is lost (store contract, rule 4).
+        claimed = await self._write(lambda tx: claiming.claim(tx, request))
         if len(claimed) < request.limit:
             self._hint_when_rate_allows(request)
         return claimed
@@ -356,9 +351,6 @@ class SqliteStore:
         if version != self._data_version:
             self._load_configs(db)
             self._data_version = version
-            newest = db.execute(LIFE.newest_event_at).fetchone()
-            if newest is not None:
-                self._clock.catch_up(newest[0])
         return Transaction(
             db,
             now=self.now(),
@@ -369,7 +361,9 @@ class SqliteStore:
 
     def _load_configs(self, db: Any) -> None:
         self._configs = fleet.configured(db)
-        (min_writer,) = db.execute(CONFIG.meta, ("min_writer",)).fetchone()
+        min_writer, newest_event_at = db.execute(LIFE.what_others_wrote).fetchone()
+        if newest_event_at is not None:
+            self._clock.catch_up(newest_event_at)
         if min_writer > RECORD_VERSION:
             raise StoreError(
                 f"{self._location.path} now holds records of version {min_writer}; this process "
