@@ -170,9 +170,7 @@ def _raw(service: Running, text: str) -> socket.socket:
 def test_an_upload_that_is_cut_leaves_nothing(
     service: Running, http: httpx.Client, held: Held, tmp_path: Any
 ):
-    head = (
-        f"PUT {held.run}/artifacts/half HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n"
-    )
+    head = f"PUT {held.run}/artifacts/half HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n"
     with _raw(service, f"{head}Authorization: Bearer {held.token}\r\n\r\n") as connection:
         connection.sendall(b"x" * 400_000)
         unfinished = tmp_path / "tasks.db-artifacts" / ".unfinished"
