@@ -7,8 +7,7 @@ Put together from its parts: `submitting`, `runs`, `control`, `dependencies`, `w
 import asyncio
 import random as random_module
 from collections.abc import AsyncIterator, Sequence
-from types import CoroutineType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -44,6 +43,9 @@ from andon.stores.base import (
     Store,
     Verdict,
 )
+
+if TYPE_CHECKING:
+    from types import CoroutineType
 
 
 class LocalEngine:
@@ -153,7 +155,7 @@ class LocalEngine:
     def renew_blocking(self, renewals: Sequence[Renewal]) -> list[Verdict]:
         return self.store.renew_blocking(renewals)
 
-    def report(self, task: Task, command: Command) -> CoroutineType[Any, Any, State | None]:
+    def report(self, task: Task, command: Command) -> "CoroutineType[Any, Any, State | None]":
         return self._runs.report(task, command)
 
     async def report_run(

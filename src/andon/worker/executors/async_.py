@@ -1,9 +1,11 @@
 """Async handlers, on the worker's own loop."""
 
-from types import CoroutineType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from andon.worker.executors.base import RunInHand
+
+if TYPE_CHECKING:
+    from types import CoroutineType
 
 
 class AsyncExecutor:
@@ -12,7 +14,7 @@ class AsyncExecutor:
     interrupts = True
     kills = False
 
-    def execute(self, run: RunInHand) -> CoroutineType[Any, Any, Any]:
+    def execute(self, run: RunInHand) -> "CoroutineType[Any, Any, Any]":
         args, kwargs = run.arguments()
         kind = run.kind
         assert kind is not None
