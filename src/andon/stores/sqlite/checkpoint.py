@@ -3,8 +3,11 @@
 Passive: it never makes a writer or a reader wait. Were this thread to fall behind, a commit that
 finds 8,000 pages in the log checkpoints itself (`connection`), so the log stays bounded.
 
-A checkpoint flushes the log and the file, and a commit at that moment waits for the disk with it;
-so there is one each time the log has grown by `GROWTH` pages, and none in between.
+A checkpoint flushes the log and the file, and a commit at that moment waits for the disk with it.
+So while commits are large there is one each time the log has grown by `GROWTH` pages. While they
+are small and far apart there is one after each: the log then begins anew each time, and to flush
+blocks that are written again costs less than to flush a file that grows. Measured: submit to start
+in another process, 50 a second, 2.0 ms in the median instead of 2.3 (docs/decisions).
 """
 
 import contextlib
@@ -18,8 +21,14 @@ from andon.stores.sqlite.connection import connect
 from andon.stores.sqlite.location import Location
 from andon.stores.sqlite.threads import Ended
 
-GROWTH = 1_000
-"""Pages that are added to the log between two checkpoints: 4 MB."""
+GROWTH = 2_000
+"""Pages that are added to the log between two checkpoints under load: 8 MB."""
+
+LARGE = 20
+"""Moves in a commit that count as load."""
+
+LEAST_BYTES = 4 * 1024 * 1024
+"""A log whose file is not larger than this is left alone."""
 
 _HEADER, _FRAME_HEADER = struct.Struct(">8xI4x8s"), struct.Struct(">8x8s")
 _HEADER_BYTES, _FRAME_HEADER_BYTES = 32, 24
@@ -55,6 +64,11 @@ class Log:
         self._next += GROWTH
         return True
 
+    @property
+    def size(self) -> int:
+        """Bytes of the file, which never shrinks."""
+        return os.fstat(self._file).st_size
+
     def close(self) -> None:
         """Let go of the file."""
         os.close(self._file)
@@ -71,12 +85,13 @@ class Checkpointer(threading.Thread):
         self._closing = False
         self._ended: Ended | None = None
 
-    def look(self) -> None:
-        """Called after a commit: ask for a checkpoint if the log has grown."""
+    def look(self, moves: int) -> None:
+        """Called after a commit of so many moves: ask for a checkpoint if one is due."""
         with contextlib.suppress(OSError):  # taken away under us: the next write says so
             if self._log is None:
                 self._log = Log(self._location.path)
-            if self._log.has_grown():
+            has_grown = self._log.has_grown()
+            if has_grown or (moves < LARGE and self._log.size > LEAST_BYTES):
                 self._asked.set()
 
     async def finish(self) -> None:
@@ -107,3 +122,5 @@ class Checkpointer(threading.Thread):
             db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         except sqlite3.Error:
             return  # busy or full: the writer finds out by itself if it matters
+        # Without this pause a log that cannot shrink (a reader holds it) would be tried for ever.
+        threading.Event().wait(0.05)

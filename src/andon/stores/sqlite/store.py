@@ -393,7 +393,7 @@ class SqliteStore:
         if self._wake is not None:
             self._wake.send(hints - transaction.hinted_outside, moved)
         if self._checkpointer is not None:
-            self._checkpointer.look()
+            self._checkpointer.look(len(moved))
 
     # --- hints ---
 
