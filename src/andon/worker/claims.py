@@ -144,7 +144,7 @@ class Claims:
     def _room(self) -> int:
         if self._quiet or self._stopped or not self._order.names:
             return 0
-        if self._runs.reporting > self._concurrency:
+        if self._runs.reporting >= self._concurrency:
             return 0  # the store is slower than we are
         return self._concurrency - self._runs.running
 
