@@ -22,7 +22,7 @@ import msgspec
 from andon.client.bridge import in_calling_thread, is_called_blocking
 from andon.client.connections import Connections
 from andon.client.declaring import ANY_CALL, Declaring
-from andon.client.function import Draft, TaskFunction, payload_of
+from andon.client.function import Draft, TaskFunction, kept_of
 from andon.client.handle import TaskHandle
 from andon.client.ids import IdMaker, new_id
 from andon.client.naming import location_of
@@ -37,7 +37,7 @@ from andon.client.views import TaskView
 from andon.engine.base import Engine, Joining, Submission, Submitted
 from andon.engine.measuring import measured_engine
 from andon.lifecycle.admission import check_name
-from andon.model.errors import ConfigurationError, SubmissionsRefused
+from andon.model.errors import ConfigurationError, InvalidSubmission, SubmissionsRefused
 from andon.model.policy import Policy
 from andon.stores.base import Query, Store
 from andon.stores.measuring import Instruments, measured
@@ -229,8 +229,12 @@ class Andon(Declaring):
         connection: Any = None,
     ) -> Draft[Any]:
         """A draft of a call of a task type, `fields` set by its options; "" makes a new id."""
-        lenient = self._records_invalid(task_type, fields)
-        payload, invalid = payload_of(task_type.codec, args, kwargs, lenient=lenient)
+        try:
+            payload, invalid = task_type.codec.encode(args, kwargs), ""
+        except InvalidSubmission as error:
+            if not self._records_invalid(task_type, fields):
+                raise
+            payload, invalid = kept_of(args, kwargs), str(error)
         if unique:
             fields = {**fields, "unique_key": derived_key(task_type.name, payload)}
         submission = Submission(

@@ -9,7 +9,6 @@ import msgspec
 from andon.client.handle import TaskHandle
 from andon.client.options import Moment, SubmitOptions, to_fields
 from andon.engine.base import Submission
-from andon.model.errors import InvalidSubmission
 from andon.worker.calls import Call
 
 if TYPE_CHECKING:
@@ -153,21 +152,10 @@ def _merged(weaker: SubmitOptions, stronger: SubmitOptions) -> SubmitOptions:
     return cast("SubmitOptions", merged)
 
 
-def payload_of(
-    codec: Call, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, lenient: bool
-) -> tuple[bytes, str]:
-    """The encoded arguments, and why they can never work.
-
-    Raises `InvalidSubmission` for arguments that do not fit, unless `lenient`: then what was given
-    is kept as far as it has a JSON form, for a policy that records invalid submissions (R25).
-    """
+def kept_of(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
+    """Arguments that do not fit, as far as they have a JSON form, for a policy that records
+    invalid submissions (R25)."""
     try:
-        return codec.encode(args, kwargs), ""
-    except InvalidSubmission as error:
-        if not lenient:
-            raise
-        try:
-            given = msgspec.json.encode([*args, kwargs] if args else kwargs)
-        except (TypeError, ValueError, OverflowError, RecursionError):
-            given = b"{}"
-        return given, str(error)
+        return msgspec.json.encode([*args, kwargs] if args else kwargs)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return b"{}"

@@ -11,7 +11,9 @@ import time
 from collections.abc import Callable
 
 _RANDOM_BITS = 80
-_TOP_BIT = 1 << (_RANDOM_BITS - 1)
+_COUNTED_BITS = 40
+"""The lower half of the randomness is counted on within a millisecond; what stands before it is
+written once a millisecond. Its top bit begins clear, so that counting cannot overflow."""
 
 
 def _wall_ms() -> int:
@@ -43,12 +45,12 @@ class IdMaker:
             now = self._wall()
             if now > self._ms:
                 self._ms = now
-                self._head = f"{now:012x}"
-                # The top bit stays clear, so that counting on cannot overflow into the time.
-                self._tail = self._draw(_RANDOM_BITS) & (_TOP_BIT - 1)
+                drawn = self._draw(_RANDOM_BITS)
+                self._head = f"{now:012x}{drawn >> _COUNTED_BITS:010x}"
+                self._tail = drawn & (1 << _COUNTED_BITS - 1) - 1
             else:
                 self._tail += 1
-            return f"{self._head}{self._tail:020x}"
+            return f"{self._head}{self._tail:010x}"
 
     def forget(self) -> None:
         """Start anew: a forked child must not count on from where its parent stands."""

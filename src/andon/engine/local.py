@@ -7,7 +7,7 @@ Put together from its parts: `submitting`, `runs`, `control`, `dependencies`, `w
 import asyncio
 import random as random_module
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -43,6 +43,9 @@ from andon.stores.base import (
     Store,
     Verdict,
 )
+
+if TYPE_CHECKING:
+    from types import CoroutineType
 
 
 class LocalEngine:
@@ -152,8 +155,8 @@ class LocalEngine:
     def renew_blocking(self, renewals: Sequence[Renewal]) -> list[Verdict]:
         return self.store.renew_blocking(renewals)
 
-    async def report(self, task: Task, command: Command) -> State | None:
-        return await self._runs.report(task, command)
+    def report(self, task: Task, command: Command) -> "CoroutineType[Any, Any, State | None]":
+        return self._runs.report(task, command)
 
     async def report_run(
         self, task_id: str, run: str, current: Task | None, command: Command, mark: Mark

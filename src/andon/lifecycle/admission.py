@@ -83,10 +83,11 @@ def check(definition: Definition, now: int) -> None:
 
 def _check_times(d: Definition, now: int) -> None:
     policy, deadline = d.policy, d.deadline
-    for field in ("run_at", "deadline", "expires_at"):
-        moment = getattr(d, field)
-        if moment is not None and moment > LATEST_MS:
-            raise InvalidSubmission(f"{field} is later than the year 9999.", field=field)
+    if d.run_at is not None or deadline is not None or d.expires_at is not None:
+        for field in ("run_at", "deadline", "expires_at"):
+            moment = getattr(d, field)
+            if moment is not None and moment > LATEST_MS:
+                raise InvalidSubmission(f"{field} is later than the year 9999.", field=field)
     if deadline is None:
         if policy.deadline_required:
             raise InvalidSubmission("This profile requires a deadline.", field="deadline")

@@ -224,8 +224,9 @@ def kept_for(task: Task, status: Status) -> int | None:
 
 def is_dead_letter(task: Task, status: Status) -> bool:
     """Whether this end is kept as a dead letter (R21)."""
-    policy = status.policy or task.definition.policy
-    return policy.dead_letter == "save" and status.state in DEAD_LETTER_STATES
+    if status.state not in DEAD_LETTER_STATES:
+        return False
+    return (status.policy or task.definition.policy).dead_letter == "save"
 
 
 def _discard(task: Task, new: Status, result: bytes | None, now: int) -> TaskEvent | None:

@@ -19,17 +19,16 @@ VERIFY_MOST_MS = 300_000
 def next_timer(task: Task) -> int | None:
     """The earliest ms UTC at which something must happen to the task; None if nothing must."""
     status = task.status
-    state = status.state
-    if state is State.ACTIVE:
-        return _active_timer(task)
-    if state in TERMINAL:
-        return _gone_at(task)
-    deadline = status.deadline
+    state, deadline = status.state, status.deadline
     if state is State.PENDING:
         queue_timeout = task.policy.queue_timeout
         if queue_timeout is not None and status.submitted_at is not None:
             return _least(deadline, status.submitted_at + round(queue_timeout * 1000))
         return deadline
+    if state is State.ACTIVE:
+        return _active_timer(task)
+    if state in TERMINAL:
+        return _gone_at(task)
     if state is State.BLOCKED:
         return _least(deadline, status.created_at + VERIFY_FIRST_MS)
     if state is State.SCHEDULED or state is State.RETRY:

@@ -75,7 +75,7 @@ class TaskEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     result: bytes | None = None  #: only when the task is discarded with its end (R9)
 
 
-class Definition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class Definition(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What was submitted. `digest` is the hash over what the caller gave (R26)."""
 
     id: str

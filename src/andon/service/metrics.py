@@ -79,7 +79,9 @@ class Metrics(WorkMetrics):
             buckets=FAST,
             registry=registry,
         )
-        self.streams = Gauge("andon_http_streams", "Streams of events and logs open.", registry=registry)
+        self.streams = Gauge(
+            "andon_http_streams", "Streams of events and logs open.", registry=registry
+        )
         self.depth = Gauge(
             "andon_queue_tasks", "Tasks by queue and state.", ["queue", "state"], registry=registry
         )

@@ -69,8 +69,10 @@ class MonotoneClock:
             return jump
 
     def _advance(self) -> int:
-        steady = self._steady()
-        elapsed = max(steady - self._last_steady, 0)
-        self._last = max(self._wall(), self._last + elapsed)
+        # Conditions rather than `max`: every report asks what time it is.
+        steady, wall = self._steady(), self._wall()
+        if steady > self._last_steady:
+            self._last += steady - self._last_steady
+        self._last = max(self._last, wall)
         self._last_steady = steady
         return self._last

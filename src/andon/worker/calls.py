@@ -78,7 +78,8 @@ class Call:
             self._read(function)
         self._fields = tuple(self._names)
         self._cheap = {n: t for n, t in self._types.items() if t in _CHEAP or t is Any}
-        self._all_cheap = len(self._cheap) == len(self._types)
+        only_positions = len(self._positional) == len(self._types)
+        self._whole_call = len(self._types) if only_positions else -1
         self._decoder = self._build(function)
         self._positions = self._build_positions()
         self._result = self._build_result(function)
@@ -179,6 +180,8 @@ class Call:
         return self._dump(named)
 
     def _bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        if len(args) == self._whole_call and not kwargs:
+            return dict(zip(self._fields, args, strict=True))
         named = dict(zip(self._positional, args, strict=False))
         surplus = args[len(self._positional) :]
         if surplus and not self._rest:

@@ -2,9 +2,18 @@
 
 Passive: it never makes a writer or a reader wait. Were this thread to fall behind, a commit that
 finds 8,000 pages in the log checkpoints itself (`connection`), so the log stays bounded.
+
+A checkpoint flushes the log and the file, and a commit at that moment waits for the disk with it.
+So while commits are large there is one each time the log has grown by `GROWTH` pages. While they
+are small and far apart there is one after each: the log then begins anew each time, and to flush
+blocks that are written again costs less than to flush a file that grows. Measured: submit to start
+in another process, 50 a second, 2.0 ms in the median instead of 2.3 (docs/decisions).
 """
 
+import contextlib
+import os
 import sqlite3
+import struct
 import threading
 from pathlib import Path
 
@@ -12,8 +21,57 @@ from andon.stores.sqlite.connection import connect
 from andon.stores.sqlite.location import Location
 from andon.stores.sqlite.threads import Ended
 
-WAL_BYTES = 4 * 1024 * 1024
-"""A log larger than this is checkpointed."""
+GROWTH = 2_000
+"""Pages that are added to the log between two checkpoints under load: 8 MB."""
+
+LARGE = 20
+"""Moves in a commit that count as load."""
+
+LEAST_BYTES = 4 * 1024 * 1024
+"""A log whose file is not larger than this is left alone."""
+
+_HEADER, _FRAME_HEADER = struct.Struct(">8xI4x8s"), struct.Struct(">8x8s")
+_HEADER_BYTES, _FRAME_HEADER_BYTES = 32, 24
+"""Of the log's file (https://www.sqlite.org/walformat.html): its header holds the size of a page
+and the salt of this round, and so does the header of each page written in it."""
+
+
+class Log:
+    """The log's file, looked at from outside, because Python's SQLite does not tell its length.
+
+    The file does not shrink: a log that was folded is written again from its start, with another
+    salt. So it has grown to a page if what stands there has the salt of the log's own header.
+    What is read while it is written may be of two rounds, which costs a checkpoint at the most.
+    """
+
+    def __init__(self, database: Path) -> None:
+        self._file = os.open(f"{database}-wal", os.O_RDONLY | os.O_CLOEXEC)
+        self._salt = b""
+        self._next = GROWTH
+
+    def has_grown(self) -> bool:
+        """Whether `GROWTH` pages were added since this was last so."""
+        header = os.pread(self._file, _HEADER_BYTES, 0)
+        if len(header) < _HEADER_BYTES:
+            return False
+        page_size, salt = _HEADER.unpack_from(header)
+        if salt != self._salt:
+            self._salt, self._next = salt, GROWTH
+        at = _HEADER_BYTES + self._next * (_FRAME_HEADER_BYTES + page_size)
+        frame = os.pread(self._file, _FRAME_HEADER_BYTES, at)
+        if len(frame) < _FRAME_HEADER_BYTES or _FRAME_HEADER.unpack_from(frame) != (salt,):
+            return False
+        self._next += GROWTH
+        return True
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file, which never shrinks."""
+        return os.fstat(self._file).st_size
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._file)
 
 
 class Checkpointer(threading.Thread):
@@ -22,18 +80,19 @@ class Checkpointer(threading.Thread):
     def __init__(self, location: Location) -> None:
         super().__init__(name="andon-sqlite-checkpoint", daemon=True)
         self._location = location
-        self._wal = Path(f"{location.path}-wal")
+        self._log: Log | None = None
         self._asked = threading.Event()
         self._closing = False
         self._ended: Ended | None = None
 
-    def look(self) -> None:
-        """Called after a commit: ask for a checkpoint if the log has grown."""
-        try:
-            if self._wal.stat().st_size > WAL_BYTES:
+    def look(self, moves: int) -> None:
+        """Called after a commit of so many moves: ask for a checkpoint if one is due."""
+        with contextlib.suppress(OSError):  # taken away under us: the next write says so
+            if self._log is None:
+                self._log = Log(self._location.path)
+            has_grown = self._log.has_grown()
+            if has_grown or (moves < LARGE and self._log.size > LEAST_BYTES):
                 self._asked.set()
-        except FileNotFoundError:
-            return
 
     async def finish(self) -> None:
         """Close the connection and end the thread."""
@@ -53,6 +112,8 @@ class Checkpointer(threading.Thread):
                     self._checkpoint(db)
         finally:
             db.close()
+            if self._log is not None:
+                self._log.close()
             if self._ended is not None:
                 self._ended.set()
 

@@ -93,6 +93,7 @@ class _Batch:
     def __init__(self) -> None:
         self.taken: list[Task] = []
         self.stamps: list[tuple[object, ...]] = []
+        self.timers: list[int] = []
         self.gone: list[tuple[int, int, int, int]] = []  # ready entries used up
         self.passed = False  # whether an entry was left where it stands, before one used up
         self.dead: list[int] = []  # not to be handed out any more
@@ -113,13 +114,13 @@ def _take(
         timer = min(timer, tx.now + first_limit)
     if dead_at is not None:
         timer = min(timer, dead_at)
-    tx.hint_timer(timer)
     status = task.status
     pos = tx.add_event(seq, task.definition.id, status.events[-1], row[8])
     batch.stamps.append(
         (seq, timer, status.run, status.fence, request.worker, request.token, tx.now,
          lease_until, pos)
     )  # fmt: skip
+    batch.timers.append(timer)
     batch.taken.append(task)
 
 
@@ -134,10 +135,12 @@ def _write(tx: Transaction, queue: int, batch: _Batch) -> None:
         tx.db.execute(LIFE.delete_ready_to, batch.gone[-1])  # a third of the cost, row for row
     if batch.stamps:
         write(tx.db, LIFE.stamp, batch.stamps)
+        tx.hint_timer(min(batch.timers))
         tx.count(queue, State.PENDING, -len(batch.stamps))
         tx.count(queue, State.ACTIVE, len(batch.stamps))
     for task in batch.taken:
-        _free_key(tx, task)
+        if task.definition.unique_key is not None:
+            _free_key(tx, task)
 
 
 def _stamp(tx: Transaction, request: ClaimRequest, row: Row, index: int) -> Task | None:
@@ -161,9 +164,8 @@ def _stamp(tx: Transaction, request: ClaimRequest, row: Row, index: int) -> Task
 
 def _free_key(tx: Transaction, task: Task) -> None:
     """A unique key that does not hold while the task is active is freed by the claim (R13)."""
-    key = task.definition.unique_key
-    if key is not None and State.ACTIVE.value not in task.policy.unique_states:
-        tx.db.execute(LIFE.free_key, (key, task.definition.id))
+    if State.ACTIVE.value not in task.policy.unique_states:
+        tx.db.execute(LIFE.free_key, (task.definition.unique_key, task.definition.id))
 
 
 def _let_expire(tx: Transaction, seq: int) -> None:

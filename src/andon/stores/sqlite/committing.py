@@ -4,6 +4,7 @@ A batch is first written with guarded statements; only if one of them did not ma
 looked at alone, so the common case costs no reads.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
@@ -98,17 +99,20 @@ def _commit_plain(tx: Transaction, prepared: Sequence[Prepared]) -> list[Changed
     if write(db, LIFE.move, moves) != len(moves):
         return None
     write(db, LIFE.put_result, results)
+    entries = [p.after for p in prepared if p.after is not None]
     ended = False
-    for p in prepared:
-        assert p.after is not None
-        queue = tx.name_id(p.after.queue)
-        tx.count(queue, State.ACTIVE, -1)
-        tx.count(queue, p.after.state, 1)
-        if p.after.dead_letter:
-            tx.count(queue, DEAD, 1)
-        ended = ended or p.after.state in TERMINAL
-        tx.hint_timer(p.after.timer)
-        _hint_room(tx, p)
+    alike = Counter((entry.queue, entry.state, entry.dead_letter) for entry in entries)
+    for (queue_name, state, dead), n in alike.items():
+        queue = tx.name_id(queue_name)
+        tx.count(queue, State.ACTIVE, -n)
+        tx.count(queue, state, n)
+        if dead:
+            tx.count(queue, DEAD, n)
+        ended = ended or state in TERMINAL
+    tx.hint_timers(entry.timer for entry in entries)
+    if tx.configs:
+        for p in prepared:
+            _hint_room(tx, p)
     if ended and tx.db.execute(EDGES.any_edges).fetchone()[0]:
         return [_told(tx, p) for p in prepared]
     return [_APPLIED] * len(prepared)

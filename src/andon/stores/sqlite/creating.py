@@ -72,6 +72,12 @@ def _insert_definitions(tx: Transaction, fresh: Sequence[Prepared]) -> int | Non
     taken."""
     first = tx.take_seqs(len(fresh))
     rows = [(seq, p.task.definition.id, p.definition) for seq, p in enumerate(fresh, first)]
+    if len(rows) == 1:  # a statement that fails leaves nothing behind
+        try:
+            tx.db.execute(LIFE.insert_definition, rows[0])
+        except sqlite3.IntegrityError:
+            return None
+        return first
     tx.db.execute("SAVEPOINT definitions")
     try:
         write(tx.db, LIFE.insert_definition, rows)

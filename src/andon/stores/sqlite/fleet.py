@@ -8,7 +8,7 @@ import msgspec
 from andon.model.fleet import QueueConfig, TypeInfo, WorkerInfo
 from andon.stores.base import CONFIG_TOPIC, SUBMIT_WINDOW_MS
 from andon.stores.codec import encode
-from andon.stores.sqlite.statements import CONFIG, LIFE
+from andon.stores.sqlite.statements import CONFIG, LIFE, READING
 from andon.stores.sqlite.transaction import Transaction
 
 WORKER_SILENCE_MS = 60_000
@@ -93,7 +93,7 @@ def trim(tx: Transaction, limit: int, most: int) -> int:
     """
     row = tx.db.execute(CONFIG.meta, ("log_start",)).fetchone()
     start: int = row[0] if row else 0
-    end_row = tx.db.execute(LIFE.next_pos).fetchone()
+    end_row = tx.db.execute(READING.end).fetchone()
     end: int = end_row[0] if end_row else 0
     passed = start
     dropped: list[tuple[int]] = []

@@ -121,6 +121,7 @@ class SqliteStore:
             path,
             same_file=SameFile(self._location.path),
             begin=self._begin,
+            committing=self._committing,
             committed=self._committed,
         )
         self._reader = Reader(connect(self._location, write=False), path)
@@ -134,15 +135,16 @@ class SqliteStore:
         if writer is None or reader is None or checkpointer is None:
             return
         self._hub.close()
-        if self._wake is not None:
-            assert self._loop is not None
-            self._loop.remove_reader(self._wake.receiver)
-            self._wake.close()
-            self._wake = None
+        wake, loop = self._wake, self._loop
+        if wake is not None and loop is not None:
+            loop.remove_reader(wake.receiver)
 
         # The writer last: it is the one that closes the log when nobody else is on the file.
         for thread in (checkpointer, reader, writer):
             await thread.finish()
+        if wake is not None:  # after the writer, which hints what it wrote last
+            self._wake = None
+            wake.close()
 
     def now(self) -> int:
         return self._clock.now()
@@ -157,14 +159,9 @@ class SqliteStore:
         return await self._write(lambda tx: creating.create(tx, prepared))
 
     async def claim(self, request: ClaimRequest) -> list[Task]:
-        writing = asyncio.ensure_future(self._write(lambda tx: claiming.claim(tx, request)))
-        try:
-            claimed = await asyncio.shield(writing)
-        except asyncio.CancelledError:
-            # The caller is gone. What it was given is found again under its token, or its lease
-            # runs out; nothing is lost (store contract, rule 4).
-            writing.add_done_callback(lambda done: done.cancelled() or done.exception())
-            raise
+        # If the caller goes away meanwhile, what it was given is found again under its token, or
+        # its lease runs out; nothing is lost (store contract, rule 4).
+        claimed = await self._write(lambda tx: claiming.claim(tx, request))
         if len(claimed) < request.limit:
             self._hint_when_rate_allows(request)
         return claimed
@@ -354,9 +351,6 @@ class SqliteStore:
         if version != self._data_version:
             self._load_configs(db)
             self._data_version = version
-            newest = db.execute(LIFE.newest_event_at).fetchone()
-            if newest is not None:
-                self._clock.catch_up(newest[0])
         return Transaction(
             db,
             now=self.now(),
@@ -367,24 +361,39 @@ class SqliteStore:
 
     def _load_configs(self, db: Any) -> None:
         self._configs = fleet.configured(db)
-        (min_writer,) = db.execute(CONFIG.meta, ("min_writer",)).fetchone()
+        min_writer, newest_event_at = db.execute(LIFE.what_others_wrote).fetchone()
+        if newest_event_at is not None:
+            self._clock.catch_up(newest_event_at)
         if min_writer > RECORD_VERSION:
             raise StoreError(
                 f"{self._location.path} now holds records of version {min_writer}; this process "
                 f"writes {RECORD_VERSION}. Upgrade and restart it."
             )
 
+    def _committing(self, transaction: Transaction) -> None:
+        """In the writer's thread, before the commit.
+
+        Other processes hear of new work now: a claim waits for the write lock, so it cannot come
+        too early, and its process wakes up while this one waits for the disk.
+        """
+        ready = {topic for topic in transaction.hints if kind_of(topic) == "ready"}
+        if ready and self._wake is not None:
+            self._wake.send(ready)
+            transaction.hinted_outside = ready
+
     def _committed(self, transaction: Transaction) -> None:
         """In the writer's thread, after the commit."""
         hints, moved = transaction.hints, transaction.moved
-        if (hints or moved) and self._loop is not None:
-            if self._hub.listeners:
-                with contextlib.suppress(RuntimeError):  # the loop is closing: nobody listens
-                    self._loop.call_soon_threadsafe(self._hub.hint_all, hints, moved)
-            if self._wake is not None:
-                self._wake.send(hints, moved)
+        if self._loop is not None and (
+            any(topic in self._hub.listeners for topic in hints)
+            or (moved and "task" in self._kinds)
+        ):
+            with contextlib.suppress(RuntimeError):  # the loop is closing: nobody listens
+                self._loop.call_soon_threadsafe(self._hub.hint_all, hints, moved)
+        if self._wake is not None:
+            self._wake.send(hints - transaction.hinted_outside, moved)
         if self._checkpointer is not None:
-            self._checkpointer.look()
+            self._checkpointer.look(len(moved))
 
     # --- hints ---
 

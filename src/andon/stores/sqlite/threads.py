@@ -91,6 +91,7 @@ class OperationThread(threading.Thread):
         self._path = path
         self._calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
         self._closed = False
+        self._finishing = False
         self._ended: Ended | None = None
 
     async def do(self, operation: Callable[[Any], Result]) -> Result:
@@ -118,29 +119,36 @@ class OperationThread(threading.Thread):
 
     def run(self) -> None:
         """Take groups of operations until told to finish."""
-        while True:
-            call = self._calls.get()
+        while not self._finishing:
             group: list[Call] = []
-            while call is not None:
-                group.append(call)
-                if len(group) >= MOST_PER_COMMIT:
-                    break
-                try:
-                    call = self._calls.get_nowait()
-                except queue.Empty:
-                    break
+            self._add(group, self._calls.get())
+            self._add_waiting(group)
             if group:
                 self._run_group(group)
                 self._settle(group)
-            if call is None:
-                self._db.close()
-                self._close()
-                if self._ended is not None:
-                    self._ended.set()
-                return
+                self._settled()
+        self._db.close()
+        self._close()
+        if self._ended is not None:
+            self._ended.set()
+
+    def _add(self, group: list[Call], call: Call | None) -> None:
+        if call is None:
+            self._finishing = True
+        else:
+            group.append(call)
+
+    def _add_waiting(self, group: list[Call]) -> None:
+        """Let what waits by now join the group, as far as it may grow."""
+        with contextlib.suppress(queue.Empty):
+            while len(group) < MOST_PER_COMMIT and not self._finishing:
+                self._add(group, self._calls.get_nowait())
 
     def _run_group(self, group: list[Call]) -> None:
         raise NotImplementedError
+
+    def _settled(self) -> None:
+        """What is left to do once the callers know."""
 
     def _close(self) -> None:
         """Let go of what else the thread holds."""
@@ -168,7 +176,11 @@ def _settle_all(calls: list[Call]) -> None:
 
 
 class Writer(OperationThread):
-    """Owns the writing connection. `committed` is told the hints of each commit, in this thread."""
+    """Owns the writing connection.
+
+    In this thread, `committing` is told of each transaction before it commits, while other
+    processes' writers wait, and `committed` after its callers were told how it ended.
+    """
 
     def __init__(
         self,
@@ -178,13 +190,16 @@ class Writer(OperationThread):
         *,
         same_file: SameFile,
         begin: Callable[[sqlite3.Connection], Transaction],
+        committing: Callable[[Transaction], None],
         committed: Callable[[Transaction], None],
     ) -> None:
         super().__init__("andon-sqlite-writer", db, path)
         self._lock = lock
         self._same_file = same_file
         self._begin = begin
+        self._committing = committing
         self._committed = committed
+        self._to_tell: list[Transaction] = []
 
     def _run_group(self, group: list[Call]) -> None:
         if self._try(group):
@@ -195,7 +210,7 @@ class Writer(OperationThread):
     def _try(self, group: list[Call]) -> bool:
         """All in one transaction; False if any failed, with nothing written."""
         try:
-            self._transact(group)
+            self._transact(group, joining=True)
         except Exception as error:
             if len(group) > 1:
                 log.debug("a group of %d is run one by one: %s", len(group), error)
@@ -218,10 +233,16 @@ class Writer(OperationThread):
                 call.error = error
             return
 
+    def _settled(self) -> None:
+        done, self._to_tell = self._to_tell, []
+        for transaction in done:
+            self._committed(transaction)
+
     def _close(self) -> None:
         self._lock.close()
 
-    def _transact(self, group: list[Call]) -> None:
+    def _transact(self, group: list[Call], *, joining: bool = False) -> None:
+        """Run a group in one transaction. `joining`: what came meanwhile joins it."""
         with self._lock:
             self._same_file.check()
             self._db.execute("BEGIN IMMEDIATE")
@@ -230,7 +251,13 @@ class Writer(OperationThread):
                 transaction = self._begin(self._db)
                 for call in group:
                     call.result = call.run(transaction)
+                if joining:
+                    first = len(group)
+                    self._add_waiting(group)
+                    for call in group[first:]:
+                        call.result = call.run(transaction)
                 transaction.finish()
+                self._committing(transaction)
                 self._db.execute("COMMIT")
             except BaseException:
                 if transaction is not None:
@@ -240,7 +267,7 @@ class Writer(OperationThread):
                         self._db.execute("ROLLBACK")
                 raise
             self._same_file.check()  # nobody is told of what went to a file that is gone
-        self._committed(transaction)
+        self._to_tell.append(transaction)
 
 
 class Reader(OperationThread):

@@ -46,6 +46,7 @@ class Transaction:
         self.partitions = partitions
         self.configs = configs  #: queues that have settings of their own
         self.hints: set[str] = set()
+        self.hinted_outside: set[str] = set()  #: of `hints`, those other processes have had
         self.moved: list[str] = []  #: ids of tasks, whose own topics are to be hinted too
         self._names = names
         self._counts: dict[tuple[int, str], int] = {}
@@ -60,9 +61,8 @@ class Transaction:
 
     def take_seqs(self, count: int) -> int:
         """The first of `count` new record keys."""
-        if not self._next_seq:
-            row = self.db.execute(LIFE.next_seq).fetchone()
-            self._next_seq = (row[0] if row else 0) + 1
+        if not self._next_pos:
+            self._find_next()
         first = self._next_seq
         self._next_seq += count
         return first
@@ -85,12 +85,16 @@ class Transaction:
 
     def _take_pos(self, task_id: str) -> int:
         if not self._next_pos:
-            row = self.db.execute(LIFE.next_pos).fetchone()
-            self._next_pos = (row[0] if row else 0) + 1
+            self._find_next()
         pos = self._next_pos
         self._next_pos += 1
         self.moved.append(task_id)
         return pos
+
+    def _find_next(self) -> None:
+        last = dict(self.db.execute(LIFE.last_keys).fetchall())
+        self._next_seq = last.get("definition", 0) + 1
+        self._next_pos = last.get("event", 0) + 1
 
     def flush_events(self) -> None:
         """Write the events added so far; before anything reads them back."""
@@ -142,6 +146,10 @@ class Transaction:
         """Something to claim."""
         self.hints.add(ready_topic(queue))
 
+    def hint_timers(self, timers: Iterable[int | None]) -> None:
+        """Timers were set: the earliest counts."""
+        self.hint_timer(min((timer for timer in timers if timer is not None), default=None))
+
     def hint_timer(self, timer: int | None) -> None:
         """A timer was set; worth a hint if no timekeeper wakes up by itself in time."""
         if timer is not None and timer - self.now < SLOW_POLL_S * 1000:
@@ -150,7 +158,7 @@ class Transaction:
     def finish(self) -> None:
         """Write what was gathered."""
         self.flush_events()
-        if self._next_pos:
+        if self.moved:
             self.hints.add(EVENTS_TOPIC)
         changes = [(q, s, n) for (q, s), n in self._counts.items() if n]
         if changes:

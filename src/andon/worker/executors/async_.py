@@ -1,8 +1,11 @@
 """Async handlers, on the worker's own loop."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from andon.worker.executors.base import RunInHand
+
+if TYPE_CHECKING:
+    from types import CoroutineType
 
 
 class AsyncExecutor:
@@ -11,12 +14,12 @@ class AsyncExecutor:
     interrupts = True
     kills = False
 
-    async def execute(self, run: RunInHand) -> Any:
+    def execute(self, run: RunInHand) -> "CoroutineType[Any, Any, Any]":
         args, kwargs = run.arguments()
         kind = run.kind
         assert kind is not None
         assert kind.handler is not None
-        return await kind.handler(*args, **kwargs)
+        return kind.handler(*args, **kwargs)
 
     def stop(self, run: RunInHand) -> None:
         if run.handle is not None:

@@ -3,14 +3,12 @@
 -- 1 us for a row inserted, 3 to 5 us for one updated.
 -- Bodies are cast: one flipped bit makes a blob a text, which would fail before it can be set aside.
 
--- name: next_seq
-SELECT seq FROM sqlite_sequence WHERE name = 'definition'
+-- name: last_keys
+SELECT name, seq FROM sqlite_sequence
 
--- name: next_pos
-SELECT seq FROM sqlite_sequence WHERE name = 'event'
-
--- name: newest_event_at
-SELECT at FROM event ORDER BY pos DESC LIMIT 1
+-- name: what_others_wrote
+SELECT (SELECT value FROM meta WHERE name = 'min_writer'),
+    (SELECT at FROM event ORDER BY pos DESC LIMIT 1)
 
 -- name: existing
 SELECT d.id, d.seq, CAST(d.body AS BLOB), t.state FROM definition d JOIN task t USING (seq)

@@ -1,0 +1,167 @@
+"""How the SQLite store's writer groups what it writes, whom it tells when, and its log."""
+
+import asyncio
+import sqlite3
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from andon.client.ids import new_id
+from andon.lifecycle.admission import admit
+from andon.model.task import Definition, Task
+from andon.stores.base import EVENTS_TOPIC, ready_topic
+from andon.stores.sqlite import SqliteStore
+from andon.stores.sqlite.checkpoint import GROWTH, Log
+
+PATIENCE_S = 20.0
+
+
+def _task(store: SqliteStore) -> Task:
+    return admit(Definition(id=new_id(), name="job"), store.now(), new_id())
+
+
+async def _run_together(store: SqliteStore, joins: Any) -> tuple[list[object], list[object]]:
+    """An operation, and `joins`, handed over while the first runs: their transactions and ends."""
+    runs, is_handed_over = threading.Event(), threading.Event()
+    transactions: list[object] = []
+
+    def first(tx: object) -> str:
+        runs.set()
+        assert is_handed_over.wait(PATIENCE_S)
+        transactions.append(tx)
+        return "first"
+
+    def second(tx: object) -> str:
+        transactions.append(tx)
+        return joins()
+
+    one = asyncio.ensure_future(store._write(first))
+    assert await asyncio.to_thread(runs.wait, PATIENCE_S)
+    two = asyncio.ensure_future(store._write(second))
+    await asyncio.sleep(0)  # it is handed over now
+    is_handed_over.set()
+    return transactions, list(await asyncio.gather(one, two, return_exceptions=True))
+
+
+def test_what_comes_while_a_transaction_is_made_joins_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = SqliteStore(f"sqlite:///{tmp_path / 'andon.db'}")
+        await store.open()
+        transactions, ended = await _run_together(store, lambda: "second")
+        await store.close()
+        assert ended == ["first", "second"]
+        assert transactions[0] is transactions[1]
+
+    asyncio.run(main())
+
+
+def test_what_joins_a_transaction_and_fails_fails_alone(tmp_path: Path) -> None:
+    async def main() -> None:
+        def fail() -> None:
+            raise ValueError("no")
+
+        store = SqliteStore(f"sqlite:///{tmp_path / 'andon.db'}")
+        await store.open()
+        _, ended = await _run_together(store, fail)
+        await store.close()
+        assert ended[0] == "first"
+        assert isinstance(ended[1], ValueError)
+
+    asyncio.run(main())
+
+
+class _CommitsWhen:
+    """A connection whose commits wait for an event."""
+
+    def __init__(self, db: sqlite3.Connection, event: threading.Event) -> None:
+        self._db = db
+        self._event = event
+        self.came_in_time = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._db, name)
+
+    def execute(self, sql: str, *parameters: Any) -> Any:
+        if sql == "COMMIT":
+            self.came_in_time = self._event.wait(PATIENCE_S)
+        return self._db.execute(sql, *parameters)
+
+
+def test_another_store_hears_of_new_work_before_it_is_on_disk(tmp_path: Path) -> None:
+    async def main() -> None:
+        url = f"sqlite:///{tmp_path / 'andon.db'}"
+        submits, works = SqliteStore(url), SqliteStore(url)
+        await submits.open()
+        await works.open()
+        hinted = threading.Event()
+        writer = submits._writer
+        assert writer is not None
+        commits = _CommitsWhen(writer._db, hinted)
+        writer._db = commits  # type: ignore[assignment]
+        with works.listen([ready_topic("default")]) as listener:
+            creating = asyncio.ensure_future(submits.create([_task(submits)]))
+            if await listener.wait(PATIENCE_S):
+                hinted.set()
+            await creating
+        await submits.close()
+        await works.close()
+        assert commits.came_in_time
+
+    asyncio.run(main())
+
+
+def test_what_is_written_just_before_the_close_is_hinted_too(tmp_path: Path) -> None:
+    async def main() -> None:
+        url = f"sqlite:///{tmp_path / 'andon.db'}"
+        watches = SqliteStore(url)
+        await watches.open()
+        for _ in range(10):
+            submits = SqliteStore(url)
+            await submits.open()
+            with watches.listen([EVENTS_TOPIC]) as listener:
+                await submits.create([_task(submits)])
+                await submits.close()
+                assert await listener.wait(PATIENCE_S)
+        await watches.close()
+
+    asyncio.run(main())
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Any:
+    db = sqlite3.connect(tmp_path / "log.db", isolation_level=None)
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute("PRAGMA synchronous = OFF")
+    db.execute("PRAGMA wal_autocheckpoint = 0")
+    db.execute("CREATE TABLE t (body BLOB)")
+    yield db
+    db.close()
+
+
+def _add_pages(db: sqlite3.Connection, count: int) -> None:
+    """Each row is committed alone, and adds a page of its own and the one that points to it."""
+    db.executemany("INSERT INTO t VALUES (?)", [(bytes(3_000),)] * (count // 2))
+
+
+def test_the_log_has_grown_once_each_so_many_pages(tmp_path: Path, database: Any) -> None:
+    log = Log(tmp_path / "log.db")
+    assert not log.has_grown()
+    _add_pages(database, GROWTH + 100)
+    assert log.has_grown()
+    assert not log.has_grown()
+    log.close()
+
+
+def test_a_log_that_was_folded_counts_from_its_start(tmp_path: Path, database: Any) -> None:
+    log = Log(tmp_path / "log.db")
+    _add_pages(database, GROWTH + 100)
+    assert log.has_grown()
+    busy, _, _ = database.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
+    assert not busy
+    _add_pages(database, 100)
+    assert not log.has_grown()
+    _add_pages(database, GROWTH)
+    assert log.has_grown()
+    log.close()
