@@ -23,7 +23,7 @@ def python_for(name: str, peer: type[Peer]) -> Path:
     """The interpreter of the peer's environment, with everything in it."""
     folder = ENVIRONMENTS / name
     python = folder / "bin" / "python"
-    wanted = "\n".join(peer.requires)
+    wanted = "\n".join([str(folder), *peer.requires])  # moved, its scripts name nothing
     ready = folder / ".ready"
     if ready.exists() and ready.read_text(encoding="utf-8") == wanted and _runs(python):
         return python

@@ -52,6 +52,11 @@ def test_a_pending_task_that_is_put_off_closes_its_run() -> None:
     assert [r.number for r in after(task, c.Due()).status.runs] == [0, 1]
 
 
+def test_a_move_is_never_dated_before_the_one_that_it_follows() -> None:
+    task = after(claimed(submitted()), c.RequestCancel(), now=NOW - 5)
+    assert task.status.events[-1].at == task.status.cancel_requested_at == NOW
+
+
 def test_the_run_in_hand_is_resolved_with_what_became_of_it() -> None:
     task = after(claimed(submitted(policy=AT_ONCE)), FAIL, now=NOW + 5)
     done = task.status.runs[0]

@@ -44,9 +44,14 @@ class Moved(msgspec.Struct, frozen=True, gc=False):
 def apply(task: Task, command: Command, *, now: int, random: Random, write_id: str = "") -> Moved:
     """The move that `command` makes on `task` at `now` (ms UTC).
 
+    `now` is the store's clock as some process knows it, give or take a moment; a move is never
+    dated before the one that it follows.
+
     Raises `InvalidTransition` when the table of moves has no such move; nothing is changed then.
     """
     status = task.status
+    if status.events and status.events[-1].at > now:
+        now = status.events[-1].at
     source, event = status.state, command.event
     asked = source is State.ACTIVE and status.cancel_requested_at is not None
     targets = TARGETS.get((event, source, asked))
