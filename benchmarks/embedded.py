@@ -11,7 +11,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import flatness
 import processes
 from limits import sqlite as limit
 
@@ -113,5 +112,4 @@ def measure(asked: argparse.Namespace) -> dict[str, Any]:
         "outcomes": rounds.outcomes,
         "imports": processes.imports(runs=3 if small else 15),
         "worker": worker,
-        "flat": flatness.measure("sqlite", 10_000, 1_000_000) if asked.flat else None,
     }

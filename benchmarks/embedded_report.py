@@ -139,7 +139,7 @@ def flat_lines(told: Told) -> list[str]:
         f"### Flatness: {flat['few']:,} against {flat['many']:,} stored tasks",
         "",
         "Microseconds per task in batches of 100 (create, claim, commit), per call (the others); "
-        f"medians, interleaved{flat['how']}.",
+        f"medians, interleaved{flat['how']}. A run of its own, {flat['date']}.",
         "",
         f"| | {flat['few']:,} | {flat['many']:,} | ratio |",
         "|---|---|---|---|",

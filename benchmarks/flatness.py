@@ -94,6 +94,13 @@ async def _measure(sides: list[Measured], fills: tuple[int, ...], rounds: int) -
         await side.store.close()
 
 
+def asked(kind: str, *, quick: bool) -> dict[str, Any]:
+    """What `make bench ARGS="--store KIND --flat"` keeps."""
+    few, many = (500, 2_000) if quick else (10_000, 1_000_000)
+    date = time.strftime("%Y-%m-%d", time.gmtime())
+    return measure(kind, few, many, rounds=10 if quick else 60) | {"date": date}
+
+
 def measure(kind: str, few: int, many: int, rounds: int = 60) -> dict[str, Any]:
     """Median microseconds on both stores, and the ratio."""
     with ExitStack() as stack:

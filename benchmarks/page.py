@@ -35,6 +35,12 @@ def keep(told: dict[str, Any], *, aside: bool) -> None:
     (folder / f"{name}.json").write_text(text + "\n", encoding="utf-8")
 
 
+def kept(store: str) -> dict[str, Any] | None:
+    """What the documentation's run of a store measured; None if there was none."""
+    file = KEPT / f"{store}.json"
+    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
+
+
 def replace(store: str, lines: list[str], plots: dict[str, str]) -> None:
     """Write one section anew, and its plots."""
     KEPT.mkdir(exist_ok=True)
@@ -68,7 +74,9 @@ def _again(store: str) -> None:
         import service_report as report
     else:
         import side_by_side_report as report
-    told = json.loads((KEPT / f"{store}.json").read_text(encoding="utf-8"))
+    told = kept(store)
+    if told is None:
+        raise SystemExit(f"Nothing was measured of {store!r}.")
     replace(store, report.section(told), report.plots(told))
 
 

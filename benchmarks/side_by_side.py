@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import environments
-import flatness
 import limits
 import peers
 import store_servers
@@ -95,16 +94,11 @@ def measure(asked: argparse.Namespace) -> dict[str, Any]:
             turn = number % len(sides)  # nobody is always first
             for side in sides[turn:] + sides[:turn]:
                 _session(side, server, _plan(asked, side, first=number == 0))
-    flat = None
-    if asked.flat:
-        few, many = (500, 2_000) if asked.quick else (10_000, 1_000_000)
-        flat = flatness.measure(asked.store, few, many, rounds=10 if asked.quick else 60)
     return {
         "server": server.about,
         "rounds": rounds,
         "sides": {side.name: side.told() for side in sides},
         "missing": missing,
-        "flat": flat,
     }
 
 
