@@ -24,7 +24,12 @@ from andon.client.app import Andon
 
 HERE = Path(__file__).resolve().parent
 APP = HERE / "service_app.py"
-CONNECTIONS = 32
+CONNECTIONS = 100
+"""Of the single submits and of the empty route, as many as callers in the rows of the stores."""
+
+LOAD_CONNECTIONS = 32
+"""Of the submits that go on beside something else."""
+
 BULK = 500
 PATIENCE_S = 120.0
 
@@ -145,16 +150,16 @@ class _Run:
 
     def singles(self, n: int) -> None:
         body = '{"name":"noop","args":[1],"queue":"singles"}'
-        told = self.measured(self.empty, n, "get", self.empty_host, "/empty", "-", CONNECTIONS, n)
-        self.keep("empty route", told, s200=n)
+        for over, how in ((CONNECTIONS, ""), (LOAD_CONNECTIONS, ", fewer connections")):
+            told = self.measured(self.empty, n, "get", self.empty_host, "/empty", "-", over, n)
+            self.keep(f"empty route{how}", told, s200=n)
+            words = ("post", self.host, "/api/v1/tasks", body, over, n)
+            told = self.measured(self.service, n, *words)
+            self.keep(f"single submits{how}", told, s201=n)
+            self.stored += n
+            self.check("single submits")
         told = self.measured(self.empty, n, "post", self.empty_host, "/empty", body, CONNECTIONS, n)
         self.keep("empty route, same body", told, s201=n)
-        told = self.measured(
-            self.service, n, "post", self.host, "/api/v1/tasks", body, CONNECTIONS, n
-        )
-        self.keep("single submits", told, s201=n)
-        self.stored += n
-        self.check("single submits")
 
     def bulk(self, n: int, folder: Path) -> None:
         file = folder / "bulk.json"
@@ -176,7 +181,7 @@ class _Run:
         one = json.dumps({"name": "noop", "args": [1], "queue": "reads", "id": name})
         self.keep("the task to get", _load("post", self.host, "/api/v1/tasks", one, 1, 1), s201=1)
         path = f"/api/v1/tasks/{name}"
-        words = ["post", self.host, "/api/v1/tasks", body, CONNECTIONS, n]
+        words = ["post", self.host, "/api/v1/tasks", body, LOAD_CONNECTIONS, n]
         with Child(str(HERE / "service_load.py"), *map(str, words), talks=True) as load:
             time.sleep(0.3)
             # Shorter than the load, which goes on until the last answer.
@@ -207,7 +212,7 @@ class _Run:
             grown = self.service.memory_mb() - before
             more: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
             if load:
-                words = ["post", self.host, "/api/v1/tasks", other, CONNECTIONS, load]
+                words = ["post", self.host, "/api/v1/tasks", other, LOAD_CONNECTIONS, load]
                 more = Child(str(HERE / "service_load.py"), *map(str, words), talks=True)
             with more as loading:
                 if load:
