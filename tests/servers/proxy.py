@@ -6,6 +6,7 @@ It runs in a thread of its own, so that a test whose loop is blocked still has a
 import asyncio
 import contextlib
 import random
+import socket
 import threading
 from types import TracebackType
 from typing import Self
@@ -88,39 +89,51 @@ class Proxy:
     # --- in the thread ---
 
     async def _listen(self) -> None:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.port = self._server.sockets[0].getsockname()[1]
+        # Not asyncio's server: closing that loses whom it has just let in.
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener.setblocking(False)
+        self.port = self._listener.getsockname()[1]
+        self._loop.add_reader(self._listener, self._let_in)
+
+    def _let_in(self) -> None:
+        try:
+            line, _ = self._listener.accept()
+        except OSError:  # gone again
+            return
+        self.connections += 1
+        if self._refusing:
+            line.close()
+            return
+        task = self._loop.create_task(self._serve(line))
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
 
     async def _end(self) -> None:
         self._refusing = True
-        self._server.close()
+        self._loop.remove_reader(self._listener)
+        self._listener.close()
         self._passing.set()
-        self._cut()
+        # Nobody is cancelled: all end by themselves once their connections are cut.
         while others := asyncio.all_tasks() - {asyncio.current_task()}:
-            for task in others:  # some may be about to serve whom they have just let in
-                task.cancel()
-            await asyncio.wait(others)
+            self._cut()
+            await asyncio.wait(others, timeout=0.01)
         await asyncio.sleep(0.01)  # a transport lets its socket go a turn after it is aborted
 
     def _cut(self) -> None:
         for writer in self._writers:
             writer.transport.abort()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._serving.add(task)
+    async def _serve(self, line: socket.socket) -> None:
+        reader, writer = await asyncio.open_connection(sock=line)
         self._writers.add(writer)
-        self.connections += 1
         try:
             if not self._refusing:
-                with contextlib.suppress(OSError, asyncio.CancelledError):
+                with contextlib.suppress(OSError):
                     await self._passing.wait()
                     await self._connect(reader, writer)
         finally:
             writer.transport.abort()
             self._writers.discard(writer)
-            self._serving.discard(task)
 
     async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there, back = await asyncio.open_connection("127.0.0.1", self._target)
@@ -132,11 +145,11 @@ class Proxy:
         try:
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            back.transport.abort()
+            self._writers.discard(back)
             for pump in pumps:
                 pump.cancel()
             await asyncio.gather(*pumps, return_exceptions=True)
-            back.transport.abort()
-            self._writers.discard(back)
 
     async def _pump(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, are_replies: bool
