@@ -1,5 +1,6 @@
 """Claims, renewals and reports as workers in other languages make them."""
 
+import asyncio
 import threading
 from typing import Any
 
@@ -83,6 +84,24 @@ def test_a_claim_waits_for_a_task_and_is_woken_by_it(
 
 def test_a_claim_that_finds_nothing_is_answered_after_its_wait(http: httpx.Client):
     assert claim(http, wait=0.1) == []
+
+
+def test_a_claim_that_is_answered_after_its_wait_is_not_lost(
+    http: httpx.Client, service: Running, monkeypatch: pytest.MonkeyPatch
+):
+    runs, real, asked = service.service.runs, service.service.runs.claim, list[Any]()
+
+    async def slow(caller: Any, request: Any) -> Any:
+        asked.append(request)
+        if len(asked) == 1:
+            return []
+        claimed = await real(caller, request)
+        await asyncio.sleep(0.3)  # the wait is over meanwhile
+        return claimed
+
+    monkeypatch.setattr(runs, "claim", slow)
+    submit(http, "a")
+    assert [run["task_id"] for run in claim(http, wait=0.1)] == ["a"]
 
 
 def test_a_claim_by_somebody_who_has_gone_takes_nothing(http: httpx.Client, service: Running):
