@@ -73,7 +73,7 @@ async def read_log(
     ended = await over()
     if page is None or ended:
         page = await kept.read_log(task_id, number, cursor)
-    entries = [LogEntry(iso(line.at, digits=True), line.level, line.text) for line in page.lines]
+    entries = [LogEntry(iso(line.at), line.level, line.text) for line in page.lines]
     return LogEntries(number, entries, page.cursor, ended and not entries)
 
 
