@@ -51,7 +51,6 @@ QUICK = {
     "idle_s": 1.0,
     "imports": 1,
 }
-DRAINED = {"andon": 20_000, "limit": 20_000}
 QUICK_DRAIN = 200
 PATIENCE_S = 180.0
 """A session that takes longer is ended."""

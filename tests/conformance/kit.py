@@ -104,10 +104,10 @@ class Kit:
             digest=fields.pop("digest", "digest"),
             **fields,
         )
-        now = self.store.now()
-        if definition.run_at is not None:
-            # As of a moment before its start, which may have come while it was written down here.
-            now = min(now, definition.run_at - 1)
+        # As of a moment before its start and its deadline, which may have come while they were
+        # written down here.
+        ahead = (definition.run_at, definition.deadline)
+        now = min([self.store.now(), *(moment - 1 for moment in ahead if moment is not None)])
         return admit(definition, now, self.fresh("submit"))
 
     async def create(self, *tasks: Task) -> list[Created]:

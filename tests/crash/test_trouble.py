@@ -115,7 +115,7 @@ threads.PATIENCE_S = 0.2
 asyncio.run(main())
 """
     ended = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=20, check=False
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
     )
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.splitlines()[0].startswith("refused")
@@ -140,12 +140,12 @@ def test_a_database_locked_by_another_program_is_waited_for(file: Path) -> None:
             assert other.stdout is not None
             assert await asyncio.to_thread(other.stdout.readline) == "locked\n"
             waiting = asyncio.ensure_future(bench.submit("during"))
-            [task] = await asyncio.wait_for(bench.engine.get(["before"]), 2)
+            [task] = await asyncio.wait_for(bench.engine.get(["before"]), 10)
             assert task is not None, "readers wait for nobody"
-            done, _ = await asyncio.wait([waiting], timeout=3)
+            done, _ = await asyncio.wait([waiting], timeout=1)
             assert not done, "it was not locked"
             await asyncio.to_thread(other.communicate, "\n")
-            await asyncio.wait_for(waiting, 5)
+            await asyncio.wait_for(waiting, 20)
         finally:
             other.kill()
             other.communicate()

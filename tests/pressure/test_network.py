@@ -47,11 +47,11 @@ async def test_replies_lost_after_the_write_took_effect_change_nothing(
 ) -> None:
     """Every write may have been made without anybody being told: repeats find that it was."""
     workers = await plant.two_workers()
-    await asyncio.gather(*(plant.running(worker) for worker in workers))
     proxy.lose_replies(0.05)
     await plant.submit(300)
+    while proxy.lost < 5:  # how many replies there are depends on how much travels in each
+        await plant.submit(10)
     await plant.ended(0.7)
-    assert proxy.lost >= 5
     proxy.mend()
     await plant.balanced()
     assert all(worker.is_running for worker in workers)

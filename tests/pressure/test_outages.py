@@ -1,7 +1,6 @@
 """A server that goes away and comes back: nobody has to be restarted, and nothing is lost."""
 
 import asyncio
-import time
 
 import pytest
 from servers.hurt import Hurtable
@@ -85,13 +84,9 @@ async def test_a_worker_told_to_leave_while_the_server_is_away_leaves(
     await plant.submit(50, pause=0.2)
     await gate.begun()
     await asyncio.to_thread(server.stop)
-    start = time.monotonic()
     worker.terminate()
-    status = await worker.exited()
-    took = time.monotonic() - start
-    assert status == 0, worker.log
-    # Its grace, one lease for what it could not report, and the answer to its last claim.
-    assert took < 1.0 + LEASE + 10.0 + 5.0
+    # After its grace, one lease for what it could not report, and the answer to its last claim.
+    assert await worker.exited() == 0, worker.log
     server.start()
     gate.open()
     plant.worker()

@@ -210,6 +210,25 @@ class Scene:
                     return found
         raise AssertionError(f"{_id(task)} ended before that")
 
+    async def in_time(
+        self,
+        submit: Callable[[float], Awaitable[TaskHandle[Any]]],
+        holds: Callable[[Task], Any],
+    ) -> TaskHandle[Any]:
+        """A task that comes so far within the seconds that `submit` gives it.
+
+        A busy machine is given more of them. What does not come so far however long it has is for
+        the test to see.
+        """
+        handle = await submit(1.0)
+        for seconds in (4.0, 12.0):
+            async with asyncio.timeout(PATIENCE):
+                async for found in self.engine.watch(handle.id):
+                    if holds(found):
+                        return handle
+            handle = await submit(seconds)
+        return handle
+
     async def renewed(self, task: TaskHandle[Any] | str, holds: Callable[[RunCell], Any]) -> None:
         """Wait until the run's cell says so: renewals and heartbeats are no moves, and not told."""
 

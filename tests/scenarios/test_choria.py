@@ -71,7 +71,10 @@ async def miss_the_deadline(scene: Scene) -> Handle:
 
 
 async def miss_the_deadline_after_a_failure(scene: Scene) -> Handle:
-    return await email_new.options(deadline_in=1.0).submit(1)
+    return await scene.in_time(
+        lambda seconds: email_new.options(deadline_in=seconds).submit(1),
+        lambda task: task.state is State.RETRY,
+    )
 
 
 async def depend_on_a_success(scene: Scene) -> Handle:
@@ -111,7 +114,7 @@ async def retry_the_unreachable(scene: Scene) -> Handle:
 async def be_corrupt(scene: Scene) -> Handle:
     # Met when its time comes: a claim on a server need not read what it hands out.
     queue = scene.new("queue")
-    handle = await email_new.options(queue=queue, delay=0.5).submit()
+    handle = await email_new.options(queue=queue, delay=3.0).submit()
     await harm.damage(scene.stage.store_url, handle.id)
     scene.worker(queue)
     return handle
@@ -260,7 +263,10 @@ async def test_the_type_selects_the_handler_that_matches_best(
 
 async def test_the_deadline_is_about_the_start_only(scene: Scene) -> None:
     gate = scene.gate()
-    handle = await hold.options(deadline_in=1.5).submit(gate.path)
+    handle = await scene.in_time(
+        lambda seconds: hold.options(deadline_in=seconds).submit(gate.path),
+        lambda task: task.state is State.ACTIVE,
+    )
     await gate.begun()
     deadline = (await scene.get(handle)).status.deadline or 0
     await asyncio.sleep((deadline - scene.engine.now()) / 1000 + 0.1)

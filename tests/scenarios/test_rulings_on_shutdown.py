@@ -216,7 +216,10 @@ async def test_r11_a_worker_that_left_is_no_longer_listed(scene: Scene) -> None:
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 async def test_r6_a_deadline_that_passes_under_way_ends_the_run(scene: Scene, kind: Any) -> None:
     gate = scene.gate()
-    handle = await kind.options(deadline_in=1.0).submit(gate=gate.path)
+    handle = await scene.in_time(
+        lambda seconds: kind.options(deadline_in=seconds).submit(gate=gate.path),
+        lambda task: task.status.started_at is not None,
+    )
     await scene.sees(handle, *BEGUN, "expired")
     assert (await scene.get(handle)).status.reason is Reason.DEADLINE_EXCEEDED
     gate.open()

@@ -194,7 +194,10 @@ async def test_r9_a_parent_deleted_by_force_is_loaded_as_deleted(scene: Scene) -
 
 async def test_r8_an_unblocked_task_still_waits_for_its_start_time(scene: Scene) -> None:
     parent = await _ended(scene, "completed")
-    child = await work.options(depends_on=parent, delay=0.4).submit(1)
+    child = await scene.in_time(
+        lambda seconds: work.options(depends_on=parent, delay=seconds).submit(1),
+        lambda task: task.state is State.SCHEDULED,
+    )
     await scene.sees(child, "blocked", "scheduled", *BEGUN, "completed")
 
 
@@ -210,8 +213,12 @@ async def test_r17_the_queue_timeout_counts_while_the_queue_is_paused(scene: Sce
 
 
 async def test_r17_it_counts_from_each_entry_into_pending(scene: Scene) -> None:
-    waited = fail.options(queue_timeout=0.5, retry_delay=0.8, max_retries=1)
-    await scene.sees(await waited.submit(1), *BEGUN, "retry", *BEGUN, "completed")
+    def waits_for_longer(seconds: float) -> Any:
+        options = fail.options(queue_timeout=seconds, retry_delay=seconds * 1.5, max_retries=1)
+        return options.submit(1)
+
+    handle = await scene.in_time(waits_for_longer, lambda task: task.state is State.COMPLETED)
+    await scene.sees(handle, *BEGUN, "retry", *BEGUN, "completed")
 
 
 async def test_r18_the_task_discarded_from_a_full_queue_says_so(scene: Scene) -> None:
@@ -253,7 +260,7 @@ async def test_r20_keep_budget_gives_one_more_run(scene: Scene) -> None:
 async def test_r20_a_rerun_may_be_for_later(scene: Scene) -> None:
     handle = await work.submit(1)
     await scene.end(handle)
-    await handle.rerun(run_at=scene.engine.now() + 200)
+    await handle.rerun(run_at=scene.engine.now() + 2_000)
     await scene.sees(handle, *BEGUN, "completed", "scheduled", *BEGUN, "completed")
 
 
@@ -412,7 +419,7 @@ async def test_r28_a_record_that_does_not_decode_is_set_aside_and_others_go_on(
 ) -> None:
     queue = scene.new("queue")
     # Met when its time comes: a claim on a server need not read what it hands out.
-    later = work.options(queue=queue, delay=0.5)
+    later = work.options(queue=queue, delay=3.0)
     broken, whole = [await later.submit(n) for n in range(2)]
     await harm.damage(scene.stage.store_url, broken.id)
     scene.worker(queue)

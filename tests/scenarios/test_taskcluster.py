@@ -134,7 +134,10 @@ async def be_canceled_running(scene: Scene) -> Handle:
 
 
 async def miss_the_deadline_running(scene: Scene) -> Handle:
-    return await hold.options(deadline_in=0.6).submit(scene.gate().path)
+    return await scene.in_time(
+        lambda seconds: hold.options(deadline_in=seconds).submit(scene.gate().path),
+        lambda task: task.status.started_at is not None,
+    )
 
 
 async def lose_a_worker_to_a_shutdown(scene: Scene) -> Handle:

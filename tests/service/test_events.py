@@ -2,7 +2,6 @@
 
 import json
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -180,11 +179,10 @@ def test_a_quiet_stream_is_pinged(app: Andon):
 
 def test_streams_end_in_good_order_when_the_service_stops(app: Andon):
     with serving(app) as running, running.client() as http, listening(http) as stream:
-        began = time.monotonic()
         running.stop()
         stream.thread.join(PATIENCE)
+        # At the end of the grace for requests in hand it would be cut off instead.
         assert stream.messages[-1] == {"event": "end", "data": '{"reason":"stopping"}'}
-        assert time.monotonic() - began < 8  # far less than what requests in hand are given
 
 
 def test_a_long_poll_ends_when_the_service_stops(app: Andon):

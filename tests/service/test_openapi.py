@@ -13,7 +13,6 @@ from andon.service.app import make_app
 from andon.service.service import Service
 
 PAGE = Path(__file__).parents[2] / "docs" / "openapi.json"
-NO_BODY = {"text/event-stream", "text/plain"}
 
 
 @pytest.fixture(scope="module")

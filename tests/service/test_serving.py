@@ -4,7 +4,6 @@ import os
 import re
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -84,11 +83,10 @@ def test_a_stop_ends_streams_and_long_polls_at_once(tmp_path: Path):
         with httpx.stream("GET", f"{running.url}/api/v1/events/stream", timeout=PATIENCE) as stream:
             lines = stream.iter_lines()
             assert next(lines).startswith("retry")
-            began = time.monotonic()
             running.process.terminate()
+            # At the end of the grace for requests in hand it would be cut off instead.
             assert "event: end" in list(lines)
         assert running.end() == 0, running.said
-        assert time.monotonic() - began < 8
         assert "Traceback" not in running.said
 
 

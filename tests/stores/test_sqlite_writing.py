@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from andon.client.ids import new_id
@@ -13,7 +14,8 @@ from andon.lifecycle.admission import admit
 from andon.model.task import Definition, Task
 from andon.stores.base import EVENTS_TOPIC, ready_topic
 from andon.stores.sqlite import SqliteStore
-from andon.stores.sqlite.checkpoint import GROWTH, Log
+from andon.stores.sqlite.checkpoint import GROWTH, Checkpointer, Log
+from andon.stores.sqlite.location import parse
 
 PATIENCE_S = 20.0
 
@@ -165,3 +167,23 @@ def test_a_log_that_was_folded_counts_from_its_start(tmp_path: Path, database: A
     _add_pages(database, GROWTH)
     assert log.has_grown()
     log.close()
+
+
+def test_a_commit_after_the_last_checkpoint_leaves_no_file_open(
+    tmp_path: Path, database: Any
+) -> None:
+    def open_logs() -> int:
+        return sum(file.path.endswith("-wal") for file in psutil.Process().open_files())
+
+    async def main() -> None:
+        before = open_logs()
+        checkpointer = Checkpointer(parse(f"sqlite:///{tmp_path / 'log.db'}"))
+        checkpointer.start()
+        await checkpointer.finish()
+        _add_pages(database, 2)
+        checkpointer.look(1)
+        assert open_logs() == before + 1
+        checkpointer.let_go()
+        assert open_logs() == before
+
+    asyncio.run(main())

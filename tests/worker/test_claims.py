@@ -10,8 +10,10 @@ import pytest
 from andon.model.errors import PayloadTooLarge
 from andon.model.fleet import QueueConfig
 from andon.model.words import Reason, State
+from andon.worker import claims
 from andon.worker.context import Context
 from andon.worker.queues import QueueOrder
+from andon.worker.worker import Worker
 
 from .kit import WAIT, Kit, result_of, until
 
@@ -169,24 +171,33 @@ async def test_a_store_that_is_away_is_waited_for(kit: Kit):
     assert result_of(await kit.run("fine")) == 1
 
 
+@pytest.fixture
+def only_hints(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that sleeps is woken by a hint or not at all while the test lasts."""
+    monkeypatch.setattr(claims, "SLOW_POLL_S", 3_600.0)
+
+
+async def sleeps(worker: Worker) -> None:
+    """Wait until the worker has asked for tasks and waits for a hint."""
+    await until(lambda: worker._claims._sleeping)
+
+
+@pytest.mark.usefixtures("only_hints")
 async def test_nothing_is_asked_while_nothing_happens(kit: Kit):
-    await kit.start()
-    await asyncio.sleep(0.3)
-    asked = len(kit.engine.called("claim"))
-    assert asked <= 2  # the first hint may say no more than that listening has begun
-    await asyncio.sleep(0.3)
-    assert len(kit.engine.called("claim")) == asked
+    await sleeps(await kit.start())
+    await asyncio.sleep(0.3)  # long enough for many a claim, were there a poll
+    # the first hint may say no more than that listening has begun
+    assert len(kit.engine.called("claim")) <= 2
 
 
-async def test_a_hint_wakes_a_sleeping_worker_at_once(kit: Kit):
+@pytest.mark.usefixtures("only_hints")
+async def test_a_hint_wakes_a_sleeping_worker(kit: Kit):
     async def fine() -> int:
         return 1
 
     kit.add(fine)
-    await kit.start()
-    await asyncio.sleep(0.05)
-    async with asyncio.timeout(1):
-        assert result_of(await kit.run("fine")) == 1
+    await sleeps(await kit.start())
+    assert result_of(await kit.run("fine")) == 1
 
 
 async def test_without_queues_named_every_queue_is_served_new_ones_too(kit: Kit):
@@ -202,6 +213,7 @@ async def test_without_queues_named_every_queue_is_served_new_ones_too(kit: Kit)
 async def test_a_quiet_worker_claims_nothing_until_it_resumes(kit: Kit):
     busy = add(kit, "busy")
     worker = await kit.start()
+    await sleeps(worker)  # a claim under way might bring what is submitted meanwhile
     worker.set_quiet(True)
     task_id = await kit.submit("busy")
     await asyncio.sleep(0.1)
@@ -233,7 +245,7 @@ async def test_a_rate_limited_queue_is_asked_at_its_rate(kit: Kit):
     await kit.local.configure_queue("slow", {"rate_limit": 20.0, "rate_burst": 1})
     await kit.start(queues=("slow",))
     ids = [await kit.submit("fine", queue="slow") for _ in range(6)]
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(WAIT):  # by the slow poll it would take twice as long at the least
         for task_id in ids:
             await kit.end(task_id)
 
@@ -253,11 +265,11 @@ def test_strict_order_is_the_order_named():
     assert order.next() == ("b", "a")
 
 
+@pytest.mark.usefixtures("only_hints")
 async def test_the_queue_of_a_type_is_served_before_anything_was_submitted_to_it(kit: Kit):
     async def fine() -> int:
         return 1
 
     kit.add(fine, queue="own")
     await kit.start(queues=())
-    async with asyncio.timeout(1):
-        assert result_of(await kit.run("fine", queue="own")) == 1
+    assert result_of(await kit.run("fine", queue="own")) == 1

@@ -1,13 +1,13 @@
 """Leaving: a grace, then by policy; again ends the grace; a third time exits at once."""
 
 import asyncio
-import contextlib
 import logging
 import os
 import signal
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +26,12 @@ class Waits:
     """A handler that waits until it is told to go on, or to stop."""
 
     def __init__(self) -> None:
+        self.begun = 0
         self.started = asyncio.Event()
         self.go_on = asyncio.Event()
 
     async def __call__(self) -> str:
+        self.begun += 1
         self.started.set()
         await self.go_on.wait()
         return "finished"
@@ -104,8 +106,7 @@ async def test_a_run_with_continue_has_no_limit(kit: Kit, waits: Waits):
 async def test_asked_twice_the_grace_is_over_and_continue_becomes_resubmit(kit: Kit, waits: Waits):
     worker = await kit.start()
     ids = [await kit.submit("waits", on_shutdown=rule) for rule in ("continue", "stop")]
-    await waits.started.wait()
-    await asyncio.sleep(0.02)
+    await until(lambda: waits.begun == len(ids))
     worker.begin_stop()
     worker.begin_stop()
     await worker.stop()
@@ -272,7 +273,7 @@ async def test_signals_are_steps():
 
 
 SCRIPT = """
-import asyncio, os, sys, time
+import asyncio, logging, os, sys, time
 from pathlib import Path
 from andon.engine.base import Submission
 from andon.engine.local import LocalEngine
@@ -294,6 +295,7 @@ async def clings():
             continue
 
 async def main():
+    logging.basicConfig(filename=sys.argv[4], level=logging.INFO)
     engine = LocalEngine(MemoryStore("memory://"))
     await engine.open()
     registry = Registry()
@@ -309,6 +311,11 @@ asyncio.run(main())
 """
 
 
+def has_answered(process: subprocess.Popen[str], log: Path, signals: int) -> bool:
+    """Whether the process has said what it does at so many signals, or has ended."""
+    return process.poll() is not None or log.read_text().count("SIGTERM") >= signals
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("handler", "grace", "signals", "status", "printed"),
@@ -321,19 +328,19 @@ asyncio.run(main())
 def test_a_process_leaves_whatever_its_handlers_do(
     *, tmp_path: Path, handler: str, grace: float, signals: int, status: int, printed: str
 ):
-    ready = tmp_path / "ready"
+    ready, log = tmp_path / "ready", tmp_path / "log"
     with subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, str(ready), str(grace), handler],
+        [sys.executable, "-c", SCRIPT, str(ready), str(grace), handler, str(log)],
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
         try:
             asyncio.run(written(ready))
-            for _ in range(signals):
+            for sent in range(1, signals + 1):
                 process.send_signal(signal.SIGTERM)
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(0.3)  # two signals at once are one
-            output, _ = process.communicate(timeout=4)
+                # Each is answered before the next: two that are on their way at once are one.
+                asyncio.run(until(partial(has_answered, process, log, sent)))
+            output, _ = process.communicate(timeout=WAIT)
         finally:
             process.kill()
     assert (process.returncode, output) == (status, printed)

@@ -10,7 +10,7 @@ import pytest
 from andon.model.words import Event, Reason, State
 from andon.worker.context import Context
 
-from .kit import WAIT, Kit, error_of, last_run, result_of
+from .kit import WAIT, Kit, error_of, last_run, result_of, until
 
 
 class Gate:
@@ -193,12 +193,14 @@ async def test_a_deadline_that_covers_the_task_expires_its_run(kit: Kit):
 
 async def test_a_deadline_that_covers_the_start_leaves_the_run_alone(kit: Kit):
     async def goes_on(ctx: Context) -> bool:
-        await asyncio.sleep(0.15)
+        deadline = ctx.task.status.deadline
+        assert deadline is not None
+        await until(lambda: kit.local.now() > deadline + 50)
         return ctx.is_cancelled
 
     kit.add(goes_on)
     await kit.start()
-    task = await kit.run("goes_on", deadline_in=0.1, deadline_covers="start")
+    task = await kit.run("goes_on", deadline_in=3.0, deadline_covers="start")
     assert result_of(task) is False
 
 

@@ -58,7 +58,7 @@ def apply(task: Task, command: Command, *, now: int, random: Random, write_id: s
     if targets is None:
         raise InvalidTransition(task.id, event, source, _hint(event, source))
     forced = asked and targets == ONLY_CANCELLED and event is not Event.CANCEL
-    outcome = cancelled(task, command) if forced else DECIDE[event](task, command, now, random)
+    outcome = cancelled(command) if forced else DECIDE[event](task, command, now, random)
     if outcome.state not in targets:
         raise AssertionError(f"{event} from {source} decided {outcome.state}: not in the table")
     if outcome.state is None:

@@ -34,7 +34,7 @@ class Outcome(msgspec.Struct, frozen=True):
     error: TaskError | None = None
 
 
-def cancelled(task: Task, command: c.Command) -> Outcome:
+def cancelled(command: c.Command) -> Outcome:
     """Every report, loss or shutdown after a cancel request, except `complete` (R7)."""
     reason = Reason.CANCEL_REQUESTED
     if isinstance(command, c.Interrupted):
@@ -75,18 +75,18 @@ def _again(
     return Outcome(State.RETRY, reason, reason, run_at=now + delay, counts=True, error=error)
 
 
-def _startable(task: Task, now: int, run_at: int | None, opened: Reason) -> Outcome:
+def _startable(now: int, run_at: int | None, opened: Reason) -> Outcome:
     if run_at is not None and run_at > now:
         return Outcome(State.SCHEDULED, opened, run_at=run_at)
     return Outcome(State.PENDING, opened, opened=opened)
 
 
 def _unblock(task: Task, command: c.Unblock, now: int, random: Random) -> Outcome:
-    return _startable(task, now, task.status.run_at, Reason.DEPENDENCIES_MET)
+    return _startable(now, task.status.run_at, Reason.DEPENDENCIES_MET)
 
 
 def _schedule(task: Task, command: c.Schedule, now: int, random: Random) -> Outcome:
-    return _startable(task, now, task.status.run_at, Reason.SCHEDULED_BY_HAND)
+    return _startable(now, task.status.run_at, Reason.SCHEDULED_BY_HAND)
 
 
 def _unreach(task: Task, command: c.Unreach, now: int, random: Random) -> Outcome:
@@ -211,7 +211,7 @@ def _silence(task: Task, command: c.Silence, now: int, random: Random) -> Outcom
 
 
 def _interrupted(task: Task, command: c.Interrupted, now: int, random: Random) -> Outcome:
-    return cancelled(task, command)
+    return cancelled(command)
 
 
 def _cancel(task: Task, command: c.Cancel, now: int, random: Random) -> Outcome:
@@ -264,7 +264,7 @@ def _rerun(task: Task, command: c.Rerun, now: int, random: Random) -> Outcome:
         raise InvalidTransition(
             task.id, command.event, task.state, "The start time is not before the deadline."
         )
-    return _startable(task, now, command.run_at, Reason.RERUN)
+    return _startable(now, command.run_at, Reason.RERUN)
 
 
 def _delete(task: Task, command: c.Delete, now: int, random: Random) -> Outcome:

@@ -28,23 +28,6 @@ class Guard(Protocol):
         ...
 
 
-class Everybody:
-    """May do everything."""
-
-    def may(self, scope: str) -> bool:
-        return True
-
-
-class OpenGuard:
-    """Lets everybody do everything: for a service that only its own machine can reach."""
-
-    def __init__(self) -> None:
-        self._everybody = Everybody()
-
-    async def authorize(self, scope: "HTTPScope") -> Caller:
-        return self._everybody
-
-
 def refuse(scope: str) -> Problem:
     """The caller is known, and may not."""
     return Problem(

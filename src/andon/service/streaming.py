@@ -31,7 +31,7 @@ def check_streams(service: "Service") -> None:
             503,
             "too-many-streams",
             "Too many streams",
-            f"{service.settings.max_streams:,} event streams are open. Try again later.",
+            f"{service.settings.max_streams:,} streams are open. Try again later.",
             headers={"Retry-After": "10"},
         )
 

@@ -1,7 +1,7 @@
 """A store on the shared server, another connection beside it, and a server that tests may hurt."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import asyncpg
@@ -10,9 +10,11 @@ from conformance.kit import Kit, StoreFactory
 from servers import Servers
 from servers.postgres import PostgresServer
 
-from andon.stores.postgres import PostgresStore
+from andon.stores.postgres import PostgresStore, connections
 
 from .hurting import HurtServers
+
+TellOfStatements = Callable[[Callable[[str], None]], None]
 
 
 @pytest.fixture
@@ -39,6 +41,23 @@ def kit(url: str, runner: asyncio.Runner) -> Iterator[Kit]:
 def store(kit: Kit) -> PostgresStore:
     assert isinstance(kit.store, PostgresStore)
     return kit.store
+
+
+@pytest.fixture
+def tell_of_statements(monkeypatch: pytest.MonkeyPatch) -> TellOfStatements:
+    """Has a function called with each statement from now on, when the server has answered it; what
+    it raises the store gets in place of the answer."""
+    real = connections.statement
+
+    def tell(listener: Callable[[str], None]) -> None:
+        async def told(location: object, db: object, sql: str, *arguments: object) -> object:
+            rows = await real(location, db, sql, *arguments)  # type: ignore[arg-type]
+            listener(sql)
+            return rows
+
+        monkeypatch.setattr(connections, "statement", told)
+
+    return tell
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from andon.model.words import State
 from andon.stores.base import Renewal, Verdict, ready_topic
 from andon.stores.postgres import PostgresStore, connections
 
+from .conftest import TellOfStatements
 from .hurting import connected
 
 
@@ -127,20 +128,17 @@ async def submitted(kit: Kit) -> bool:
 
 
 async def test_nothing_is_done_twice_when_the_reply_was_lost(
-    kit: Kit, monkeypatch: pytest.MonkeyPatch
+    kit: Kit, tell_of_statements: TellOfStatements
 ) -> None:
     """Every reply is lost once, after its statement was committed."""
-    real = connections.statement
     lost: list[str] = []
 
-    async def losing(location: object, db: object, sql: str, *arguments: object) -> object:
-        rows = await real(location, db, sql, *arguments)  # type: ignore[arg-type]
+    def lose(sql: str) -> None:
         if sql not in lost:
             lost.append(sql)
             raise asyncpg.ConnectionDoesNotExistError("connection was closed in the middle")
-        return rows
 
-    monkeypatch.setattr(connections, "statement", losing)
+    tell_of_statements(lose)
     tasks = [kit.record() for _ in range(3)]
     await kit.store.create(tasks)
     claimed = await kit.claim(limit=2)

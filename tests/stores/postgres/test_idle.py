@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from andon.client.app import Andon
-from andon.stores.postgres import connections
+
+from .conftest import TellOfStatements
 
 WATCHED_S = 30.0
 """Long enough for the polls of all parts to come several times."""
@@ -15,16 +16,10 @@ MOST_A_SECOND = 2.0
 
 @pytest.mark.slow
 async def test_an_idle_worker_sends_less_than_two_statements_a_second(
-    url: str, monkeypatch: pytest.MonkeyPatch
+    url: str, tell_of_statements: TellOfStatements
 ) -> None:
-    """A slower machine sends fewer, never more. Counted where every statement passes."""
-    real = connections.statement
+    """A slower machine sends fewer, never more."""
     sent: list[str] = []
-
-    async def counting(location: object, db: object, sql: str, *arguments: object) -> object:
-        sent.append(sql)
-        return await real(location, db, sql, *arguments)  # type: ignore[arg-type]
-
     async with Andon(url) as app:
 
         @app.task(queue="idle")
@@ -33,7 +28,7 @@ async def test_an_idle_worker_sends_less_than_two_statements_a_second(
         async with app.working(queues=["idle"]):
             await (await nothing.submit()).result(timeout=30)
             await asyncio.sleep(2.0)  # what a task leaves to be done is done
-            monkeypatch.setattr(connections, "statement", counting)
+            tell_of_statements(sent.append)
             await asyncio.sleep(WATCHED_S)
             count = len(sent)
     assert 0 < count < MOST_A_SECOND * WATCHED_S, sorted(sent)

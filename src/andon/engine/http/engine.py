@@ -57,7 +57,6 @@ _SAFE_ACTS = frozenset({Event.REPRIORITISE, Event.RESCHEDULE})
 """Acts that change nothing when they are done again."""
 
 _decode_tasks = msgspec.json.Decoder(list[Task | None]).decode
-_decode_task = msgspec.json.Decoder(Task | None).decode
 _decode_history = msgspec.json.Decoder(History).decode
 _decode_page = msgspec.json.Decoder(Page).decode
 _decode_stats = msgspec.json.Decoder(list[QueueStats]).decode

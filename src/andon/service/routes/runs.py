@@ -4,7 +4,6 @@ docs/worker-protocol.md tells how a worker uses these.
 """
 
 import asyncio
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -83,28 +82,28 @@ async def _claim(request: Call, data: Claim, wait: float) -> Claimed:
     claimed = await _claim_now(request, data)
     if claimed or not wait:
         return _claimed(claimed)
-    gone = asyncio.ensure_future(_gone(request))
-    stopping = asyncio.ensure_future(service.stopping.wait())
+    # None of these cuts off a claim under way: what it brings would lie idle for a lease.
+    ends: list[asyncio.Task[Any]] = [
+        asyncio.ensure_future(_gone(request)),
+        asyncio.ensure_future(service.stopping.wait()),
+        asyncio.ensure_future(asyncio.sleep(wait)),
+    ]
     try:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(wait):
-                # Subscribe, then check, then sleep (R30).
-                with service.engine.listen([ready_topic(q) for q in data.queues]) as hints:
-                    while not (claimed or gone.done() or stopping.done()):
-                        claimed = await _claim_now(request, data)
-                        if claimed:
-                            break
-                        hinted = asyncio.ensure_future(hints.wait(SLOW_POLL_S))
-                        try:
-                            await asyncio.wait(
-                                (hinted, gone, stopping), return_when=asyncio.FIRST_COMPLETED
-                            )
-                        finally:
-                            hinted.cancel()
-                            await asyncio.gather(hinted, return_exceptions=True)
+        # Subscribe, then check, then sleep (R30).
+        with service.engine.listen([ready_topic(q) for q in data.queues]) as hints:
+            while not any(end.done() for end in ends):
+                claimed = await _claim_now(request, data)
+                if claimed:
+                    break
+                hinted = asyncio.ensure_future(hints.wait(SLOW_POLL_S))
+                try:
+                    await asyncio.wait((hinted, *ends), return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    hinted.cancel()
+                    await asyncio.gather(hinted, return_exceptions=True)
     finally:
-        gone.cancel()
-        stopping.cancel()
+        for end in ends:
+            end.cancel()
     return _claimed(claimed)
 
 

@@ -78,7 +78,7 @@ class _Limited:
                     continue
                 self._wake(config, bucket)
                 return
-            if await self._take_rows(config, gate, bucket, rows):
+            if await self._take_rows(gate, bucket, rows):
                 if bucket is not None:
                     bucket.tokens -= len(rows)
                 self._wake(config, bucket)
@@ -111,9 +111,7 @@ class _Limited:
         if bucket is not None and rate and bucket.tokens < 1 and waiting:
             self._refill(config.name, (1 - bucket.tokens) / rate)
 
-    async def _take_rows(
-        self, config: QueueConfig, gate: Gate, bucket: Bucket | None, rows: Sequence[Row]
-    ) -> bool:
+    async def _take_rows(self, gate: Gate, bucket: Bucket | None, rows: Sequence[Row]) -> bool:
         """Claim behind the gate, all or nothing."""
         claim = self._claim
         found = await self._heads.read(row.task.id for row in rows)

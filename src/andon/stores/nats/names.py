@@ -35,11 +35,6 @@ def dotless(name: str) -> str:
     return name.replace(".", "~")
 
 
-def dotted(token: str) -> str:
-    """A queue's name from its token."""
-    return token.replace("~", ".")
-
-
 def level_of(priority: int, *, back: bool) -> str:
     """A queue's lines: one for each priority, and one beside it for what came back to its old
     place, which would stand at the end of the other."""

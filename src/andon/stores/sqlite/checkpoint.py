@@ -101,6 +101,12 @@ class Checkpointer(threading.Thread):
         self._asked.set()
         await self._ended.wait()
 
+    def let_go(self) -> None:
+        """Close the log, once nobody looks any more: the writer may commit after this thread."""
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+
     def run(self) -> None:
         """Wait to be asked."""
         db = connect(self._location, write=True)
@@ -112,8 +118,6 @@ class Checkpointer(threading.Thread):
                     self._checkpoint(db)
         finally:
             db.close()
-            if self._log is not None:
-                self._log.close()
             if self._ended is not None:
                 self._ended.set()
 

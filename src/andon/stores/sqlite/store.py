@@ -142,6 +142,7 @@ class SqliteStore:
         # The writer last: it is the one that closes the log when nobody else is on the file.
         for thread in (checkpointer, reader, writer):
             await thread.finish()
+        checkpointer.let_go()
         if wake is not None:  # after the writer, which hints what it wrote last
             self._wake = None
             wake.close()
@@ -392,8 +393,9 @@ class SqliteStore:
                 self._loop.call_soon_threadsafe(self._hub.hint_all, hints, moved)
         if self._wake is not None:
             self._wake.send(hints - transaction.hinted_outside, moved)
-        if self._checkpointer is not None:
-            self._checkpointer.look(len(moved))
+        checkpointer = self._checkpointer  # of the loop's thread, which may be closing the store
+        if checkpointer is not None:
+            checkpointer.look(len(moved))
 
     # --- hints ---
 

@@ -1,7 +1,7 @@
 """One write transaction: positions handed out, counts gathered, hints kept until it commits."""
 
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from andon.model.fleet import QueueConfig
 from andon.model.task import TaskEvent
@@ -163,6 +163,3 @@ class Transaction:
         changes = [(q, s, n) for (q, s), n in self._counts.items() if n]
         if changes:
             self.db.executemany(LIFE.count, changes)
-
-
-Operation = Callable[[Transaction], object]
