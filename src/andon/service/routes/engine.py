@@ -29,6 +29,7 @@ from andon.service.remote import attending
 from andon.service.remote.attending import Attending
 from andon.service.remote.presences import ADMIN
 from andon.service.remote.runs import Signed, Told
+from andon.service.submitting import submit_as_given
 from andon.service.trust.access import Caller
 from andon.stores.base import ClaimRequest, EventPage, History, Page, Query
 
@@ -60,7 +61,7 @@ async def submit(request: Call, data: JSONBody[list[Submission]]) -> list[wire.O
     _few(data)
     for queue, scopes in {(s.queue or DEFAULT_QUEUE, s.scopes) for s in data}:
         caller.require_submit(queue, scopes)
-    return [wire.outcome_of(done) for done in await request.service.engine.submit(data)]
+    return [wire.outcome_of(done) for done in await submit_as_given(request.service, data)]
 
 
 @post("/claim", status_code=200)
