@@ -251,6 +251,10 @@ class Engine(Protocol):
         """Say that a worker has left."""
         ...
 
+    async def partitions(self) -> int:
+        """How many partitions claims go round. Costs nothing, which `info` may: it counts."""
+        ...
+
     async def info(self) -> StoreInfo:
         """What the store is, holds and promises."""
         ...

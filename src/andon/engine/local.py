@@ -253,6 +253,9 @@ class LocalEngine:
     async def remove_worker(self, worker: str) -> None:
         await self.store.remove_worker(worker)
 
+    async def partitions(self) -> int:
+        return self.store.partitions
+
     async def info(self) -> StoreInfo:
         return await self.store.info()
 

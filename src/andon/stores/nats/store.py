@@ -35,6 +35,7 @@ from andon.stores.nats.clock import JUMP_S, ServerClock, ms_of
 from andon.stores.nats.committing import commit
 from andon.stores.nats.core import Core
 from andon.stores.nats.creating import create
+from andon.stores.nats.dead import oldest_dead_letters
 from andon.stores.nats.edges import state_of
 from andon.stores.nats.events import Log
 from andon.stores.nats.hints import Hints
@@ -272,6 +273,9 @@ class NatsStore:
         return await self._open.fleet.put_setting(name, value, expect)
 
     # --- housekeeping ---
+
+    async def oldest_dead_letters(self, *, beyond: int, most: int) -> list[Task]:
+        return await oldest_dead_letters(self._open, beyond=beyond, most=most)
 
     async def trim(self, limit: int) -> int:
         return await self._open.whole(self._log.trim(limit))
