@@ -2,6 +2,9 @@
 
 The first item handed over is flushed as soon as the loop comes round; what arrives while a flush
 is under way goes with the next one. Under load that makes large batches, at rest it adds nothing.
+A store in another process may be given several batches at once, each a share of what there is to
+do: it writes one while this process makes the next.
+
 What was handed over is written even if its caller has gone: only the outcome is dropped.
 
 A store that is away fails everything that waits, not one batch after the other: each flush takes
@@ -11,16 +14,19 @@ as long as the store is patient, and nobody should wait for that once per batch 
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from andon.model.errors import StoreUnavailable
+
+_WORTH_A_FLUSH = 16
+"""Items for which it pays to have another flush under way."""
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
 
 
 class Batcher(Generic[Item, Outcome]):
-    """Collects items and hands them to `flush` in order, one batch at a time.
+    """Collects items and hands them to `flush` in order, at most `in_flight` batches at a time.
 
     `key`, if given, names what an item is about: two items with one key never share a batch.
     More than `most_waiting` items waiting push back on `put`.
@@ -31,17 +37,20 @@ class Batcher(Generic[Item, Outcome]):
         flush: Callable[[Sequence[Item]], Awaitable[Sequence[Outcome]]],
         *,
         size: int,
+        in_flight: int = 1,
         key: Callable[[Item], Hashable] | None = None,
         most_waiting: int = 20_000,
     ) -> None:
         self._flush = flush
         self._size = size
+        self._in_flight = in_flight
         self._key = key
         self._most = most_waiting
         self._waiting: deque[tuple[Item, asyncio.Future[Outcome]]] = deque()
         self._room = asyncio.Event()
         self._room.set()
-        self._running: asyncio.Task[None] | None = None
+        self._under_way = 0
+        self._running: set[asyncio.Task[None]] = set()
 
     async def put(self, item: Item) -> Outcome:
         """Hand over one item and wait for its outcome."""
@@ -50,8 +59,11 @@ class Batcher(Generic[Item, Outcome]):
             await self._room.wait()
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, future))
-        if self._running is None:
-            self._running = asyncio.ensure_future(self._run())
+        running = len(self._running)
+        if not running or (
+            running < self._in_flight and len(self._waiting) >= _WORTH_A_FLUSH * running
+        ):
+            self._running.add(asyncio.ensure_future(self._run()))
         return await future
 
     @property
@@ -61,25 +73,38 @@ class Batcher(Generic[Item, Outcome]):
 
     async def drain(self) -> None:
         """Wait until everything handed over so far is written."""
-        while self._running is not None:
-            await asyncio.wait([self._running])
+        while self._running:
+            await asyncio.wait(self._running)
 
     async def _run(self) -> None:
         try:
             while self._waiting:
-                await self._one_batch(self._next_batch())
+                batch = self._next_batch()
+                self._under_way += len(batch)
+                try:
+                    await self._one_batch(batch)
+                finally:
+                    self._under_way -= len(batch)
                 if len(self._waiting) < self._most:
                     self._room.set()
         finally:
-            self._running = None
+            self._running.discard(cast("asyncio.Task[None]", asyncio.current_task()))
+
+    def _most_now(self) -> int:
+        """How much the next batch takes: so much that all flushes get their share, or the largest
+        would keep the others small for as long as outcomes lead to new items."""
+        total = len(self._waiting) + self._under_way
+        if self._in_flight == 1 or total < 2 * _WORTH_A_FLUSH:
+            return self._size
+        return min(self._size, -(-total // self._in_flight))
 
     def _next_batch(self) -> list[tuple[Item, asyncio.Future[Outcome]]]:
-        waiting, key = self._waiting, self._key
+        waiting, key, most = self._waiting, self._key, self._most_now()
         if key is None:
-            return [waiting.popleft() for _ in range(min(self._size, len(waiting)))]
+            return [waiting.popleft() for _ in range(min(most, len(waiting)))]
         batch: list[tuple[Item, asyncio.Future[Outcome]]] = []
         seen: set[Hashable] = set()
-        while waiting and len(batch) < self._size:
+        while waiting and len(batch) < most:
             name = key(waiting[0][0])
             if name in seen:
                 break
