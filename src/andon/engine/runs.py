@@ -53,6 +53,7 @@ class Runs:
             size=MAX_BATCH,
             in_flight=store.in_flight,
             key=lambda change: change.before.id,
+            finishes=True,
         )
 
     async def claim(self, request: ClaimRequest) -> list[Task]:

@@ -66,7 +66,7 @@ class Submitting:
         self._control = control
         self._max_payload = max_payload
         self.batcher: Batcher[Task, Created] = Batcher(
-            store.create, size=MAX_BATCH, in_flight=store.in_flight
+            store.create, size=MAX_BATCH, in_flight=store.in_flight, finishes=True
         )
 
     async def submit(self, submissions: Sequence[Submission]) -> list[Submitted]:
