@@ -110,6 +110,8 @@ class Joinable(Protocol):
 class Engine(Protocol):
     """All that can be asked about tasks."""
 
+    in_flight: int  #: claims that a worker's room is best shared out to, one under way at a time
+
     async def open(self) -> None:
         """Connect to the store or service. Idempotent."""
         ...

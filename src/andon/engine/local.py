@@ -69,6 +69,7 @@ class LocalEngine:
         jitter = random or random_module.Random()
         self.store = store
         self.max_payload = max_payload
+        self.in_flight = store.in_flight
         self.book = PolicyBook(store, profile)
         self._dependencies = Dependencies(store)
         self._runs = Runs(store, self.book, jitter.random, self._ended)

@@ -72,7 +72,9 @@ class Submitting:
         self._dependencies = dependencies
         self._control = control
         self._max_payload = max_payload
-        self.batcher: Batcher[Task, Created] = Batcher(store.create, size=MAX_BATCH)
+        self.batcher: Batcher[Task, Created] = Batcher(
+            store.create, size=MAX_BATCH, in_flight=store.in_flight, finishes=True
+        )
 
     async def submit(self, submissions: Sequence[Submission]) -> list[Submitted]:
         """Submit all; outcomes in the order given."""

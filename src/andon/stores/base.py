@@ -308,6 +308,7 @@ class Store(Protocol):
     url: str
     partitions: int
     slack_ms: int  #: how late a timer may be handed out at the most
+    in_flight: int  #: batches of one kind that are best under way at once
 
     async def open(self) -> None:
         """Connect; create what is missing; refuse what is not ours, too new or unusable."""

@@ -78,6 +78,7 @@ class HttpEngine:
     """
 
     max_payload = MAX_PAYLOAD
+    in_flight = 1
 
     def __init__(
         self,

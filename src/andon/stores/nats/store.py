@@ -57,6 +57,7 @@ class NatsStore:
     """`nats://host:4222?namespace=andon`; see `docs/stores/nats.md` for the options."""
 
     slack_ms = 500
+    in_flight = 1
 
     def __init__(self, url: str) -> None:
         self.url = url
