@@ -39,10 +39,10 @@ def new_tasks(size: int, now: int) -> list[Task]:
     ]
 
 
-def claiming(token: str, limit: int) -> ClaimRequest:
+def claiming(token: str, limit: int, lease_ms: int = 600_000) -> ClaimRequest:
     """A worker's claim."""
     return ClaimRequest(
-        worker="host-1-abcdef", token=token, queues=("bench",), limit=limit, lease_ms=600_000
+        worker="host-1-abcdef", token=token, queues=("bench",), limit=limit, lease_ms=lease_ms
     )
 
 

@@ -39,8 +39,8 @@ def test_every_option_reaches_the_task(cli: Cli) -> None:
     ]  # fmt: skip
     task = cli.json("submit", "job", *given)
     assert (task["queue"], task["priority"], task["version"]) == ("mail", 1, 2)
-    assert task["run_at"] == "2040-01-01T00:00:00Z"
-    assert task["deadline"] == "2040-01-02T00:00:00Z"
+    assert task["run_at"] == "2040-01-01T00:00:00.000Z"
+    assert task["deadline"] == "2040-01-02T00:00:00.000Z"
     assert task["unique_key"] == "u"
     assert task["tags"] == ["a", "b", "c"]
     assert task["headers"] == {"x": "y"}

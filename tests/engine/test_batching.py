@@ -131,3 +131,60 @@ def test_draining_an_idle_batcher_returns(size: int) -> None:
         await Batcher(Sink(), size=size).drain()
 
     asyncio.run(drain())
+
+
+async def _shares(items: int) -> list[int]:
+    sink = Sink()
+    sink.gate.clear()
+    batcher = Batcher(sink, size=200, in_flight=2)
+    putting = [asyncio.ensure_future(batcher.put(i)) for i in range(items)]
+    for _ in range(5):
+        await asyncio.sleep(0)
+    sizes = [len(batch) for batch in sink.batches]
+    sink.gate.set()
+    assert await asyncio.gather(*putting) == [i * 10 for i in range(items)]
+    return sizes
+
+
+@pytest.mark.parametrize(("items", "sizes"), [(1, [1]), (20, [20]), (100, [50, 50])])
+def test_flushes_under_way_at_once_share_what_there_is_to_do(items: int, sizes: list[int]) -> None:
+    assert asyncio.run(_shares(items)) == sizes
+
+
+async def _one_after_another() -> None:
+    sink = Sink()
+    batcher = Batcher(sink, size=10, finishes=True)
+    for i in range(3):
+        assert await batcher.put(i) == i * 10
+    sink.gate.clear()
+    callers = [asyncio.ensure_future(batcher.put(i)) for i in range(3, 6)]
+    await asyncio.sleep(0)
+    assert sink.batches[3:] == [[3]], "who is alone does not wait for the loop"
+    draining = asyncio.ensure_future(batcher.drain())
+    await asyncio.sleep(0)
+    sink.gate.set()
+    await draining
+    assert sink.batches[3:] == [[3], [4, 5]]
+    assert await asyncio.gather(*callers) == [30, 40, 50]
+
+
+def test_who_submits_alone_carries_his_own_item_and_others_go_together_after_it() -> None:
+    asyncio.run(_one_after_another())
+
+
+async def _away_while_carried() -> None:
+    sink = Sink()
+    batcher = Batcher(sink, size=2, finishes=True)
+    await batcher.put(0)
+    sink.away = True
+    sink.gate.clear()
+    callers = [asyncio.ensure_future(batcher.put(i)) for i in range(1, 4)]
+    await asyncio.sleep(0)
+    sink.gate.set()
+    outcomes = await asyncio.gather(*callers, return_exceptions=True)
+    assert [type(o) for o in outcomes] == [StoreUnavailable] * 3
+    assert sink.batches == [[0], [1]]
+
+
+def test_a_store_that_is_away_for_who_is_alone_fails_who_waits_behind_him() -> None:
+    asyncio.run(_away_while_carried())

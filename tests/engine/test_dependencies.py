@@ -1,5 +1,8 @@
 """Dependencies: told at once, and found again after a crash at any point."""
 
+import time
+from itertools import pairwise
+
 import pytest
 
 from andon.engine.dependencies import Dependencies
@@ -164,6 +167,33 @@ async def test_a_circle_is_refused_and_the_rest_is_stored(shop: Shop) -> None:
     assert isinstance(errors["d"], InvalidSubmission), "a child of a refused parent is refused"
     assert errors["c"] is None
     assert [await shop.state(i) for i in "abd"] == [None] * 3
+
+
+async def test_a_circle_is_told_from_parent_to_child(shop: Shop) -> None:
+    ring = {"a": ("b",), "b": ("c",), "c": ("a",)}
+    outcomes = await shop.engine.submit(
+        [shop.submission(task, dependencies=parents) for task, parents in ring.items()]
+    )
+    [told] = {str(o.error) for o in outcomes}
+    names = told.partition(": ")[2].rstrip(".").split(" -> ")
+    assert names[0] == names[-1]
+    assert len(names) == 4
+    assert all(parent in ring[child] for parent, child in pairwise(names))
+
+
+async def test_endless_circles_cost_no_more_than_other_tasks(shop: Shop) -> None:
+    """Looking for one circle after the other took minutes, and telling each task all of them
+    gigabytes."""
+    ring = [shop.submission(f"r{i}", dependencies=(f"r{(i + 1) % 3000}",)) for i in range(3000)]
+    pairs = [shop.submission(f"p{i}", dependencies=(f"p{i ^ 1}",)) for i in range(6000)]
+    behind = [shop.submission("child", dependencies=("r7", "fine")), shop.submission("fine")]
+    began = time.process_time()
+    outcomes = {o.id: o for o in await shop.engine.submit([*ring, *pairs, *behind])}
+    assert time.process_time() - began < 5
+    assert sum(o.error is not None for o in outcomes.values()) == 9_001
+    assert outcomes["fine"].created
+    assert "'r7', which was refused" in str(outcomes["child"].error)
+    assert max(len(str(o.error)) for o in outcomes.values()) < 300
 
 
 @pytest.mark.parametrize("lost", ["link", "fan-out"])

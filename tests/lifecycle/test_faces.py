@@ -193,11 +193,11 @@ def test_jobbers_sets_a_timestamp_per_transition() -> None:
     running = seen(life)
     assert part(running, "status", "submitted_at", "started_at", "retried_at") == {
         "status": "started",
-        "submitted_at": "2024-01-15T00:00:02Z",
-        "started_at": "2024-01-15T00:00:01Z",
-        "retried_at": "2024-01-15T00:00:03Z",
+        "submitted_at": "2024-01-15T00:00:02.000Z",
+        "started_at": "2024-01-15T00:00:01.000Z",
+        "retried_at": "2024-01-15T00:00:03.000Z",
     }
-    assert running["heartbeat_at"] == "2024-01-15T00:00:03Z"
+    assert running["heartbeat_at"] == "2024-01-15T00:00:03.000Z"
     assert running["completed_at"] is None
     life.do(c.Complete(result=b'{"b": 2}'), now=MIDNIGHT + 4500)
     done = seen(life)
@@ -221,7 +221,7 @@ def test_jobbers_says_when_a_scheduled_task_is_due() -> None:
     life = Life(profile("jobbers"), run_at=MIDNIGHT + HOUR)
     assert part(seen(life), "status", "scheduled_at", "retry_attempt") == {
         "status": "scheduled",
-        "scheduled_at": "2024-01-15T01:00:00Z",
+        "scheduled_at": "2024-01-15T01:00:00.000Z",
         "retry_attempt": 0,
     }
 
@@ -234,12 +234,12 @@ def test_choria_task_has_the_outcomes_its_page_lists() -> None:
         "Type": "email:new",
         "Queue": "EMAIL",
         "State": "completed",
-        "CreatedAt": "2024-01-15T00:00:00Z",
-        "LastTriedAt": "2024-01-15T01:00:01Z",
+        "CreatedAt": "2024-01-15T00:00:00.000Z",
+        "LastTriedAt": "2024-01-15T01:00:01.000Z",
         "Tries": 2,
         "MaxTries": 10,
         "LastErr": "smtp down",
-        "Result": {"Payload": "sent", "Completed": "2024-01-15T01:00:02Z"},
+        "Result": {"Payload": "sent", "Completed": "2024-01-15T01:00:02.000Z"},
     }
     assert part(seen(life), *outcomes) == outcomes
 
@@ -260,14 +260,14 @@ def test_asynq_task_has_the_fields_of_its_inspector() -> None:
         "last_err": "smtp down",
         "timeout": 1800,
     }
-    assert waiting["last_failed_at"] == "2024-01-15T00:00:02Z"
-    assert waiting["next_process_at"] == "2024-01-15T00:00:17Z"
+    assert waiting["last_failed_at"] == "2024-01-15T00:00:02.000Z"
+    assert waiting["next_process_at"] == "2024-01-15T00:00:17.000Z"
     assert waiting["completed_at"] is None
     life.do(c.Due(), now=MIDNIGHT + HOUR).claim().do(c.Complete())
     done = seen(life)
     assert part(done, "state", "completed_at", "retention", "next_process_at") == {
         "state": "completed",
-        "completed_at": "2024-01-15T01:00:02Z",
+        "completed_at": "2024-01-15T01:00:02.000Z",
         "retention": 7200,
         "next_process_at": None,
     }
@@ -433,7 +433,7 @@ def test_native_record_has_the_fields_of_r1_and_never_the_token_of_a_run() -> No
         "progress_message": "on it",
         "tries": 0,
     }
-    assert record["started_at"] == "2024-01-15T00:00:01Z"
+    assert record["started_at"] == "2024-01-15T00:00:01.000Z"
     assert "run-0" not in msgspec.json.encode(record).decode()
 
 
@@ -448,3 +448,23 @@ def test_every_system_shows_every_task_of_every_other(system: str) -> None:
         record = as_seen(profile(system), life.task, life.events)
         assert msgspec.json.encode(record)
         assert history_as(profile(system), life.events, life.task)
+
+
+@pytest.mark.parametrize("system", PROFILES)
+def test_the_times_of_a_system_sort_as_texts(system: str) -> None:
+    """A life that begins at a whole second and goes on between two of them."""
+    fields: dict[str, Any] = {"run_at": MIDNIGHT + 1}
+    if system == "taskcluster":
+        fields["deadline"] = MIDNIGHT + round(DAY * 1000)
+    life = Life(profile(system), now=MIDNIGHT, **fields)
+    life.do(c.Due(), now=MIDNIGHT + 1)
+    life.claim(now=MIDNIGHT + 1_001)
+    life.do(c.Complete(result=b"1"), now=MIDNIGHT + 2_000)
+    texts = [
+        text
+        for entry in history_as(profile(system), life.events, life.task)
+        for text in msgspec.to_builtins(entry).values()
+        if isinstance(text, str) and text.startswith("2024-")
+    ]
+    assert len(texts) > 2
+    assert texts == sorted(texts)

@@ -2,12 +2,14 @@
 
 import asyncio
 import random
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from andon.engine.base import Submission
 from andon.engine.http.engine import HttpEngine
+from andon.model.task import Task
 from andon.model.words import TERMINAL
 from andon.testing.ledger import Ledger
 
@@ -56,16 +58,30 @@ async def submit_all(engine: HttpEngine, count: int) -> list[str]:
     return ids
 
 
-async def all_ended(engine: HttpEngine, ids: list[str]) -> Ledger:
-    """The ledger once every task has ended; raises if it does not balance."""
+async def at_work(engine: HttpEngine, count: int = 1) -> None:
+    """Wait until so many workers are there: one that finds no service when it begins gives up
+    after a while, so nothing is killed before."""
 
-    async def holds() -> bool:
+    async def there() -> bool:
+        return len(await engine.workers()) >= count
+
+    await until(there)
+
+
+async def all_ended(engine: HttpEngine, ids: list[str], *workers: Process) -> Ledger:
+    """The ledger once every task has ended; raises if it does not balance, or if one of the
+    workers has gone."""
+
+    async def going_on() -> list[Task | None]:
         found = await engine.get(ids)
-        return all(task is not None and task.state in TERMINAL for task in found)
+        return [task for task in found if task is None or task.state not in TERMINAL]
 
-    async with asyncio.timeout(90):
-        while not await holds():  # noqa: ASYNC110
-            await asyncio.sleep(0.1)
+    deadline = time.monotonic() + 80
+    while left := await going_on():
+        for worker in workers:
+            assert worker.is_running, worker.log
+        assert time.monotonic() < deadline, left
+        await asyncio.sleep(0.1)
     ledger, cursor = Ledger(), ""
     while True:
         page = await engine.events(cursor)
@@ -81,17 +97,17 @@ async def all_ended(engine: HttpEngine, ids: list[str]) -> Ledger:
 async def test_a_service_killed_and_begun_again_under_load_loses_nothing(
     service: ServiceProcess, worker: StartWorker
 ):
-    engine = HttpEngine(service.url, patience=PATIENCE)
+    engine = HttpEngine(service.url, patience=2 * PATIENCE)
     await engine.open()
     try:
         running = worker(service.url)
+        await at_work(engine)
         load = asyncio.create_task(submit_all(engine, TASKS))
         for _ in range(KILLS):
             await asyncio.sleep(0.8)
             service.kill()
             await asyncio.to_thread(service.start)
-        await all_ended(engine, await load)
-        assert running.is_running, running.log
+        await all_ended(engine, await load, running)
     finally:
         await engine.close()
 
@@ -99,21 +115,17 @@ async def test_a_service_killed_and_begun_again_under_load_loses_nothing(
 async def test_workers_elsewhere_killed_under_load_lose_nothing(
     service: ServiceProcess, worker: StartWorker
 ):
-    engine = HttpEngine(service.url, patience=PATIENCE)
+    engine = HttpEngine(service.url, patience=2 * PATIENCE)
     await engine.open()
     try:
         first, second = worker(service.url), worker(service.url)
         load = asyncio.create_task(submit_all(engine, TASKS))
-
-        async def both() -> bool:
-            return len(await engine.workers()) >= 2
-
-        await until(both)
+        await at_work(engine, 2)
         for _ in range(KILLS):
             await asyncio.sleep(0.5)
             first.kill()
             first, second = second, worker(service.url)
-        await all_ended(engine, await load)
+        await all_ended(engine, await load, first, second)
     finally:
         await engine.close()
 
@@ -122,11 +134,11 @@ async def test_a_network_that_loses_replies_loses_no_task(
     service: ServiceProcess, worker: StartWorker
 ):
     async with LossyProxy(service.port, share=0.1, seed=random.Random().getrandbits(32)) as proxy:
-        engine = HttpEngine(proxy.url, patience=PATIENCE)
+        engine = HttpEngine(proxy.url, patience=2 * PATIENCE)
         await engine.open()
         try:
-            worker(proxy.url)
-            ledger = await all_ended(engine, await submit_all(engine, TASKS))
+            running = worker(proxy.url)
+            ledger = await all_ended(engine, await submit_all(engine, TASKS), running)
             assert proxy.lost
             assert all(entry.lives == 1 for entry in ledger.tasks.values())
         finally:

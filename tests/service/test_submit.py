@@ -67,7 +67,7 @@ def test_everything_that_can_be_said_of_a_task_is_kept(http: httpx.Client):
         ["project:x"],
     )
     assert (task["priority"], task["dependencies"]) == (1, ["parent"])
-    assert task["run_at"] == "2035-01-15T09:30:00Z"
+    assert task["run_at"] == "2035-01-15T09:30:00.000Z"
     assert task["policy"]["max_retries"] == 7
 
 

@@ -29,6 +29,7 @@ from andon.client.app import Andon
 from andon.engine.base import Engine
 from andon.model.errors import ConfigurationError
 from andon.stores.base import MAX_BATCH
+from andon.worker.loops import run_on
 
 Kind = Literal["submit", "drain", "e2e", "latency"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -98,7 +99,7 @@ def run(
             timeout=timeout,
             queue=f"bench-{os.getpid()}-{time.time_ns() % 10**9}",
         )
-        return asyncio.run(_measured(plan))
+        return run_on("auto", _measured(plan))
 
 
 def _default_how(kind: Kind, concurrency: int | None) -> How:
@@ -244,6 +245,7 @@ def _worker_used(worker: WorkerProcess, plan: Plan) -> dict[str, Any]:
 async def _circumstances(engine: Engine, plan: Plan) -> dict[str, Any]:
     info = await engine.info()
     return {
+        "loop": type(asyncio.get_running_loop()).__module__.partition(".")[0],
         "durability": info.durability,
         "batching": _batching(plan),
         "store": {"kind": info.kind, **info.settings},

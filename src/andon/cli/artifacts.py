@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from andon.cli.output import Cell, Column, iso, size_of
+from andon.cli.output import Cell, Column, size_of
 from andon.cli.session import Session, common
+from andon.lifecycle.faces.fields import iso
 from andon.model.errors import TaskNotFound
 
 if TYPE_CHECKING:

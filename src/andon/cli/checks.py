@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from andon.cli.output import ACCIDENTS, ago, iso, plural, size_of, span
+from andon.cli.output import ACCIDENTS, ago, plural, size_of, span
+from andon.lifecycle.faces.fields import iso
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, WorkerInfo
 from andon.model.task import RECORD_VERSION, Task
 from andon.model.words import State

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from andon.cli.output import Cell, Word, iso, plural
+from andon.cli.output import Cell, Word, plural
 from andon.cli.session import Session, common
 from andon.cli.values import comma_separated
 from andon.engine.filtering import Filters, check_queue
+from andon.lifecycle.faces.fields import iso
 from andon.lifecycle.rendering import event_document
 from andon.model.errors import TaskNotFound
 from andon.stores.base import EVENTS_TOPIC, SLOW_POLL_S

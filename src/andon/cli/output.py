@@ -6,19 +6,19 @@ control characters, so that a task's error cannot move the cursor of who reads i
 
 import sys
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
 from itertools import compress
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import click
 import msgspec
 
+from andon.lifecycle.faces.fields import iso
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
 _CONTROL = dict.fromkeys((*range(32), *range(127, 160)), " ")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Word(NamedTuple):
@@ -177,12 +177,6 @@ def _text(cell: Cell) -> str:
         return ""
     text = cell.text if isinstance(cell, Word) else str(cell)
     return text.translate(_CONTROL)
-
-
-def iso(ms: int) -> str:
-    """ISO 8601 in UTC."""
-    moment = _EPOCH + timedelta(milliseconds=ms)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def span(seconds: float) -> str:

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from andon.cli.output import iso
 from andon.cli.session import Session, common
+from andon.lifecycle.faces.fields import iso
 from andon.model.errors import TaskNotFound
 from andon.model.words import State
 from andon.stores.base import task_topic

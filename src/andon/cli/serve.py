@@ -6,9 +6,11 @@ import click
 
 from andon.cli.apps import load_app
 from andon.cli.logs import log_to_stderr
+from andon.cli.loops import event_loop
 from andon.cli.session import Session, common
 from andon.cli.values import DURATION
 from andon.model.errors import ConfigurationError
+from andon.worker.loops import Loop
 from andon.worker.tuning import tune_process
 
 logger = logging.getLogger("andon.cli")
@@ -24,6 +26,7 @@ logger = logging.getLogger("andon.cli")
 @click.option("--private-key", metavar="FILE", help="PEM; default: in the certificate's file.")
 @click.option("--require-token", is_flag=True, help="Ask for tokens on loopback too.")
 @click.option("--no-timekeeper", is_flag=True, help="Leave timers to others.")
+@event_loop
 @click.option("--quiet", is_flag=True, help="Log warnings and errors only.")
 @common
 def serve(
@@ -38,6 +41,7 @@ def serve(
     private_key: str | None,
     require_token: bool,
     no_timekeeper: bool,
+    loop: Loop,
     quiet: bool,
 ) -> None:
     """Serve an application's tasks over HTTP.
@@ -72,4 +76,5 @@ def serve(
     run(
         Service(application, settings),
         ready=lambda url: logger.info("Serving the tasks of %s at %s", application.url, url),
+        loop=loop,
     )

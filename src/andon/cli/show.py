@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from andon.cli.output import Cell, Output, Word, ago, iso, span
+from andon.cli.output import Cell, Output, Word, ago, span
 from andon.cli.session import Session, common
+from andon.lifecycle.faces.fields import iso
 from andon.model.errors import TaskNotFound
 
 if TYPE_CHECKING:

@@ -57,8 +57,9 @@ async def create(
     """Make a token, and print it: nobody can see it again.
 
     Scopes: tasks:create:QUEUE, tasks:read:QUEUE, tasks:cancel:QUEUE, tasks:change:QUEUE,
-    queues:claim:QUEUE, queues:read:QUEUE, queues:manage:QUEUE, workers:read, types:publish,
-    admin:storage, admin:tokens. A star at the end stands for anything: 'tasks:*', '*'.
+    queues:claim:QUEUE, queues:read:QUEUE, queues:manage:QUEUE, workers:read, metrics:read,
+    types:publish, admin:storage, admin:tokens, admin:workers. A star at the end stands for
+    anything: 'tasks:*', '*'.
     """
     async with session.local_engine(creates=True) as engine:
         now = engine.now()

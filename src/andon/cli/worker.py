@@ -8,10 +8,12 @@ import click
 
 from andon.cli.apps import load_app
 from andon.cli.logs import Format, log_format, log_to_stderr
+from andon.cli.loops import event_loop
 from andon.cli.session import Session, common
 from andon.cli.values import DURATION, comma_separated
 from andon.client.app import Andon, WorkerSettings
 from andon.model.errors import ConfigurationError
+from andon.worker.loops import Loop, run_on
 from andon.worker.shutdown import Signals
 from andon.worker.tuning import tune_process
 
@@ -31,11 +33,12 @@ logger = logging.getLogger("andon.cli")
 @click.option("--lease", type=DURATION, help="How long a claim holds unrenewed (30s).")
 @click.option("--grace", type=DURATION, help="What runs get at a stop; default: as policies say.")
 @click.option("--no-timekeeper", is_flag=True, help="Leave timers to other workers.")
+@event_loop
 @click.option("--metrics", metavar="HOST:PORT", help="Serve metrics there to Prometheus.")
 @click.option("--quiet", is_flag=True, help="Log warnings and errors only.")
 @log_format
 @common
-async def worker(
+def worker(
     session: Session,
     *,
     app: str,
@@ -47,6 +50,7 @@ async def worker(
     lease: float | None,
     grace: float | None,
     no_timekeeper: bool,
+    loop: Loop,
     metrics: str | None,
     quiet: bool,
     log_format: Format,
@@ -69,9 +73,15 @@ async def worker(
     )
     application = load_app(app, url=session.given_url)
     tune_process()
+    run_on(loop, _work(application, settings, metrics, timekeeper=not no_timekeeper))
+
+
+async def _work(
+    application: Andon, settings: WorkerSettings, metrics: str | None, *, timekeeper: bool
+) -> None:
     try:
         with serving_metrics(application, metrics):
-            await run(application, settings, timekeeper=not no_timekeeper)
+            await run(application, settings, timekeeper=timekeeper)
     finally:
         await application.close()
 

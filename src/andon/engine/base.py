@@ -110,6 +110,8 @@ class Joinable(Protocol):
 class Engine(Protocol):
     """All that can be asked about tasks."""
 
+    in_flight: int  #: claims that a worker's room is best shared out to, one under way at a time
+
     async def open(self) -> None:
         """Connect to the store or service. Idempotent."""
         ...
@@ -249,6 +251,10 @@ class Engine(Protocol):
 
     async def remove_worker(self, worker: str) -> None:
         """Say that a worker has left."""
+        ...
+
+    async def partitions(self) -> int:
+        """How many partitions claims go round. Costs nothing, which `info` may: it counts."""
         ...
 
     async def info(self) -> StoreInfo:

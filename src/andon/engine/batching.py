@@ -2,6 +2,9 @@
 
 The first item handed over is flushed as soon as the loop comes round; what arrives while a flush
 is under way goes with the next one. Under load that makes large batches, at rest it adds nothing.
+A store in another process may be given several batches at once, each a share of what there is to
+do: it writes one while this process makes the next.
+
 What was handed over is written even if its caller has gone: only the outcome is dropped.
 
 A store that is away fails everything that waits, not one batch after the other: each flush takes
@@ -10,20 +13,24 @@ as long as the store is patient, and nobody should wait for that once per batch 
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Awaitable, Callable, Hashable, MutableSequence, Sequence
+from typing import Generic, TypeVar, cast
 
 from andon.model.errors import StoreUnavailable
+
+_WORTH_A_FLUSH = 16
+"""Items for which it pays to have another flush under way."""
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
 
 
 class Batcher(Generic[Item, Outcome]):
-    """Collects items and hands them to `flush` in order, one batch at a time.
+    """Collects items and hands them to `flush` in order, at most `in_flight` batches at a time.
 
     `key`, if given, names what an item is about: two items with one key never share a batch.
-    More than `most_waiting` items waiting push back on `put`.
+    More than `most_waiting` items waiting push back on `put`. `finishes`: the flush itself writes
+    what it was given even if whoever awaits it goes, as a store does.
     """
 
     def __init__(
@@ -31,28 +38,64 @@ class Batcher(Generic[Item, Outcome]):
         flush: Callable[[Sequence[Item]], Awaitable[Sequence[Outcome]]],
         *,
         size: int,
+        in_flight: int = 1,
         key: Callable[[Item], Hashable] | None = None,
         most_waiting: int = 20_000,
+        finishes: bool = False,
     ) -> None:
         self._flush = flush
         self._size = size
+        self._in_flight = in_flight
         self._key = key
         self._most = most_waiting
         self._waiting: deque[tuple[Item, asyncio.Future[Outcome]]] = deque()
         self._room = asyncio.Event()
         self._room.set()
-        self._running: asyncio.Task[None] | None = None
+        self._under_way = 0
+        self._finishes = finishes
+        self._is_alone = False  #: the last batch had one item
+        self._carried: asyncio.Future[None] | None = (
+            None  #: until a caller has flushed its own item
+        )
+        self._running: set[asyncio.Task[None]] = set()
 
     async def put(self, item: Item) -> Outcome:
         """Hand over one item and wait for its outcome."""
         while len(self._waiting) >= self._most:
             self._room.clear()
             await self._room.wait()
-        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        if self._is_alone and not (self._running or self._waiting or self._carried):
+            self._carried = loop.create_future()
+            return await self._carry(item, self._carried)
+        future: asyncio.Future[Outcome] = loop.create_future()
         self._waiting.append((item, future))
-        if self._running is None:
-            self._running = asyncio.ensure_future(self._run())
+        running = len(self._running) + (self._carried is not None)
+        if not running or (
+            running < self._in_flight and len(self._waiting) >= _WORTH_A_FLUSH * running
+        ):
+            self._set_off()
         return await future
+
+    def _set_off(self) -> None:
+        self._running.add(asyncio.ensure_future(self._run()))
+
+    async def _carry(self, item: Item, carried: asyncio.Future[None]) -> Outcome:
+        """Flush one item in its caller's own task, which takes two turns of the loop less."""
+        self._under_way += 1
+        try:
+            [outcome] = await self._flush([item])
+        except StoreUnavailable as error:
+            self._fail(error, self._waiting)
+            raise
+        finally:
+            self._carried = None
+            self._under_way -= 1
+            self._room.set()
+            if self._waiting and not self._running:
+                self._set_off()
+            carried.set_result(None)
+        return outcome
 
     @property
     def waiting(self) -> int:
@@ -61,25 +104,40 @@ class Batcher(Generic[Item, Outcome]):
 
     async def drain(self) -> None:
         """Wait until everything handed over so far is written."""
-        while self._running is not None:
-            await asyncio.wait([self._running])
+        while under_way := {*self._running, *filter(None, (self._carried,))}:
+            await asyncio.wait(under_way)
 
     async def _run(self) -> None:
         try:
             while self._waiting:
-                await self._one_batch(self._next_batch())
+                batch = self._next_batch()
+                size = len(batch)
+                self._is_alone = self._finishes and size == 1
+                self._under_way += size
+                try:
+                    await self._one_batch(batch)
+                finally:
+                    self._under_way -= size
                 if len(self._waiting) < self._most:
                     self._room.set()
         finally:
-            self._running = None
+            self._running.discard(cast("asyncio.Task[None]", asyncio.current_task()))
+
+    def _most_now(self) -> int:
+        """How much the next batch takes: so much that all flushes get their share, or the largest
+        would keep the others small for as long as outcomes lead to new items."""
+        total = len(self._waiting) + self._under_way
+        if self._in_flight == 1 or total < 2 * _WORTH_A_FLUSH:
+            return self._size
+        return min(self._size, -(-total // self._in_flight))
 
     def _next_batch(self) -> list[tuple[Item, asyncio.Future[Outcome]]]:
-        waiting, key = self._waiting, self._key
+        waiting, key, most = self._waiting, self._key, self._most_now()
         if key is None:
-            return [waiting.popleft() for _ in range(min(self._size, len(waiting)))]
+            return [waiting.popleft() for _ in range(min(most, len(waiting)))]
         batch: list[tuple[Item, asyncio.Future[Outcome]]] = []
         seen: set[Hashable] = set()
-        while waiting and len(batch) < self._size:
+        while waiting and len(batch) < most:
             name = key(waiting[0][0])
             if name in seen:
                 break
@@ -87,16 +145,22 @@ class Batcher(Generic[Item, Outcome]):
             batch.append(waiting.popleft())
         return batch
 
+    def _fail(
+        self, error: BaseException, batch: MutableSequence[tuple[Item, asyncio.Future[Outcome]]]
+    ) -> None:
+        for _, future in batch:
+            if not future.done():
+                future.set_exception(error)
+        batch.clear()
+
     async def _one_batch(self, batch: list[tuple[Item, asyncio.Future[Outcome]]]) -> None:
         try:
             outcomes = await self._flush([item for item, _ in batch])
         except BaseException as error:
             if isinstance(error, StoreUnavailable):
-                batch = [*batch, *self._waiting]
+                batch.extend(self._waiting)
                 self._waiting.clear()
-            for _, future in batch:
-                if not future.done():
-                    future.set_exception(error)
+            self._fail(error, batch)
             if not isinstance(error, Exception):
                 raise
             return

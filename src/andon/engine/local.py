@@ -69,6 +69,7 @@ class LocalEngine:
         jitter = random or random_module.Random()
         self.store = store
         self.max_payload = max_payload
+        self.in_flight = store.in_flight
         self.book = PolicyBook(store, profile)
         self._dependencies = Dependencies(store)
         self._runs = Runs(store, self.book, jitter.random, self._ended)
@@ -252,6 +253,9 @@ class LocalEngine:
 
     async def remove_worker(self, worker: str) -> None:
         await self.store.remove_worker(worker)
+
+    async def partitions(self) -> int:
+        return self.store.partitions
 
     async def info(self) -> StoreInfo:
         return await self.store.info()

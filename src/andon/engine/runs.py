@@ -49,7 +49,11 @@ class Runs:
         self._random = random
         self._ended = ended
         self.commits: Batcher[Change, Changed] = Batcher(
-            store.commit, size=MAX_BATCH, key=lambda change: change.before.id
+            store.commit,
+            size=MAX_BATCH,
+            in_flight=store.in_flight,
+            key=lambda change: change.before.id,
+            finishes=True,
         )
 
     async def claim(self, request: ClaimRequest) -> list[Task]:

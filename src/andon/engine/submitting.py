@@ -5,6 +5,7 @@ children, a child of a refused parent is refused, and a cycle is refused (R8).
 """
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Callable, Sequence
 from graphlib import CycleError, TopologicalSorter
@@ -43,6 +44,12 @@ _MOST_EVICTIONS = 20
 """How often one submission tries to make room in a full queue before it is refused."""
 
 
+_MOST_SHOWN = 10
+"""Tasks of a circle that its error names."""
+
+_SLICE = 1_000
+"""Submissions of one call that are put in order before other coroutines get their turn: 3 ms."""
+
 _MOST_IN_FLIGHT = 3
 """Batches of one bulk submit that the store holds at once: one it writes, one it takes next, and
 one whose outcomes are on their way back."""
@@ -65,7 +72,9 @@ class Submitting:
         self._dependencies = dependencies
         self._control = control
         self._max_payload = max_payload
-        self.batcher: Batcher[Task, Created] = Batcher(store.create, size=MAX_BATCH)
+        self.batcher: Batcher[Task, Created] = Batcher(
+            store.create, size=MAX_BATCH, in_flight=store.in_flight, finishes=True
+        )
 
     async def submit(self, submissions: Sequence[Submission]) -> list[Submitted]:
         """Submit all; outcomes in the order given."""
@@ -193,7 +202,7 @@ class Submitting:
         here = {s.id: s for s in submissions}
         outcomes: dict[str, Submitted] = {}
         missing = await self._missing_parents(submissions, here)
-        for level in self._levels(submissions, here, outcomes):
+        for level in await self._levels(submissions, here, outcomes):
             ready: list[Submission] = []
             for s in level:
                 problem = self._problem(s, here, outcomes, missing)
@@ -218,37 +227,38 @@ class Submitting:
             missing.update(p for p, state in zip(ids, states, strict=True) if state is None)
         return missing
 
-    def _levels(
+    async def _levels(
         self,
         submissions: Sequence[Submission],
         here: dict[str, Submission],
         outcomes: dict[str, Submitted],
     ) -> list[list[Submission]]:
         """The submissions in layers, parents first; those in a cycle are refused."""
-        graph = {s.id: {p for p in s.dependencies if p in here and p != s.id} for s in submissions}
-        while True:
-            sorter = TopologicalSorter(graph)
-            try:
-                sorter.prepare()
-                break
-            except CycleError as error:
-                for task_id in dict.fromkeys(error.args[1]):
-                    loop = " -> ".join(error.args[1])
-                    outcomes[task_id] = Submitted(
-                        task_id,
-                        None,
-                        created=False,
-                        error=InvalidSubmission(
-                            f"These tasks depend on each other in a circle: {loop}.",
-                            field="dependencies",
-                        ),
-                    )
-                    del graph[task_id]
+        graph: dict[str, set[str]] = {}
+        for some in in_batches(submissions, _SLICE):
+            for s in some:
+                graph[s.id] = {p for p in s.dependencies if p in here and p != s.id}
+            await asyncio.sleep(0)
+        sorter = TopologicalSorter[str]()
+        for some in in_batches(list(graph.items()), _SLICE):
+            for task_id, parents in some:
+                sorter.add(task_id, *parents)
+            await asyncio.sleep(0)
+        with contextlib.suppress(CycleError):  # what is in no circle is handed out all the same
+            sorter.prepare()
         levels: list[list[Submission]] = []
+        done = 0
         while sorter.is_active():
             ids = sorter.get_ready()
-            levels.append([here[i] for i in ids if i in graph])
-            sorter.done(*ids)
+            levels.append([here[i] for i in ids])
+            for some in in_batches(ids, _SLICE):
+                sorter.done(*some)
+                done += len(some)
+                if done >= _SLICE:
+                    done = 0
+                    await asyncio.sleep(0)
+        left = graph.keys() - {s.id for level in levels for s in level}
+        _refuse_circles({i: next(p for p in graph[i] if p in left) for i in left}, outcomes)
         return levels
 
     def _problem(
@@ -267,10 +277,7 @@ class Submitting:
                 )
             refused = parent in here and parent != s.id and outcomes[parent].error is not None
             if refused:
-                return InvalidSubmission(
-                    f"Task {s.id!r} depends on {parent!r}, which was refused in the same call.",
-                    field="dependencies",
-                )
+                return _refused_with(s.id, parent)
         return None
 
     async def _link(self, ready: Sequence[Submission], outcomes: dict[str, Submitted]) -> None:
@@ -279,6 +286,39 @@ class Submitting:
             await self._dependencies.link(
                 [(s.id, s.dependencies, s.load_dependencies, s.requires) for s in blocked]
             )
+
+
+def _refuse_circles(parents: dict[str, str], outcomes: dict[str, Submitted]) -> None:
+    """Refuse tasks that wait for a circle or are in one; of each a parent of the same kind. So
+    who goes from parent to parent comes round."""
+    for start in parents:
+        path: list[str] = []
+        places: dict[str, int] = {}
+        task_id = start
+        while task_id not in outcomes and task_id not in places:
+            places[task_id] = len(path)
+            path.append(task_id)
+            task_id = parents[task_id]
+        circle = path[places.get(task_id, len(path)) :]
+        if circle:
+            shown = circle[_MOST_SHOWN - 1 :: -1]  # parents first
+            whole = len(circle) <= _MOST_SHOWN
+            told = " -> ".join([*shown, shown[0]] if whole else ["…", *shown])
+            error = InvalidSubmission(
+                f"These tasks depend on each other in a circle: {told}.", field="dependencies"
+            )
+            for one in circle:
+                outcomes[one] = Submitted(one, None, created=False, error=error)
+        for one in path[: len(path) - len(circle)]:
+            error = _refused_with(one, parents[one])
+            outcomes[one] = Submitted(one, None, created=False, error=error)
+
+
+def _refused_with(task_id: str, parent: str) -> InvalidSubmission:
+    return InvalidSubmission(
+        f"Task {task_id!r} depends on {parent!r}, which was refused in the same call.",
+        field="dependencies",
+    )
 
 
 class _Join:

@@ -28,6 +28,7 @@ from andon.stores.base import (
     Change,
     Changed,
     ChangeKind,
+    CountsDeadLetters,
     Query,
     Store,
 )
@@ -39,6 +40,9 @@ HOLD_MS = 10_000
 
 HOUSEKEEPING_S = 5.0
 """Seconds between looks at what no timer covers: fan-outs cut short, event trimming, bounds."""
+
+_BOUND_ROUNDS = 20
+"""Batches of dead letters deleted at one look: some cannot be deleted yet, and would come again."""
 
 RETRY_LATER_MS = 60_000
 """When a record could not be deleted because dependents need it, look again after this."""
@@ -182,10 +186,8 @@ class Timekeeper:
             await self._bound_dead_letters(self._dead_letter_limit)
 
     async def _bound_dead_letters(self, limit: int) -> None:
-        excess = sum(queue.dead_letters for queue in await self._store.stats()) - limit
-        while excess > 0:
-            query = Query(dead_letters=True, limit=min(excess, MAX_BATCH))
-            oldest = (await self._store.find(query)).tasks
+        for _ in range(_BOUND_ROUNDS):
+            oldest = await self._beyond(limit)
             if not oldest:
                 return
             now = self._store.now()
@@ -206,4 +208,15 @@ class Timekeeper:
                 for task in oldest
             ]
             await self._write(fired, now)
-            excess -= len(oldest)
+            if len(oldest) < MAX_BATCH:
+                return
+
+    async def _beyond(self, limit: int) -> Sequence[Task]:
+        """The oldest dead letters beyond the bound, a batch of them at the most."""
+        if isinstance(self._store, CountsDeadLetters):
+            return await self._store.oldest_dead_letters(beyond=limit, most=MAX_BATCH)
+        excess = sum(queue.dead_letters for queue in await self._store.stats()) - limit
+        if excess <= 0:
+            return ()
+        query = Query(dead_letters=True, limit=min(excess, MAX_BATCH))
+        return (await self._store.find(query)).tasks

@@ -124,7 +124,7 @@ def event_document(event: TaskEvent) -> dict[str, Any]:
     return {
         "task": event.task,
         "revision": event.revision,
-        "at": iso(event.at, digits=True),
+        "at": iso(event.at),
         "event": event.event,
         "from": event.source,
         "to": event.target,

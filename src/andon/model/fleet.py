@@ -40,6 +40,7 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     started_at: int = 0
     seen_at: int = 0  #: ms UTC, set by the store
     state: Literal["running", "quiet", "stopping"] = "running"
+    owner: str = ""  #: id of the API token that it came with; empty: without one
 
 
 class QueueStats(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,7 +11,6 @@ The framework still does the routing, and reads the same signatures for the Open
 import asyncio
 import inspect
 import logging
-import re
 import time
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_type_hints
 from urllib.parse import parse_qsl, unquote
@@ -27,6 +26,7 @@ from litestar.params import (
 
 from andon.model.errors import AndonError, AuthenticationFailed, StoreUnavailable
 from andon.service.calls import Call
+from andon.service.decoding import BodyDecoder, what_is_wrong
 from andon.service.problems import (
     CONTENT_TYPE,
     Problem,
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("andon.service")
 
 _JSON = b"application/json"
-_PATH = re.compile(r" - at `\$\.?(?P<path>.*)`$")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -73,7 +72,7 @@ class _Plan:
         self.status = handler.status_code or 200
         self.paths: list[str] = []
         self.headers: list[tuple[str, bytes]] = []
-        self.body: msgspec.json.Decoder[Any] | None = None
+        self.body: BodyDecoder | None = None
         self.raw = False
         self.seconds: dict[int, Histogram] = {}  #: by status: where the time taken is counted
         names: dict[str, str] = {}
@@ -85,7 +84,7 @@ class _Plan:
             kind, told = _parted(hints[name])
             if isinstance(told, BodyKwarg):
                 self.raw = kind is bytes
-                self.body = msgspec.json.Decoder(kind)
+                self.body = BodyDecoder(kind)
             elif isinstance(told, PathParameter):
                 self.paths.append(name)
             elif isinstance(told, HeaderParameter):
@@ -187,7 +186,7 @@ class Binder:
         _bind_query(plan, scope, arguments)
         if plan.body is not None:
             body = await read_body(scope, receive, service)
-            arguments["data"] = body if plan.raw else _decoded(plan.body, scope, body)
+            arguments["data"] = body if plan.raw else await plan.body.decode(scope, body)
         answer = await plan.function(**arguments)
         if isinstance(answer, Stream):
             if answer.endless and any(name == b"authorization" for name, _ in scope["headers"]):
@@ -258,49 +257,9 @@ def _bind_query(plan: _Plan, scope: "HTTPScope", arguments: dict[str, Any]) -> N
     try:
         bound = msgspec.convert(fields, plan.query, strict=False)
     except msgspec.ValidationError as error:
-        raise _what_is_wrong(error, "The query") from error
+        raise what_is_wrong(error, "The query") from error
     for name in plan.query_names:
         arguments[name] = getattr(bound, name)
-
-
-def _decoded(decoder: "msgspec.json.Decoder[Any]", scope: "HTTPScope", body: bytes) -> Any:
-    for name, value in scope["headers"]:
-        if name == b"content-type":
-            if not value.lower().startswith(b"application/json"):
-                raise Problem(
-                    415,
-                    "unsupported-media-type",
-                    "Unsupported media type",
-                    "The body must be JSON: send Content-Type: application/json.",
-                )
-            break
-    else:
-        if body:
-            raise Problem(
-                415,
-                "unsupported-media-type",
-                "Unsupported media type",
-                "The body has no type: send Content-Type: application/json.",
-            )
-    try:
-        return decoder.decode(body or b"{}")
-    except msgspec.ValidationError as error:
-        raise _what_is_wrong(error, "The body") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise malformed(f"The body is not JSON: {error}.") from error
-    except RecursionError as error:
-        raise malformed("The body is nested too deeply.") from error
-
-
-def _what_is_wrong(error: msgspec.ValidationError, what: str) -> Problem:
-    text = str(error)
-    found = _PATH.search(text)
-    path = found["path"] if found else ""
-    named = re.search(r"field `(.+?)`", text)
-    if named is not None:
-        path = f"{path}.{named[1]}" if path else named[1]
-    told = text[: found.start()] if found else text
-    return invalid(f"{what} is not what this route takes: {told}.", field=path)
 
 
 async def read_body(scope: "HTTPScope", receive: "Receive", service: "Service") -> bytes:

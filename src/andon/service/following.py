@@ -156,7 +156,7 @@ class LogStream(Stream):
             here = str(Place(place.run, place.cursor, number)).encode()
             told: dict[str, Any] = {
                 "run": place.run,
-                "at": iso(line.at, digits=True),
+                "at": iso(line.at),
                 "level": line.level,
                 "text": line.text,
             }

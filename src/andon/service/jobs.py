@@ -19,10 +19,12 @@ from andon.model.policy import DAY
 from andon.model.task import Task
 from andon.model.words import TERMINAL, State
 from andon.service.bodies import NewJob
+from andon.service.waiting import still_allowed, unless, until_refused
 from andon.worker.calls import MalformedPayload
 
 if TYPE_CHECKING:
     from andon.engine.local import LocalEngine
+    from andon.service.calls import Call
     from andon.service.service import Service
 
 _TOLD_S = 1.0
@@ -119,23 +121,25 @@ async def job_of(engine: "LocalEngine", task: Task) -> dict[str, Any]:
     return as_seen(CBINTEL, task, events or None)
 
 
-async def cancel_job(engine: "LocalEngine", job_id: str) -> dict[str, Any]:
+async def cancel_job(request: "Call", job_id: str) -> dict[str, Any]:
     """Cancel a job and wait until it is: at most its `cancel_grace`, then by force (R7).
 
-    Raises `InvalidTransition` when it has ended otherwise, also while it was being cancelled.
+    Raises `InvalidTransition` when it has ended otherwise, also while it was being cancelled, and
+    `AuthenticationFailed` when the caller's token goes bad before force was needed.
     """
+    engine = request.service.engine
     [task] = await engine.get([job_id])
     if task is None:
         raise TaskNotFound(job_id)
     [acted] = await engine.cancel([job_id])
     if acted.error is not None:
         raise acted.error
-    ended = await _ended(engine, task)
+    ended = await _ended(request, task)
     if ended is None:
         [acted] = await engine.cancel([job_id], force=True)
         if acted.error is not None:
             raise acted.error
-        ended = await _ended(engine, task)
+        ended = await _ended(request, task)
     if ended is None:
         raise TaskNotFound(job_id)
     if ended.state is not State.CANCELLED:
@@ -145,11 +149,12 @@ async def cancel_job(engine: "LocalEngine", job_id: str) -> dict[str, Any]:
     return {name: shown[name] for name in ("job_id", "status", "cancelled_at")}
 
 
-async def _ended(engine: "LocalEngine", task: Task) -> Task | None:
+async def _ended(request: "Call", task: Task) -> Task | None:
+    engine = request.service.engine
     [now] = await engine.get([task.id])
     if now is not None and now.state in TERMINAL:
         return now
-    try:
-        return await engine.wait_end(task.id, task.policy.cancel_grace + _TOLD_S)
-    except TimeoutError:
-        return None
+    patience = task.policy.cancel_grace + _TOLD_S
+    ended = await unless(engine.wait_end(task.id), until_refused(request), timeout=patience)
+    await still_allowed(request)
+    return ended

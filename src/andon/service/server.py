@@ -1,8 +1,6 @@
 """The server around the application: one process, one event loop, stopped in good order."""
 
-import asyncio
 import contextlib
-import importlib.util
 import logging
 import signal
 import socket
@@ -16,6 +14,7 @@ import uvicorn
 from andon.model.errors import ConfigurationError
 from andon.service.app import make_app
 from andon.service.protocol import protocol_with
+from andon.worker.loops import Loop, run_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -84,15 +83,11 @@ def bind(host: str, port: int) -> socket.socket:
     return listening
 
 
-def run(service: "Service", *, ready: "Callable[[str], Any] | None" = None) -> None:
-    """`serve` on an event loop of its own: uvloop's where it is installed."""
-    factory = None
-    if importlib.util.find_spec("uvloop") is not None:
-        import uvloop
-
-        factory = uvloop.new_event_loop
-    with asyncio.Runner(loop_factory=factory) as runner:
-        runner.run(serve(service, ready=ready))
+def run(
+    service: "Service", *, ready: "Callable[[str], Any] | None" = None, loop: Loop = "auto"
+) -> None:
+    """`serve` on an event loop of its own."""
+    run_on(loop, serve(service, ready=ready))
 
 
 async def serve(service: "Service", *, ready: "Callable[[str], Any] | None" = None) -> None:

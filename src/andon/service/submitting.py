@@ -2,8 +2,9 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -15,6 +16,7 @@ from andon.model.errors import AndonError, InvalidSubmission
 from andon.service.answers import BulkAccepted, BulkItem
 from andon.service.bodies import NewTask
 from andon.service.problems import Problem, invalid, problem_of
+from andon.stores.base import MAX_BATCH
 from andon.worker.calls import Call, MalformedPayload
 from andon.worker.registry import Registry
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from andon.service.calls import Call as Request
     from andon.service.service import Service
 
+T = TypeVar("T")
+R = TypeVar("R")
 
 _SLICE = 50
 """Tasks of a bulk submit that are worked on before others get their turn: some 2 ms."""
@@ -145,27 +149,55 @@ async def submit_many(request: "Request", tasks: list[NewTask]) -> BulkAccepted:
     # Only what depends on others in the request has to reach the engine together with them.
     size = len(tasks) if any(task.depends_on for task in tasks) else _SLICE
     ids: set[str] = set()
-    writing: deque[asyncio.Task[list[BulkItem]]] = deque()
-    answered: list[BulkItem] = []
-    try:
-        for start in range(0, len(tasks), max(size, 1)):
-            async with service.long_work:
-                some = await _converted(request, tasks[start : start + size], ids)
-                writing.append(asyncio.ensure_future(_stored(service, some)))
-                await asyncio.sleep(0)
-            if len(writing) == _MOST_IN_FLIGHT:
-                answered += await writing.popleft()
-        while writing:
-            answered += await writing.popleft()
-    finally:
-        # One failed, or the caller has gone: what was handed over is written all the same.
-        await asyncio.gather(*writing, return_exceptions=True)
+
+    async def begin(some: Sequence[NewTask]) -> Coroutine[Any, Any, list[BulkItem]]:
+        return _stored(service, await _converted(request, some, ids))
+
+    answered = await _in_slices(service, tasks, size, begin)
     refused = sum(item.error is not None for item in answered)
     return BulkAccepted(len(answered) - refused, refused, answered)
 
 
+async def submit_as_given(
+    service: "Service", submissions: Sequence[Submission]
+) -> Sequence[Submitted]:
+    """Store what another engine made, each on its own; one outcome for each, in the order given."""
+    if len(submissions) <= MAX_BATCH or any(one.dependencies for one in submissions):
+        return await service.engine.submit(submissions)
+
+    async def begin(some: Sequence[Submission]) -> Coroutine[Any, Any, list[Submitted]]:
+        return service.engine.submit(some)
+
+    return await _in_slices(service, submissions, MAX_BATCH, begin)
+
+
+async def _in_slices(
+    service: "Service",
+    items: Sequence[T],
+    size: int,
+    begin: Callable[[Sequence[T]], Awaitable[Coroutine[Any, Any, list[R]]]],
+) -> list[R]:
+    """What becomes of all items. `begin` prepares a slice and gives what stores it. Slices of many
+    requests are prepared one after the other, and others get their turn in between."""
+    writing: deque[asyncio.Task[list[R]]] = deque()
+    done: list[R] = []
+    try:
+        for start in range(0, len(items), max(size, 1)):
+            async with service.long_work:
+                writing.append(asyncio.ensure_future(await begin(items[start : start + size])))
+                await asyncio.sleep(0)
+            if len(writing) == _MOST_IN_FLIGHT:
+                done += await writing.popleft()
+        while writing:
+            done += await writing.popleft()
+    finally:
+        # One failed, or the caller has gone: what was handed over is written all the same.
+        await asyncio.gather(*writing, return_exceptions=True)
+    return done
+
+
 async def _converted(
-    request: "Request", tasks: list[NewTask], ids: set[str]
+    request: "Request", tasks: Sequence[NewTask], ids: set[str]
 ) -> list[Submission | BulkItem]:
     """A submission of each, or how it was refused; `ids` are those seen in the request so far."""
     registry, queue = request.service.app.registry, request.service.app.queue

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Awaitable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from andon.model.errors import TaskNotFound
+from andon.model.errors import AuthenticationFailed, StoreUnavailable, TaskNotFound
 from andon.model.task import Task
 
 if TYPE_CHECKING:
@@ -38,18 +38,49 @@ async def unless(
             await asyncio.gather(doing, *waiting, return_exceptions=True)
 
 
+async def still_allowed(request: "Call") -> None:
+    """Raise `AuthenticationFailed` if the token that the request came with is no good any more: it
+    was revoked or has expired, or its run has ended."""
+    if any(name == b"authorization" for name, _ in request.scope["headers"]):
+        await request.service.guard.authorize(request.scope)
+
+
+async def held(request: "Call", work: Coroutine[Any, Any, T], wait: float) -> T | None:
+    """The outcome of `work`; None after `wait` seconds, or when the service stops or the client
+    goes away. Raises `AuthenticationFailed` when the token has gone bad meanwhile: what is handed
+    out is never for a token that a new request would be refused with."""
+    service = request.service
+    outcome = await unless(
+        work,
+        service.stopping.wait(),
+        until_gone(request.receive),
+        until_refused(request),
+        timeout=wait,
+    )
+    await still_allowed(request)
+    return outcome
+
+
+async def until_refused(request: "Call") -> None:
+    """Until `still_allowed` would raise; looked at as often as a stream's token is."""
+    while True:
+        await asyncio.sleep(request.service.settings.stream_ping)
+        try:
+            await still_allowed(request)
+        except AuthenticationFailed:
+            return
+        except StoreUnavailable:
+            continue  # nobody can say now; what is kept is asked again
+
+
 async def ended_or_now(request: "Call", task: Task, wait: float) -> Task:
     """The task as it ended, or as it stands after `wait` seconds at the most.
 
-    The service bounds the wait; its stop and the client's going away end it.
+    The service bounds the wait; its stop, the client's going away and the end of its token end it.
     """
     service = request.service
-    ended = await unless(
-        service.engine.wait_end(task.id),
-        service.stopping.wait(),
-        until_gone(request.receive),
-        timeout=min(wait, service.settings.max_wait),
-    )
+    most = min(wait, service.settings.max_wait)
+    ended = await held(request, service.engine.wait_end(task.id), most)
     if ended is not None:
         return ended
     [now] = await service.engine.get([task.id])

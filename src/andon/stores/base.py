@@ -293,12 +293,22 @@ class Transactional(Protocol):
         ...
 
 
+@runtime_checkable
+class CountsDeadLetters(Protocol):
+    """A store whose `stats` and `find` cost more than keeping the bound of dead letters may."""
+
+    async def oldest_dead_letters(self, *, beyond: int, most: int) -> list[Task]:
+        """The oldest dead letters beyond a number of them, up to `most`, oldest first."""
+        ...
+
+
 class Store(Protocol):
     """Where tasks live. Methods are safe to call from many coroutines of one event loop."""
 
     url: str
     partitions: int
     slack_ms: int  #: how late a timer may be handed out at the most
+    in_flight: int  #: batches of one kind that are best under way at once
 
     async def open(self) -> None:
         """Connect; create what is missing; refuse what is not ours, too new or unusable."""

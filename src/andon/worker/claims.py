@@ -29,6 +29,9 @@ logger = logging.getLogger("andon.worker")
 _SHORTEST_POLL_S = 0.05
 """How often a rate-limited queue is asked at most."""
 
+_LEAST_SHARE = 16
+"""What a claim asks for at least, if there is room for it."""
+
 
 class _Attempt(NamedTuple):
     request: ClaimRequest
@@ -58,6 +61,9 @@ class Claims:
         self._limits = limits
         self._worker = worker
         self._concurrency = concurrency
+        # Of what there is room for, so much at once that this process and the store both have
+        # something to do.
+        self._share = max(concurrency // engine.in_flight, _LEAST_SHARE)
         self._lease = lease
         self._rng = rng
         self._wake = asyncio.Event()
@@ -138,9 +144,10 @@ class Claims:
             self._listener = self._engine.listen([ready_topic(q) for q in self._order.names])
         got = 0
         for _ in range(self._turns.looks(polls=self._polls)):
-            tasks = await self._claim(room - got)
+            asked = min(room - got, self._share)
+            tasks = await self._claim(asked)
             got += len(tasks)
-            if got >= room or self._stopped:
+            if len(tasks) >= asked or self._stopped:
                 self._turns.filled()
                 self._polls = False
                 return

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import os
 import random
 import secrets
@@ -9,8 +10,10 @@ import socket
 from collections.abc import Callable
 
 from andon.engine.base import Engine
-from andon.model.errors import AndonError
+from andon.model.errors import AndonError, PermissionRefused
 from andon.model.fleet import WorkerInfo
+
+logger = logging.getLogger("andon.worker")
 
 EVERY_S = 10.0
 LEAVE_WITHIN_S = 2.0
@@ -33,6 +36,7 @@ class Presence:
         self._describe = describe
         self._rng = rng
         self._changed = asyncio.Event()
+        self._refused = False  # so far as was said in the log
 
     def changed(self) -> None:
         """Say so soon."""
@@ -41,7 +45,14 @@ class Presence:
     async def run_once(self) -> None:
         """Describe the worker, then wait for the next time."""
         self._changed.clear()
-        await self._engine.put_worker(self._describe())
+        try:
+            await self._engine.put_worker(self._describe())
+        except PermissionRefused as error:  # no reason not to run tasks
+            if not self._refused:
+                logger.warning("This worker is missing in the list of workers: %s", error)
+            self._refused = True
+        else:
+            self._refused = False
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(EVERY_S * (0.75 + 0.5 * self._rng.random())):
                 await self._changed.wait()

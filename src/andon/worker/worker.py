@@ -272,7 +272,7 @@ class Worker:
     async def _prepare(self) -> None:
         # Types first: a claim fills in the policy of a task whose submitter had no code (R5).
         await self._engine.publish_types([kind.info for kind in self._registry])
-        self._partitions = (await self._engine.info()).partitions
+        self._partitions = await self._engine.partitions()
         self._order.refresh(await self._engine.queues())
 
     async def _follow(self, what: str, topic: str, act: Any, *, poll: float | None = None) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from conformance.kit import Kit, StoreFactory
 from servers import Servers
 from servers.nats import NatsCluster, NatsServer
 
@@ -29,6 +30,22 @@ def others(store: NatsStore, runner: asyncio.Runner) -> Iterator[list[NatsStore]
     yield others
     for other in others:
         runner.run(other.close())
+
+
+@pytest.fixture
+def partitions() -> int:
+    """Of the kit's store."""
+    return 1
+
+
+@pytest.fixture
+def kit(servers: Servers, tmp_path: Path, runner: asyncio.Runner, partitions: int) -> Iterator[Kit]:
+    """The words of the conformance suite, on a store on which nothing was stored."""
+    url = f"{servers.fresh_url('nats', tmp_path)}&partitions={partitions}"
+    kit = Kit(StoreFactory(url, shared=True, durable=True))
+    runner.run(kit.open())
+    yield kit
+    runner.run(kit.close())
 
 
 @pytest.fixture

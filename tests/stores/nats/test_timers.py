@@ -47,17 +47,23 @@ async def test_of_many_timers_each_is_handed_out_once_and_in_time(store: NatsSto
 async def test_a_timer_whose_record_is_still_on_its_way_waits_for_it(store: NatsStore) -> None:
     now = store.now()
     task = admit(Definition(id="late", name="job", run_at=now + 50), now, "w")
-    core = store._core
-    assert core is not None
-    await core.timers[0].set([("late", 1, now - 1)], now)
+    await _past(store, "late")
     assert (await store.take_due(0, 10, 600_000)).tasks == ()
     # without a timer of its own, so that only the one written before can fire
-    heads = core.heads[0]
+    assert store._core is not None
+    heads = store._core.heads[0]
     await heads.wire.write(
         heads.names.stream, [heads.write(heads.body(task, None), heads.subject(task), guard=0)]
     )
     due = await first_due(store, 600_000)
     assert [t.id for t in due.tasks] == ["late"]
+
+
+async def _past(store: NatsStore, task_id: str) -> None:
+    """Set a timer for the first version of a task that has passed already."""
+    assert store._core is not None
+    now = store.now()
+    await store._core.timers[0].set([(task_id, 1, now - 1)], now)
 
 
 async def _fired(store: NatsStore, count: int = 1) -> None:
@@ -102,27 +108,21 @@ async def test_takers_that_meet_at_a_timer_do_not_multiply_it(
 ) -> None:
     """A claim that was never written leaves one; while the fleet waits for it, it stays one."""
     stores = [store, *others]
-    core = stores[0]._core
-    assert core is not None
-    now = stores[0].now()
-    await core.timers[0].set([("never", 1, now - 1)], now)
+    await _past(store, "never")
     for _ in range(3):
-        await _fired(stores[0])
+        await _fired(store)
         await _meeting(stores, monkeypatch, 1_000)
-        assert len(await _standing(stores[0], "s", "d")) == 1
+        assert len(await _standing(store, "s", "d")) == 1
 
 
 async def test_takers_that_meet_at_a_timer_that_is_early_set_one_anew(
     store: NatsStore, others: list[NatsStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stores = [store, *others]
-    core = stores[0]._core
-    assert core is not None
-    now = stores[0].now()
-    await stores[0].create([admit(Definition(id="t", name="job", run_at=now + 600_000), now, "w")])
-    await core.timers[0].set([("t", 1, now - 1)], now)
-    await _meeting(stores, monkeypatch, 1_000)
-    assert await _standing(stores[0], "s", "d") == [("t",), ("t",)]  # its own, and that one
+    now = store.now()
+    await store.create([admit(Definition(id="t", name="job", run_at=now + 600_000), now, "w")])
+    await _past(store, "t")
+    await _meeting([store, *others], monkeypatch, 1_000)
+    assert await _standing(store, "s", "d") == [("t",), ("t",)]  # its own, and that one
 
 
 async def test_takers_that_meet_at_tasks_leave_one_hold(
@@ -198,13 +198,13 @@ async def test_a_timer_set_anew_is_there_before_its_hold_is_dropped(
     await store.create([admit(Definition(id="t", name="job", run_at=now - 1), now - 10, "w")])
     await first_due(store, 600_000)
     assert store._core is not None
-    timers, heads = store._core.timers[0], store._core.heads[0]
+    heads = store._core.heads[0]
     standing: list[int] = []
 
     async def purge(_subject: str) -> None:
         standing.append(len(await heads.walk([heads.names.of("s", ">")])))
 
-    monkeypatch.setattr(timers, "purge", purge)
+    monkeypatch.setattr(heads, "purge", purge)
     await store.rearm([("t", store.now() + 60_000)])
     assert standing == [2]
 

@@ -78,6 +78,7 @@ class HttpEngine:
     """
 
     max_payload = MAX_PAYLOAD
+    in_flight = 1
 
     def __init__(
         self,
@@ -103,6 +104,7 @@ class HttpEngine:
         self._artifacts = HttpArtifacts(self._transport, self._tokens.at)
         self._opening: asyncio.Lock | None = None
         self._is_open = False
+        self._partitions = 1
 
     async def open(self) -> None:
         """Connect, and learn the service's time. Idempotent."""
@@ -113,7 +115,7 @@ class HttpEngine:
                 return
             self._transport.open()
             try:
-                await self.info()
+                self._partitions = (await self.info()).partitions
             except BaseException:
                 await self._transport.close()
                 raise
@@ -352,6 +354,9 @@ class HttpEngine:
 
     async def remove_worker(self, worker: str) -> None:
         await self._transport.call("remove_worker", wire.encode(Which([worker])))
+
+    async def partitions(self) -> int:
+        return self._partitions
 
     async def info(self) -> StoreInfo:
         return _decode_info(await self._transport.call("info"))

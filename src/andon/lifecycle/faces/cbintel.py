@@ -1,4 +1,4 @@
-"""A job as cbintel's API answers it, history included."""
+"""A job as cbintel's API answers it, history included: its times are whole seconds."""
 
 from andon.lifecycle.faces.fields import (
     Fields,
@@ -6,8 +6,7 @@ from andon.lifecycle.faces.fields import (
     cause_of,
     decoded,
     given,
-    iso,
-    maybe_iso,
+    iso_seconds,
     newest_claim,
     progress_of,
     retries_used,
@@ -30,11 +29,11 @@ def record(task: Task, state: str, history: list[Fields]) -> Fields:
         "attempts": retries_used(task),
         "max_retries": task.policy.max_retries,
         "history": history,
-        **given(message=message, started_at=maybe_iso(started)),
+        **given(message=message, started_at=started and iso_seconds(started)),
     }
     end, ended = _END_FIELDS.get(state), s.finished_at
     if end is not None and ended is not None:
-        fields[end] = iso(ended)
+        fields[end] = iso_seconds(ended)
         if started is not None:
             fields["duration_seconds"] = (ended - started) // 1000
     if state == "COMPLETED":
@@ -56,7 +55,7 @@ def entry_of(entry: Shown) -> Fields:
     failed = entry.name == "FAILED"
     return given(
         status=entry.name,
-        timestamp=iso(entry.at),
+        timestamp=iso_seconds(entry.at),
         worker=entry.worker,
         error=_error(entry.error, entry.reason) if failed else None,
         attempt=entry.attempt,

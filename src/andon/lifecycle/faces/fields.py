@@ -1,7 +1,8 @@
 """What the faces share: times, errors, counts and the entry of a history. Pure.
 
-Times are ISO 8601 in UTC ending in Z. A field that has no value yet is left out where the system
-leaves it out (`given`), else None.
+Times are ISO 8601 in UTC ending in Z, each of a face with as many digits as the others, so that
+their texts sort. A field that has no value yet is left out where the system leaves it out
+(`given`), else None.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -31,12 +32,18 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """Ordinal from 1 of the run that is opened, when it is not the first (R22)."""
 
 
-def iso(ms: int, *, digits: bool = False) -> str:
-    """ISO 8601 in UTC; milliseconds where there are any, or always, with `digits`."""
-    text = (_EPOCH + timedelta(milliseconds=ms)).isoformat(
-        timespec="milliseconds" if digits or ms % 1000 else "seconds"
-    )
-    return text.replace("+00:00", "Z")
+def iso(ms: int) -> str:
+    """ISO 8601 in UTC with milliseconds, so that texts sort as their times do."""
+    return _text(ms, "milliseconds")
+
+
+def iso_seconds(ms: int) -> str:
+    """ISO 8601 in UTC, in whole seconds: cut off, not rounded."""
+    return _text(ms, "seconds")
+
+
+def _text(ms: int, timespec: str) -> str:
+    return (_EPOCH + timedelta(milliseconds=ms)).isoformat(timespec=timespec)[:-6] + "Z"
 
 
 def cause_of(task: Task) -> Reason | None:
@@ -55,9 +62,9 @@ def retries_used(task: Task) -> int:
     return max(0, min(tries, task.policy.max_retries))
 
 
-def maybe_iso(ms: int | None, *, digits: bool = False) -> str | None:
+def maybe_iso(ms: int | None) -> str | None:
     """As `iso`, for a time that may not have come."""
-    return None if ms is None else iso(ms, digits=digits)
+    return None if ms is None else iso(ms)
 
 
 def given(**fields: Any) -> Fields:

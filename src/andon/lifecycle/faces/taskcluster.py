@@ -46,8 +46,8 @@ def record(task: Task, state: str, history: list[Fields]) -> Fields:
         "taskGroupId": d.group or d.id,
         "priority": _PRIORITIES[max(lowest, min(s.priority, highest))],
         **given(
-            deadline=maybe_iso(s.deadline, digits=True),
-            expires=maybe_iso(s.expires_at, digits=True),
+            deadline=maybe_iso(s.deadline),
+            expires=maybe_iso(s.expires_at),
         ),
         "retriesLeft": task.policy.max_retries - retries_used(task),
         "state": state,
@@ -74,7 +74,7 @@ def _runs(task: Task) -> list[Fields]:
                 "runId": number,
                 "state": "pending",
                 "reasonCreated": _created(Reason.RETRY, number, before),
-                "scheduled": iso(before.resolved_at or s.created_at, digits=True),
+                "scheduled": iso(before.resolved_at or s.created_at),
             }
         )
     elif (
@@ -88,8 +88,8 @@ def _runs(task: Task) -> list[Fields]:
                 "state": _run_state(resolution),
                 "reasonCreated": "exception",
                 "reasonResolved": resolution,
-                "scheduled": iso(ended, digits=True),
-                "resolved": iso(ended, digits=True),
+                "scheduled": iso(ended),
+                "resolved": iso(ended),
             }
         )
     return runs
@@ -115,10 +115,10 @@ def _run(run: Run, before: Run | None, task: Task) -> Fields:
         reasonCreated=_created(run.created_reason, run.number, before),
         reasonResolved=resolution,
         workerId=run.worker,
-        takenUntil=maybe_iso(lease, digits=True),
-        scheduled=iso(run.scheduled_at, digits=True),
-        started=maybe_iso(run.claimed_at, digits=True),
-        resolved=maybe_iso(run.resolved_at, digits=True),
+        takenUntil=maybe_iso(lease),
+        scheduled=iso(run.scheduled_at),
+        started=maybe_iso(run.claimed_at),
+        resolved=maybe_iso(run.resolved_at),
     )
 
 
@@ -144,7 +144,7 @@ def entry_of(entry: Shown) -> Fields:
     ended = entry.name in ("completed", "failed", "exception")
     return given(
         state=entry.name,
-        time=iso(entry.at, digits=True),
+        time=iso(entry.at),
         runId=entry.run,
         workerId=entry.worker,
         reasonResolved=_resolution(entry.reason) if ended else None,

@@ -150,8 +150,8 @@ def _shown(artifact: Artifact) -> KeptFile:
         size=artifact.size,
         sha256=artifact.sha256,
         content_type=artifact.content_type,
-        created_at=iso(artifact.created_at, digits=True),
-        expires_at=maybe_iso(artifact.expires_at, digits=True),
+        created_at=iso(artifact.created_at),
+        expires_at=maybe_iso(artifact.expires_at),
     )
 
 

@@ -27,7 +27,9 @@ from andon.model.words import State
 from andon.service.calls import Call
 from andon.service.remote import attending
 from andon.service.remote.attending import Attending
+from andon.service.remote.presences import ADMIN
 from andon.service.remote.runs import Signed, Told
+from andon.service.submitting import submit_as_given
 from andon.service.trust.access import Caller
 from andon.stores.base import ClaimRequest, EventPage, History, Page, Query
 
@@ -59,7 +61,7 @@ async def submit(request: Call, data: JSONBody[list[Submission]]) -> list[wire.O
     _few(data)
     for queue, scopes in {(s.queue or DEFAULT_QUEUE, s.scopes) for s in data}:
         caller.require_submit(queue, scopes)
-    return [wire.outcome_of(done) for done in await request.service.engine.submit(data)]
+    return [wire.outcome_of(done) for done in await submit_as_given(request.service, data)]
 
 
 @post("/claim", status_code=200)
@@ -302,16 +304,19 @@ async def workers(request: Call, data: JSONBody[Nothing]) -> list[WorkerInfo]:
 @post("/put_worker", status_code=200)
 async def put_worker(request: Call, data: JSONBody[WorkerInfo]) -> None:
     """Say that a worker lives."""
-    _caller(request).require_some("queues:claim:")
-    await request.service.engine.put_worker(data)
+    caller = _caller(request)
+    caller.require_some("queues:claim:")
+    await request.service.presences.put(caller, data)
 
 
 @post("/remove_worker", status_code=200)
 async def remove_worker(request: Call, data: JSONBody[wire.Which]) -> None:
     """Say that a worker has left."""
-    _caller(request).require_some("queues:claim:")
+    caller = _caller(request)
+    if not caller.may(ADMIN):
+        caller.require_some("queues:claim:")
     for worker in data.ids[:1]:
-        await request.service.engine.remove_worker(worker)
+        await request.service.presences.remove(caller, worker)
 
 
 @post("/info", status_code=200)

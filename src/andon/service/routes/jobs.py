@@ -65,7 +65,7 @@ async def cancel(request: Call, job_id: FromPath[str]) -> dict[str, Any]:
     if task is None:
         raise TaskNotFound(job_id)
     request.need(f"tasks:cancel:{task.definition.queue}")
-    return await cancel_job(engine, job_id)
+    return await cancel_job(request, job_id)
 
 
 router = Router("/api/v1/jobs", route_handlers=[submit, get_job, cancel], tags=["jobs"])

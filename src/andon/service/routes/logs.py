@@ -17,7 +17,7 @@ from andon.service.routes.artifacts import OfRun
 from andon.service.routes.runs import of_path
 from andon.service.streaming import check_streams
 from andon.service.submitting import moment_ms
-from andon.service.waiting import unless, until_gone
+from andon.service.waiting import held
 from andon.stores.base import task_topic
 
 if TYPE_CHECKING:
@@ -63,17 +63,12 @@ async def read_log(
 
     page = None
     if wait > 0:
-        page = await unless(
-            lines(),
-            service.stopping.wait(),
-            until_gone(request.receive),
-            timeout=min(wait, service.settings.max_wait),
-        )
+        page = await held(request, lines(), min(wait, service.settings.max_wait))
     # Asked before the log is read: then no line can come that the page lacks.
     ended = await over()
     if page is None or ended:
         page = await kept.read_log(task_id, number, cursor)
-    entries = [LogEntry(iso(line.at, digits=True), line.level, line.text) for line in page.lines]
+    entries = [LogEntry(iso(line.at), line.level, line.text) for line in page.lines]
     return LogEntries(number, entries, page.cursor, ended and not entries)
 
 

@@ -29,6 +29,7 @@ from andon.service.remote.protocol import (
 )
 from andon.service.remote.runs import Signed, Told
 from andon.service.trust.runtokens import Claims
+from andon.service.waiting import still_allowed
 from andon.stores.base import SLOW_POLL_S, Verdict, ready_topic
 from andon.worker.context import Dependency
 
@@ -92,6 +93,7 @@ async def _claim(request: Call, data: Claim, wait: float) -> Claimed:
         # Subscribe, then check, then sleep (R30).
         with service.engine.listen([ready_topic(q) for q in data.queues]) as hints:
             while not any(end.done() for end in ends):
+                await still_allowed(request)
                 claimed = await _claim_now(request, data)
                 if claimed:
                     break

@@ -39,6 +39,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     scopes: tuple[str, ...]
+    id: str = ""  #: of the API token, or of the run; empty without a token
     run: Claims | None = None  #: with a run token: what it says
 
     def may(self, scope: str) -> bool:
@@ -139,7 +140,7 @@ class Access:
         if runtokens.is_run_token(token):
             claims = await self.claims(token)
             name = f"run {claims.number} of task {claims.task}"
-            return Caller(name=name, scopes=claims.scopes, run=claims)
+            return Caller(name=name, scopes=claims.scopes, id=claims.run, run=claims)
         return await self._of_api_token(token)
 
     async def _of_api_token(self, token: str) -> Caller:
@@ -151,7 +152,8 @@ class Access:
             raise AuthenticationFailed(
                 f"Token {record.id} ({record.name}) is {state}; make another: andon token create."
             )
-        return Caller(name=f"token {record.id} ({record.name})", scopes=record.scopes)
+        name = f"token {record.id} ({record.name})"
+        return Caller(name=name, scopes=record.scopes, id=record.id)
 
     async def claims(self, token: str) -> Claims:
         """What a run token says. Raises `AuthenticationFailed`."""

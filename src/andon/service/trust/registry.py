@@ -125,6 +125,12 @@ class Registry:
         record = self._by_id.get(token_id or "")
         return record if apitokens.matches(record, token) else None
 
+    async def is_valid(self, token_id: str) -> bool:
+        """Whether there is a token of this id that is neither revoked nor expired."""
+        await self._refresh(unless=token_id in self._by_id)
+        record = self._by_id.get(token_id)
+        return record is not None and record.state(self._store.now()) == "valid"
+
     async def keys(self, key_id: str | None = None) -> Keys:
         """The signing keys, made when there are none; read anew when `key_id` is none of them."""
         known = self._kept_keys is not None and (

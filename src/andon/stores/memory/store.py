@@ -70,6 +70,7 @@ class MemoryStore:
     """
 
     slack_ms = 0
+    in_flight = 1
 
     def __init__(
         self,

@@ -238,6 +238,8 @@ class _Turn:
         for head, task, seq, body, write in zip(chosen, tasks, seqs, bodies, writes, strict=True):
             if seq <= CONFLICT:
                 unsure.append(task)
+                if seq == CONFLICT:
+                    claim.timers.shared.written(task.id, task.status.revision, "")
             else:
                 self._take(head, task, seq, body, write[0])
         if unsure:
@@ -266,7 +268,7 @@ class _Turn:
         self._heads.remember(Head(body, subject, seq, seq))
         timer = self._heads.timer_of(head)
         if timer and head.is_pending:
-            self._claim.core.later(self._claim.timers.purge(timer))
+            self._claim.core.later(self._heads.purge(timer))
 
 
 def _rank(head: Head) -> tuple[int, int]:

@@ -24,6 +24,7 @@ from andon.stores.base import (
 from andon.stores.nats.aside import is_broken, put_aside
 from andon.stores.nats.bodies import Body, Head, moves_of
 from andon.stores.nats.core import Core
+from andon.stores.nats.dead import marks_of
 from andon.stores.nats.edges import is_over
 from andon.stores.nats.heads import LOG_AGE_S, Heads
 from andon.stores.nats.unique import lapsed
@@ -50,7 +51,7 @@ async def commit(core: Core, changes: Sequence[Change]) -> list[Changed]:
 class _Plan:
     """What one change writes."""
 
-    __slots__ = ("body", "edges", "first", "head", "subject", "timer", "ttl")
+    __slots__ = ("body", "edges", "first", "head", "purged", "subject", "timer", "ttl")
 
     def __init__(self, head: Head, body: Body, subject: str) -> None:
         self.head = head
@@ -59,6 +60,7 @@ class _Plan:
         self.first: list[Write] = []
         self.timer: Wanted | None = None
         self.ttl = 0
+        self.purged = ""  #: a timer of several that goes with the write
         self.edges = False
 
 
@@ -162,6 +164,7 @@ class _Commit:
         for (position, plan), seq in zip(plans.items(), seqs, strict=True):
             if seq <= CONFLICT:
                 self._heads.forget(plan.body.id)
+                self._timers.shared.refused(plan.body.id, plan.purged)
                 again.append(position)
             else:
                 await self._written(position, plan, seq)
@@ -170,9 +173,13 @@ class _Commit:
     def _record(self, plan: _Plan) -> Write:
         heads = self._heads
         purge = heads.purged_by(plan.head, plan.subject)
-        held = self._timers.held.get(plan.body.id)
-        if held is not None and held[0] and not plan.head.is_pending:
-            purge = held[0]
+        if not plan.head.is_pending:
+            old = plan.head.body
+            held = self._timers.held.get(old.id)
+            if held is not None and held[0]:
+                purge = held[0]
+            elif (shared := self._timers.shared.purge(old.id, old.revision)) is not None:
+                purge = plan.purged = shared
         return heads.write(
             plan.body, plan.subject, guard=plan.head.guard, purge=purge, ttl=plan.ttl
         )
@@ -212,6 +219,7 @@ class _Commit:
             await self._core.fleet.use([(after.definition.queue, level)])
         if entry.timer is not None:
             plan.timer = (after.id, after.status.revision, entry.timer)
+        plan.first += marks_of(self._heads.names, [after])
         archive = self._heads.archive(head, after.status.revision)
         if archive is not None:
             plan.first.append(archive)
@@ -244,6 +252,7 @@ class _Commit:
         change, core = self._changes[position], self._core
         before, task_id = change.before, change.before.id
         self._timers.held.pop(task_id, None)
+        self._timers.shared.written(task_id, plan.head.body.revision, plan.purged)
         self._outcomes[position] = (
             Changed(ChangeKind.APPLIED, has_dependents=True) if plan.edges else _APPLIED
         )
@@ -252,7 +261,9 @@ class _Commit:
         if plan.head.is_pending and plan.head.subject != plan.subject:
             timer = self._heads.timer_of(plan.head)
             if timer:
-                core.later(self._timers.purge(timer))
+                core.later(self._heads.purge(timer))
+        if entry_of(before).dead_letter:
+            core.later(self._heads.purge(self._heads.names.dead(task_id, before.status.revision)))
         gone = bool(plan.body.deleted)
         blocked = before.state is State.BLOCKED
         if (blocked and plan.body.state != State.BLOCKED) or (gone and plan.head.body.linked):

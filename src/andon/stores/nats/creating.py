@@ -20,6 +20,7 @@ from andon.stores.base import (
 )
 from andon.stores.nats.bodies import Head
 from andon.stores.nats.core import Core
+from andon.stores.nats.dead import marks_of
 from andon.stores.nats.edges import is_over
 from andon.stores.nats.gates import Gate, Gates
 from andon.stores.nats.index import Index
@@ -84,7 +85,9 @@ async def _create(
             for position in mine
             if (at := entries[position].timer) is not None
         ]
-        await heads.wire.write(heads.names.stream, schedules(heads.names, timers, core.clock.now()))
+        first = schedules(heads.names, timers, core.clock.now())
+        first += marks_of(heads.names, [tasks[position] for position in mine])
+        await heads.wire.write(heads.names.stream, first)
         guards = dict.fromkeys(mine, 0)
         while mine:
             writes = [

@@ -242,7 +242,8 @@ class Edges:
         """Ended tasks with edges to tell."""
         found: list[tuple[str, State]] = []
         for heads in self._partitions:
-            marks = await heads.walk([heads.names.of("x", "*")], most=limit)
+            # None may also mean that the server is going away: then they are found the next time.
+            marks, _ = await heads.page(heads.names.of("x", "*"), 1, min(limit, 1_000))
             parents = [subject_of(m).rsplit(".", 1)[1] for m in marks if m.data]
             for parent in parents:
                 state = (await self._live([parent]))[0]

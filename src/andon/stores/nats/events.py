@@ -28,6 +28,11 @@ from andon.stores.nats.wire import CONFLICT, GUARD, PATIENCE_S, seq_of
 
 MAX_HISTORY = 1_000
 
+_FASTEST = 20_000
+_LONGEST_UNTRIMMED_S = 60.0
+"""Moves a second at the most: a log far from its bound is looked at again only when it can have
+reached that, or after so long."""
+
 _GIVEN = 200_000
 """Tasks remembered for readers who are catching up; beyond that one may get a move twice."""
 
@@ -46,6 +51,7 @@ class Log:
     def __init__(self, core: Core, mark: str) -> None:
         self._core = core
         self._mark = mark
+        self._next_trim: dict[str, float] = {}  # by stream, monotonic seconds
         self._given: dict[str, list[dict[str, int]]] = {}
         """By cursor, for who is catching up in this process: the newest revision given out of
         each task that was met above the floor."""
@@ -209,10 +215,15 @@ class Log:
         most = max(self._core.location.max_events // len(self._core.heads), 1)
         dropped = 0
         for heads in self._core.heads:
+            stream, now = heads.names.stream, time.monotonic()
+            if now < self._next_trim.get(stream, 0.0):
+                continue
             start = await self._start(heads)
             _, more = await heads.page(heads.names.of("t", ">"), start + 1, 1)
             surplus = min(more + 1 - most, limit - dropped, 500)
             if surplus <= 0:
+                left = min((most - more - 1) / _FASTEST, _LONGEST_UNTRIMMED_S)
+                self._next_trim[stream] = now + left
                 continue
             messages, _ = await self._messages(heads, start + 1, surplus)
             count, end = 0, start

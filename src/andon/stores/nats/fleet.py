@@ -33,6 +33,9 @@ class Fleet:
         self._configs: dict[str, QueueConfig] = {}
         self._levels: dict[str, set[str]] = {}
         self._read_at = -1e9
+        self._newest = 0  # sequence up to which the configurations are known
+        self._types: dict[str, TypeInfo] = {}
+        self._newest_type = 0
 
     # --- queues ---
 
@@ -49,9 +52,10 @@ class Fleet:
         return self._configs
 
     async def _load(self) -> None:
-        found = await self._heads.walk([self._names.of("q", "*"), self._names.of("v", ">")])
-        configs: dict[str, QueueConfig] = {}
-        levels: dict[str, set[str]] = {}
+        subjects = [self._names.of("q", "*"), self._names.of("v", ">")]
+        found = await self._heads.newer(subjects, self._newest)
+        configs = dict(self._configs)
+        levels = {queue: set(known) for queue, known in self._levels.items()}
         for msg in found:
             if not msg.data:
                 continue
@@ -61,6 +65,7 @@ class Fleet:
                 configs[config.name] = config
             else:
                 levels.setdefault(rest[0], set()).add(rest[1])
+        self._newest = max([self._newest, *map(seq_of, found)])
         self._configs, self._levels = configs, levels
 
     async def config(self, queue: str) -> QueueConfig | None:
@@ -116,8 +121,10 @@ class Fleet:
 
     async def types(self) -> list[TypeInfo]:
         """Every type, by name and version."""
-        found = await self._heads.walk([self._names.of("y", "*")])
-        return sorted((_type(m.data) for m in found), key=lambda info: (info.name, info.version))
+        found = await self._heads.newer([self._names.of("y", "*")], self._newest_type)
+        self._types.update({subject_of(msg): _type(msg.data) for msg in found})
+        self._newest_type = max([self._newest_type, *map(seq_of, found)])
+        return sorted(self._types.values(), key=lambda info: (info.name, info.version))
 
     async def put_types(self, types: Sequence[TypeInfo]) -> None:
         """Publish types."""
@@ -129,7 +136,7 @@ class Fleet:
 
     async def workers(self) -> list[WorkerInfo]:
         """Workers seen lately, by id."""
-        found = await self._heads.walk([self._names.of("w", "*")])
+        found = await self._heads.last([self._names.of("w", "*")])
         workers = [_worker(m.data) for m in found if m.data]
         seen = self._now() - WORKER_SEEN_MS
         return sorted((w for w in workers if w.seen_at > seen), key=lambda w: w.id)

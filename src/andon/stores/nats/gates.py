@@ -75,6 +75,10 @@ class Gates:
         """The gate as it stands, and the index at least as new."""
         gate = await self._read(queue)
         acked = self._core.wire.acked
+        # A gate is the last of its batch: who has read up to it has read what was written with it.
+        # Without this a replica that lags would have us count less than others have let in.
+        stream = self._heads.names.stream
+        acked[stream] = max(gate.seq, acked.get(stream, 0))
         for heads, mark in zip(self._core.heads, gate.bucket.marks, strict=False):
             acked[heads.names.stream] = max(mark, acked.get(heads.names.stream, 0))
         await self._index.sync()
@@ -107,7 +111,7 @@ class Gates:
         if len(self._core.heads) == 1:
             stream = self._heads.names.stream
             return await self._core.wire.atomic(
-                stream, [self._over(gate, over), *writes.get(0, [])]
+                stream, [*writes.get(0, []), self._over(gate, over)]
             )
         now = self._core.clock.now()
         permit = Permit(

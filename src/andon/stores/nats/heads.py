@@ -95,20 +95,38 @@ class Heads:
 
     async def last(self, subjects: Sequence[str]) -> list[Msg]:
         """The newest message of each subject that matches. Never older than what this process
-        wrote, whichever replica answers. `meta` is always there: an answer without it comes from a
-        server that is closing its stores, and would have everything look deleted."""
+        wrote, whichever replica answers."""
+        found = await self._last(subjects, 1)
+        return await self.walk(subjects) if found is None else found
+
+    async def newer(self, subjects: Sequence[str], after: int) -> list[Msg]:
+        """Those that were written after a sequence. Where there are none it costs two messages,
+        so that looking again and again for what hardly ever changes is cheap."""
+        found = await self._last(subjects, after)
+        if found is None:
+            found = [m for m in await self.walk(subjects) if seq_of(m) > after]
+        # Whoever wrote them: what is read later is not to be older.
+        acked, stream = self.wire.acked, self.names.stream
+        acked[stream] = max([acked.get(stream, 0), *map(seq_of, found)])
+        return found
+
+    async def _last(self, subjects: Sequence[str], after: int) -> list[Msg] | None:
+        """None: they are too many for one answer."""
+        # `meta` is always there, so something matches: "nothing" comes from a server that is
+        # closing its stores, and would have everything look deleted. It was the first message
+        # written: as what is asked for begins after that, it is not sent.
         meta = self.names.meta
-        request = {"multi_last": [*subjects, meta]}
+        request = {"multi_last": [*subjects, meta], "seq": after + 1}
         deadline = time.monotonic() + PATIENCE_S
         while True:
             messages, end = await self.wire.read(self.names.stream, request)
             headers = end.headers or {}
-            if headers.get("Status") == "413":
-                return await self.walk(subjects)
+            status = headers.get("Status")
+            if status == "413":
+                return None
             upto = int(headers.get("Nats-UpTo-Sequence", "0") or 0)
-            rest = [m for m in messages if subject_of(m) != meta]
-            if len(rest) < len(messages) and upto >= self.wire.acked.get(self.names.stream, 0):
-                return rest
+            if status != "404" and upto >= self.wire.acked.get(self.names.stream, 0):
+                return [m for m in messages if subject_of(m) != meta]
             if self.wire.leaving or time.monotonic() > deadline:
                 raise self.wire.unavailable("the stream lacks what was written to it")
             await asyncio.sleep(0.01)
@@ -183,6 +201,10 @@ class Heads:
         self._known.pop(task_id, None)
 
     # --- writing ---
+
+    async def purge(self, subject: str) -> None:
+        """Forget what stands under a subject."""
+        await self.wire.api(f"STREAM.PURGE.{self.names.stream}", {"filter": subject})
 
     def subject(self, task: Task, head: Head | None = None) -> str:
         """Where this version of a record belongs."""

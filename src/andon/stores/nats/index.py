@@ -1,10 +1,11 @@
 """The index: what lists, counts and the limits of queues need, followed by whoever asks for it.
 
 A process that never lists, counts or serves a limited queue has none. It is a copy, in memory, of
-what is indexed of each record (definition and policy without arguments, about 2 kB a task), and it
-is brought up to date by reading what was written since it was last asked; nobody pushes to it. It
-guards nothing: what must not be exceeded is guarded by the gate of its queue, a message that every
-claim from (or create into) a limited queue writes over in the same atomic batch.
+what is indexed of each record (definition and policy without arguments, about 2 kB a task): of
+every record for who lists and counts, of those that have not ended for who serves a limited queue.
+It is brought up to date by reading what was written since it was last asked; nobody pushes to it.
+It guards nothing: what must not be exceeded is guarded by the gate of its queue, a message that
+every claim from (or create into) a limited queue writes over in the same atomic batch.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ from nats.aio.msg import Msg
 
 from andon.model.fleet import QueueStats
 from andon.model.task import RunCell, Task
-from andon.model.words import State
+from andon.model.words import TERMINAL, State
 from andon.stores.base import MAX_BATCH, Page, Query
 from andon.stores.codec import Undecodable
 from andon.stores.hints import Hub
@@ -26,11 +27,16 @@ from andon.stores.memory.records import Records
 from andon.stores.memory.row import Row
 from andon.stores.nats.bodies import NOTHING, Body, Head, decode_body, task_of
 from andon.stores.nats.core import Core
-from andon.stores.nats.wire import seq_of
+from andon.stores.nats.heads import Heads
+from andon.stores.nats.wire import PATIENCE_S, seq_of
 
 _PAGE = 1_000
 _STALE_S = 300.0
 """An index not asked for so long is built anew: what deleted tasks leave may be gone by then."""
+
+
+_Read = tuple[int, Body, Task | None, int]
+"""Place in line, body without payload, what is indexed (None: nothing any more), and sequence."""
 
 
 class Index:
@@ -40,6 +46,7 @@ class Index:
         self._core = core
         self._lock = asyncio.Lock()
         self._asked = 0.0
+        self._whole = False  # whether it has those that have ended, too
         self._reset()
 
     def _reset(self) -> None:
@@ -53,10 +60,15 @@ class Index:
         self.broken: list[set[str]] = [set() for _ in range(count)]
         """Of each partition, pending tasks that do not decode: no line behind a gate has them."""
 
-    async def sync(self) -> None:
-        """Read what was written since the last time."""
+    async def sync(self, *, whole: bool = False) -> None:
+        """Read what was written since the last time; from the beginning when what was left out
+        so far is asked for."""
         async with self._lock:
             if time.monotonic() - self._asked > _STALE_S:
+                self._whole = whole
+                self._reset()
+            elif whole and not self._whole:
+                self._whole = True
                 self._reset()
             self._asked = time.monotonic()
             configs = await self._core.fleet.configs()
@@ -66,29 +78,37 @@ class Index:
                     self._fleet.queues[name] = config
                     self.records.ready.set_key_limit(name, config.max_concurrent_per_key)
             for partition, heads in enumerate(self._core.heads):
-                found: list[tuple[int, Body, Task | None, int]] = []
-                while True:
-                    start = self._positions[partition] + 1
-                    page, _ = await heads.page(heads.names.of("t", ">"), start, _PAGE)
-                    found += [read for msg in page if (read := _read(msg)) is not None]
-                    if page:
-                        self._positions[partition] = seq_of(page[-1])
-                        continue
-                    known = heads.wire.acked.get(heads.names.stream, 0)
-                    if self._positions[partition] >= known:
-                        break
-                    last, _ = await heads.page(heads.names.root + ">", known, 1)
-                    if last:
-                        break
-                    # a replica that has not heard of our own write yet
-                    info = await heads.wire.api(f"STREAM.INFO.{heads.names.stream}")
-                    if int(info.get("state", {}).get("last_seq", known)) >= known:
-                        break
-                    await asyncio.sleep(0.01)
+                found = await self._news(partition, heads)
                 # In the order of the lines: whom a key admits is decided as they come.
                 found.sort(key=lambda read: read[0])
                 for place, body, task, seq in found:
                     self._apply(partition, place, body, task, seq)
+
+    async def _news(self, partition: int, heads: Heads) -> list[_Read]:
+        """What was written since the last time: all of it up to what this process knows of."""
+        subject = heads.names.of("t", ">")
+        found: list[_Read] = []
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            start = self._positions[partition] + 1
+            page, _ = await heads.page(subject, start, _PAGE)
+            found += [read for msg in page if (read := _read(msg, whole=self._whole)) is not None]
+            if page:
+                self._positions[partition] = seq_of(page[-1])
+                continue
+            known = heads.wire.acked.get(heads.names.stream, 0)
+            if start > known:
+                return found
+            # "No more" came from any replica, which may lag: only the leader's word counts.
+            newest = await heads.newest(subject)
+            if newest == 0 and await heads.surely(subject, start, 1):
+                continue
+            if newest < start:
+                self._positions[partition] = known
+                return found
+            if heads.wire.leaving or time.monotonic() > deadline:
+                raise heads.wire.unavailable("a replica lacks what its leader has")
+            await asyncio.sleep(0.01)
 
     def _apply(self, partition: int, place: int, body: Body, task: Task | None, seq: int) -> None:
         if self._seqs.get(body.id, 0) > seq:
@@ -166,7 +186,7 @@ class Index:
 
     async def find(self, query: Query) -> Page:
         """A page: ids by the index, records by reading them."""
-        await self.sync()
+        await self.sync(whole=True)
         page = self.records.lists.find(query)
         tasks: list[Task] = []
         ids = [task.id for task in page.tasks]
@@ -180,7 +200,7 @@ class Index:
 
     async def stats(self) -> list[QueueStats]:
         """Counts of each queue."""
-        await self.sync()
+        await self.sync(whole=True)
         lists, ready = self.records.lists, self.records.ready
         counts = lists.counts()
         return [
@@ -215,18 +235,21 @@ class _NoLog(EventLog):
     """The index keeps no events."""
 
 
-def _read(msg: Msg) -> tuple[int, Body, Task | None, int] | None:
-    """Place in line, body without payload, what is indexed (None: deleted), and sequence."""
+def _read(msg: Msg, *, whole: bool) -> _Read | None:
+    """None if it does not decode as a message at all."""
     try:
         body = decode_body(msg.data)
     except Undecodable:
         return None
     seq = seq_of(msg)
-    task = None if body.deleted else _slim(task_of(body, seq))
+    # One that has ended is left out like one that is deleted, unless it is to be listed: it comes
+    # after all that was read before it.
+    out = bool(body.deleted) or (not whole and body.state in TERMINAL)
+    task = None if out else _slim(task_of(body, seq))
     bare = Body(
         body.v, body.id, body.revision, body.state, "", NOTHING, NOTHING, deleted=body.deleted
     )
-    return body.place or seq, bare, task, seq
+    return seq if out else body.place or seq, bare, task, seq
 
 
 def _is_older(task: Task, other: Task) -> bool:

@@ -13,7 +13,7 @@ from andon.stores.nats.opening import SCHEMA
 
 async def describe(core: Core, index: Index) -> StoreInfo:
     """What it is, holds and promises."""
-    await index.sync()
+    await index.sync(whole=True)
     size, replicas, storage = 0, 1, "file"
     created = ""
     for heads in core.heads:

@@ -9,6 +9,7 @@
     k.TOKEN              which tasks a claim was for
     u.KEY                who reserved a unique key
     e.PARENT.CHILD       an edge; f.CHILD.PARENT: a satisfied dependency; x.PARENT: a fan-out
+    z.ID.REVISION        the mark of a dead letter
     g.QUEUE              the gate of a limited queue
     q.QUEUE, v.QUEUE.LEVEL, c.SETTING, y.TYPE, w.WORKER, l.mark, m.meta
 
@@ -75,6 +76,9 @@ class Names:
 
     def due(self, first: str, second: str | int) -> str:
         return f"{self.root}d.{first}.{second}"
+
+    def dead(self, task_id: str, revision: int) -> str:
+        return f"{self.root}z.{task_id}.{revision}"
 
     def archive(self, task_id: str, revision: int) -> str:
         return f"{self.root}h.{task_id}.{(revision - 1) // ARCHIVED % SLOTS}"

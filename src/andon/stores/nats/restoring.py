@@ -21,6 +21,7 @@ from andon.stores.base import (
 from andon.stores.codec import encode
 from andon.stores.nats.bodies import Archive, Head
 from andon.stores.nats.core import Core
+from andon.stores.nats.dead import marks_of
 from andon.stores.nats.edges import Edges, is_over
 from andon.stores.nats.events import archived
 from andon.stores.nats.heads import Heads
@@ -58,6 +59,7 @@ async def restore(core: Core, snapshots: Sequence[Snapshot]) -> list[bool]:
                 await core.reserve(entry.unique_key, task.id, task.status.revision)
             if entry.timer is not None:
                 timers.append((task.id, task.status.revision, entry.timer))
+            beside += marks_of(heads.names, [task])
             beside += _beside(heads, snapshots[i])
         stream = heads.names.stream
         await heads.wire.write(stream, [*beside, *schedules(heads.names, timers, now)])

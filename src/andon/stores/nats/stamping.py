@@ -98,7 +98,8 @@ class Stamping:
             body = " ".join(named).encode()
             headers = {GUARD: str(self._token_seq), "Nats-TTL": "86400s"}
             writes: list[Write] = [(self._token_subject(), body, headers)]
-            writes += schedules(names, timers, self.core.clock.now())
+            shared = self.timers.shared
+            writes += schedules(names, timers, self.core.clock.now(), shared=shared)
             (seq, *_) = await self.heads.wire.write(names.stream, writes)
             if seq > CONFLICT:
                 self._token_seq, self._named = seq, named

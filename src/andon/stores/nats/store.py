@@ -35,6 +35,7 @@ from andon.stores.nats.clock import JUMP_S, ServerClock, ms_of
 from andon.stores.nats.committing import commit
 from andon.stores.nats.core import Core
 from andon.stores.nats.creating import create
+from andon.stores.nats.dead import oldest_dead_letters
 from andon.stores.nats.edges import state_of
 from andon.stores.nats.events import Log
 from andon.stores.nats.hints import Hints
@@ -56,6 +57,7 @@ class NatsStore:
     """`nats://host:4222?namespace=andon`; see `docs/stores/nats.md` for the options."""
 
     slack_ms = 500
+    in_flight = 1
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -272,6 +274,9 @@ class NatsStore:
         return await self._open.fleet.put_setting(name, value, expect)
 
     # --- housekeeping ---
+
+    async def oldest_dead_letters(self, *, beyond: int, most: int) -> list[Task]:
+        return await oldest_dead_letters(self._open, beyond=beyond, most=most)
 
     async def trim(self, limit: int) -> int:
         return await self._open.whole(self._log.trim(limit))

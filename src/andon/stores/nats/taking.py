@@ -42,6 +42,7 @@ async def take(
 ) -> tuple[Due, list[str]]:
     """Hand out what is due, held back from others; and the topics to hint, of what was set
     aside."""
+    await timers.sweep()
     # The schedules first, then what has fired: one that fires in between is seen twice, not never.
     ahead = await timers.next(clock.now())
     taking = _Taking(timers, limit, hold_ms, grace_until)
@@ -151,7 +152,7 @@ class _Taking:
         if hold and not took and not unsure:
             # Another took them, and has a hold of its own. Where the answer to our write was lost
             # they may be ours: then the hold is the only timer there is.
-            await self._timers.purge(hold)
+            await self._heads.purge(hold)
 
     def _sort(self, look: _Look, heads: dict[str, Head], room: int, now: int) -> None:
         """What of an entry is due, and what becomes of the others."""

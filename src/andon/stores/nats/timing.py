@@ -14,6 +14,7 @@ from andon.stores.codec import encode
 from andon.stores.nats.bodies import Head
 from andon.stores.nats.heads import Heads, iso
 from andon.stores.nats.names import BUCKET_MS, Names, hashed
+from andon.stores.nats.shared import SharedTimers
 from andon.stores.nats.wire import Write
 
 TOGETHER_MS = 200
@@ -21,7 +22,7 @@ TOGETHER_MS = 200
 
 _NEAR = 32
 _FAR = 4
-"""Timers read to find the next: of the nearest buckets, and of all when those are empty."""
+"""Timers read to find the next: of all, and when those are more, of the nearest buckets."""
 
 
 class Timer(msgspec.Struct, array_like=True):
@@ -49,9 +50,11 @@ def schedules(
     *,
     made: int | None = None,
     again: str = "",
+    shared: SharedTimers | None = None,
 ) -> list[Write]:
     """The writes that set timers. They come before the records; `made` is since when. Those set
-    `again` are named after that and after whom they are for."""
+    `again` are named after that and after whom they are for. Those for several are told to
+    `shared`."""
     groups: dict[int, list[Wanted]] = {}
     for timer in wanted:
         groups.setdefault(timer[2] // TOGETHER_MS, []).append(timer)
@@ -66,6 +69,8 @@ def schedules(
         elif len(group) > 1:
             first, second = "g", secrets.token_hex(8)
         writes.append(schedule(names, (first, second), at, group, now=now, made=made or now))
+        if shared is not None and len(group) > 1 and at > now:
+            shared.add(writes[-1][0], [(i, revision) for i, revision, _ in group])
     return writes
 
 
@@ -88,12 +93,19 @@ def schedule(
     return names.timer(at, *name), body, headers
 
 
+def _not_passed(at: int, now: int) -> int:
+    """One that has passed has not fired yet: the server takes up to 250 ms."""
+    return at if at > now else now + 50
+
+
 class Timers:
     """The timers of one partition."""
 
     def __init__(self, heads: Heads) -> None:
         self.heads = heads
         self._names = heads.names
+        self.shared = SharedTimers()
+        self._many_until = 0  # too many to look at all of them
         self.held: dict[str, tuple[str, int]] = {}
         """Taken here: task to its hold's own schedule (or ""), and the revision it had."""
 
@@ -109,19 +121,18 @@ class Timers:
         not later than that."""
         names = self._names
         bucket = now // BUCKET_MS
+        if now >= self._many_until:
+            found, more = await self.heads.page(names.of("s", ">"), 1, _FAR)
+            if not more:
+                ats = (decode_timer(m.data).at for m in found)
+                return min((_not_passed(at, now) for at in ats), default=None)
+            self._many_until = now + BUCKET_MS
         subjects = [names.of("s", str(number), ">") for number in range(bucket - 1, bucket + 2)]
         found, more = await self.heads.some(subjects, _NEAR)
-        # one that has passed has not fired yet: the server takes up to 250 ms
-        near = [at if at > now else now + 50 for at in (decode_timer(m.data).at for m in found)]
+        near = [_not_passed(decode_timer(m.data).at, now) for m in found]
         if more:
             return min([*near, now + 250])
-        if near:
-            return min(near)
-        found, more = await self.heads.page(names.of("s", ">"), 1, _FAR)
-        ats = [at for at in (decode_timer(m.data).at for m in found) if at > now]
-        if more:
-            return min([*ats, (bucket + 2) * BUCKET_MS])
-        return min(ats, default=None)
+        return min(near, default=(bucket + 2) * BUCKET_MS)
 
     async def rearm(
         self, timers: Sequence[tuple[str, int | None]], heads: dict[str, Head], now: int
@@ -141,12 +152,13 @@ class Timers:
         writes = schedules(self._names, wanted, now, again=secrets.token_hex(8))
         await self.heads.wire.write(self._names.stream, writes)
         for hold in holds:
-            await self.purge(hold)
+            await self.heads.purge(hold)
 
     async def set(self, wanted: Sequence[Wanted], now: int) -> None:
         """Set timers."""
         await self.heads.wire.write(self._names.stream, schedules(self._names, wanted, now))
 
-    async def purge(self, subject: str) -> None:
-        """Forget what stands under a subject."""
-        await self.heads.wire.api(f"STREAM.PURGE.{self._names.stream}", {"filter": subject})
+    async def sweep(self) -> None:
+        """Forget the timers that nothing needs and that no write has taken along."""
+        for subject in self.shared.sweep():
+            await self.heads.purge(subject)

@@ -76,6 +76,7 @@ class PostgresStore:
     """A `Store` in a PostgreSQL database. `url` as in `andon.stores.postgres.location`."""
 
     slack_ms = 50
+    in_flight = 1
 
     def __init__(self, url: str, *, clock: Callable[[], int] | None = None) -> None:
         self.partitions = 1

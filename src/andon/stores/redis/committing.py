@@ -22,7 +22,7 @@ _GONE = Changed(ChangeKind.GONE)
 _DONE_TO_A_RUN = frozenset({Event.REQUEST_CANCEL, Event.CANCEL, Event.EXPIRE})
 """Moves of an active task that its worker does not make itself, so that it must be told."""
 
-_NOTHING_RARE = (None, False, None, None, False, False, False, False)
+_NOTHING_RARE = (None, False, None, None, None, False, False, False, None)
 """What most changes have in the places that `commit.lua` does without."""
 
 
@@ -144,14 +144,17 @@ def _item(prepared: _Prepared, *, reserved: bool) -> tuple[Any, ...]:
     if change.sets_result:
         result = False if change.result is None else body(change.result)
     version = status_body = entry_body = None
-    asked, history = False, None
+    asked = history = last = None
     if after is not None and entry is not None:
         version = f"{after.revision} {created_at} "
         status_body, entry_body = body(encode(after)), body(packed_entry(entry, before, after))
-        asked = after.cancel_requested_at is not None
+        if after.state is State.ACTIVE and after.cancel_requested_at is not None:
+            asked = after.run
         if after.revision >= FIRST_APART:
             begun = after.revision > MAX_EVENTS_KEPT
             history = [packed] if begun else [body(encode_event(e, task_id)) for e in after.events]
+    elif status.events:
+        last = status.events[-1].write_id
     common = (
         task_id,
         f"{status.revision} {created_at} ",
@@ -172,6 +175,7 @@ def _item(prepared: _Prepared, *, reserved: bool) -> tuple[Any, ...]:
         status.state is State.UNKNOWN,
         change.seen_lease is not None or event.event in _DONE_TO_A_RUN,
         reserved,
+        last,
     )
     return common if rare == _NOTHING_RARE else common + rare
 

@@ -101,12 +101,13 @@ async def _axis(at: Partitions, query: Query) -> list[str]:
         return [f"key:{query.key}"]
     if query.group is not None:
         return [f"group:{query.group}"]
-    if query.worker is not None:
-        return [f"worker:{query.worker}"]
     names = [query.queue] if query.queue is not None else await queue_names(at)
     if query.dead_letters:
         return [f"dead:{name}" for name in names]
-    return [f"state:{name}|{state.value}" for name in names for state in query.states or State]
+    # Who asks for a worker's runs looks through all that run: an index of them would cost every run
+    # two writes.
+    states = (State.ACTIVE,) if query.worker is not None else query.states or State
+    return [f"state:{name}|{state.value}" for name in names for state in states]
 
 
 async def queue_names(at: Partitions) -> list[str]:

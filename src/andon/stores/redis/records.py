@@ -175,7 +175,7 @@ def task_of(task_id: str, parts: list[Any]) -> Task | None:
     except Undecodable:
         return _bare(task_id, revision, version)
     task = Task(definition=definition, status=status, result=result)
-    if cell_body is None:
+    if not cell_body:
         return task
     packed = _decode_cell(cell_body)
     cell = RunCell(

@@ -55,11 +55,9 @@ def _item(snapshot: Snapshot, entry: IndexEntry, *, keeps_key: bool) -> tuple[An
         _is_apart(snapshot),
         None if cell is None else body(packed_cell(cell, status)),
         None if task.result is None else body(task.result),
-        status.cancel_requested_at is not None and cell is not None,
+        status.run if status.cancel_requested_at is not None and cell is not None else "",
         [(edge.child, _flags(edge)) for edge in snapshot.edges],
         tuple(satisfied),
-        status.worker,
-        status.events[-1].write_id if status.events else "",
         keeps_key,
         definition.digest,
     )

@@ -72,6 +72,7 @@ class SqliteStore:
     """A `Store` in a SQLite file. `url` as in `andon.stores.sqlite.location`."""
 
     slack_ms = 50
+    in_flight = 1
 
     def __init__(self, url: str, *, clock: Callable[[], int] | None = None) -> None:
         self.url = url

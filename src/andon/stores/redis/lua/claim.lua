@@ -66,9 +66,15 @@ local function ask_for_grant(queue, config)
   if any then limited[#limited + 1] = row end
 end
 
--- The first `most` entries of the queue's lanes that have room, in their common order.
+-- The first `most` entries of the queue's lanes that have room, in their common order: of one lane its
+-- members, of several a score, a member and a name each.
 local function candidates(queue, most)
   local found, names = {}, call('SMEMBERS', P .. 'lanes:' .. queue)
+  if #names == 1 then
+    local name = names[1]
+    if room and (room[name] or 1) <= 0 then return found, name end
+    return call('ZRANGE', lane_of(queue, name), 0, most - 1), name
+  end
   for _, name in ipairs(names) do
     if not room or (room[name] or 1) > 0 then
       local entries = call('ZRANGE', lane_of(queue, name), 0, most - 1, 'WITHSCORES')
@@ -77,37 +83,50 @@ local function candidates(queue, most)
       end
     end
   end
-  if #names > 1 then
-    table.sort(found, function(a, b)
-      if a[1] ~= b[1] then return a[1] < b[1] end
-      return a[2] < b[2]
-    end)
-  end
+  table.sort(found, function(a, b)
+    if a[1] ~= b[1] then return a[1] < b[1] end
+    return a[2] < b[2]
+  end)
   return found
 end
 
--- A cell from its worker on, the same for all runs of a claim; its array of ten is begun for each.
-local CELL_ENDS = cmsgpack.pack(worker, token, now, lease_until, now, 0, '')
+-- Cells and events are packed from parts, most of which the runs of a claim share: a cell is an array
+-- of ten, an event one of six. A short string is packed as its length and itself.
+local cell_ends = cmsgpack.pack(worker, token, now, lease_until, now, 0, '')
+local NOW, fence_and_ends = int(now), cmsgpack.pack(now) .. cell_ends
+local last_before, last_number, cell_begins, event_begins
+local function packed(text)
+  local size = #text
+  return size < 32 and string.char(160 + size) .. text or cmsgpack.pack(text)
+end
 
-local function stamp(queue, id, found, x)
-  local before, rest = string.match(found[4], '^(%d+)(.*)$')
-  local revision = before + 1
-  local fence = math.max(x[FENCE] + 1, now)
-  local run = token .. '-' .. int(#taken)
-  local timer = lease_until
-  if x[FIRST_LIMIT] then timer = math.min(timer, now + x[FIRST_LIMIT]) end
-  if x[DEAD_AT] then timer = math.min(timer, x[DEAD_AT]) end
-  call('HSET', P .. 'task:' .. id, 'st', 'active', 'v', int(revision) .. rest,
-    'c', '\154' .. cmsgpack.pack(revision, run, fence) .. CELL_ENDS)
-  arm(id, timer == lease_until and LEASE_UNTIL or timer)
-  local event = 'C\150' .. cmsgpack.pack(revision, now, x[RUN_NUMBER], worker, run, id)
+local function stamp(queue, task, id, found, x)
+  local before, rest, apart = string.match(found[4], '^(%d+)( %d+ %d+(h?) .*)$')
+  local number = x[RUN_NUMBER]
+  if before ~= last_before or number ~= last_number then
+    last_before, last_number = before, number
+    cell_begins = '\154' .. cmsgpack.pack(before + 1)
+    event_begins = 'C\150' .. cmsgpack.pack(before + 1, now, number, worker)
+  end
+  local fence, fence_given, cell_rest = x[FENCE] + 1, NOW, fence_and_ends
+  if fence > now then
+    fence_given, cell_rest = int(fence), cmsgpack.pack(fence) .. cell_ends
+  end
+  local run = packed(token .. '-' .. int(#taken))
+  local timer = LEASE_UNTIL
+  if x[FIRST_LIMIT] or x[DEAD_AT] then
+    timer = math.min(lease_until, now + (x[FIRST_LIMIT] or lease_ms), x[DEAD_AT] or lease_until)
+  end
+  call('HSET', task, 'st', 'active', 'v', int(before + 1) .. rest, 'c', cell_begins .. run .. cell_rest)
+  arm(id, timer)
+  local event = event_begins .. run .. packed(id)
   log[#log + 1] = event
-  if string.find(rest, '^ %d+ %d+h') then keep_apart(id, event) end
+  if apart ~= '' then keep_apart(id, event) end
   hint('task', id)
   if x[UNIQUE] and x[FREES_ON_CLAIM] then let_go_of(x[UNIQUE], id) end
   if x[KEY] then run_of_key(queue, x[KEY], 1) end
   local n = #claimed
-  claimed[n + 1], claimed[n + 2], claimed[n + 3], claimed[n + 4] = id, found[1], found[2], int(fence)
+  claimed[n + 1], claimed[n + 2], claimed[n + 3], claimed[n + 4] = id, found[1], found[2], fence_given
 end
 
 -- Whether a body begins as a packed map does. What is damaged further in is found by who decodes it.
@@ -117,7 +136,7 @@ local function is_map(body)
 end
 
 -- What becomes of an entry whose turn it is: "take" it, "pass" it over, or it is "gone".
-local function decide(queue, config, grant, id, x, entry, found)
+local function decide(queue, config, grant, id, x, member, found)
   if not is_map(found[1]) or not is_map(found[2]) then
     set_aside(id)
     return 'gone'
@@ -134,7 +153,7 @@ local function decide(queue, config, grant, id, x, entry, found)
     grant.keys[key] = left - 1
   elseif tonumber(call('HGET', P .. 'running:' .. queue, key) or 0) >= config.per_key then
     admit(queue, key, -1)
-    park(queue, key, entry[1], entry[2])
+    park(queue, key, x[SCORE], member)
     return 'gone'
   end
   return 'take'
@@ -144,20 +163,21 @@ local function claim_queue(queue, config, most, grant)
   local took, looked, passed = 0, 0, 0
   local over = {}
   local pending, active = list_of(queue, 'pending'), list_of(queue, 'active')
-  local own = P .. 'worker:' .. worker
   while took < most and looked < SCAN_BUDGET do
-    local entries = candidates(queue, most - took + passed)
+    local entries, only = candidates(queue, most - took + passed)
     if #entries <= passed then break end
     local gone = {}
     for _, entry in ipairs(entries) do
       if took >= most then break end
-      local member, name = entry[2], entry[3]
+      local member, name = entry, only
+      if not only then member, name = entry[2], entry[3] end
       if not over[member] and not (room and (room[name] or 1) <= 0) then
         looked = looked + 1
         local id = id_of(member)
-        local found = call('HMGET', P .. 'task:' .. id, 'd', 's', 'x', 'v')
+        local task = P .. 'task:' .. id
+        local found = call('HMGET', task, 'd', 's', 'x', 'v')
         local x = entry_of(found[3])
-        local verdict = decide(queue, config, grant, id, x, entry, found)
+        local verdict = decide(queue, config, grant, id, x, member, found)
         if verdict == 'pass' then
           over[member] = true
           passed = passed + 1
@@ -167,10 +187,9 @@ local function claim_queue(queue, config, most, grant)
         end
         if verdict == 'take' then
           taken[#taken + 1] = id
-          stamp(queue, id, found, x)
+          stamp(queue, task, id, found, x)
           take_out(pending, id)
           put_in(active, x[CREATED], id)
-          put_in(own, x[CREATED], id)
           if room and room[name] then room[name] = room[name] - 1 end
           took = took + 1
         end

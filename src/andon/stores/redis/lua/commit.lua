@@ -8,9 +8,11 @@ if refused then return refused end
 -- Places in a change; those from RARE on may be missing. GUARD and NEXT are what the version begins
 -- with before and after. RESULT is nil where none is set, and false where none is there any more.
 local ID, GUARD, NEXT, STATUS, ENTRY, EVENT, WRITE_ID, WORKER, RESULT = 1, 2, 3, 4, 5, 6, 7, 8, 9
-local SEEN_LEASE, FORCE, DISCARD, HISTORY, ASKED, UNREADABLE, TELLS, RESERVED =
-  10, 11, 12, 13, 14, 15, 16, 17
+-- ASKED names the run that was asked to stop, LAST the write that a deletion follows.
+local SEEN_LEASE, FORCE, DISCARD, HISTORY, ASKED, UNREADABLE, TELLS, RESERVED, LAST =
+  10, 11, 12, 13, 14, 15, 16, 17, 18
 local MOST_HOLDERS = 200
+local LETTER_H = 104 -- "h", after the number in a version whose moves are kept apart
 
 -- Whether any of the tasks may have edges, by one look at all of them. Whatever holds an end up or
 -- a deletion is an edge.
@@ -50,6 +52,23 @@ local function holds_key(x, st)
   return x[UNIQUE] and not (st == 'active' and x[STATE] == 'pending' and x[FREES_ON_CLAIM])
 end
 
+local function digest_in(tail) return string.match(tail, '^%d+h? (.*)$') end
+
+local function write(task, item, st, state, version)
+  local result = item[RESULT]
+  if st ~= 'active' or state == 'active' then
+    call('HSET', task, 's', item[STATUS], 'x', item[ENTRY], 'st', state, 'v', version)
+    if item[ASKED] then call('HSET', task, 'q', item[ASKED]) end
+    if result then call('HSET', task, 'r', result) end
+  elseif result then
+    call('HSET', task, 's', item[STATUS], 'x', item[ENTRY], 'st', state, 'v', version, 'c', '',
+      'r', result)
+  else
+    call('HSET', task, 's', item[STATUS], 'x', item[ENTRY], 'st', state, 'v', version, 'c', '')
+  end
+  if result == false then call('HDEL', task, 'r') end
+end
+
 local function apply(item)
   local id = item[ID]
   local task = P .. 'task:' .. id
@@ -75,12 +94,12 @@ local function apply(item)
   end
   if not same then return conflict(id) end
   if item[SEEN_LEASE] then
-    local cell = call('HGET', task, 'c')
-    if not cell or cmsgpack.unpack(cell)[C_LEASE] ~= item[SEEN_LEASE] then
+    local cell = call('HGET', task, 'c') or ''
+    if cell == '' or cmsgpack.unpack(cell)[C_LEASE] ~= item[SEEN_LEASE] then
       return conflict(id)
     end
   end
-  local number, apart, digest = string.match(version, '^%d+ %d+ (%d+)(h?) (.*)$')
+  local tail = string.sub(version, #guard + 1)
   local old = entry_of(found[3])
   local new = item[ENTRY] and entry_of(item[ENTRY])
   if not new and not item[FORCE] and edged and held(id) then return {'n', unpack(holders(id))} end
@@ -96,7 +115,8 @@ local function apply(item)
   if new and not discarded and new[STATE] == st and st ~= 'pending' and not old[DEAD_LETTER] then
     if st == 'active' then hint('control', item[WORKER]) end
   else
-    leave(old, st, number, id, item[WORKER])
+    local number = string.sub(tail, 1, 12)
+    leave(old, st, number, id)
     if new and not discarded then enter(new, number, id) end
     if key then promote(queue, key, 1000) end
   end
@@ -107,39 +127,24 @@ local function apply(item)
   hint('task', id)
 
   if not new then
-    remove(id, old, st, digest, {call('HGET', task, 'w') or '', item[WRITE_ID]})
+    remove(id, old, st, digest_in(tail), {item[LAST] or '', item[WRITE_ID]})
     return 'a'
   end
   local state = new[STATE]
   if discarded then
     -- watchers see the end, then the record goes
     if new[UNIQUE] and not item[RESERVED] then let_go_of(new[UNIQUE], id) end
-    remove(id, new, state, digest, {item[WRITE_ID]})
+    remove(id, new, state, digest_in(tail), {item[WRITE_ID]})
     log[#log + 1] = item[DISCARD]
     return 'a'
   end
-  if apart ~= '' then
+  if string.byte(tail, 13) == LETTER_H then
     keep_apart(id, item[EVENT])
   elseif item[HISTORY] then
     call('RPUSH', P .. 'history:' .. id, unpack(item[HISTORY]))
-    apart = 'h'
+    tail = string.sub(tail, 1, 12) .. 'h' .. string.sub(tail, 13)
   end
-  -- 'w' is what a stub will need: the write that ended the task, whose reply may be lost
-  local result = item[RESULT]
-  local version_now = version_of(item[NEXT], number, apart, digest)
-  if result then
-    call('HSET', task, 's', item[STATUS], 'x', item[ENTRY], 'st', state, 'v', version_now,
-      'w', item[WRITE_ID], 'r', result)
-  else
-    call('HSET', task, 's', item[STATUS], 'x', item[ENTRY], 'st', state, 'v', version_now,
-      'w', item[WRITE_ID])
-  end
-  if state == 'active' then
-    if item[ASKED] then call('HSET', task, 'q', '1') end
-  elseif st == 'active' then
-    call('HDEL', task, 'c', 'q')
-  end
-  if result == false then call('HDEL', task, 'r') end
+  write(task, item, st, state, item[NEXT] .. tail)
   set_timer(id, new[TIMER])
   if LIVE[state] and not LIVE[st] then call('ZREM', P .. 'fanout', id) end
   return told(id, state)

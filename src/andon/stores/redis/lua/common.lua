@@ -104,9 +104,13 @@ local function refuse_strangers()
 end
 
 local TIMERS = P .. 'timers'
+local armed = 0 -- last; tasks that move together often share their time
 local function arm(id, at)
   put_in(TIMERS, at, id)
-  if tonumber(at) <= now + NEAR_MS then hint('timer', '') end
+  if at ~= armed then
+    armed = at
+    if tonumber(at) <= now + NEAR_MS then hint('timer', '') end
+  end
 end
 
 local configs = {}
@@ -136,8 +140,10 @@ local function list_of(queue, state)
   return key
 end
 
--- A version: revision, creation, number with "h" once the moves are kept apart from the status,
--- and the definition's digest. Its head is the revision and the creation, each with a space.
+-- A version: revision, creation, number of twelve digits, with "h" once the moves are kept apart
+-- from the status, and the definition's digest. Its head is the revision and the creation, each with
+-- a space; its tail is what comes after.
+local function numbered(n) return string.format('%012d', n) end
 local function version_of(head, number, apart, digest)
   return head .. number .. apart .. ' ' .. digest
 end
@@ -150,7 +156,7 @@ local function keep_apart(id, event)
 end
 
 -- The name under which a task stands in its lane: equals go by the number of their creation.
-local function member_of(number, id) return string.format('%012d', number) .. id end
+local function member_of(number, id) return number .. id end
 local function id_of(member) return string.sub(member, 13) end
 
 -- Lanes: the ready tasks of one queue and type, by priority and order.
@@ -310,7 +316,7 @@ end
 
 -- Moves between states.
 
-local function leave(x, st, number, id, worker)
+local function leave(x, st, number, id)
   local queue, key = x[QUEUE], x[KEY]
   take_out(list_of(queue, st), id)
   if x[DEAD_LETTER] and st ~= 'active' then take_out(P .. 'dead:' .. queue, id) end
@@ -321,7 +327,6 @@ local function leave(x, st, number, id, worker)
       run_of_key(queue, key, -1)
       admit(queue, key, -1)
     end
-    if worker then take_out(P .. 'worker:' .. worker, id) end
     local config = config_of(queue)
     if config.concurrent or config.spread then hint('ready', queue) end
   elseif st == 'blocked' then
@@ -378,7 +383,8 @@ local function remove(id, x, state, digest, writes)
     'PX', WINDOW_MS)
 end
 
--- The parts of a record that a reader needs, in the order of `records.task_of`.
+-- The parts of a record that a reader needs, in the order of `records.task_of`. The cell is empty
+-- once its run has ended, and not there before the first.
 local function parts(id)
   return call('HMGET', P .. 'task:' .. id, 'd', 's', 'c', 'r', 'st', 'v')
 end
@@ -405,13 +411,12 @@ end
 
 -- Take a record that does not decode out of every index, in one step.
 local function set_aside(id)
-  local found = call('HMGET', P .. 'task:' .. id, 'v', 'st', 'x', 'c')
+  local found = call('HMGET', P .. 'task:' .. id, 'v', 'st', 'x')
   local st = found[2]
   if not st or st == 'unknown' then return end
   local revision, created, number, apart, digest = parts_of(found[1])
   local x = cmsgpack.unpack(found[3])
-  local cell = st == 'active' and cmsgpack.unpack(found[4])
-  leave(x, st, number, id, cell and cell[C_WORKER])
+  leave(x, st, number, id)
   if x[KEY] then promote(x[QUEUE], x[KEY], 1000) end
   if x[UNIQUE] then let_go_of(x[UNIQUE], id) end
   local last = revision + 1

@@ -53,10 +53,11 @@ for i, item in ipairs(A) do
   outcome = outcome or full(x)
   if not outcome then
     number = number + 1
+    local serial = numbered(number)
     here[id] = true
     call('HSET', P .. 'task:' .. id, 'd', item[2], 's', item[3], 'x', item[4], 'st', x[STATE],
-      'v', version_of(item[7], int(number), '', item[8]))
-    introduce(x, number, id)
+      'v', version_of(item[7], serial, '', item[8]))
+    introduce(x, serial, id)
     if x[UNIQUE] and item[6] and not lapsed(x) then reserve(x[UNIQUE], x[UNIQUE_UNTIL], id) end
     log[#log + 1] = item[5]
     hint('task', id)

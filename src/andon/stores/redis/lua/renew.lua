@@ -4,7 +4,7 @@ local function renew(item)
   local id = item[1]
   local task = P .. 'task:' .. id
   local found = call('HMGET', task, 'c', 'q')
-  if not found[1] then return 'l' end
+  if not found[1] or found[1] == '' then return 'l' end
   local cell = cmsgpack.unpack(found[1])
   if cell[C_RUN] ~= item[2] then return 'l' end
   cell[C_LEASE] = math.max(cell[C_LEASE], now + item[3])
@@ -13,7 +13,7 @@ local function renew(item)
   if item[6] then cell[C_MESSAGE] = item[6] end
   call('HSET', task, 'c', cmsgpack.pack(cell))
   if item[5] or item[6] then hint('task', id) end
-  return found[2] and 'c' or 'o'
+  return found[2] == item[2] and 'c' or 'o'
 end
 
 local reply = {now}

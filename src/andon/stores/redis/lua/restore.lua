@@ -39,9 +39,8 @@ local function make_way(queue, key)
   end
 end
 
-local function run_on(x, id, worker)
+local function run_on(x, id)
   local queue, key = x[QUEUE], x[KEY]
-  put_in(P .. 'worker:' .. worker, x[CREATED], id)
   if key then
     run_of_key(queue, key, 1)
     admit(queue, key, 1)
@@ -74,15 +73,16 @@ for i, item in ipairs(A) do
     local x = entry_of(item[4])
     local state = x[STATE]
     number = number + 1
+    local serial = numbered(number)
     local task = P .. 'task:' .. id
-    call('HSET', task, 'd', item[2], 's', item[3], 'x', item[4], 'st', state, 'w', item[14],
-      'v', version_of(item[5], int(number), item[7] and 'h' or '', item[16]))
+    call('HSET', task, 'd', item[2], 's', item[3], 'x', item[4], 'st', state,
+      'v', version_of(item[5], serial, item[7] and 'h' or '', item[14]))
     if item[8] then call('HSET', task, 'c', item[8]) end
     if item[9] then call('HSET', task, 'r', item[9]) end
-    if item[10] then call('HSET', task, 'q', '1') end
-    introduce(x, number, id)
-    if state == 'active' then run_on(x, id, item[13]) end
-    if x[UNIQUE] and item[15] and not lapsed(x) and not holder_of(x[UNIQUE], id) then
+    if item[10] ~= '' then call('HSET', task, 'q', item[10]) end
+    introduce(x, serial, id)
+    if state == 'active' then run_on(x, id) end
+    if x[UNIQUE] and item[13] and not lapsed(x) and not holder_of(x[UNIQUE], id) then
       reserve(x[UNIQUE], x[UNIQUE_UNTIL], id)
     end
     for _, parent in ipairs(item[12]) do call('SADD', P .. 'satisfied:' .. id, parent) end

@@ -1,0 +1,15 @@
+"""The option that chooses the event loop of a process that works or serves."""
+
+from typing import get_args
+
+import click
+
+from andon.worker.loops import Loop
+
+event_loop = click.option(
+    "--loop",
+    type=click.Choice(get_args(Loop)),
+    default="auto",
+    show_default=True,
+    help="Event loop; auto: uvloop where it is installed.",
+)

@@ -1,0 +1,76 @@
+"""Whose presence is whose: what is told of a worker belongs to the token that told it first.
+
+The owner stands in the record, so every service on the store knows it, and one that was begun again
+does too. It lasts as long as the record: a minute after the worker fell silent the name is free.
+It also ends with its token, so that a worker comes back under its name with a new one. Whoever has
+`admin:workers`, and so everybody on an open service, may take any. Two tokens that tell of one name
+for the first time on two services within a second both may; from then on the last of them may.
+"""
+
+import asyncio
+import time
+
+import msgspec
+
+from andon.engine.local import LocalEngine
+from andon.model.errors import PermissionRefused
+from andon.model.fleet import WorkerInfo
+from andon.service.trust.access import Caller
+from andon.service.trust.registry import Registry
+
+ADMIN = "admin:workers"
+FRESH_S = 1.0
+"""How long the list of workers is relied on: it is read whole, and every worker tells of itself."""
+
+
+class Presences:
+    """The descriptions of workers elsewhere, each written by its owner only."""
+
+    def __init__(self, engine: LocalEngine, registry: Registry) -> None:
+        self._engine = engine
+        self._registry = registry
+        self._reading = asyncio.Lock()
+        self._read_at = float("-inf")
+        self._owners: dict[str, str] = {}
+
+    async def put(self, caller: Caller, info: WorkerInfo) -> None:
+        """Say that a worker lives. Raises `PermissionRefused` where it is another token's."""
+        await self._check(caller, info.id)
+        self._owners[info.id] = caller.id
+        await self._engine.put_worker(msgspec.structs.replace(info, owner=caller.id))
+
+    async def remove(self, caller: Caller, worker: str) -> None:
+        """Say that a worker has left. Raises `PermissionRefused` where it is another token's."""
+        await self._check(caller, worker)
+        self._owners.pop(worker, None)
+        await self._engine.remove_worker(worker)
+
+    async def _check(self, caller: Caller, worker: str) -> None:
+        if caller.may(ADMIN):
+            return
+        await self._refresh()
+        owner = self._owners.get(worker)
+        if owner is None or owner == caller.id or await self._is_over(owner):
+            return
+        raise PermissionRefused(
+            ADMIN,
+            f"Worker {worker[:128]!r} was first told of with another token, or with none. "
+            "Give this worker an id of its own, or use that token.",
+        )
+
+    async def _is_over(self, owner: str) -> bool:
+        """Whether the token that owned it can be used no more."""
+        if not owner:
+            return False  # a worker at the store itself, or on an open service
+        return not await self._registry.is_valid(owner)
+
+    async def _refresh(self) -> None:
+        arrived = time.monotonic()
+        if arrived - self._read_at < FRESH_S:
+            return
+        async with self._reading:
+            if self._read_at >= arrived:
+                return  # somebody read since
+            now = time.monotonic()
+            owners = {worker.id: worker.owner for worker in await self._engine.workers()}
+            self._owners, self._read_at = owners, now

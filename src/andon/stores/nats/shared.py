@@ -1,0 +1,80 @@
+"""Timers that several runs share, and from when on nothing needs them.
+
+The runs of one claim have one timer, which names a version of each record. Once each of these was
+written over by a write that the server acknowledged, the timer can only fire in vain, at a reader
+who finds out by reading all of them. So it is deleted: by a header of a write that is made anyway,
+or, when none comes, with the next look at what is due. Who claims remembers this, in memory: a
+timer of a process that died, or of a run that another process ended, fires.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+
+_REMEMBERED = 10_000
+"""Runs remembered; the timers of those forgotten fire."""
+
+
+class _Shared:
+    """One timer, and the tasks whose version may still need it."""
+
+    __slots__ = ("ids", "subject")
+
+    def __init__(self, subject: str, ids: set[str]) -> None:
+        self.subject = subject
+        self.ids = ids
+
+
+class SharedTimers:
+    """Those that this process has set and that have not fired in vain yet."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, tuple[_Shared, int]] = {}
+        self._spent: deque[str] = deque()
+        self._seen = 0  # of the spent, those that a sweep has left to others once
+
+    def __len__(self) -> int:
+        return len(self._of) + len(self._spent)
+
+    def add(self, subject: str, versions: Sequence[tuple[str, int]]) -> None:
+        """A timer is set for these versions (task id, revision), which are written after it."""
+        shared = _Shared(subject, {task_id for task_id, _ in versions})
+        for task_id, revision in versions:
+            self._of.pop(task_id, None)
+            self._of[task_id] = (shared, revision)
+        while len(self._of) > _REMEMBERED:
+            del self._of[next(iter(self._of))]
+
+    def purge(self, task_id: str, revision: int) -> str | None:
+        """What the write over this version is to delete ("" for nothing); None if the timer of
+        this version is not one of these."""
+        shared, of_revision = self._of.get(task_id, (None, 0))
+        if shared is None or of_revision != revision:
+            return None
+        if len(shared.ids) == 1 and task_id in shared.ids:
+            return shared.subject  # it is the last: if its write is refused, the timer stays
+        if self._spent:
+            self._seen = max(self._seen - 1, 0)
+            return self._spent.popleft()
+        return ""
+
+    def written(self, task_id: str, revision: int, purged: str) -> None:
+        """That write was acknowledged. Or the version was never written: another was faster."""
+        shared, of_revision = self._of.get(task_id, (None, 0))
+        if shared is None or of_revision != revision:
+            return
+        del self._of[task_id]
+        shared.ids.discard(task_id)
+        if not shared.ids and shared.subject != purged:
+            self._spent.append(shared.subject)
+
+    def refused(self, task_id: str, purged: str) -> None:
+        """That write was not made, or nobody knows."""
+        shared, _ = self._of.get(task_id, (None, 0))
+        if purged and (shared is None or shared.subject != purged):
+            self._spent.append(purged)
+
+    def sweep(self) -> list[str]:
+        """What no write has taken along since the last sweep."""
+        found = [self._spent.popleft() for _ in range(min(self._seen, len(self._spent)))]
+        self._seen = len(self._spent)
+        return found

@@ -1,0 +1,155 @@
+"""Large requests leave the others their turn."""
+
+import asyncio
+import gc
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+
+import httpx
+import msgspec
+import pytest
+
+from andon import Andon
+from andon.engine.base import Submission, Submitted
+from andon.model.words import State
+from andon.service.decoding import LARGE
+from andon.service.service import Service
+from andon.service.settings import Settings
+from andon.service.submitting import submit_as_given
+
+from .kit import Running, problem
+
+JSON = {"Content-Type": "application/json"}
+MANY = 10_000
+
+
+@contextmanager
+def stalls(running: Running) -> Iterator[list[float]]:
+    """How long the loop's thread worked without a turn for others: seconds of CPU, each turn's."""
+    turns: list[float] = []
+    over = asyncio.Event()
+
+    async def tick() -> None:
+        last = time.thread_time()
+        while not over.is_set():
+            await asyncio.sleep(0)
+            now = time.thread_time()
+            turns.append(now - last)
+            last = now
+
+    async def begin() -> "asyncio.Task[None]":
+        return asyncio.ensure_future(tick())
+
+    async def end(ticking: "asyncio.Task[None]") -> None:
+        over.set()
+        await ticking
+
+    gc.collect()
+    gc.disable()  # the garbage of the other tests is none of the service's
+    ticking = running.call(begin())
+    try:
+        yield turns
+    finally:
+        running.call(end(ticking))
+        gc.enable()
+
+
+@pytest.mark.slow
+def test_decoding_the_largest_bulk_submit_leaves_others_their_turn(
+    service: Running, http: httpx.Client
+):
+    def body(of: int) -> bytes:
+        args = msgspec.json.encode({"a": "x" * 1_800})
+        return msgspec.json.encode(
+            [Submission(id=f"{of}-{n}", name="unknown", args=args) for n in range(MANY)]
+        )
+
+    decoder = msgspec.json.Decoder(list[Submission])
+    longest: list[float] = []
+    at_once: list[float] = []
+    for of in range(3):
+        large = body(of)
+        with stalls(service) as turns:
+            sent = http.post("/api/v1/engine/submit", content=large, headers=JSON)
+        assert sent.status_code == 200
+        longest.append(max(turns))
+        began = time.thread_time()
+        decoder.decode(large)
+        at_once.append(time.thread_time() - began)
+    # Not a number of milliseconds, for machines differ: one turn is less than decoding alone is.
+    assert min(longest) < min(at_once)
+
+
+TASKS = [{"name": "unknown", "args": {"a": n}} for n in range(20)]
+
+
+@pytest.mark.parametrize("padding", [0, LARGE])
+@pytest.mark.parametrize(
+    ("body", "status", "field"),
+    [
+        ({"tasks": [*TASKS, {"args": []}]}, 422, "tasks[20].name"),
+        ({"tasks": [*TASKS, {"name": 5}]}, 422, "tasks[20].name"),
+        ({"tasks": [*TASKS, {"name": "n", "colour": 1}]}, 422, "tasks[20].colour"),
+        ({"tasks": [*TASKS, {"name": "n", "tags": [1]}]}, 422, "tasks[20].tags[0]"),
+        ({"tasks": [*TASKS, 7]}, 422, "tasks[20]"),
+        ({"tasks": 7}, 422, "tasks"),
+        ({"tasks": [], "colour": 1}, 422, "colour"),
+        ({}, 422, "tasks"),
+    ],
+)
+def test_what_is_wrong_is_told_alike_of_small_and_large_bodies(
+    http: httpx.Client, body: dict[str, Any], status: int, field: str, padding: int
+):
+    sent = msgspec.json.encode(body) + b" " * padding
+    refused = problem(
+        http.post("/api/v1/bulk", content=sent, headers=JSON), status, "invalid-request"
+    )
+    assert refused["field"] == field
+
+
+def test_a_large_body_that_is_no_json_within_is_refused(http: httpx.Client):
+    sent = b'{"tasks": [{"name": "a", "args": 1}, {"name": "b\xff"}]}' + b" " * LARGE
+    problem(http.post("/api/v1/bulk", content=sent, headers=JSON), 400, "malformed-request")
+    assert http.get("/api/v1/tasks").json()["tasks"] == []
+
+
+def test_a_bound_on_a_list_holds_for_large_bodies_too(http: httpx.Client):
+    sent = msgspec.json.encode({"runs": [{"token": "x" * 200}] * 1_001})
+    assert len(sent) > LARGE
+    refused = http.post("/api/v1/runs/renew", content=sent, headers=JSON)
+    assert problem(refused, 422, "invalid-request")["field"] == "runs"
+
+
+def test_slices_of_requests_at_once_are_not_begun_in_the_same_turn(app: Andon):
+    service = Service(app, Settings(port=0))
+    turn = 0
+    begun: list[int] = []
+
+    class Engine:
+        async def submit(self, submissions: Sequence[Submission]) -> list[Submitted]:
+            begun.append(turn)
+            return [Submitted(one.id, State.PENDING, created=True) for one in submissions]
+
+    service.engine = cast("Any", Engine())
+
+    async def scenario() -> None:
+        nonlocal turn
+        requests = [
+            asyncio.ensure_future(
+                submit_as_given(
+                    service, [Submission(id=f"{of}-{n}", name="n") for n in range(1_000)]
+                )
+            )
+            for of in range(4)
+        ]
+        while not all(one.done() for one in requests):
+            turn += 1
+            await asyncio.sleep(0)
+        for of, one in enumerate(requests):
+            assert [done.id for done in one.result()] == [f"{of}-{n}" for n in range(1_000)]
+
+    asyncio.run(scenario())
+    assert len(begun) == 20
+    assert len(set(begun)) == 20

@@ -1,0 +1,79 @@
+"""A replica that lags answers reads, too; what must not be exceeded is not, for all that."""
+
+from typing import Any
+
+import pytest
+from conformance.kit import Kit
+from nats.aio.msg import Msg
+
+from andon.lifecycle.commands import Complete
+from andon.model.fleet import QueueConfig
+from andon.model.words import State
+from andon.stores.base import CreateKind
+from andon.stores.nats import NatsStore
+from andon.stores.nats.wire import Wire, seq_of
+
+
+class Lagging:
+    """Some pages of records come from a replica that has heard of nothing after `upto`."""
+
+    def __init__(self, wire: Wire, patch: pytest.MonkeyPatch, *, upto: int, answers: int) -> None:
+        self._plain = wire.read
+        self._upto = upto
+        self.left = answers
+        patch.setattr(wire, "read", self.read)
+
+    async def read(self, stream: str, request: dict[str, Any]) -> tuple[list[Msg], Msg]:
+        messages, end = await self._plain(stream, request)
+        if self.left <= 0 or not str(request.get("next_by_subj", "")).endswith(".t.>"):
+            return messages, end
+        self.left -= 1
+        return [message for message in messages if seq_of(message) <= self._upto], end
+
+
+async def lagging(kit: Kit, patch: pytest.MonkeyPatch) -> tuple[NatsStore, Lagging]:
+    """Another process, which has counted the queue and reads from such a replica from now on."""
+    other = await kit.again()
+    assert isinstance(other, NatsStore)
+    await other.stats()
+    core = other._core
+    assert core is not None
+    upto = await core.heads[0].newest(core.heads[0].names.of("t", ">"))
+    return other, Lagging(core.wire, patch, upto=upto, answers=3)
+
+
+async def test_a_claim_counts_those_that_others_have_claimed(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await kit.store.put_queue(QueueConfig(name="default", max_concurrent=2))
+    await kit.submit_many(4)
+    other, replica = await lagging(kit, monkeypatch)
+    ours = await kit.claim(2)
+    assert len(ours) == 2
+    assert await kit.claim_from(other, 2) == []
+    assert replica.left < 3
+    await kit.moved(ours[0], Complete())
+    assert len(await kit.claim_from(other, 2)) == 1
+
+
+async def test_a_claim_counts_those_of_a_key_that_others_have_claimed(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await kit.store.put_queue(QueueConfig(name="default", max_concurrent_per_key=1))
+    await kit.submit_many(3, key="k")
+    other, replica = await lagging(kit, monkeypatch)
+    assert len(await kit.claim(2)) == 1
+    assert await kit.claim_from(other, 2) == []
+    assert replica.left < 3
+
+
+async def test_a_create_counts_those_that_others_have_created(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await kit.store.put_queue(QueueConfig(name="default", max_size=2))
+    other, replica = await lagging(kit, monkeypatch)
+    await kit.submit_many(2)
+    (made,) = await other.create([kit.record()])
+    assert made.kind is CreateKind.FULL
+    assert replica.left < 3
+    assert (await kit.stats()).counts[State.PENDING] == 2
