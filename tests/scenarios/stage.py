@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
-from datetime import datetime
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
@@ -64,11 +63,6 @@ class Gate:
     async def heard(self, *words: str) -> None:
         """Wait until handlers have said exactly this."""
         await until(lambda: self.told == list(words))
-
-
-def moment(shown: str) -> datetime:
-    """A time as most faces show it. As texts, a whole second comes after its own milliseconds."""
-    return datetime.fromisoformat(shown)
 
 
 async def until(holds: Callable[[], Any]) -> None:
