@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -13,17 +12,12 @@ from typing import Any
 
 import httpx
 from launching import launch
+from ports import free_port
 
 PATIENCE = 30.0
 ANDON = (sys.executable, "-m", "andon.cli")
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "examples" / "workers"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Process:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from ports import free_port
 from tests.service.kit import Running
 
 from andon import Andon
@@ -35,7 +36,7 @@ from andon.service.problems import problem_of as shown
 from andon.service.settings import Settings
 from andon.stores.base import ClaimRequest, Query, Renewal, Verdict, ready_topic
 
-from .kit import PATIENCE, free_port, until
+from .kit import PATIENCE, until
 from .proxy import LossyProxy
 
 

@@ -3,7 +3,6 @@ that go by URL, seen through HTTP."""
 
 import contextlib
 import os
-import socket
 import subprocess
 import time
 import urllib.request
@@ -11,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from launching import launch
+from ports import free_port
 from processes import ANDON, PATIENCE, TESTS
 
 PLAIN = "servers.plain:app"
@@ -21,9 +21,7 @@ class Service:
     """The service of one application."""
 
     def __init__(self, place: str, folder: Path, *options: str) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = free_port()
         self.store_url = f"sqlite:///{folder / 'andon.db'}"
         self.url = f"http://127.0.0.1:{port}"
         self._log = folder / "service.log"

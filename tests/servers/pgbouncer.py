@@ -7,8 +7,9 @@ import time
 from pathlib import Path
 
 from launching import launch
+from ports import free_port
 
-from servers.postgres import PATIENCE_S, Identity, PostgresServer, free_port
+from servers.postgres import PATIENCE_S, Identity, PostgresServer
 
 _CONFIGURATION = """\
 [databases]

@@ -19,6 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from launching import launch
+from ports import free_port
 
 PATIENCE_S = 60.0
 
@@ -234,9 +235,3 @@ def _is_alive(pid: int) -> bool:
 def _namespaces_work() -> bool:
     with launch(["true"], identity="namespace", stderr=subprocess.DEVNULL) as attempt:
         return attempt.wait() == 0
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

