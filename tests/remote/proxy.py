@@ -5,8 +5,10 @@ import contextlib
 import random
 from typing import Self
 
+from servers.entrance import CHUNK, Entrance
 
-class LossyProxy:
+
+class LossyProxy(Entrance):
     """Forwards connections to a port. A reply is lost by ending the connection in its place.
 
     `lose(path)` says how many of the next replies to requests for the path are lost; `share` is
@@ -14,50 +16,36 @@ class LossyProxy:
     """
 
     def __init__(self, port: int, *, share: float = 0.0, seed: int = 0) -> None:
+        super().__init__("lossy proxy")
         self._port = port
         self._share = share
         self._rng = random.Random(seed)
         self._losing: dict[str, int] = {}
-        self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
         self.lost: list[str] = []  #: paths of the requests whose replies were lost
-        self.url = ""
 
     def lose(self, path: str, times: int = 1) -> None:
         """Lose the next replies to requests for this path."""
         self._losing[path] = times
 
+    @property
+    def url(self) -> str:
+        """Where it stands."""
+        return f"http://127.0.0.1:{self.port}"
+
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
-        return self
+        return await asyncio.to_thread(self.__enter__)
 
     async def __aexit__(self, *exc: object) -> None:
-        assert self._server is not None
-        self._server.close()
-        for task in tuple(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._server.wait_closed()
+        await asyncio.to_thread(self.__exit__, None, None, None)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        upstream: asyncio.StreamWriter | None = None
-        try:
-            answers, upstream = await asyncio.open_connection("127.0.0.1", self._port)
-            while await self._one(reader, writer, answers, upstream):
-                pass
-        except (OSError, asyncio.IncompleteReadError):
-            pass
-        finally:
-            self._tasks.discard(task)
-            for end in (writer, upstream):
-                if end is not None:
-                    end.close()
-                    with contextlib.suppress(OSError, asyncio.CancelledError):
-                        await end.wait_closed()
+        answers, upstream = await self._connect(self._port)
+        with contextlib.suppress(asyncio.IncompleteReadError):
+            try:
+                while await self._one(reader, writer, answers, upstream):
+                    pass
+            finally:
+                self._hang_up(upstream)
 
     async def _one(
         self,
@@ -71,7 +59,7 @@ class LossyProxy:
         path = head.split(b" ", 2)[1].decode()
         upstream.write(head + body)
         if path.endswith("/attend"):  # goes on until one end has enough
-            while chunk := await answers.read(65_536):
+            while chunk := await answers.read(CHUNK):
                 writer.write(chunk)
                 await writer.drain()
             return False

@@ -1,12 +1,20 @@
 """The proxy does the harm that it says it does."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import gc
+import socket
+import threading
+import time
+import warnings
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
 import pytest
 
+from servers.entrance import Entrance
 from servers.proxy import Proxy
+from servers.tls import Certificate, Encrypting
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -105,3 +113,50 @@ def test_what_was_held_arrives_in_the_end() -> None:
             streams[1].close()
 
     asyncio.run(scenario())
+
+
+ENTRANCES: dict[str, Callable[[int, Path], Entrance]] = {
+    "proxy": lambda port, _: Proxy(port),
+    "tls": lambda port, folder: Encrypting(port, Certificate(folder)),
+}
+
+
+@pytest.mark.parametrize("kind", ENTRANCES)
+def test_an_entrance_that_ends_under_a_storm_of_connections_loses_none(
+    kind: str, tmp_path: Path
+) -> None:
+    over = threading.Event()
+    ports: list[int] = []
+
+    def storm() -> None:
+        while not over.is_set():
+            with suppress(OSError), socket.create_connection(("127.0.0.1", ports[-1]), 0.1) as line:
+                line.sendall(b"x")
+
+    def answer(target: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                target.accept()[0].close()
+
+    with (
+        socket.create_server(("127.0.0.1", 0)) as target,
+        warnings.catch_warnings(record=True) as told,
+    ):
+        warnings.simplefilter("always")
+        threading.Thread(target=answer, args=(target,), daemon=True).start()
+        stormy = [threading.Thread(target=storm, daemon=True) for _ in range(4)]
+        try:
+            for number in range(20):
+                with ENTRANCES[kind](target.getsockname()[1], tmp_path) as entrance:
+                    ports.append(entrance.port)
+                    if not number:
+                        for one in stormy:
+                            one.start()
+                    time.sleep(0.02)  # for as many to come as may
+        finally:
+            over.set()
+            for one in stormy:
+                one.join(10)
+            target.shutdown(socket.SHUT_RDWR)
+        gc.collect()
+    assert [str(one.message) for one in told if one.category is ResourceWarning] == []

@@ -3,18 +3,17 @@ server of the wheel is built without.
 """
 
 import asyncio
-import contextlib
 import datetime
 import ipaddress
+import socket
 import ssl
-import threading
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+
+from servers.entrance import CHUNK, Entrance
 
 
 class Certificate:
@@ -48,67 +47,43 @@ class Certificate:
         )
 
 
-class Encrypting:
+class Encrypting(Entrance):
     """Speaks TLS to clients and passes on what they say to a port on loopback. A context manager,
     in a thread of its own."""
 
     def __init__(self, port: int, certificate: Certificate) -> None:
-        self.port = 0  #: where it listens, once entered
+        super().__init__("tls")
         self._target = port
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._context.load_cert_chain(certificate.file, certificate.key_file)
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="tls", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(10)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(10)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
-        self._loop.close()
+        self._loop.set_exception_handler(lambda *_: None)  # who does not trust us leaves rudely
 
     # --- in the thread ---
 
-    async def _listen(self) -> None:
-        self._loop.set_exception_handler(lambda *_: None)  # who does not trust us leaves rudely
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._context)
-        self.port = self._server.sockets[0].getsockname()[1]
-
-    async def _end(self) -> None:
-        self._server.close()
-        while others := asyncio.all_tasks() - {asyncio.current_task()}:
-            for task in others:
-                task.cancel()
-            await asyncio.wait(others)
-        await asyncio.sleep(0.05)  # a transport lets its socket go some turns after it is aborted
+    async def _accept(
+        self, line: socket.socket
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader = asyncio.StreamReader()
+        protocol = asyncio.StreamReaderProtocol(reader)
+        transport, _ = await self._loop.connect_accepted_socket(
+            lambda: protocol, line, ssl=self._context
+        )
+        return reader, asyncio.StreamWriter(transport, protocol, reader, self._loop)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, asyncio.CancelledError):
-            there, back = await asyncio.open_connection("127.0.0.1", self._target)
-            try:
-                pumps = (_pump(reader, back), _pump(there, writer))
-                running = [asyncio.ensure_future(pump) for pump in pumps]
-                try:
-                    await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                finally:
-                    for pump in running:
-                        pump.cancel()
-                    await asyncio.gather(*running, return_exceptions=True)
-            finally:
-                back.transport.abort()
-        writer.transport.abort()
+        there, back = await self._connect(self._target)
+        pumps = [asyncio.ensure_future(_pump(reader, back))]
+        pumps.append(asyncio.ensure_future(_pump(there, writer)))
+        try:
+            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._hang_up(back)
+            for pump in pumps:
+                pump.cancel()
+            await asyncio.gather(*pumps, return_exceptions=True)
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    while chunk := await reader.read(65_536):
+    while chunk := await reader.read(CHUNK):
         writer.write(chunk)
         await writer.drain()

@@ -263,3 +263,21 @@ def test_a_stream_ends_once_its_token_is_revoked(app: Andon):
             eventually(lambda: not revoked.thread.is_alive())
             assert other.post(TASKS, json={"name": "add", "args": [1]}).status_code == 201
             open_to_all.until(1)
+
+
+def test_an_event_id_that_the_store_does_not_know_is_told_as_a_gap(http: httpx.Client):
+    submit(http, "a")
+    with listening(http, after="nonsense") as stream:
+        stream.until(1)
+        assert [one.get("event") for one in stream.messages if "event" in one][:2] == [
+            "gap",
+            "move",
+        ]
+
+
+def test_a_stream_goes_on_where_a_page_of_events_ended(http: httpx.Client):
+    submit(http, "a")
+    cursor = http.get("/api/v1/events").json()["cursor"]
+    submit(http, "b")
+    with listening(http, after=cursor) as stream:
+        assert [one["task"] for one in stream.until(1)] == ["b"]

@@ -144,3 +144,50 @@ def test_an_address_that_asks_too_often_is_told_to_wait(app: Andon):
         refused = http.get("/healthz")
         problem(refused, 429, "too-many-requests")
         assert int(refused.headers["retry-after"]) >= 1
+
+
+def test_a_queue_name_that_cannot_be_is_refused_by_its_name(http: httpx.Client):
+    refused = http.patch(f"{QUEUES}/bad%20name", json={"paused": True})
+    assert problem(refused, 422, "invalid-request")["field"] == "name"
+
+
+@pytest.mark.parametrize(
+    ("token", "field"),
+    [
+        ({"scopes": ["a b"]}, "scopes"),
+        ({"scopes": ["a**"]}, "scopes"),
+        ({"scopes": []}, "scopes"),
+        ({"expires_in": 1e300}, "expires_in"),
+        ({"expires_in": 1e12}, "expires_in"),
+        ({"expires_in": 0}, "expires_in"),
+        ({"name": ""}, "name"),
+    ],
+)
+def test_a_token_that_cannot_be_is_refused_and_not_kept(
+    http: httpx.Client, token: dict[str, Any], field: str
+):
+    asked = {"name": "n", "scopes": ["tasks:*"], **token}
+    assert (
+        problem(http.post("/api/v1/tokens", json=asked), 422, "invalid-request")["field"] == field
+    )
+    assert http.get("/api/v1/tokens").json() == []
+
+
+def test_a_method_that_no_route_has_is_refused(http: httpx.Client):
+    for method in ("OPTIONS", "PUT"):
+        problem(http.request(method, "/api/v1/tasks"), 405, "method-not-allowed")
+
+
+@pytest.mark.parametrize(
+    ("which", "field"),
+    [
+        ({"filter": {"states": ["nope"]}}, "filter.states"),
+        ({"filter": {"queue": "nope"}}, "filter.queue"),
+    ],
+)
+def test_a_filter_that_cannot_be_is_refused_by_its_part(
+    http: httpx.Client, which: dict[str, Any], field: str
+):
+    for path, body in (("acts", {"action": "cancel", **which}), ("dead-letters/purge", which)):
+        refused = problem(http.post(f"/api/v1/{path}", json=body), 422, "invalid-request")
+        assert refused["field"] == field

@@ -170,7 +170,7 @@ def test_params_that_do_not_fit_are_recorded_as_failed(http: httpx.Client):
         ({"type": "crawl", "max_retries": -1}, "max_retries"),
         ({"type": "crawl", "max_retries": "many"}, "max_retries"),
         ({"type": "crawl", "retry_on": "TIMEOUT"}, "retry_on"),
-        ({"type": "crawl", "job_id": "a b", "params": {"query": "x"}}, "id"),
+        ({"type": "crawl", "job_id": "a b", "params": {"query": "x"}}, "job_id"),
     ],
 )
 def test_a_job_that_is_none_is_a_problem(http: httpx.Client, body: dict[str, Any], field: str):
@@ -306,3 +306,21 @@ def test_the_client_says_when_nobody_is_there(monkeypatch: pytest.MonkeyPatch):
 def test_the_client_refuses_the_url_of_a_store():
     with pytest.raises(ConfigurationError, match="http://"):
         JobsClient("sqlite:///tasks.db")
+
+
+@pytest.mark.parametrize(
+    ("job", "field"),
+    [
+        ({"type": "sp ace"}, "type"),
+        ({"type": "crawl", "params": {"query": "x"}, "job_id": "no id"}, "job_id"),
+        ({"type": "crawl", "params": {"query": "x"}, "job_id": ""}, "job_id"),
+        ({"type": "crawl", "params": 5, "job_id": "x" * 65}, "job_id"),
+        ({"type": "crawl", "params": {"query": "x"}, "max_retries": -1}, "max_retries"),
+    ],
+)
+def test_what_no_record_can_have_is_refused_and_not_recorded(
+    http: httpx.Client, job: dict[str, Any], field: str
+):
+    refused = problem(http.post(JOBS, json=job), 422, "invalid-submission")
+    assert refused["field"] == field
+    assert http.get("/api/v1/tasks").json()["tasks"] == []

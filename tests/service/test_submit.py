@@ -112,7 +112,7 @@ def test_bulk_answers_for_each_task_in_its_place(http: httpx.Client):
         "good", "bad", "child", "orphan", "good", "late",
     ]  # fmt: skip
     assert [item.get("error", {}).get("field") for item in said["tasks"]] == [
-        None, "args", None, "dependencies", "id", "deadline",
+        None, "args", None, "depends_on", "id", "deadline",
     ]  # fmt: skip
     assert said["tasks"][2]["state"] == "blocked"
 
@@ -168,3 +168,27 @@ def test_the_result_of_a_task_that_is_discarded_reaches_who_waits(
         task = http.get(f"{TASKS}/gone", params={"wait": 15}).json()
     assert (task["state"], task["result"]) == ("completed", 3)
     problem(http.get(f"{TASKS}/gone"), 404, "task-not-found")
+
+
+@pytest.mark.parametrize(
+    ("task", "field"),
+    [
+        ({"name": "sp ace"}, "name"),
+        ({"name": "n", "id": "no id"}, "id"),
+        ({"name": "n", "queue": "no queue"}, "queue"),
+        ({"name": "n", "depends_on": ["missing"]}, "depends_on"),
+        ({"name": "n", "delay": -1}, "delay"),
+        ({"name": "n", "delay": 10, "deadline_in": 5}, "delay"),
+        ({"name": "n", "deadline_in": -5}, "deadline_in"),
+        ({"name": "n", "options": {"max_retries": -1}}, "options.max_retries"),
+        ({"name": "n", "options": {"colour": "red"}}, "options.colour"),
+        ({"name": "n", "options": {"on_invalid": "record"}, "id": "no id"}, "id"),
+    ],
+)
+def test_the_field_at_fault_is_called_what_the_request_calls_it(
+    http: httpx.Client, task: dict[str, Any], field: str
+):
+    assert problem(http.post(TASKS, json=task), 422, "invalid-submission")["field"] == field
+    [item] = http.post("/api/v1/bulk", json={"tasks": [task]}).json()["tasks"]
+    assert item["error"]["field"] == field
+    assert http.get(TASKS).json()["tasks"] == []

@@ -178,6 +178,8 @@ def test_a_token_of_the_past_or_without_scopes_is_not_made():
             await Registry(store).create("n", [])
         with pytest.raises(ConfigurationError, match="later"):
             await Registry(store).create("n", ["*"], expires_at=store.now())
+        with pytest.raises(ConfigurationError, match="9999"):
+            await Registry(store).create("n", ["*"], expires_at=10**18)
 
     on(act)
 

@@ -18,7 +18,7 @@ from andon.engine.control import Control
 from andon.engine.definitions import define
 from andon.engine.dependencies import Dependencies
 from andon.engine.writes import new_write_id
-from andon.lifecycle.admission import admit, admit_invalid, check
+from andon.lifecycle.admission import admit, admit_invalid, check_form, check_times
 from andon.lifecycle.commands import Evict
 from andon.model.errors import (
     AndonError,
@@ -152,10 +152,11 @@ class Submitting:
     def _record(self, submission: Submission, now: int) -> Task:
         definition = define(submission, self._book, now, self._max_payload)
         write_id = new_write_id()
+        check_form(definition)
         try:
             if submission.invalid:
                 raise InvalidSubmission(submission.invalid, field="args")
-            check(definition, now)
+            check_times(definition, now)
         except InvalidSubmission as error:
             if definition.policy.on_invalid == "record":
                 return admit_invalid(definition, now, write_id, str(error))

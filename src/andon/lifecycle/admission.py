@@ -1,6 +1,7 @@
 """What a submission must satisfy, and the record it begins life with. Pure.
 
-`check` refuses what can never work, naming the field at fault; `admit` builds the first status.
+`check_form` and `check_times` refuse what can never work, naming the field at fault; `admit` builds
+the first status.
 """
 
 import re
@@ -37,7 +38,7 @@ def check_id(task_id: str) -> None:
     """Refuse an id that is not 1 to 64 of `[A-Za-z0-9_:-]` (R27)."""
     if not _ID.match(task_id):
         raise InvalidSubmission(
-            f"Task id {task_id[:80]!r} is not 1 to 64 of A-Z a-z 0-9 _ : -", field="id"
+            f"Task id {task_id[:80]!r} is not 1 to 64 of A-Z a-z 0-9 _ : and -.", field="id"
         )
 
 
@@ -45,7 +46,7 @@ def check_name(name: str, *, field: str) -> None:
     """Refuse a task or queue name that is not 1 to 128 of `[A-Za-z0-9_./:-]` (R27)."""
     if not _is_name(name):
         raise InvalidSubmission(
-            f"The {field} name {name[:140]!r} is not 1 to 128 of A-Z a-z 0-9 _ . / : -",
+            f"The {field} name {name[:140]!r} is not 1 to 128 of A-Z a-z 0-9 _ . / : and -.",
             field=field,
         )
 
@@ -65,15 +66,20 @@ def check_priority(priority: int) -> None:
         )
 
 
-def check(definition: Definition, now: int) -> None:
-    """Raise `InvalidSubmission` for a definition that can never work at `now` (ms UTC)."""
+def check_form(definition: Definition) -> None:
+    """Raise `InvalidSubmission` for what no record may have, not even one that is kept to show that
+    its submission was invalid (R25): no store, path or index is made for it."""
     d = definition
     check_id(d.id)
     check_name(d.name, field="task")
     check_name(d.queue, field="queue")
     if d.priority:
         check_priority(d.priority)
-    _check_times(d, now)
+    if d.run_at is not None or d.deadline is not None or d.expires_at is not None:
+        for field in ("run_at", "deadline", "expires_at"):
+            moment = getattr(d, field)
+            if moment is not None and moment > LATEST_MS:
+                raise InvalidSubmission(f"{field} is later than the year 9999.", field=field)
     if d.dependencies:
         if len(set(d.dependencies)) != len(d.dependencies):
             raise InvalidSubmission("A dependency is named twice.", field="dependencies")
@@ -81,13 +87,9 @@ def check(definition: Definition, now: int) -> None:
             check_id(parent)
 
 
-def _check_times(d: Definition, now: int) -> None:
+def check_times(d: Definition, now: int) -> None:
+    """Raise `InvalidSubmission` where the deadline leaves no time at `now` (ms UTC)."""
     policy, deadline = d.policy, d.deadline
-    if d.run_at is not None or deadline is not None or d.expires_at is not None:
-        for field in ("run_at", "deadline", "expires_at"):
-            moment = getattr(d, field)
-            if moment is not None and moment > LATEST_MS:
-                raise InvalidSubmission(f"{field} is later than the year 9999.", field=field)
     if deadline is None:
         if policy.deadline_required:
             raise InvalidSubmission("This profile requires a deadline.", field="deadline")

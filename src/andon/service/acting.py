@@ -20,7 +20,7 @@ from andon.lifecycle.commands import (
 from andon.model.errors import TaskNotFound
 from andon.service import bodies
 from andon.service.answers import ActedOn, ActedOnMany
-from andon.service.problems import invalid, problem_of
+from andon.service.problems import Problem, invalid, problem_of
 from andon.service.selecting import checked_query
 from andon.service.submitting import moment_ms
 
@@ -120,7 +120,13 @@ async def act_on_many(
         )
     else:
         request.need(f"{scope}:{filters.queue or '*'}")
-        query, keep = await checked_query(engine, filters, profile, dead_letters=dead_letters)
+        try:
+            query, keep = await checked_query(engine, filters, profile, dead_letters=dead_letters)
+        except Problem as problem:
+            at = {"state": "filter.states", "queue": "filter.queue"}
+            field = problem.document["field"]
+            problem.document["field"] = at.get(field, field)
+            raise
         tally = await act_on_found(
             engine,
             query,

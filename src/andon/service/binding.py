@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_type_hints
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
+from litestar.exceptions import MethodNotAllowedException
 from litestar.params import (
     BodyKwarg,
     HeaderParameter,
@@ -141,7 +142,10 @@ class Binder:
             return
         plan = self._plan
         if plan is None:
-            plan = self._plan = _Plan(cast("HTTPRouteHandler", scope["route_handler"]))
+            handler = cast("HTTPRouteHandler", scope["route_handler"])
+            if "OPTIONS" in handler.http_methods:  # the framework's own, which names some methods
+                raise MethodNotAllowedException
+            plan = self._plan = _Plan(handler)
         service = self._service
         if service is None:
             service = self._service = cast("Service", scope["litestar_app"].state.service)

@@ -216,7 +216,10 @@ class Hub:
 
     async def read(self, event_id: str) -> tuple[EventPage, str, int]:
         """Events after the one with this id: the page, its cursor, and how many of it to skip."""
-        cursor, _, count = event_id.rpartition("~")
+        cursor, mark, count = event_id.rpartition("~")
+        if not mark:
+            # None of a stream's: a page's cursor, or nothing that the store knows.
+            cursor, count = event_id, ""
         skip = int(count) if self._exact and count.isdecimal() and len(count) < 6 else 0
         return await self._engine.events(cursor, PAGE), cursor, skip
 

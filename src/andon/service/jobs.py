@@ -14,7 +14,13 @@ import msgspec
 from andon.engine.base import Submission
 from andon.lifecycle.profiles import CBINTEL
 from andon.lifecycle.rendering import as_seen, state_name
-from andon.model.errors import ConfigurationError, InvalidTransition, TaskNotFound
+from andon.model.errors import (
+    AndonError,
+    ConfigurationError,
+    InvalidSubmission,
+    InvalidTransition,
+    TaskNotFound,
+)
 from andon.model.policy import DAY
 from andon.model.task import Task
 from andon.model.words import TERMINAL, State
@@ -98,6 +104,17 @@ def submission_of(service: "Service", job: NewJob) -> Submission:
         invalid=invalid,
         options=_options(service, job, queue),
     )
+
+
+_SENT_AS = {"task": "type", "id": "job_id", "args": "params"}
+"""Fields that the page calls otherwise than submissions do."""
+
+
+def as_sent(error: AndonError) -> AndonError:
+    """The error, with its field as the page calls it."""
+    if isinstance(error, InvalidSubmission):
+        error.field = _SENT_AS.get(error.field, error.field)
+    return error
 
 
 def _options(service: "Service", job: NewJob, queue: str) -> dict[str, Any]:

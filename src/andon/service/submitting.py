@@ -134,8 +134,26 @@ async def submit_one(request: "Request", task: NewTask) -> Submitted:
     _check_scopes(request, submission)
     [outcome] = await service.engine.submit([submission])
     if outcome.error is not None:
-        raise outcome.error
+        raise _as_sent(outcome.error, submission)
     return outcome
+
+
+_SENT_AS = {"task": "name", "dependencies": "depends_on"}
+"""Fields that requests call otherwise than submissions do."""
+
+
+def _as_sent(error: AndonError, submission: Submission) -> AndonError:
+    """The error, with its field as the request called it."""
+    if isinstance(error, InvalidSubmission):
+        field = _SENT_AS.get(error.field, error.field)
+        if field == "run_at" and submission.delay is not None:
+            field = "delay"
+        elif field == "deadline" and submission.deadline_in is not None:
+            field = "deadline_in"
+        elif field in submission.options or field not in NewTask.__struct_fields__:
+            field = f"options.{field}" if submission.options else field
+        error.field = field
+    return error
 
 
 async def submit_many(request: "Request", tasks: list[NewTask]) -> BulkAccepted:
@@ -224,7 +242,7 @@ async def _stored(service: "Service", some: list[Submission | BulkItem]) -> list
     """How each ended, in order."""
     submissions = [one for one in some if isinstance(one, Submission)]
     outcomes = iter(await service.engine.submit(submissions) if submissions else ())
-    return [one if isinstance(one, BulkItem) else _item(next(outcomes)) for one in some]
+    return [one if isinstance(one, BulkItem) else _item(next(outcomes), one) for one in some]
 
 
 def _check_scopes(request: "Request", submission: Submission) -> None:
@@ -233,10 +251,11 @@ def _check_scopes(request: "Request", submission: Submission) -> None:
         request.need(scope)
 
 
-def _item(outcome: Submitted) -> BulkItem:
+def _item(outcome: Submitted, submission: Submission) -> BulkItem:
     if outcome.error is None:
         return BulkItem(outcome.id, outcome.state, outcome.created)
-    return BulkItem(outcome.id, outcome.state, outcome.created, problem_of(outcome.error).document)
+    problem = problem_of(_as_sent(outcome.error, submission))
+    return BulkItem(outcome.id, outcome.state, outcome.created, problem.document)
 
 
 def _refused(task_id: str, error: AndonError | Problem) -> BulkItem:

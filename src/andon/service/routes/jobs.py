@@ -9,7 +9,7 @@ from andon.model.errors import TaskNotFound
 from andon.model.words import TERMINAL, State
 from andon.service.bodies import NewJob
 from andon.service.calls import Call
-from andon.service.jobs import cancel_job, job_of, submission_of
+from andon.service.jobs import as_sent, cancel_job, job_of, submission_of
 from andon.service.parameters import Wait
 from andon.service.waiting import ended_or_now
 
@@ -26,7 +26,7 @@ async def submit(request: Call, data: JSONBody[NewJob]) -> dict[str, Any]:
     request.need(f"tasks:create:{submission.queue}")
     [outcome] = await service.engine.submit([submission])
     if outcome.error is not None and not outcome.created:
-        raise outcome.error
+        raise as_sent(outcome.error)
     if outcome.error is not None:
         request.status = 422
     elif not outcome.created:

@@ -68,7 +68,8 @@ async def configure(
     try:
         await request.service.engine.configure_queue(name, changes)
     except InvalidSubmission as error:
-        raise invalid(str(error), field=f"policy.{error.field}") from error
+        field = "name" if error.field == "queue" else f"policy.{error.field}"
+        raise invalid(str(error), field=field) from error
     except ConfigurationError as error:
         at_fault = next((key for key in changes if key in str(error)), "")
         raise invalid(str(error), field=at_fault) from error

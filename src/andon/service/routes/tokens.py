@@ -10,16 +10,21 @@ from litestar import Router, delete, get, post
 from litestar.params import FromPath, JSONBody
 from msgspec import Meta
 
+from andon.lifecycle.admission import LATEST_MS
 from andon.lifecycle.faces.fields import maybe_iso
 from andon.model.errors import ConfigurationError
 from andon.service.calls import Call
-from andon.service.problems import not_found
+from andon.service.problems import invalid, not_found
 from andon.service.trust.apitokens import ApiToken
+from andon.service.trust.scopes import check
 
 if TYPE_CHECKING:
     from andon.service.trust.access import Caller
 
 SCOPE = "admin:tokens"
+
+_LONGEST_S = 1e12
+"""More seconds than there are until the year 9999, and few enough to count in."""
 
 
 class NewToken(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -77,11 +82,20 @@ async def list_tokens(request: Call) -> list[TokenShown]:
 async def make(request: Call, data: JSONBody[NewToken]) -> TokenMade:
     """Make a token. Its scopes must be ones that the caller has."""
     request.need(SCOPE)
+    try:
+        for scope in data.scopes:
+            check(scope)
+    except ConfigurationError as error:
+        raise invalid(str(error), field="scopes") from error
     for scope in data.scopes:
         cast("Caller", request.caller).require(scope)
     service = request.service
     now = service.engine.now()
-    ends = None if data.expires_in is None else now + round(data.expires_in * 1000)
+    ends = None
+    if data.expires_in is not None:
+        ends = now + max(1, round(min(data.expires_in, _LONGEST_S) * 1000))
+        if ends > LATEST_MS:
+            raise invalid("The token would expire after the year 9999.", field="expires_in")
     text, record = await service.access.registry.create(data.name, data.scopes, expires_at=ends)
     return msgspec.convert({**_fields(record, now), "token": text}, TokenMade)
 

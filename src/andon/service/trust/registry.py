@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from andon.lifecycle.admission import LATEST_MS
 from andon.model.errors import ConfigurationError, StoreUnavailable
 from andon.model.settings import KEYS_SETTING, TOKENS_SETTING
 from andon.service.trust import apitokens, runtokens
@@ -53,6 +54,8 @@ class Registry:
         now = self._store.now()
         if expires_at is not None and expires_at <= now:
             raise ConfigurationError("The token would have expired already; give a later time.")
+        if expires_at is not None and expires_at > LATEST_MS:
+            raise ConfigurationError("The token would expire after the year 9999; give no time.")
         text, record = apitokens.make(name, scopes, now, expires_at)
 
         def add(tokens: tuple[ApiToken, ...]) -> tuple[ApiToken, ...]:
