@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from msgspec import Raw
 
-from andon.lifecycle.indexes import entry_of
+from andon.lifecycle.timers import next_timer
 from andon.model.task import RECORD_VERSION, Task, TaskEvent
 from andon.model.words import State
 from andon.stores.codec import Undecodable, encode
@@ -69,17 +69,23 @@ class Heads:
         found: dict[str, Head] = {}
         for start in range(0, len(wanted), _CHUNK):
             chunk = wanted[start : start + _CHUNK]
-            for msg in await self.last([self.names.task(i) for i in chunk]):
+            messages = await self.last([self.names.task(i) for i in chunk])
+            self.tell(messages)
+            for msg in messages:
                 self.keep(found, msg)
         for head in found.values():
             self.remember(head)
         return found
 
+    def tell(self, messages: Sequence[Reply]) -> None:
+        """What is decided on them must not be older than the newest, whoever wrote it; they come
+        in the order of the stream."""
+        if messages:
+            self._clock.tell(ms_of(stamp_of(messages[-1])))
+
     def keep(self, found: dict[str, Head], msg: Reply) -> Head | None:
         """Take a record message in; of several of one task the newest revision stands."""
         seq, subject = seq_of(msg), subject_of(msg)
-        # What is decided on it must not be older than it, whoever wrote it.
-        self._clock.tell(ms_of(stamp_of(msg)))
         try:
             body = decode_body(msg.data)
         except Undecodable:
@@ -94,10 +100,10 @@ class Heads:
         return head
 
     async def last(self, subjects: Sequence[str]) -> list[Reply]:
-        """The newest message of each subject that matches. Never older than what this process
-        wrote, whichever replica answers."""
+        """The newest message of each subject that matches, in the order of the stream. Never older
+        than what this process wrote, whichever replica answers."""
         found = await self._last(subjects, 1)
-        return await self.walk(subjects) if found is None else found
+        return sorted(await self.walk(subjects), key=seq_of) if found is None else found
 
     async def newer(self, subjects: Sequence[str], after: int) -> list[Reply]:
         """Those that were written after a sequence. Where there are none it costs two messages,
@@ -285,7 +291,7 @@ class Heads:
     def timer_of(self, head: Head) -> str:
         """The subject of the head's own timer, if it has one of its own."""
         task = head.task
-        at = None if task is None or task.state is State.UNKNOWN else entry_of(task).timer
+        at = None if task is None or task.state is State.UNKNOWN else next_timer(task)
         return "" if at is None else self.names.timer(at, head.body.id, head.body.revision)
 
     def archive(self, head: Head, revision: int) -> Write | None:
