@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 from conformance.kit import Kit
-from nats.aio.msg import Msg
 
 from andon.lifecycle.commands import Complete
 from andon.model.fleet import QueueConfig
 from andon.model.words import State
 from andon.stores.base import CreateKind
 from andon.stores.nats import NatsStore
+from andon.stores.nats.library import Reply
 from andon.stores.nats.wire import Wire, seq_of
 
 
@@ -23,7 +23,7 @@ class Lagging:
         self.left = answers
         patch.setattr(wire, "read", self.read)
 
-    async def read(self, stream: str, request: dict[str, Any]) -> tuple[list[Msg], Msg]:
+    async def read(self, stream: str, request: dict[str, Any]) -> tuple[list[Reply], Reply]:
         messages, end = await self._plain(stream, request)
         if self.left <= 0 or not str(request.get("next_by_subj", "")).endswith(".t.>"):
             return messages, end
@@ -46,25 +46,15 @@ async def test_a_claim_counts_those_that_others_have_claimed(
     kit: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await kit.store.put_queue(QueueConfig(name="default", max_concurrent=2))
-    await kit.submit_many(4)
+    for name in ("a", "a", "b", "b"):
+        await kit.submit(name=name)
     other, replica = await lagging(kit, monkeypatch)
-    ours = await kit.claim(2)
+    ours = await kit.claim(2, room={"b": 0})
     assert len(ours) == 2
-    assert await kit.claim_from(other, 2) == []
+    assert await kit.claim_from(other, 2, room={"a": 0}) == []
     assert replica.left < 3
     await kit.moved(ours[0], Complete())
-    assert len(await kit.claim_from(other, 2)) == 1
-
-
-async def test_a_claim_counts_those_of_a_key_that_others_have_claimed(
-    kit: Kit, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await kit.store.put_queue(QueueConfig(name="default", max_concurrent_per_key=1))
-    await kit.submit_many(3, key="k")
-    other, replica = await lagging(kit, monkeypatch)
-    assert len(await kit.claim(2)) == 1
-    assert await kit.claim_from(other, 2) == []
-    assert replica.left < 3
+    assert len(await kit.claim_from(other, 2, room={"a": 0})) == 1
 
 
 async def test_a_create_counts_those_that_others_have_created(

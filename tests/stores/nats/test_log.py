@@ -1,13 +1,13 @@
 """The log is read out of the records while they are written; no move may be passed over."""
 
 import pytest
-from nats.aio.msg import Msg
 
 from andon.lifecycle.admission import admit
 from andon.model.task import Definition
 from andon.stores.codec import encode
 from andon.stores.nats import NatsStore
 from andon.stores.nats.bodies import Archive
+from andon.stores.nats.library import Reply
 
 
 async def test_a_record_written_before_an_archive_between_two_reads_is_not_passed_over(
@@ -22,7 +22,7 @@ async def test_a_record_written_before_an_archive_between_two_reads_is_not_passe
     heads = store._core.heads[0]
     surely = heads.surely
 
-    async def meanwhile(subject: str, seq: int, limit: int) -> list[Msg]:
+    async def meanwhile(subject: str, seq: int, limit: int) -> list[Reply]:
         if subject == heads.names.of("h", ">"):
             monkeypatch.setattr(heads, "surely", surely)
             await submit("second")

@@ -10,7 +10,7 @@ import secrets
 import time
 from collections.abc import Sequence
 
-from andon.lifecycle.indexes import entry_of
+from andon.lifecycle.timers import next_timer
 from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.base import MAX_BATCH, SCAN_BUDGET, ClaimRequest, ready_topic
@@ -186,6 +186,7 @@ class _Turn:
                 return chosen
             looked += len(page)
             found: dict[str, Head] = {}
+            self._heads.tell(page)
             for msg in page:
                 self._heads.keep(found, msg)
             line.next = seq_of(page[-1]) + 1
@@ -210,12 +211,12 @@ class _Turn:
                 continue
             task = head.task
             assert task is not None
-            ready = entry_of(task).ready
             name = task.definition.name
             if task.state is State.UNKNOWN:
                 dead.append(head)
-            elif ready is not None:
-                if ready.dead_at is not None and ready.dead_at <= now:
+            elif task.state is State.PENDING:
+                dead_at = next_timer(task)
+                if dead_at is not None and dead_at <= now:
                     dead.append(head)
                 elif room.get(name, 1) > 0:
                     chosen.append(head)

@@ -8,6 +8,7 @@ or written with the new guard when only the cell or the edges have changed.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from andon.lifecycle.apply import is_dead_letter
 from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.model.task import Status, Task
 from andon.model.words import State
@@ -172,14 +173,17 @@ class _Commit:
 
     def _record(self, plan: _Plan) -> Write:
         heads = self._heads
-        purge = heads.purged_by(plan.head, plan.subject)
+        purge: str | None = None
         if not plan.head.is_pending:
             old = plan.head.body
             held = self._timers.held.get(old.id)
             if held is not None and held[0]:
                 purge = held[0]
-            elif (shared := self._timers.shared.purge(old.id, old.revision)) is not None:
-                purge = plan.purged = shared
+            else:
+                purge = self._timers.shared.purge(old.id, old.revision)
+                plan.purged = purge or ""
+        if purge is None:
+            purge = heads.purged_by(plan.head, plan.subject)
         return heads.write(
             plan.body, plan.subject, guard=plan.head.guard, purge=purge, ttl=plan.ttl
         )
@@ -262,7 +266,7 @@ class _Commit:
             timer = self._heads.timer_of(plan.head)
             if timer:
                 core.later(self._heads.purge(timer))
-        if entry_of(before).dead_letter:
+        if is_dead_letter(before, before.status):
             core.later(self._heads.purge(self._heads.names.dead(task_id, before.status.revision)))
         gone = bool(plan.body.deleted)
         blocked = before.state is State.BLOCKED

@@ -10,15 +10,16 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import nats.errors
-from nats.aio.client import Client
-from nats.aio.msg import Msg
 
 from andon.model.errors import StoreIncompatible, StoreUnavailable
+from andon.stores.nats.library import Answered, Publisher, Take
 from andon.stores.nats.location import Location
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 log = logging.getLogger("andon.nats")
 
@@ -28,47 +29,6 @@ OPEN_PATIENCE_S = 5.0
 HANDSHAKE_S = 5.0
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.02, 2.0
 """Between tries to come back: doubled each time, and jittered."""
-
-_LET_GO_S = 1.0
-_FLUSH_S = 2.0
-
-Take = Callable[[Msg], Awaitable[None]]
-
-
-Outgoing = tuple[str, str, bytes, dict[str, str] | None]
-"""Subject, where the answer is to go, payload, headers."""
-
-
-class Publisher(Client):
-    """The library's, but for two things that cost much of the CPU of a drain: it looks at each
-    character of the headers that the server sends, and at each header of what is sent."""
-
-    async def publish_all(self, messages: Iterable[Outgoing]) -> None:
-        """Publish many, in order. Headers are the caller's own: nothing in them is looked at."""
-        framed: list[bytes] = []
-        for subject, reply, payload, headers in messages:
-            if len(payload) > self.max_payload:
-                raise nats.errors.MaxPayloadError
-            if headers is None:
-                framed += (f"PUB {subject} {reply} {len(payload)}\r\n".encode(), payload, b"\r\n")
-                continue
-            lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
-            block = f"NATS/1.0\r\n{lines}\r\n".encode()
-            sizes = f"{len(block)} {len(block) + len(payload)}"
-            framed += (f"HPUB {subject} {reply} {sizes}\r\n".encode(), block, payload, b"\r\n")
-        if not self.is_connected:
-            raise nats.errors.ConnectionClosedError
-        await self._send_command(b"".join(framed))
-        await self._flush_pending()
-
-    @staticmethod
-    def _parse_header_lines(raw: bytes) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for line in raw.split(b"\r\n"):
-            name, colon, value = line.partition(b":")
-            if colon:
-                found[name.decode("ascii", "replace")] = value.strip().decode("utf-8", "replace")
-        return found
 
 
 class Subscription:
@@ -101,6 +61,7 @@ class Connection:
         self._closed = False
         self._rng = random.Random()
         self._error: BaseException | None = None
+        self._inboxes: dict[str, Answered] = {}
         self.subscriptions: set[Subscription] = set()
         self.lost: Callable[[], None] = lambda: None
         self.back: Callable[[float], None] = lambda _away_s: None
@@ -139,17 +100,22 @@ class Connection:
     async def subscribe(self, subject: str, take: Take) -> Subscription:
         """Hand over what comes on a subject; nothing is dropped for being slow to take it."""
         subscription = Subscription(self, subject, take)
-        await _follow(self.client, subscription)
+        subscription.live = await self.client.follow(subject, take)
         self.subscriptions.add(subscription)
         return subscription
 
+    async def receive(self, inbox: str, answered: Answered) -> None:
+        """Hand over what comes to an inbox, on this connection and those that follow it."""
+        await self.client.receive(inbox, answered)
+        self._inboxes[inbox] = answered
+
     async def flush(self) -> None:
         """Wait until the server has taken what was sent; for two seconds at most."""
-        await _flush(self.client)
+        await self.client.ping()
 
     def revive(self) -> None:
         """Come back, if the connection is lost and nobody is at that yet."""
-        if self._closed or self._nc is None or not (self._nc.is_closed or _is_deaf(self._nc)):
+        if self._closed or self._nc is None or not (self._nc.is_closed or self._nc.is_deaf):
             return
         if self._reviving is None or self._reviving.done():
             self._reviving = asyncio.get_running_loop().create_task(self._revive())
@@ -165,8 +131,8 @@ class Connection:
         if nc is not None:
             if nc.is_connected:
                 with contextlib.suppress(Exception):
-                    await _flush(nc)
-            await _let_go(nc)
+                    await nc.ping()
+            await nc.let_go()
 
     async def _attempt(self, within_s: float) -> Publisher | None:
         """A connection to the next of the servers; None if it does not let us in."""
@@ -201,10 +167,10 @@ class Connection:
         except (nats.errors.Error, OSError, TimeoutError, EOFError) as error:
             if not isinstance(error, nats.errors.NoServersError):
                 self._error = error  # else what each try met is known already
-            await _let_go(nc)
+            await nc.let_go()
             return None
         except BaseException:
-            await _let_go(nc)
+            await nc.let_go()
             raise
 
     async def _revive(self) -> None:
@@ -213,7 +179,7 @@ class Connection:
         old, wait = self._nc, FIRST_WAIT_S
         if old is not None:
             self._learn(old)
-            await _let_go(old)
+            await old.let_go()
         while True:
             await asyncio.sleep(wait * (0.5 + self._rng.random()))
             wait = min(wait * 2, LONGEST_WAIT_S)
@@ -221,20 +187,22 @@ class Connection:
             if nc is None:
                 continue
             try:
+                for inbox, answered in self._inboxes.items():
+                    await nc.receive(inbox, answered)
                 for subscription in list(self.subscriptions):
-                    await _follow(nc, subscription)
+                    subscription.live = await nc.follow(subscription.subject, subscription.take)
             except (nats.errors.Error, OSError):
-                await _let_go(nc)
+                await nc.let_go()
                 continue
             except BaseException:
-                await _let_go(nc)
+                await nc.let_go()
                 raise
             self._nc = nc
             if not nc.is_closed:
                 self.back(time.monotonic() - since)
                 return
 
-    def _learn(self, nc: Client) -> None:
+    def _learn(self, nc: Publisher) -> None:
         """The servers of a cluster tell of each other."""
         scheme = self._location.servers[0].partition("://")[0]
         for uri in nc.discovered_servers:
@@ -249,55 +217,3 @@ class Connection:
     async def _note(self, error: Exception) -> None:
         self._error = error
         log.debug("nats: %s", error)
-
-
-async def _flush(nc: Client) -> None:
-    client: Any = nc
-    pong = asyncio.get_running_loop().create_future()
-    await client._send_ping(pong)
-    # Not the library's own: it cancels what it waits for when the time is over, and the answer
-    # that comes after all, from a server that was frozen, then ends its reading for good.
-    await asyncio.wait({pong}, timeout=_FLUSH_S)
-
-
-def _is_deaf(nc: Client) -> bool:
-    """Whether nobody reads what comes on a connection that counts as open."""
-    client: Any = nc
-    return client._reading_task is not None and client._reading_task.done()
-
-
-async def _follow(nc: Client, subscription: Subscription) -> None:
-    client: Any = nc  # its own annotations leave something open
-    subscription.live = await client.subscribe(
-        subscription.subject, cb=subscription.take, pending_msgs_limit=-1, pending_bytes_limit=-1
-    )
-
-
-async def _let_go(nc: Client) -> None:
-    """Close a connection whatever state it is in. When the server went away first, the library's
-    own closing may end halfway: then its socket and who waits for messages are still there."""
-    client: Any = nc
-    waiting = [subscription._wait_for_msgs_task for subscription in client._subs.values()]
-    with contextlib.suppress(Exception):
-        async with asyncio.timeout(_LET_GO_S):
-            await nc.close()
-    of_library = (client._reading_task, client._flusher_task, client._ping_interval_task)
-    left = {task for task in (*waiting, *of_library) if task is not None and not task.done()}
-    left.discard(asyncio.current_task())
-    for task in left:
-        task.cancel()
-    if left:
-        await asyncio.wait(left, timeout=_LET_GO_S)
-    writer = getattr(client._transport, "_io_writer", None)
-    if writer is not None:
-        with contextlib.suppress(Exception):
-            # Aborted: what closes in order waits for a server that takes nothing any more.
-            writer.transport.abort()
-        # In a task of its own: all who wait for the end of a connection wait for one future, which
-        # is cancelled with any of them. The library's tasks above were; we are not to be.
-        await asyncio.wait({asyncio.ensure_future(_closed(writer))}, timeout=_LET_GO_S)
-
-
-async def _closed(writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(Exception):
-        await writer.wait_closed()

@@ -7,7 +7,7 @@ its turn comes, and until then makes the bound one smaller.
 
 from collections.abc import Sequence
 
-from andon.lifecycle.indexes import entry_of
+from andon.lifecycle.apply import is_dead_letter
 from andon.model.task import Task
 from andon.stores.nats.bodies import Head
 from andon.stores.nats.core import Core
@@ -23,7 +23,7 @@ def marks_of(names: Names, tasks: Sequence[Task]) -> list[Write]:
     return [
         (names.dead(task.id, task.status.revision), b"1", None)
         for task in tasks
-        if entry_of(task).dead_letter
+        if is_dead_letter(task, task.status)
     ]
 
 
@@ -76,6 +76,6 @@ async def _oldest(core: Core, heads: Heads, most: int) -> tuple[list[Task], int]
 def _dead(head: Head | None, revision: int) -> Task | None:
     """The record, if it still is the dead letter that was marked."""
     task = None if head is None else head.task
-    if task is None or task.status.revision != revision or not entry_of(task).dead_letter:
+    if task is None or task.status.revision != revision or not is_dead_letter(task, task.status):
         return None
     return task

@@ -15,7 +15,6 @@ from typing import cast
 
 import msgspec
 from msgspec.structs import replace
-from nats.aio.msg import Msg
 
 from andon.model.task import TaskEvent
 from andon.stores.base import EventPage, History
@@ -23,6 +22,7 @@ from andon.stores.codec import Undecodable
 from andon.stores.nats.bodies import Head, decode_archive, decode_body, moves_of
 from andon.stores.nats.core import Core
 from andon.stores.nats.heads import Heads
+from andon.stores.nats.library import Reply
 from andon.stores.nats.names import ARCHIVED
 from andon.stores.nats.wire import CONFLICT, GUARD, PATIENCE_S, seq_of
 
@@ -173,7 +173,7 @@ class Log:
             found.append((seq_of(msg), archive.id, moves))
         return sorted((m for m in found if m[0] <= end), key=lambda m: m[0]), end
 
-    async def _records(self, heads: Heads, start: int, limit: int) -> list[Msg]:
+    async def _records(self, heads: Heads, start: int, limit: int) -> list[Reply]:
         """Records from a sequence on. None is taken as "all was read", so that is neither said by a
         server that is going away nor by a replica that lags."""
         subject = heads.names.of("t", ">")

@@ -12,14 +12,14 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from msgspec import Raw
-from nats.aio.msg import Msg
 
-from andon.lifecycle.indexes import entry_of
+from andon.lifecycle.timers import next_timer
 from andon.model.task import RECORD_VERSION, Task, TaskEvent
 from andon.model.words import State
 from andon.stores.codec import Undecodable, encode
 from andon.stores.nats.bodies import NOTHING, Archive, Body, Head, decode_body, moves_of
 from andon.stores.nats.clock import ServerClock, ms_of
+from andon.stores.nats.library import Reply
 from andon.stores.nats.names import ARCHIVED, Names, level_of
 from andon.stores.nats.wire import (
     GUARD,
@@ -69,17 +69,23 @@ class Heads:
         found: dict[str, Head] = {}
         for start in range(0, len(wanted), _CHUNK):
             chunk = wanted[start : start + _CHUNK]
-            for msg in await self.last([self.names.task(i) for i in chunk]):
+            messages = await self.last([self.names.task(i) for i in chunk])
+            self.tell(messages)
+            for msg in messages:
                 self.keep(found, msg)
         for head in found.values():
             self.remember(head)
         return found
 
-    def keep(self, found: dict[str, Head], msg: Msg) -> Head | None:
+    def tell(self, messages: Sequence[Reply]) -> None:
+        """What is decided on them must not be older than the newest, whoever wrote it; they come
+        in the order of the stream."""
+        if messages:
+            self._clock.tell(ms_of(stamp_of(messages[-1])))
+
+    def keep(self, found: dict[str, Head], msg: Reply) -> Head | None:
         """Take a record message in; of several of one task the newest revision stands."""
         seq, subject = seq_of(msg), subject_of(msg)
-        # What is decided on it must not be older than it, whoever wrote it.
-        self._clock.tell(ms_of(stamp_of(msg)))
         try:
             body = decode_body(msg.data)
         except Undecodable:
@@ -93,13 +99,13 @@ class Heads:
         head = found[body.id] = Head(body, subject, seq, guard)
         return head
 
-    async def last(self, subjects: Sequence[str]) -> list[Msg]:
-        """The newest message of each subject that matches. Never older than what this process
-        wrote, whichever replica answers."""
+    async def last(self, subjects: Sequence[str]) -> list[Reply]:
+        """The newest message of each subject that matches, in the order of the stream. Never older
+        than what this process wrote, whichever replica answers."""
         found = await self._last(subjects, 1)
-        return await self.walk(subjects) if found is None else found
+        return sorted(await self.walk(subjects), key=seq_of) if found is None else found
 
-    async def newer(self, subjects: Sequence[str], after: int) -> list[Msg]:
+    async def newer(self, subjects: Sequence[str], after: int) -> list[Reply]:
         """Those that were written after a sequence. Where there are none it costs two messages,
         so that looking again and again for what hardly ever changes is cheap."""
         found = await self._last(subjects, after)
@@ -110,7 +116,7 @@ class Heads:
         acked[stream] = max([acked.get(stream, 0), *map(seq_of, found)])
         return found
 
-    async def _last(self, subjects: Sequence[str], after: int) -> list[Msg] | None:
+    async def _last(self, subjects: Sequence[str], after: int) -> list[Reply] | None:
         """None: they are too many for one answer."""
         # `meta` is always there, so something matches: "nothing" comes from a server that is
         # closing its stores, and would have everything look deleted. It was the first message
@@ -120,29 +126,27 @@ class Heads:
         deadline = time.monotonic() + PATIENCE_S
         while True:
             messages, end = await self.wire.read(self.names.stream, request)
-            headers = end.headers or {}
-            status = headers.get("Status")
+            status = end.status
             if status == "413":
                 return None
-            upto = int(headers.get("Nats-UpTo-Sequence", "0") or 0)
+            upto = int(end.header(b"Nats-UpTo-Sequence") or 0)
             if status != "404" and upto >= self.wire.acked.get(self.names.stream, 0):
                 return [m for m in messages if subject_of(m) != meta]
             if self.wire.leaving or time.monotonic() > deadline:
                 raise self.wire.unavailable("the stream lacks what was written to it")
             await asyncio.sleep(0.01)
 
-    async def some(self, subjects: Sequence[str], most: int) -> tuple[list[Msg], int]:
+    async def some(self, subjects: Sequence[str], most: int) -> tuple[list[Reply], int]:
         """A few of the messages that stand under any of the subjects, and how many more do."""
         request = {"multi_last": [*subjects], "batch": most}
         messages, end = await self.wire.read(self.names.stream, request)
-        headers = end.headers or {}
-        if headers.get("Status") == "413":
+        if end.status == "413":
             return messages, 1
-        return messages, int(headers.get("Nats-Num-Pending", "0") or 0)
+        return messages, int(end.header(b"Nats-Num-Pending") or 0)
 
-    async def walk(self, subjects: Sequence[str], most: int = 1_000_000) -> list[Msg]:
+    async def walk(self, subjects: Sequence[str], most: int = 1_000_000) -> list[Reply]:
         """Messages of the subjects in the order of the stream, for what may be many."""
-        found: list[Msg] = []
+        found: list[Reply] = []
         for subject in subjects:
             seq = 1
             while len(found) < most:
@@ -153,14 +157,14 @@ class Heads:
                 seq = seq_of(page[-1]) + 1
         return found
 
-    async def page(self, subject: str, seq: int, limit: int) -> tuple[list[Msg], int]:
+    async def page(self, subject: str, seq: int, limit: int) -> tuple[list[Reply], int]:
         """Messages from a sequence on, and how many more there are. Nothing may also mean that the
         server is going away."""
         request = {"batch": limit, "seq": max(seq, 1), "next_by_subj": subject}
         messages, end = await self.wire.read(self.names.stream, request)
-        return messages, int((end.headers or {}).get("Nats-Num-Pending", "0") or 0)
+        return messages, int(end.header(b"Nats-Num-Pending") or 0)
 
-    async def surely(self, subject: str, seq: int, limit: int) -> list[Msg]:
+    async def surely(self, subject: str, seq: int, limit: int) -> list[Reply]:
         """The same, and nothing means that there is nothing; for one more request."""
         while True:
             losses = self.wire.losses
@@ -287,7 +291,7 @@ class Heads:
     def timer_of(self, head: Head) -> str:
         """The subject of the head's own timer, if it has one of its own."""
         task = head.task
-        at = None if task is None or task.state is State.UNKNOWN else entry_of(task).timer
+        at = None if task is None or task.state is State.UNKNOWN else next_timer(task)
         return "" if at is None else self.names.timer(at, head.body.id, head.body.revision)
 
     def archive(self, head: Head, revision: int) -> Write | None:

@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
-from nats.aio.msg import Msg
 
 from andon.model.fleet import QueueStats
 from andon.model.task import RunCell, Task
@@ -28,6 +27,7 @@ from andon.stores.memory.row import Row
 from andon.stores.nats.bodies import NOTHING, Body, Head, decode_body, task_of
 from andon.stores.nats.core import Core
 from andon.stores.nats.heads import Heads
+from andon.stores.nats.library import Reply
 from andon.stores.nats.wire import PATIENCE_S, seq_of
 
 _PAGE = 1_000
@@ -235,7 +235,7 @@ class _NoLog(EventLog):
     """The index keeps no events."""
 
 
-def _read(msg: Msg, *, whole: bool) -> _Read | None:
+def _read(msg: Reply, *, whole: bool) -> _Read | None:
     """None if it does not decode as a message at all."""
     try:
         body = decode_body(msg.data)

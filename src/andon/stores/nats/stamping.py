@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from andon.lifecycle.apply import next_fence, stamped
-from andon.lifecycle.indexes import ReadyEntry, entry_of
+from andon.lifecycle.timers import first_limit, next_timer
 from andon.model.task import Stamp, Task
 from andon.model.words import State
 from andon.stores.base import EVENTS_TOPIC, TIMER_TOPIC, ClaimRequest, task_topic
@@ -56,7 +56,7 @@ class Stamping:
         topics = [*self._aside, *(task_topic(task.id) for task in self.claimed)]
         if self.claimed:
             topics.append(EVENTS_TOPIC)
-            ats = (at for t in self.claimed if (at := entry_of(t).timer) is not None)
+            ats = (at for t in self.claimed if (at := next_timer(t)) is not None)
             topics += self.core.timer_topic(ats)
         if self._due:
             topics.append(TIMER_TOPIC)
@@ -157,11 +157,7 @@ class Stamping:
         found: list[tuple[str, int, int]] = []
         for head, task in zip(heads, tasks, strict=True):
             assert head.task is not None
-            ready, cell = entry_of(head.task).ready, task.cell
-            assert cell is not None
-            found.append(
-                (task.id, task.status.revision, _first_timer(ready, task, cell.lease_until))
-            )
+            found.append((task.id, task.status.revision, _first_timer(head.task, task)))
         return found
 
     def writes(
@@ -184,13 +180,11 @@ class Stamping:
         return archives, writes, bodies
 
 
-def _first_timer(ready: ReadyEntry | None, task: Task, lease_until: int) -> int:
-    """The first timer of a run, by the two numbers of its ready entry."""
-    timer = lease_until
-    if ready is not None:
-        if ready.first_limit is not None:
-            claimed = task.status.runs[-1].claimed_at or 0
-            timer = min(timer, claimed + ready.first_limit)
-        if ready.dead_at is not None:
-            timer = min(timer, ready.dead_at)
-    return timer
+def _first_timer(pending: Task, task: Task) -> int:
+    """The first timer of a run, by what its ready entry says."""
+    assert task.cell is not None
+    timer = task.cell.lease_until
+    limit, dead_at = first_limit(pending), next_timer(pending)
+    if limit is not None:
+        timer = min(timer, (task.status.runs[-1].claimed_at or 0) + limit)
+    return timer if dead_at is None else min(timer, dead_at)

@@ -10,8 +10,6 @@ named twice one timer stands: whatever an outage leaves behind, the number of ti
 import secrets
 from collections.abc import Sequence
 
-from nats.aio.msg import Msg
-
 from andon.lifecycle.timers import next_timer
 from andon.model.task import Task
 from andon.model.words import State
@@ -20,6 +18,7 @@ from andon.stores.codec import encode
 from andon.stores.nats.aside import is_broken, put_aside
 from andon.stores.nats.bodies import Head
 from andon.stores.nats.clock import ServerClock, ms_of
+from andon.stores.nats.library import Reply
 from andon.stores.nats.timing import Timer, Timers, Wanted, decode_timer, schedule, schedules
 from andon.stores.nats.wire import CONFLICT, GUARD, Write, seq_of, stamp_of, subject_of
 
@@ -67,7 +66,7 @@ async def take(
 class _Look:
     """What was found behind a due entry."""
 
-    def __init__(self, entry: Msg, timer: Timer) -> None:
+    def __init__(self, entry: Reply, timer: Timer) -> None:
         self.entry = entry
         self.timer = timer
         self.due: list[Head] = []
@@ -109,7 +108,7 @@ class _Taking:
         self.topics: list[str] = []
         self.soonest: int | None = None  #: of the timers set anew
 
-    async def take(self, entries: Sequence[Msg], now: int) -> None:
+    async def take(self, entries: Sequence[Reply], now: int) -> None:
         """Take a page of entries, as far as there is room."""
         wire, stream = self._heads.wire, self._heads.names.stream
         timers = [decode_timer(entry.data) for entry in entries]

@@ -10,15 +10,15 @@ import contextlib
 import itertools
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 import nats.errors
-from nats.aio.msg import Msg
 
 from andon.model.errors import StoreIncompatible, StoreUnavailable
-from andon.stores.nats.connection import Connection, Outgoing, Publisher, Subscription
+from andon.stores.nats.connection import Connection, Subscription
+from andon.stores.nats.library import Outgoing, Publisher, Reply, Take
 from andon.stores.nats.location import Location
 
 log = logging.getLogger("andon.nats")
@@ -75,11 +75,11 @@ class _Round:
     __slots__ = ("answers", "future", "left")
 
     def __init__(self, count: int, future: "asyncio.Future[None]") -> None:
-        self.answers: list[Msg | None] = [None] * count
+        self.answers: list[Reply | None] = [None] * count
         self.left = count
         self.future = future
 
-    def take(self, index: int, msg: Msg) -> None:
+    def take(self, index: int, msg: Reply) -> None:
         if self.answers[index] is None:
             self.answers[index] = msg
             self.left -= 1
@@ -97,12 +97,12 @@ class _Reading:
 
     __slots__ = ("future", "messages")
 
-    def __init__(self, future: "asyncio.Future[Msg | None]") -> None:
-        self.messages: list[Msg] = []
+    def __init__(self, future: "asyncio.Future[Reply | None]") -> None:
+        self.messages: list[Reply] = []
         self.future = future
 
-    def take(self, _index: int, msg: Msg) -> None:
-        if msg.headers is not None and "Status" in msg.headers:
+    def take(self, _index: int, msg: Reply) -> None:
+        if msg.status:
             if not self.future.done():
                 self.future.set_result(msg)
             return
@@ -124,7 +124,7 @@ class Wire:
         self._connection.back = self._back
         self._inbox = ""
         self._numbers = itertools.count()
-        self._waiting: dict[str, tuple[_Round | _Reading, int]] = {}
+        self._waiting: dict[bytes, tuple[_Round | _Reading, int]] = {}
         self.acked: dict[str, int] = {}
         self.reconnected: Callable[[], None] = lambda: None
         self.away_s = 0.0  #: how long the connection was lost, the last time it was
@@ -140,9 +140,9 @@ class Wire:
         """Connect, for up to the connection's patience. Wrong credentials are told at once."""
         await self._connection.open()
         self._inbox = self.client.new_inbox()
-        await self._connection.subscribe(f"{self._inbox}.*", self._answer)
+        await self._connection.receive(self._inbox, self._answer)
 
-    async def subscribe(self, subject: str, take: Callable[[Msg], Awaitable[None]]) -> Subscription:
+    async def subscribe(self, subject: str, take: Take) -> Subscription:
         """Hand over what comes on a subject, on this connection and those that follow it."""
         return await self._connection.subscribe(subject, take)
 
@@ -166,14 +166,14 @@ class Wire:
         self.away_s = away_s
         self.reconnected()
 
-    async def _answer(self, msg: Msg) -> None:
-        waiting = self._waiting.get(msg.subject[len(self._inbox) + 1 :])
+    def _answer(self, token: bytes, msg: Reply) -> None:
+        waiting = self._waiting.get(token)
         if waiting is not None:
             waiting[0].take(waiting[1], msg)
 
     def _await(self, wanted: "_Round | _Reading", index: int) -> str:
         token = str(next(self._numbers))
-        self._waiting[token] = (wanted, index)
+        self._waiting[token.encode()] = (wanted, index)
         return token
 
     # --- writing ---
@@ -207,7 +207,7 @@ class Wire:
             self.acked[stream] = newest
         return seqs
 
-    def _judge(self, answer: Msg | None) -> tuple[int, str]:
+    def _judge(self, answer: Reply | None) -> tuple[int, str]:
         """A sequence, CONFLICT, or _AGAIN with what was wrong."""
         if answer is None:
             return _AGAIN, "no answer"
@@ -226,7 +226,7 @@ class Wire:
 
     async def _send(
         self, writes: Sequence[Write], which: Sequence[int], deadline: float
-    ) -> list[Msg | None]:
+    ) -> list[Reply | None]:
         round_ = _Round(len(which), asyncio.get_running_loop().create_future())
         tokens: list[str] = []
         nc = self.client
@@ -246,7 +246,7 @@ class Wire:
             self._connection.revive()
         finally:
             for token in tokens:
-                self._waiting.pop(token, None)
+                self._waiting.pop(token.encode(), None)
         return round_.answers
 
     async def atomic(self, stream: str, writes: Sequence[Write]) -> bool:
@@ -274,7 +274,7 @@ class Wire:
             self._connection.revive()
             return False
         finally:
-            self._waiting.pop(token, None)
+            self._waiting.pop(token.encode(), None)
         seq, _ = self._judge(round_.answers[0])
         if seq > 0:
             self.acked[stream] = max(seq, self.acked.get(stream, 0))
@@ -287,7 +287,7 @@ class Wire:
 
     # --- reading ---
 
-    async def read(self, stream: str, request: dict[str, Any]) -> tuple[list[Msg], Msg]:
+    async def read(self, stream: str, request: dict[str, Any]) -> tuple[list[Reply], Reply]:
         """The messages that a direct get finds, and the end mark. Repeated until whole."""
         body = msgspec.json.encode(request)
         deadline = time.monotonic() + PATIENCE_S
@@ -303,7 +303,7 @@ class Wire:
 
     async def _read(
         self, subject: str, body: bytes, deadline: float
-    ) -> tuple[list[Msg], Msg] | None:
+    ) -> tuple[list[Reply], Reply] | None:
         reading = _Reading(asyncio.get_running_loop().create_future())
         token = self._await(reading, 0)
         left = max(min(ATTEMPT_S, deadline - time.monotonic()), 0.05)
@@ -315,15 +315,14 @@ class Wire:
             self._connection.revive()
             return None
         finally:
-            self._waiting.pop(token, None)
+            self._waiting.pop(token.encode(), None)
         if end is None:
             return None
-        headers = end.headers or {}
-        status = headers.get("Status")
+        status = end.status
         if status == "404":
             return [], end
         if status in ("204", "413"):
-            last = int(headers.get("Nats-Last-Sequence", "0") or 0)
+            last = int(end.header(b"Nats-Last-Sequence") or 0)
             whole = not reading.messages or last == seq_of(reading.messages[-1])
             return (reading.messages, end) if whole or status == "413" else None
         return None
@@ -369,19 +368,16 @@ class Wire:
         )
 
 
-def seq_of(msg: Msg) -> int:
+def seq_of(msg: Reply) -> int:
     """The stream sequence of a message that was read."""
-    assert msg.headers is not None
-    return int(msg.headers["Nats-Sequence"])
+    return int(msg.header(b"Nats-Sequence"))
 
 
-def subject_of(msg: Msg) -> str:
+def subject_of(msg: Reply) -> str:
     """The subject under which it was stored."""
-    assert msg.headers is not None
-    return msg.headers["Nats-Subject"]
+    return msg.header(b"Nats-Subject")
 
 
-def stamp_of(msg: Msg) -> str:
+def stamp_of(msg: Reply) -> str:
     """When the server stored it."""
-    assert msg.headers is not None
-    return msg.headers["Nats-Time-Stamp"]
+    return msg.header(b"Nats-Time-Stamp")
