@@ -102,7 +102,11 @@ def measure(asked: argparse.Namespace) -> dict[str, Any]:
 
 
 def _sides(asked: argparse.Namespace, missing: list[str]) -> Iterator[Side]:
-    andon = Side("andon", "as it is by itself; results, history and events kept", asked.n)
+    andon = Side(
+        "andon",
+        "as it is by itself with the extra fast (uvloop); results, history and events kept",
+        asked.n,
+    )
     andon.command = [sys.executable, str(HERE / "andon_session.py")]
     yield andon
     if limits.has(asked.store):

@@ -42,6 +42,25 @@ async def hang(ctx: Context) -> None:
 """
 
 
+APART = """
+import os
+from andon import Andon
+
+app = Andon()
+
+@app.task(name="apart", isolation="process")
+def apart(parent: int) -> list[bool]:
+    return [os.getppid() == parent, os.getpid() != parent]
+
+@app.task(name="die", isolation="process", max_retries=0)
+def die() -> None:
+    os._exit(3)
+"""
+
+LOOPS = pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+"""What must hold on every event loop a worker may run on."""
+
+
 def environment(cli: Cli) -> dict[str, str]:
     """What a process needs to be where the hand is."""
     return {**os.environ, "ANDON_URL": cli.url}
@@ -105,10 +124,12 @@ def app(cli: Cli) -> str:
     return cli.write("process_app.py", APP)
 
 
+@LOOPS
 def test_a_worker_runs_what_is_submitted_and_leaves_on_sigterm(
-    cli: Cli, app: str, running: Any
+    cli: Cli, app: str, running: Any, loop: str
 ) -> None:
-    worker = running("worker", app, "--id", "w1", "--concurrency", "3", "--queues", "default")
+    told = ("--id", "w1", "--concurrency", "3", "--queues", "default", "--loop", loop)
+    worker = running("worker", app, *told)
     worker.until("Worker w1 runs 3 task types")
     done = cli("submit", "add", "--args", "[3, 4]", "--wait", "--timeout", "30")
     assert done.stdout == "7\n"
@@ -161,10 +182,35 @@ def test_a_place_for_metrics_that_cannot_be_is_one_sentence(
         assert refused.end() == 1
 
 
-def test_a_second_signal_hurries_and_the_run_goes_back_to_its_place(
-    cli: Cli, app: str, running: Any
+@LOOPS
+def test_a_worker_on_either_loop_has_handlers_in_processes_of_their_own(
+    cli: Cli, running: Any, loop: str
 ) -> None:
-    worker = running("worker", app)
+    worker = running("worker", cli.write("apart_app.py", APART), "--loop", loop)
+    worker.until("runs 2 task types")
+    pid = str(worker.process.pid)
+    done = cli("submit", "apart", "--args", f"[{pid}]", "--wait", "--timeout", "30")
+    assert json.loads(done.stdout) == [True, True]
+    assert "ended failed" in cli("submit", "die", "--wait", "--timeout", "30", code=1).stderr
+    worker.signal(signal.SIGTERM)
+    assert worker.end() == 0
+
+
+def test_a_loop_that_is_not_installed_is_one_sentence(cli: Cli, app: str, running: Any) -> None:
+    without = "import sys; sys.modules['uvloop'] = None"  # as where it is not installed
+    (cli.folder / "sitecustomize.py").write_text(without)
+    env = {"PYTHONPATH": str(cli.folder)}
+    worker = running("worker", app, "--loop", "uvloop", env=env)
+    worker.until("andon: There is no uvloop here. Install it with: pip install 'andon[fast]'")
+    assert worker.end() == 1
+    assert running("worker", app, env=env).until("runs 3 task types")
+
+
+@LOOPS
+def test_a_second_signal_hurries_and_the_run_goes_back_to_its_place(
+    cli: Cli, app: str, running: Any, loop: str
+) -> None:
+    worker = running("worker", app, "--loop", loop)
     cli.submit("hang", "--id", "h")
     follow = running("events", "--follow", "--since-start", "--task", "h")
     follow.until("pending → active")
@@ -176,9 +222,12 @@ def test_a_second_signal_hurries_and_the_run_goes_back_to_its_place(
     assert cli.json("tasks", "show", "h")["tries"] == 0
 
 
-def test_a_quiet_worker_claims_nothing_until_it_goes_on(cli: Cli, app: str, running: Any) -> None:
+@LOOPS
+def test_a_quiet_worker_claims_nothing_until_it_goes_on(
+    cli: Cli, app: str, running: Any, loop: str
+) -> None:
     cli("storage", "init")
-    worker = running("worker", app, "--id", "w1")
+    worker = running("worker", app, "--id", "w1", "--loop", loop)
     worker.until("runs 3 task types")
     worker.signal(signal.SIGTSTP)
     until(lambda: cli.json("workers", "list")[0]["state"] == "quiet")

@@ -5,7 +5,6 @@ that runs a worker in its own process chooses its own loop.
 """
 
 import asyncio
-import importlib.util
 from collections.abc import Callable, Coroutine
 from typing import Any, Literal, TypeVar
 
@@ -23,15 +22,15 @@ def loop_factory(choice: Loop = "auto") -> Callable[[], asyncio.AbstractEventLoo
     """
     if choice == "asyncio":
         return None
-    if importlib.util.find_spec("uvloop") is None:
+    try:
+        import uvloop
+    except ImportError:
         if choice == "auto":
             return None
         raise ConfigurationError(
             "There is no uvloop here. Install it with: pip install 'andon[fast]', "
             "or leave --loop out."
-        )
-    import uvloop
-
+        ) from None
     return uvloop.new_event_loop
 
 

@@ -147,7 +147,7 @@ def _item(prepared: _Prepared, *, reserved: bool) -> tuple[Any, ...]:
     asked = history = last = None
     if after is not None and entry is not None:
         version = f"{after.revision} {created_at} "
-        status_body, entry_body = body(encode(after)), body(packed_entry(entry, before, after))
+        status_body, entry_body = body(encode(after)), packed_entry(entry, before, after)
         if after.state is State.ACTIVE and after.cancel_requested_at is not None:
             asked = after.run
         if after.revision >= FIRST_APART:

@@ -74,7 +74,7 @@ def _item(task: Task, entry: IndexEntry, *, keeps_key: bool) -> tuple[Any, ...]:
         definition.id,
         body(encode(definition)),
         body(encode(status)),
-        body(packed_entry(entry, task, status)),
+        packed_entry(entry, task, status),
         body(encode_event(status.events[-1], definition.id)),
         keeps_key,
         f"{status.revision} {status.created_at} ",

@@ -61,22 +61,41 @@ _decode_claim = msgspec.msgpack.Decoder(_Claim).decode
 _decode_aside = msgspec.msgpack.Decoder(tuple[int, int, str, str]).decode
 
 
+_HEADS = tuple(bytes((0xA0 | n,)) if n < 32 else bytes((0xD9, n)) for n in range(2**8))
+"""What a packed string begins with, by its length."""
+
+
 def body(packed: bytes) -> msgspec.Raw:
     """Bytes as a packed argument holds them: as a string, for Lua's reader knows no other bytes."""
     size = len(packed)
-    if size < 32:
-        head = bytes((0xA0 | size,))
-    elif size < 2**8:
-        head = bytes((0xD9, size))
-    elif size < 2**16:
-        head = b"\xda" + size.to_bytes(2)
-    else:
-        head = b"\xdb" + size.to_bytes(4)
+    if size < 2**8:
+        return msgspec.Raw(_HEADS[size] + packed)
+    head = b"\xda" + size.to_bytes(2) if size < 2**16 else b"\xdb" + size.to_bytes(4)
     return msgspec.Raw(head + packed)
 
 
-def packed_entry(entry: IndexEntry, task: Task, status: Status) -> bytes:
-    """What scripts know of a record: its index entry, in the places named in `common.lua`."""
+class _Entries:
+    """Packs what scripts know of a record: its index entry, in the places named in `common.lua`.
+    Tasks that move together mostly have the same, which is then packed once."""
+
+    def __init__(self) -> None:
+        self._last: tuple[Any, ...] = ()
+        self._packed = msgspec.Raw()
+
+    def __call__(self, entry: IndexEntry, task: Task, status: Status) -> msgspec.Raw:
+        number = status.runs[-1].number if status.runs else 0
+        told = (entry, status.created_at, number, status.fence)
+        if entry.unique_key is not None:  # then a policy has a say too
+            return body(_pack_entry(entry, task, status, number))
+        if told != self._last:
+            self._last, self._packed = told, body(_pack_entry(entry, task, status, number))
+        return self._packed
+
+
+packed_entry = _Entries()
+
+
+def _pack_entry(entry: IndexEntry, task: Task, status: Status, number: int) -> bytes:
     ready = entry.ready
     score = dead_at = first_limit = None
     frees = False
@@ -102,7 +121,7 @@ def packed_entry(entry: IndexEntry, task: Task, status: Status) -> bytes:
             entry.dead_letter,
             entry.remaining,
             str(status.created_at),
-            status.runs[-1].number if status.runs else 0,
+            number,
             status.fence,
             frees,
         )

@@ -49,7 +49,7 @@ def _item(snapshot: Snapshot, entry: IndexEntry, *, keeps_key: bool) -> tuple[An
         definition.id,
         body(encode(definition)),
         body(encode(status)),
-        body(packed_entry(entry, task, status)),
+        packed_entry(entry, task, status),
         f"{status.revision} {status.created_at} ",
         [body(encode_event(event, definition.id)) for event in moves],
         _is_apart(snapshot),
