@@ -83,8 +83,8 @@ BEGIN
                 CROSS JOIN LATERAL (
                     SELECT e.lane, e.ord, e.seq FROM ready e JOIN task k ON k.seq = e.seq
                     WHERE e.lane = l.id AND e.ord >= l.mark AND (e.dead_at IS NULL OR e.dead_at > t)
-                        AND e.kind <> ALL (p_kinds)
-                    ORDER BY e.lane, e.ord, e.seq FOR UPDATE OF e, k SKIP LOCKED LIMIT q.most
+                        AND e.kind <> ALL (p_kinds) AND k.state = 'pending'
+                    ORDER BY e.lane, e.ord, e.seq FOR UPDATE OF k SKIP LOCKED LIMIT q.most
                 ) z LIMIT q.most
             ) y LIMIT p_limit
         ) x;
@@ -97,7 +97,8 @@ BEGIN
                 CROSS JOIN LATERAL (
                     SELECT e.lane, e.ord, e.seq, e.kind FROM ready e JOIN task k ON k.seq = e.seq
                     WHERE e.lane = l.id AND e.ord >= l.mark AND (e.dead_at IS NULL OR e.dead_at > t)
-                    ORDER BY e.lane, e.ord, e.seq FOR UPDATE OF e, k SKIP LOCKED
+                        AND k.state = 'pending'
+                    ORDER BY e.lane, e.ord, e.seq FOR UPDATE OF k SKIP LOCKED
                 ) z
             ) y WHERE q.most > 0;
         LOOP
@@ -118,23 +119,21 @@ BEGIN
 
     IF cardinality(picked) > 0 THEN
         RETURN QUERY
-        WITH picks AS MATERIALIZED (
-            SELECT e.*, k.last, k.queue, nextval('event_pos') AS pos,
+        -- Whoever has taken an entry out of `ready` since it was picked has it.
+        WITH picks AS (
+            DELETE FROM ready e USING unnest(lanes, ords, picked) WITH ORDINALITY u (lane, ord, seq, i)
+            WHERE e.lane = u.lane AND e.ord = u.ord AND e.seq = u.seq
+            RETURNING e.seq, e.dead_at, e.first_limit, e.run_no, e.frees, nextval('event_pos') AS pos,
                 p_token || '-' || (u.i - 1 + coalesce(cardinality(before), 0)) AS run
-            FROM unnest(lanes, ords, picked) WITH ORDINALITY u (lane, ord, seq, i)
-            JOIN ready e ON e.lane = u.lane AND e.ord = u.ord AND e.seq = u.seq
-            JOIN task k ON k.seq = u.seq
-        ), gone AS (
-            DELETE FROM ready e USING picks p WHERE e.lane = p.lane AND e.ord = p.ord AND e.seq = p.seq
         ), stamped AS (
             UPDATE task k SET state = 'active', revision = k.revision + 1,
                 timer = least(t + p_lease, t + p.first_limit, p.dead_at), run = p.run,
                 fence = greatest(k.fence + 1, t), worker = p_worker, token = p_token, claimed_at = t,
-                lease_until = t + p_lease, heartbeat_at = t, progress = 0, message = '', last = p.pos,
-                asked = false
+                lease_until = t + p_lease, heartbeat_at = t, progress = 0, message = '', prev = k.last,
+                last = p.pos, asked = false
             FROM picks p WHERE k.seq = p.seq
             RETURNING k.seq, k.state, k.revision, k.run, k.fence, k.worker, k.token, k.claimed_at,
-                k.lease_until, k.heartbeat_at, k.progress, k.message, k.body, p.pos, p.last AS prev,
+                k.lease_until, k.heartbeat_at, k.progress, k.message, k.body, p.pos, k.prev, k.queue,
                 p.run_no, p.frees
         ), whole AS (
             SELECT s.*, d.id, d.body AS definition FROM stamped s JOIN definition d ON d.seq = s.seq
@@ -146,16 +145,16 @@ BEGIN
             WHERE w.frees IS NOT NULL AND u.key = w.frees AND u.id = w.id
         ), counted AS (
             INSERT INTO delta (queue, n, state)
-            SELECT p.queue, s.sign * count(*), s.state FROM picks p
-            CROSS JOIN (VALUES (-1, 'pending'), (1, 'active')) s (sign, state) GROUP BY p.queue, s.sign, s.state
+            SELECT w.queue, s.sign * count(*), s.state FROM stamped w
+            CROSS JOIN (VALUES (-1, 'pending'), (1, 'active')) s (sign, state) GROUP BY w.queue, s.sign, s.state
         ), drawn AS (
             INSERT INTO bucket AS b (queue, tokens, at)
-            SELECT c.id, tokens(c.id, t) - count(*), t FROM picks p JOIN queue c ON c.id = p.queue
+            SELECT c.id, tokens(c.id, t) - count(*), t FROM stamped w JOIN queue c ON c.id = w.queue
             WHERE c.rate IS NOT NULL GROUP BY c.id
             ON CONFLICT (queue) DO UPDATE SET tokens = excluded.tokens, at = excluded.at
         ), noted AS (
             INSERT INTO claim AS c (token, at, seqs)
-            SELECT p_token, t, coalesce(before, '{}') || array_agg(p.seq) FROM picks p
+            SELECT p_token, t, coalesce(before, '{}') || array_agg(w.seq) FROM stamped w
             ON CONFLICT (token) DO UPDATE SET at = excluded.at, seqs = excluded.seqs
         )
         SELECT w.seq, w.definition, w.state, w.revision, w.run, w.fence, w.worker, w.token, w.claimed_at,
