@@ -10,10 +10,6 @@ LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE allowed integer[] := array_fill(p_limit, ARRAY[cardinality(p_queues)]); r record; n double precision;
 BEGIN
-    IF NOT EXISTS (SELECT FROM queue c WHERE c.id = ANY (p_queues)
-        AND (c.paused OR c.max_concurrent IS NOT NULL OR c.rate IS NOT NULL)) THEN
-        RETURN allowed;
-    END IF;
     FOR r IN SELECT c.id FROM queue c WHERE c.id = ANY (p_queues)
         AND (c.max_concurrent IS NOT NULL OR c.rate IS NOT NULL) ORDER BY 1 LOOP
         PERFORM lock_name('claim ' || r.id);
@@ -56,12 +52,17 @@ DECLARE
     t bigint;
     before bigint[]; allowed integer[]; picked bigint[]; lanes integer[]; ords bigint[]; awake text[];
     r record; room integer[] := p_room; at integer; looked integer := 0; left_of integer[];
-    picking refcursor; wait bigint;
+    picking refcursor; wait bigint; bounded boolean; roomy boolean := true;
 BEGIN
     PERFORM lock_name('token ' || p_token);
     t := store_time(p_told);
-    SELECT c.seqs INTO before FROM claim c WHERE c.token = p_token;
-    IF FOUND THEN
+    -- One look at all that is seldom there: each statement costs as much as two tasks.
+    SELECT (SELECT c.seqs FROM claim c WHERE c.token = p_token),
+        EXISTS (SELECT FROM queue c WHERE c.id = ANY (p_queues)
+            AND (c.paused OR c.max_concurrent IS NOT NULL OR c.rate IS NOT NULL)),
+        (SELECT array_agg(DISTINCT k) FROM sleeper s, unnest(s.kinds) k WHERE s.instance <> p_me)
+    INTO before, bounded, awake;
+    IF before IS NOT NULL THEN
         RETURN QUERY SELECT k.seq, k.definition, k.state, k.revision, k.run, k.fence, k.worker, k.token,
             k.claimed_at, k.lease_until, k.heartbeat_at, k.progress, k.message, k.status, k.result, k.id,
             t, NULL::text[], NULL::bigint
@@ -71,10 +72,16 @@ BEGIN
             RETURN;
         END IF;
     END IF;
-    allowed := allowances(p_queues, p_limit, t);
-    awake := sleepers(p_me);
+    IF bounded THEN
+        allowed := allowances(p_queues, p_limit, t);
+    ELSE
+        allowed := array_fill(p_limit, ARRAY[cardinality(p_queues)]);
+    END IF;
+    IF cardinality(p_room) > 0 THEN
+        roomy := NOT EXISTS (SELECT FROM unnest(p_room) u WHERE u BETWEEN 1 AND p_limit - 1);
+    END IF;
 
-    IF NOT EXISTS (SELECT FROM unnest(p_room) u WHERE u BETWEEN 1 AND p_limit - 1) THEN
+    IF roomy THEN
         SELECT array_agg(x.lane), array_agg(x.ord), array_agg(x.seq) INTO lanes, ords, picked FROM (
             SELECT y.* FROM unnest(p_queues, allowed) q (queue, most)
             CROSS JOIN LATERAL (
@@ -83,8 +90,8 @@ BEGIN
                 CROSS JOIN LATERAL (
                     SELECT e.lane, e.ord, e.seq FROM ready e JOIN task k ON k.seq = e.seq
                     WHERE e.lane = l.id AND e.ord >= l.mark AND (e.dead_at IS NULL OR e.dead_at > t)
-                        AND e.kind <> ALL (p_kinds) AND k.state = 'pending'
-                    ORDER BY e.lane, e.ord, e.seq FOR UPDATE OF k SKIP LOCKED LIMIT q.most
+                        AND e.kind <> ALL (p_kinds)
+                    ORDER BY e.lane, e.ord, e.seq FOR UPDATE OF e, k SKIP LOCKED LIMIT q.most
                 ) z LIMIT q.most
             ) y LIMIT p_limit
         ) x;
@@ -97,8 +104,7 @@ BEGIN
                 CROSS JOIN LATERAL (
                     SELECT e.lane, e.ord, e.seq, e.kind FROM ready e JOIN task k ON k.seq = e.seq
                     WHERE e.lane = l.id AND e.ord >= l.mark AND (e.dead_at IS NULL OR e.dead_at > t)
-                        AND k.state = 'pending'
-                    ORDER BY e.lane, e.ord, e.seq FOR UPDATE OF k SKIP LOCKED
+                    ORDER BY e.lane, e.ord, e.seq FOR UPDATE OF e, k SKIP LOCKED
                 ) z
             ) y WHERE q.most > 0;
         LOOP
@@ -119,7 +125,6 @@ BEGIN
 
     IF cardinality(picked) > 0 THEN
         RETURN QUERY
-        -- Whoever has taken an entry out of `ready` since it was picked has it.
         WITH picks AS (
             DELETE FROM ready e USING unnest(lanes, ords, picked) WITH ORDINALITY u (lane, ord, seq, i)
             WHERE e.lane = u.lane AND e.ord = u.ord AND e.seq = u.seq
@@ -165,8 +170,10 @@ BEGIN
     IF coalesce(cardinality(picked), 0) >= p_limit THEN
         RETURN;
     END IF;
-    SELECT min(ceil((1 - tokens(c.id, t)) * 1000 / c.rate)) INTO wait FROM queue c
-    WHERE c.id = ANY (p_queues) AND c.rate > 0 AND NOT c.paused AND tokens(c.id, t) < 1;
+    IF bounded THEN
+        SELECT min(ceil((1 - tokens(c.id, t)) * 1000 / c.rate)) INTO wait FROM queue c
+        WHERE c.id = ANY (p_queues) AND c.rate > 0 AND NOT c.paused AND tokens(c.id, t) < 1;
+    END IF;
     -- Dead entries are not handed out; their timers fire now and expire them (R6).
     WITH dead AS (
         SELECT k.seq FROM lane l JOIN ready e ON e.lane = l.id AND e.ord >= l.mark JOIN task k ON k.seq = e.seq

@@ -211,6 +211,7 @@ CREATE FUNCTION commit_changes(
 #variable_conflict use_column
 DECLARE
     t bigint; size integer := cardinality(p_changes); seqs bigint[]; c change; r record; o record;
+    edges boolean;
 BEGIN
     IF cardinality(p_keys) > 0 THEN
         PERFORM hold_keys(p_key_queues, p_keys);
@@ -218,7 +219,6 @@ BEGIN
     t := store_time(p_told);
     told := t;
     due := false;
-    promoted := '{}';
     WITH moved AS (
         UPDATE task k SET state = c.state, revision = c.new_revision, timer = c.timer, dead = c.dead,
             asked = c.asked, body = c.status, run = c.run, worker = c.worker, prev = k.last, last = c.pos
@@ -262,7 +262,12 @@ BEGIN
         SELECT array_agg(CASE WHEN x.i = ANY (o.done) THEN 'a' END ORDER BY x.i) INTO kinds FROM generate_series(1, size) x (i);
         holders := array_fill(NULL::text, ARRAY[size]);
     END IF;
-    IF o.ended IS NOT NULL AND EXISTS (SELECT FROM edge) THEN
+    -- The limited queues among them may have room again.
+    SELECT EXISTS (SELECT FROM edge),
+        ARRAY(SELECT q.id FROM queue q WHERE q.id = ANY (p_queues) AND q.max_concurrent IS NOT NULL),
+        (SELECT array_agg(DISTINCT k) FROM sleeper s, unnest(s.kinds) k WHERE s.instance <> p_me)
+    INTO edges, promoted, wanted;
+    IF o.ended IS NOT NULL AND edges THEN
         kinds := coalesce(kinds, array_fill('a'::text, ARRAY[size]));
         FOR r IN SELECT u.i, u.id, bool_or(NOT e.settled) AS unsettled
             FROM (SELECT x.ordinality AS i, x.id FROM unnest(p_changes) WITH ORDINALITY x
@@ -292,10 +297,7 @@ BEGIN
             promoted := promoted || o.woken;
             due := due OR o.due;
         END LOOP;
+        wanted := sleepers(p_me);  -- after the events, or who marks itself in between is not told
     END IF;
-    -- A queue that is limited fleet-wide may have room again.
-    promoted := promoted || ARRAY(SELECT q.id FROM queue q WHERE q.id = ANY (p_queues)
-        AND q.max_concurrent IS NOT NULL);
-    wanted := sleepers(p_me);
     pos := nextval('event_pos');
 END $$;
