@@ -128,7 +128,7 @@ BEGIN
         WITH picks AS (
             DELETE FROM ready e USING unnest(lanes, ords, picked) WITH ORDINALITY u (lane, ord, seq, i)
             WHERE e.lane = u.lane AND e.ord = u.ord AND e.seq = u.seq
-            RETURNING e.seq, e.dead_at, e.first_limit, e.run_no, e.frees, nextval('event_pos') AS pos,
+            RETURNING u.i, e.seq, e.dead_at, e.first_limit, e.run_no, e.frees, nextval('event_pos') AS pos,
                 p_token || '-' || (u.i - 1 + coalesce(cardinality(before), 0)) AS run
         ), stamped AS (
             UPDATE task k SET state = 'active', revision = k.revision + 1,
@@ -139,7 +139,7 @@ BEGIN
             FROM picks p WHERE k.seq = p.seq
             RETURNING k.seq, k.state, k.revision, k.run, k.fence, k.worker, k.token, k.claimed_at,
                 k.lease_until, k.heartbeat_at, k.progress, k.message, k.body, p.pos, k.prev, k.queue,
-                p.run_no, p.frees
+                p.run_no, p.frees, p.i
         ), whole AS (
             SELECT s.*, d.id, d.body AS definition FROM stamped s JOIN definition d ON d.seq = s.seq
         ), logged AS (
@@ -159,12 +159,12 @@ BEGIN
             ON CONFLICT (queue) DO UPDATE SET tokens = excluded.tokens, at = excluded.at
         ), noted AS (
             INSERT INTO claim AS c (token, at, seqs)
-            SELECT p_token, t, coalesce(before, '{}') || array_agg(w.seq) FROM stamped w
+            SELECT p_token, t, coalesce(before, '{}') || array_agg(w.seq ORDER BY w.i) FROM stamped w
             ON CONFLICT (token) DO UPDATE SET at = excluded.at, seqs = excluded.seqs
         )
         SELECT w.seq, w.definition, w.state, w.revision, w.run, w.fence, w.worker, w.token, w.claimed_at,
             w.lease_until, w.heartbeat_at, w.progress, w.message, w.body, NULL::bytea, w.id, t, awake, w.pos
-        FROM whole w ORDER BY w.pos;
+        FROM whole w ORDER BY w.i;
     END IF;
 
     IF coalesce(cardinality(picked), 0) >= p_limit THEN
