@@ -136,6 +136,8 @@ def _row(p: _Prepared, names: Names, old: Lane | None, new: Lane | None) -> tupl
         task_id,
         c.before.status.created_at,
         c.before.status.revision,
+        before.state.value,
+        before.dead_letter,
         c.seen_lease,
         None if status is None else status.state.value,
         None if status is None else status.revision,

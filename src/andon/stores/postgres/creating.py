@@ -58,6 +58,7 @@ class Creation:
     def __init__(self, tasks: Sequence[Task], partition_of: Callable[[str], int]) -> None:
         self.tasks = tasks
         self._entries = [entry_of(task) for task in tasks]
+        self._lanes: list[int | None] = []
         self._partitions = [partition_of(task.definition.id) for task in tasks]
 
     async def arguments(self, names: Names) -> tuple[list[Any], set[str]]:
@@ -73,6 +74,7 @@ class Creation:
         is_new = await names.know([n for e in entries for n in (e.queue, e.name)])
         lanes = [lane_of(e, names, p) for e, p in zip(entries, self._partitions, strict=True)]
         await names.know_lanes(lane for lane in lanes if lane is not None)
+        self._lanes = [None if lane is None else names.lanes[lane] for lane in lanes]
         ready = [e.ready for e in entries]
         columns: list[list[Any]] = [
             [t.definition.id for t in tasks],
@@ -88,7 +90,7 @@ class Creation:
             [e.group for e in entries],
             [e.dead_letter for e in entries],
             [encode(t.status) for t in tasks],
-            [None if lane is None else names.lanes[lane] for lane in lanes],
+            self._lanes,
             [None if lane is None else lane[2] for lane in lanes],
             [None if r is None else r.order for r in ready],
             [None if r is None else r.dead_at for r in ready],
@@ -118,6 +120,25 @@ class Creation:
             ):
                 topics.add(TIMER_TOPIC)
         return columns, topics
+
+    def summary(self, names: Names) -> list[Any]:
+        """What the server is told of the batch as a whole, after its columns."""
+        entries = self._entries
+        keyed = [e for e in entries if e.key is not None]
+        lows: dict[int, int] = {}
+        for lane, entry in zip(self._lanes, entries, strict=True):
+            if lane is not None and entry.ready is not None:
+                order = entry.ready.order
+                lows[lane] = min(lows.get(lane, order), order)
+        return [
+            list({names.ids[e.queue] for e in entries}),
+            [names.ids[e.queue] for e in keyed],
+            [e.key for e in keyed],
+            list(lows),
+            list(lows.values()),
+            any(e.unique_key is not None for e in entries),
+            any(e.remaining or e.dead_letter for e in entries),
+        ]
 
     def outcomes(self, row: Any) -> list[Created]:
         """What became of each; a refusal by a full queue has its `oldest` filled in later."""

@@ -4,39 +4,22 @@ from collections.abc import Sequence
 
 from andon.model.words import State
 from andon.stores.base import TIMER_TOPIC, Edge, Ended, Link, Settlement
-from andon.stores.postgres.names import Run
-from andon.stores.postgres.statements import Statements
-from andon.stores.postgres.times import ServerTime
-from andon.stores.postgres.wake import Wake
+from andon.stores.postgres.server import Server
 
 
 class Edges:
-    """The store's operations on edges; `write` counts what is on its way, `run` only asks."""
+    """The store's operations on edges."""
 
-    def __init__(
-        self,
-        *,
-        run: Run,
-        write: Run,
-        calls: Statements,
-        sql: Statements,
-        clock: ServerTime,
-        wake: Wake,
-    ) -> None:
-        self._run = run
-        self._write = write
-        self._calls = calls
-        self._sql = sql
-        self._time = clock
-        self._wake = wake
+    def __init__(self, server: Server) -> None:
+        self._server = server
 
     async def link(self, links: Sequence[Link]) -> list[Ended]:
         """Add edges; those whose parents have ended already."""
         if not links:
             return []
-        rows = await self._write(
-            self._calls.link,
-            self._time.argument(),
+        rows = await self._server.write(
+            self._server.calls.link,
+            self._server.clock.argument(),
             [link.child for link in links],
             [" ".join(link.parents) for link in links],
             [link.loads for link in links],
@@ -48,9 +31,9 @@ class Edges:
         """Count parents off; how many each child still waits for."""
         if not settlements:
             return []
-        ((remaining, due),) = await self._write(
-            self._calls.settle,
-            self._time.argument(),
+        ((remaining, due),) = await self._server.write(
+            self._server.calls.settle,
+            self._server.clock.argument(),
             [s.child for s in settlements],
             [s.parent for s in settlements],
             [s.satisfied for s in settlements],
@@ -60,7 +43,7 @@ class Edges:
 
     async def dependents(self, parent: str, after: str, limit: int) -> list[Edge]:
         """A parent's edges, by child."""
-        rows = await self._run(self._sql.dependents, parent, after, limit)
+        rows = await self._server.run(self._server.sql.dependents, parent, after, limit)
         return [Edge(*row) for row in rows]
 
     async def unlink(self, edges: Sequence[tuple[str, str]]) -> None:
@@ -68,17 +51,19 @@ class Edges:
         if not edges:
             return
         parents, children = (list(column) for column in zip(*edges, strict=True))
-        ((due,),) = await self._write(self._calls.unlink, self._time.argument(), parents, children)
+        ((due,),) = await self._server.write(
+            self._server.calls.unlink, self._server.clock.argument(), parents, children
+        )
         self._hint(due)
 
     async def take_unsettled(self, limit: int) -> list[tuple[str, State]]:
         """Ended parents of which not all edges are counted off."""
-        rows = await self._run(self._sql.unsettled, limit)
+        rows = await self._server.run(self._server.sql.unsettled, limit)
         return [(parent, State(state)) for parent, state in rows]
 
     def _hint(self, due: bool) -> None:
         if due:
-            self._wake.tell({TIMER_TOPIC}, ["timer"])
+            self._server.wake.tell({TIMER_TOPIC}, ["timer"])
 
 
 def _ended(link: Link, parent: str, state: str | None) -> Ended:

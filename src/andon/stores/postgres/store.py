@@ -6,8 +6,6 @@ survives a power cut is the server's setting and `?synchronous_commit=`, and `in
 """
 
 import asyncio
-import secrets
-import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -16,8 +14,6 @@ from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, Work
 from andon.model.task import RECORD_VERSION, Task
 from andon.model.words import State
 from andon.stores.base import (
-    EVENTS_TOPIC,
-    SLOW_POLL_S,
     TIMER_TOPIC,
     Change,
     Changed,
@@ -38,14 +34,11 @@ from andon.stores.base import (
     Settlement,
     Snapshot,
     Verdict,
-    ready_topic,
-    task_topic,
 )
-from andon.stores.clock import JUMP_MS
 from andon.stores.codec import task_of_row
-from andon.stores.hints import Hub
 from andon.stores.partitions import partition_of
 from andon.stores.postgres import restoring
+from andon.stores.postgres.claiming import Claiming
 from andon.stores.postgres.committing import APPLIED, GONE, HAS_DEPENDENTS, Commit
 from andon.stores.postgres.connections import Connection, Connections
 from andon.stores.postgres.creating import MOST_OFFERED, Creation, first_repeat
@@ -55,21 +48,14 @@ from andon.stores.postgres.info import describe
 from andon.stores.postgres.joining import Joined, is_awaited
 from andon.stores.postgres.location import parse
 from andon.stores.postgres.migrating import Facts, prepare, read
-from andon.stores.postgres.names import Names
 from andon.stores.postgres.reading import Reading
 from andon.stores.postgres.renewing import Renewer, columns_of, progressed
-from andon.stores.postgres.statements import Statements
+from andon.stores.postgres.server import Server
+from andon.stores.postgres.timers import Timers
 from andon.stores.postgres.times import ServerTime
-from andon.stores.postgres.wake import Wake
-
-LEASE_PATIENCE_MS = 30_000
-"""How long lease expiry waits after the store was away (R19): one default lease."""
 
 EVENTS_KEPT_MS = 7 * 86_400_000
 """How long the event log keeps an event (R12); its number is bounded by `?max_events=`."""
-
-_KEEP_S = 1.0
-"""How often a timekeeper folds the counts, at the most."""
 
 
 class PostgresStore:
@@ -83,65 +69,45 @@ class PostgresStore:
         self._location = parse(url)
         self.url = url
         self._time = ServerTime(clock)
-        self._hub = Hub()
-        self._instance = secrets.token_hex(8)
-        schema = self._location.namespace
-        self._calls = Statements("calls", schema)
-        self._sql = Statements("reading", schema)
+        self._server = Server(self._location, self._time)
+        self._names, self._wake = self._server.names, self._server.wake
+        self._calls, self._sql = self._server.calls, self._server.sql
         self._facts: Facts | None = None
-        self._held: dict[str, int] = {}
-        self._kept = 0.0
-        self._connections: Connections | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._names = Names(self._run, self._calls)
-        self._reading = Reading(self._run, self._sql)
-        self._wake = Wake(self._location, self._instance, self._hub, self._run, self._calls)
-        self._edges = Edges(
-            run=self._run,
-            write=self._run_writing,
-            calls=self._calls,
-            sql=self._sql,
-            clock=self._time,
-            wake=self._wake,
-        )
-        self._fleet = Fleet(
-            run=self._run,
-            write=self._run_writing,
-            calls=self._calls,
-            sql=self._sql,
-            names=self._names,
-            clock=self._time,
-            wake=self._wake,
-        )
+        self._reading = Reading(self._server.run, self._sql)
+        self._claiming = Claiming(self._server)
+        self._timers = Timers(self._server)
+        self._edges = Edges(self._server)
+        self._fleet = Fleet(self._server)
         self._renewer = Renewer(self._location, self._calls.renew, self._time)
 
     # --- opening and closing ---
 
     async def open(self) -> None:
-        if self._connections is not None:
+        if self._server.connections is not None:
             return
         self._loop = asyncio.get_running_loop()
         connections = Connections(self._location, check=self._check)
         try:
             self._facts = await connections.once(lambda db: prepare(db, self._location))
             self.partitions = self._facts.partitions
-            self._connections = connections
-            rows = await self._run(self._sql.opening, self._time.argument())
+            self._server.connections = connections
+            rows = await self._server.run(self._sql.opening, self._time.argument())
             self._time.told(rows[0][0])
             self._wake.newest_own = rows[0][1]
             self._renewer.open()
         except BaseException:
-            self._connections = None
+            self._server.connections = None
             await connections.close()
             raise
 
     async def close(self) -> None:
-        connections = self._connections
+        connections = self._server.connections
         if connections is None:
             return
         await self._wake.close()
-        self._connections = None
-        self._hub.close()
+        self._server.connections = None
+        self._server.hub.close()
         await asyncio.gather(connections.close(), asyncio.to_thread(self._renewer.close))
 
     async def _check(self, db: Connection) -> None:
@@ -178,10 +144,13 @@ class PostgresStore:
             return [*await self.create(before), *await self.create(after)]
         creation = Creation(tasks, self.partition_of)
         columns, topics = await creation.arguments(self._names)
-        row = await self._write(self._calls.create, False, list(zip(*columns, strict=True)))
+        rows = list(zip(*columns, strict=True))
+        row = await self._server.call(
+            self._calls.create, False, rows, *creation.summary(self._names)
+        )
         outcomes = creation.outcomes(row)
         if row["outcomes"] is None or any(o.kind is CreateKind.CREATED for o in outcomes):
-            await self._tell(topics, row)
+            await self._server.tell(topics, row)
         if any(o.kind is CreateKind.FULL for o in outcomes):
             return await self._with_oldest(tasks, outcomes)
         return outcomes
@@ -197,7 +166,7 @@ class PostgresStore:
         return Joined(
             self._calls.create_by_columns,
             # nobody's instance: this process sleeps until the commit like all others
-            [self._time.argument(), "", True, *columns],
+            [self._time.argument(), "", True, *columns, *creation.summary(self._names)],
             self._calls.notify,
             self._wake.channel,
             notes=lambda row: self._wake.notes(topics | {TIMER_TOPIC}, row["wanted"]),
@@ -214,84 +183,28 @@ class PostgresStore:
                 continue
             queue = task.definition.queue
             if queue not in oldest:
-                rows = await self._run(self._sql.oldest, queue, MOST_OFFERED)
+                rows = await self._server.run(self._sql.oldest, queue, MOST_OFFERED)
                 oldest[queue] = tuple(task_of_row(row) for row in rows)
             found.append(Created(CreateKind.FULL, oldest=oldest[queue]))
         return found
 
     async def claim(self, request: ClaimRequest) -> list[Task]:
-        ids = self._names.ids
-        await self._names.know_if_there(request.queues, request.room)
-        room = {
-            ids[name]: left
-            for name, left in request.room.items()
-            if name in ids and left < request.limit
-        }
-        queues = [ids[name] for name in request.queues if name in ids]
-        if not queues or request.limit <= 0:
-            return []
-        rows = await self._run_writing(
-            self._calls.claim,
-            self._time.argument(),
-            self._instance,
-            request.worker,
-            request.token,
-            queues,
-            request.limit,
-            request.lease_ms,
-            list(room),
-            list(room.values()),
-            request.partition,
-        )
-        claimed: list[Task] = []
-        broken: list[int] = []
-        topics: set[str] = set()
-        last: Any = None
-        for row in rows:
-            if row[0] is None:
-                if row["lease_until"] is not None:
-                    self._hint_when_rate_allows(request.queues, row["lease_until"])
-                if row["progress"]:
-                    self._wake.tell({TIMER_TOPIC}, row["wanted"])
-                continue
-            last = row
-            task = task_of_row(row)
-            if task.state is State.UNKNOWN:
-                broken.append(row[0])
-                continue
-            claimed.append(task)
-            topics.add(task_topic(task.definition.id))
-        if last is not None:
-            self._time.told(last["told"])
-            if request.lease_ms < SLOW_POLL_S * 1000:
-                topics.add(TIMER_TOPIC)
-            if last["pos"] is not None:
-                self._wake.newest_own = max(self._wake.newest_own, last["pos"])
-                self._wake.tell(topics | {EVENTS_TOPIC}, last["wanted"])
-        if broken:
-            await self._run(self._calls.set_aside, broken, self._time.argument())
-        return claimed
-
-    def _hint_when_rate_allows(self, queues: Sequence[str], wait_ms: int) -> None:
-        """Wake the claimers of a rate-limited queue when its next token is there."""
-        assert self._loop is not None
-        wait = min(max(wait_ms / 1000, 0.001), SLOW_POLL_S)
-        self._loop.call_later(wait, self._hub.hint_all, {ready_topic(name) for name in queues})
+        return await self._claiming.claim(request)
 
     async def renew(self, renewals: Sequence[Renewal]) -> list[Verdict]:
         if not renewals:
             return []
-        row = await self._write(self._calls.renew, *columns_of(renewals))
+        row = await self._server.call(self._calls.renew, *columns_of(renewals))
         topics = progressed(renewals)
         self._wake.tell(topics, row["wanted"])
         return [Verdict(verdict) for verdict in row["verdicts"]]
 
     def renew_blocking(self, renewals: Sequence[Renewal]) -> list[Verdict]:
-        if self._connections is None or self._loop is None:
+        if self._server.connections is None or self._loop is None:
             raise StoreUnavailable(f"The store {self._location.shown} is not open.")
         if not renewals:
             return []
-        row = self._renewer.renew(self._instance, columns_of(renewals))
+        row = self._renewer.renew(self._server.instance, columns_of(renewals))
         topics = progressed(renewals)
         if topics and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._wake.tell, topics, row["wanted"])
@@ -302,16 +215,18 @@ class PostgresStore:
             return []
         batch = Commit(changes, self.partition_of)
         columns, topics = await batch.arguments(self._names)
-        row = await self._write(self._calls.commit, *columns)
+        row = await self._server.call(self._calls.commit, *columns)
         if row["due"]:
             topics.add(TIMER_TOPIC)
-        await self._tell(topics, row)
+        await self._server.tell(topics, row)
         if row["kinds"] is None:
-            self._let_go(changes)
+            self._timers.moved(changes)
             return [APPLIED] * len(changes)
         kinds = batch.in_order(row["kinds"])
         holders = batch.in_order(row["holders"]) if row["holders"] is not None else []
-        self._let_go([c for c, kind in zip(changes, kinds, strict=True) if kind in ("a", "d")])
+        self._timers.moved(
+            [c for c, kind in zip(changes, kinds, strict=True) if kind in ("a", "d")]
+        )
         outcomes = [APPLIED] * len(changes)
         for i, kind in enumerate(kinds):
             if kind == "d":
@@ -324,12 +239,6 @@ class PostgresStore:
         if conflicts:
             await self._look(changes, conflicts, outcomes)
         return outcomes
-
-    def _let_go(self, applied: Sequence[Change]) -> None:
-        """What moved has a timer of its own, and is never armed anew."""
-        if self._held:
-            for change in applied:
-                self._held.pop(change.before.id, None)
 
     async def _look(
         self, changes: Sequence[Change], conflicts: Sequence[int], outcomes: list[Changed]
@@ -356,48 +265,10 @@ class PostgresStore:
     # --- timers ---
 
     async def take_due(self, partition: int, limit: int, hold_ms: int) -> Due:
-        jump = 0 if self._time.virtual else JUMP_MS
-        keeps = time.monotonic() - self._kept >= _KEEP_S
-        rows = await self._run_writing(
-            self._calls.take_due,
-            self._time.argument(),
-            partition,
-            limit,
-            hold_ms,
-            jump,
-            LEASE_PATIENCE_MS,
-            keeps,
-        )
-        if keeps:
-            self._kept = time.monotonic()
-        *rows, end = rows
-        now: int = end["claimed_at"]
-        self._time.told(now)
-        tasks: list[Task] = []
-        broken: list[int] = []
-        for row in rows:
-            task = task_of_row(row)
-            if task.state is State.UNKNOWN:
-                broken.append(row[0])
-            else:
-                self._held[task.id] = now + hold_ms
-                tasks.append(task)
-        if broken:
-            await self._run(self._calls.set_aside, broken, self._time.argument())
-        if end["message"]:  # parked tasks were let through there
-            names = await self._names.named(map(int, end["message"].split()))
-            self._wake.tell({ready_topic(name) for name in names}, ["ready"])
-        return Due(tuple(tasks), now, end["lease_until"])
+        return await self._timers.take_due(partition, limit, hold_ms)
 
     async def rearm(self, timers: Sequence[tuple[str, int | None]]) -> None:
-        known = [(i, at, held) for i, at in timers if (held := self._held.pop(i, None)) is not None]
-        if not known:
-            return
-        ids, at, held = (list(column) for column in zip(*known, strict=True))
-        await self._run_writing(self._calls.rearm, ids, at, held)
-        soon = self.now() + SLOW_POLL_S * 1000
-        if any(timer is not None and timer < soon for timer in at):
-            self._wake.tell({TIMER_TOPIC}, None)
+        await self._timers.rearm(timers)
 
     # --- dependencies ---
 
@@ -422,9 +293,9 @@ class PostgresStore:
         if not snapshots:
             return []
         columns, topics = await restoring.arguments(snapshots, self._names, self.partition_of)
-        row = await self._write(self._calls.restore, *columns)
+        row = await self._server.call(self._calls.restore, *columns)
         if any(row["stored"]):
-            await self._tell(topics, row)
+            await self._server.tell(topics, row)
         return list(row["stored"])
 
     # --- reading ---
@@ -433,7 +304,7 @@ class PostgresStore:
         return await self._reading.tasks(ids)
 
     async def states(self, ids: Sequence[str]) -> list[State | None]:
-        rows = await self._run(self._sql.states, list(ids), self._time.argument())
+        rows = await self._server.run(self._sql.states, list(ids), self._time.argument())
         return [None if row[0] is None else State(row[0]) for row in rows]
 
     async def history(self, task_id: str) -> History:
@@ -486,7 +357,7 @@ class PostgresStore:
     # --- housekeeping ---
 
     async def trim(self, limit: int) -> int:
-        ((gone,),) = await self._run_writing(
+        ((gone,),) = await self._server.write(
             self._calls.trim,
             self._time.argument(),
             limit,
@@ -497,37 +368,4 @@ class PostgresStore:
 
     async def info(self) -> StoreInfo:
         assert self._facts is not None
-        return await describe(self._run, self._sql, self._location, self._facts)
-
-    # --- how statements reach the server ---
-
-    async def _run(self, sql: str, *arguments: Any) -> list[Any]:
-        if self._connections is None:
-            raise StoreUnavailable(f"The store {self._location.shown} is not open.")
-        return await self._connections.do(sql, *arguments)
-
-    async def _run_writing(self, sql: str, *arguments: Any) -> list[Any]:
-        self._wake.in_flight += 1
-        try:
-            return await self._run(sql, *arguments)
-        finally:
-            self._wake.in_flight -= 1
-
-    async def _write(self, sql: str, *arguments: Any) -> Any:
-        """One of the calls that say what time it is, where events stand, and who sleeps."""
-        self._wake.in_flight += 1
-        try:
-            rows = await self._run(sql, self._time.argument(), self._instance, *arguments)
-            row = rows[0]
-            self._time.told(row["told"])
-            pos = row.get("pos")
-            if pos is not None:
-                self._wake.newest_own = max(self._wake.newest_own, pos)
-            return row
-        finally:
-            self._wake.in_flight -= 1
-
-    async def _tell(self, topics: set[str], row: Any) -> None:
-        if row["promoted"]:
-            topics |= {ready_topic(name) for name in await self._names.named(row["promoted"])}
-        self._wake.tell(topics, row["wanted"])
+        return await describe(self._server.run, self._sql, self._location, self._facts)

@@ -10,10 +10,6 @@ LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE allowed integer[] := array_fill(p_limit, ARRAY[cardinality(p_queues)]); r record; n double precision;
 BEGIN
-    IF NOT EXISTS (SELECT FROM queue c WHERE c.id = ANY (p_queues)
-        AND (c.paused OR c.max_concurrent IS NOT NULL OR c.rate IS NOT NULL)) THEN
-        RETURN allowed;
-    END IF;
     FOR r IN SELECT c.id FROM queue c WHERE c.id = ANY (p_queues)
         AND (c.max_concurrent IS NOT NULL OR c.rate IS NOT NULL) ORDER BY 1 LOOP
         PERFORM lock_name('claim ' || r.id);
@@ -56,12 +52,17 @@ DECLARE
     t bigint;
     before bigint[]; allowed integer[]; picked bigint[]; lanes integer[]; ords bigint[]; awake text[];
     r record; room integer[] := p_room; at integer; looked integer := 0; left_of integer[];
-    picking refcursor; wait bigint;
+    picking refcursor; wait bigint; bounded boolean; roomy boolean := true;
 BEGIN
     PERFORM lock_name('token ' || p_token);
     t := store_time(p_told);
-    SELECT c.seqs INTO before FROM claim c WHERE c.token = p_token;
-    IF FOUND THEN
+    -- One look at all that is seldom there: each statement costs as much as two tasks.
+    SELECT (SELECT c.seqs FROM claim c WHERE c.token = p_token),
+        EXISTS (SELECT FROM queue c WHERE c.id = ANY (p_queues)
+            AND (c.paused OR c.max_concurrent IS NOT NULL OR c.rate IS NOT NULL)),
+        (SELECT array_agg(DISTINCT k) FROM sleeper s, unnest(s.kinds) k WHERE s.instance <> p_me)
+    INTO before, bounded, awake;
+    IF before IS NOT NULL THEN
         RETURN QUERY SELECT k.seq, k.definition, k.state, k.revision, k.run, k.fence, k.worker, k.token,
             k.claimed_at, k.lease_until, k.heartbeat_at, k.progress, k.message, k.status, k.result, k.id,
             t, NULL::text[], NULL::bigint
@@ -71,10 +72,16 @@ BEGIN
             RETURN;
         END IF;
     END IF;
-    allowed := allowances(p_queues, p_limit, t);
-    awake := sleepers(p_me);
+    IF bounded THEN
+        allowed := allowances(p_queues, p_limit, t);
+    ELSE
+        allowed := array_fill(p_limit, ARRAY[cardinality(p_queues)]);
+    END IF;
+    IF cardinality(p_room) > 0 THEN
+        roomy := NOT EXISTS (SELECT FROM unnest(p_room) u WHERE u BETWEEN 1 AND p_limit - 1);
+    END IF;
 
-    IF NOT EXISTS (SELECT FROM unnest(p_room) u WHERE u BETWEEN 1 AND p_limit - 1) THEN
+    IF roomy THEN
         SELECT array_agg(x.lane), array_agg(x.ord), array_agg(x.seq) INTO lanes, ords, picked FROM (
             SELECT y.* FROM unnest(p_queues, allowed) q (queue, most)
             CROSS JOIN LATERAL (
@@ -118,24 +125,21 @@ BEGIN
 
     IF cardinality(picked) > 0 THEN
         RETURN QUERY
-        WITH picks AS MATERIALIZED (
-            SELECT e.*, k.last, k.queue, nextval('event_pos') AS pos,
+        WITH picks AS (
+            DELETE FROM ready e USING unnest(lanes, ords, picked) WITH ORDINALITY u (lane, ord, seq, i)
+            WHERE e.lane = u.lane AND e.ord = u.ord AND e.seq = u.seq
+            RETURNING u.i, e.seq, e.dead_at, e.first_limit, e.run_no, e.frees, nextval('event_pos') AS pos,
                 p_token || '-' || (u.i - 1 + coalesce(cardinality(before), 0)) AS run
-            FROM unnest(lanes, ords, picked) WITH ORDINALITY u (lane, ord, seq, i)
-            JOIN ready e ON e.lane = u.lane AND e.ord = u.ord AND e.seq = u.seq
-            JOIN task k ON k.seq = u.seq
-        ), gone AS (
-            DELETE FROM ready e USING picks p WHERE e.lane = p.lane AND e.ord = p.ord AND e.seq = p.seq
         ), stamped AS (
             UPDATE task k SET state = 'active', revision = k.revision + 1,
                 timer = least(t + p_lease, t + p.first_limit, p.dead_at), run = p.run,
                 fence = greatest(k.fence + 1, t), worker = p_worker, token = p_token, claimed_at = t,
-                lease_until = t + p_lease, heartbeat_at = t, progress = 0, message = '', last = p.pos,
-                asked = false
+                lease_until = t + p_lease, heartbeat_at = t, progress = 0, message = '', prev = k.last,
+                last = p.pos, asked = false
             FROM picks p WHERE k.seq = p.seq
             RETURNING k.seq, k.state, k.revision, k.run, k.fence, k.worker, k.token, k.claimed_at,
-                k.lease_until, k.heartbeat_at, k.progress, k.message, k.body, p.pos, p.last AS prev,
-                p.run_no, p.frees
+                k.lease_until, k.heartbeat_at, k.progress, k.message, k.body, p.pos, k.prev, k.queue,
+                p.run_no, p.frees, p.i
         ), whole AS (
             SELECT s.*, d.id, d.body AS definition FROM stamped s JOIN definition d ON d.seq = s.seq
         ), logged AS (
@@ -146,28 +150,30 @@ BEGIN
             WHERE w.frees IS NOT NULL AND u.key = w.frees AND u.id = w.id
         ), counted AS (
             INSERT INTO delta (queue, n, state)
-            SELECT p.queue, s.sign * count(*), s.state FROM picks p
-            CROSS JOIN (VALUES (-1, 'pending'), (1, 'active')) s (sign, state) GROUP BY p.queue, s.sign, s.state
+            SELECT w.queue, s.sign * count(*), s.state FROM stamped w
+            CROSS JOIN (VALUES (-1, 'pending'), (1, 'active')) s (sign, state) GROUP BY w.queue, s.sign, s.state
         ), drawn AS (
             INSERT INTO bucket AS b (queue, tokens, at)
-            SELECT c.id, tokens(c.id, t) - count(*), t FROM picks p JOIN queue c ON c.id = p.queue
+            SELECT c.id, tokens(c.id, t) - count(*), t FROM stamped w JOIN queue c ON c.id = w.queue
             WHERE c.rate IS NOT NULL GROUP BY c.id
             ON CONFLICT (queue) DO UPDATE SET tokens = excluded.tokens, at = excluded.at
         ), noted AS (
             INSERT INTO claim AS c (token, at, seqs)
-            SELECT p_token, t, coalesce(before, '{}') || array_agg(p.seq) FROM picks p
+            SELECT p_token, t, coalesce(before, '{}') || array_agg(w.seq ORDER BY w.i) FROM stamped w
             ON CONFLICT (token) DO UPDATE SET at = excluded.at, seqs = excluded.seqs
         )
         SELECT w.seq, w.definition, w.state, w.revision, w.run, w.fence, w.worker, w.token, w.claimed_at,
             w.lease_until, w.heartbeat_at, w.progress, w.message, w.body, NULL::bytea, w.id, t, awake, w.pos
-        FROM whole w ORDER BY w.pos;
+        FROM whole w ORDER BY w.i;
     END IF;
 
     IF coalesce(cardinality(picked), 0) >= p_limit THEN
         RETURN;
     END IF;
-    SELECT min(ceil((1 - tokens(c.id, t)) * 1000 / c.rate)) INTO wait FROM queue c
-    WHERE c.id = ANY (p_queues) AND c.rate > 0 AND NOT c.paused AND tokens(c.id, t) < 1;
+    IF bounded THEN
+        SELECT min(ceil((1 - tokens(c.id, t)) * 1000 / c.rate)) INTO wait FROM queue c
+        WHERE c.id = ANY (p_queues) AND c.rate > 0 AND NOT c.paused AND tokens(c.id, t) < 1;
+    END IF;
     -- Dead entries are not handed out; their timers fire now and expire them (R6).
     WITH dead AS (
         SELECT k.seq FROM lane l JOIN ready e ON e.lane = l.id AND e.ord >= l.mark JOIN task k ON k.seq = e.seq

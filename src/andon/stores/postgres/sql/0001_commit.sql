@@ -5,7 +5,8 @@
 -- kinds: a applied, d applied and the task has dependents, c conflict, g gone, k key held.
 
 CREATE TYPE change AS (
-    plain boolean, seq bigint, id text, created bigint, revision bigint, seen_lease bigint,
+    plain boolean, seq bigint, id text, created bigint, revision bigint, was text, was_dead boolean,
+    seen_lease bigint,
     state text, new_revision bigint, timer bigint, dead boolean, asked boolean, status bytea,
     run text, worker text, write_id text, event bytea, at bigint, sets_result boolean, result bytea,
     force boolean, discard bytea, digest text, writes text, unknown boolean,
@@ -210,6 +211,7 @@ CREATE FUNCTION commit_changes(
 #variable_conflict use_column
 DECLARE
     t bigint; size integer := cardinality(p_changes); seqs bigint[]; c change; r record; o record;
+    edges boolean;
 BEGIN
     IF cardinality(p_keys) > 0 THEN
         PERFORM hold_keys(p_key_queues, p_keys);
@@ -217,19 +219,15 @@ BEGIN
     t := store_time(p_told);
     told := t;
     due := false;
-    promoted := '{}';
-    WITH c AS MATERIALIZED (
-        SELECT u.ordinality AS i, u.seq, u.id, u.revision, u.seen_lease, u.state, u.new_revision, u.timer, u.dead,
-            u.asked, u.status, u.run, u.worker, u.event, u.at, u.result, u.old_lane, u.old_ord, u.lane, u.ord,
-            u.kind, u.dead_at, u.first_limit, u.run_no, u.frees, nextval('event_pos') AS pos
-        FROM unnest(p_changes) WITH ORDINALITY u WHERE u.plain
-    ), moved AS (
+    WITH moved AS (
         UPDATE task k SET state = c.state, revision = c.new_revision, timer = c.timer, dead = c.dead,
-            asked = c.asked, body = c.status, run = c.run, worker = c.worker, last = c.pos
-        FROM c JOIN task old ON old.seq = c.seq
-        WHERE k.seq = c.seq AND k.revision = c.revision AND old.revision = c.revision
+            asked = c.asked, body = c.status, run = c.run, worker = c.worker, prev = k.last, last = c.pos
+        FROM (SELECT u.ordinality AS i, u.*, nextval('event_pos') AS pos
+            FROM unnest(p_changes) WITH ORDINALITY u WHERE u.plain) c
+        WHERE k.seq = c.seq AND k.revision = c.revision AND k.state = c.was AND k.dead = c.was_dead
             AND (c.seen_lease IS NULL OR k.lease_until IS NOT DISTINCT FROM c.seen_lease)
-        RETURNING c.*, k.queue, old.last AS prev, old.state AS was, old.dead AS was_dead
+        RETURNING c.i, c.seq, c.pos, c.at, c.event, c.result, c.state, c.dead, c.was, c.was_dead, c.old_lane,
+            c.old_ord, c.lane, c.ord, c.kind, c.dead_at, c.first_limit, c.run_no, c.frees, k.queue, k.prev
     ), logged AS (
         INSERT INTO event (pos, seq, prev, at, body) SELECT m.pos, m.seq, m.prev, m.at, m.event FROM moved m
     ), results AS (
@@ -264,7 +262,12 @@ BEGIN
         SELECT array_agg(CASE WHEN x.i = ANY (o.done) THEN 'a' END ORDER BY x.i) INTO kinds FROM generate_series(1, size) x (i);
         holders := array_fill(NULL::text, ARRAY[size]);
     END IF;
-    IF o.ended IS NOT NULL AND EXISTS (SELECT FROM edge) THEN
+    -- The limited queues among them may have room again.
+    SELECT EXISTS (SELECT FROM edge),
+        ARRAY(SELECT q.id FROM queue q WHERE q.id = ANY (p_queues) AND q.max_concurrent IS NOT NULL),
+        (SELECT array_agg(DISTINCT k) FROM sleeper s, unnest(s.kinds) k WHERE s.instance <> p_me)
+    INTO edges, promoted, wanted;
+    IF o.ended IS NOT NULL AND edges THEN
         kinds := coalesce(kinds, array_fill('a'::text, ARRAY[size]));
         FOR r IN SELECT u.i, u.id, bool_or(NOT e.settled) AS unsettled
             FROM (SELECT x.ordinality AS i, x.id FROM unnest(p_changes) WITH ORDINALITY x
@@ -294,10 +297,7 @@ BEGIN
             promoted := promoted || o.woken;
             due := due OR o.due;
         END LOOP;
+        wanted := sleepers(p_me);  -- after the events, or who marks itself in between is not told
     END IF;
-    -- A queue that is limited fleet-wide may have room again.
-    promoted := promoted || ARRAY(SELECT q.id FROM queue q WHERE q.id = ANY (p_queues)
-        AND q.max_concurrent IS NOT NULL);
-    wanted := sleepers(p_me);
     pos := nextval('event_pos');
 END $$;

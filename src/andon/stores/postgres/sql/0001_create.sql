@@ -11,8 +11,12 @@ CREATE TYPE new_task AS (
     remaining bigint, unique_key text, unique_until bigint
 );
 
+-- The last arguments sum the batch up, because a look at every row costs as much as a small table:
+-- its queues, keys (with the queue of each) and lanes (with the least place in each), and whether
+-- there are unique keys and dead letters or dependencies among them.
 CREATE FUNCTION create_tasks(
-    p_told bigint, p_me text, p_free boolean, p_tasks new_task[],
+    p_told bigint, p_me text, p_free boolean, p_tasks new_task[], p_queues integer[], p_key_queues integer[],
+    p_keys text[], p_lanes integer[], p_lows bigint[], p_uniques boolean, p_more boolean,
     OUT told bigint, OUT pos bigint, OUT wanted text[], OUT promoted integer[], OUT outcomes text[],
     OUT states text[], OUT digests text[], OUT bodies bytea[], OUT holders text[]
 ) LANGUAGE plpgsql VOLATILE {settings} AS $$
@@ -20,22 +24,21 @@ CREATE FUNCTION create_tasks(
 DECLARE
     t bigint := store_time(p_told);
     size integer := cardinality(p_tasks);
-    seqs bigint[]; posits bigint[]; written integer; r record; has record; holder text; at integer;
+    seqs bigint[]; posits bigint[]; written integer; r record; holder text; at integer; sized boolean;
+    stubs boolean; lower boolean;
     taken_keys text[] := '{}'; taken_ids text[] := '{}'; sizes jsonb := '{}'; pending bigint;
     reserved boolean;
 BEGIN
     told := t;
-    SELECT array_agg(DISTINCT u.queue) AS queues, array_agg(u.queue) FILTER (WHERE u.key IS NOT NULL) AS key_queues,
-        array_agg(u.key) FILTER (WHERE u.key IS NOT NULL) AS keys, bool_or(u.unique_key IS NOT NULL) AS uniques,
-        bool_or(u.remaining > 0) AS remaining, bool_or(u.dead) AS dead,
-        array_agg(nextval('task_seq')) AS seqs, array_agg(nextval('event_pos')) AS posits
-    INTO has FROM unnest(p_tasks) u;
-    seqs := has.seqs; posits := has.posits; pos := posits[size];
-    IF NOT p_free THEN
-        IF has.keys IS NOT NULL THEN
-            PERFORM hold_keys(has.key_queues, has.keys);
-        END IF;
-        FOR r IN SELECT c.id FROM queue c WHERE c.id = ANY (has.queues) AND c.max_size IS NOT NULL ORDER BY 1 LOOP
+    SELECT array_agg(nextval('task_seq')), array_agg(nextval('event_pos')),
+        EXISTS (SELECT FROM queue c WHERE c.id = ANY (p_queues) AND c.max_size IS NOT NULL)
+    INTO seqs, posits, sized FROM generate_series(1, size);
+    pos := posits[size];
+    IF cardinality(p_keys) > 0 AND NOT p_free THEN
+        PERFORM hold_keys(p_key_queues, p_keys);
+    END IF;
+    IF sized AND NOT p_free THEN
+        FOR r IN SELECT c.id FROM queue c WHERE c.id = ANY (p_queues) AND c.max_size IS NOT NULL ORDER BY 1 LOOP
             PERFORM lock_name('size ' || r.id);
         END LOOP;
     END IF;
@@ -58,7 +61,11 @@ BEGIN
         END LOOP;
     END IF;
 
-    IF EXISTS (SELECT FROM stub s WHERE s.at > t - 600000) THEN
+    SELECT EXISTS (SELECT FROM stub s WHERE s.at > t - 600000),
+        EXISTS (SELECT FROM unnest(p_lanes, p_lows) u (lane, ord) JOIN lane l ON l.id = u.lane WHERE l.mark > u.ord),
+        (SELECT array_agg(DISTINCT k) FROM sleeper s, unnest(s.kinds) k WHERE s.instance <> p_me)
+    INTO stubs, lower, wanted;
+    IF stubs THEN
         FOR r IN
             SELECT u.ordinality AS i, u.seq, s.state, s.digest FROM unnest(seqs, p_tasks) WITH ORDINALITY u (seq)
             JOIN stub s ON s.id = u.id AND s.at > t - 600000
@@ -72,7 +79,7 @@ BEGIN
         END LOOP;
     END IF;
 
-    IF has.uniques OR EXISTS (SELECT FROM queue c WHERE c.id = ANY (has.queues) AND c.max_size IS NOT NULL) THEN
+    IF p_uniques OR sized THEN
         outcomes := coalesce(outcomes, array_fill('n'::text, ARRAY[size]));
         holders := array_fill(NULL::text, ARRAY[size]);
         FOR r IN
@@ -126,28 +133,25 @@ BEGIN
         FROM u WHERE u.lane IS NOT NULL AND u.key IS NULL
     )
     INSERT INTO delta (queue, n, state) SELECT u.queue, count(*), u.state FROM u GROUP BY u.queue, u.state;
-    IF has.dead THEN
+    IF p_more THEN
         INSERT INTO delta (queue, n, state)
         SELECT u.queue, count(*), '+dead' FROM unnest(outcomes, p_tasks) u (outcome)
         WHERE u.dead AND coalesce(u.outcome, 'n') = 'n' GROUP BY u.queue;
     END IF;
-    IF has.keys IS NOT NULL THEN
+    IF cardinality(p_keys) > 0 THEN
         SELECT place_keyed(p_free, array_agg(u.queue), array_agg(u.key), array_agg(u.lane), array_agg(u.level),
             array_agg(u.kind), array_agg(u.ord), array_agg(u.seq), array_agg(u.dead_at), array_agg(u.first_limit),
             array_agg(u.run_no), array_agg(u.frees), array_agg(u.outcome))
         INTO promoted FROM unnest(seqs, outcomes, p_tasks) u (seq, outcome) WHERE u.key IS NOT NULL;
     END IF;
-    SELECT array_agg(u.lane) AS lanes, array_agg(u.ord) AS ords INTO r
-    FROM unnest(p_tasks) u JOIN lane l ON l.id = u.lane WHERE l.mark > u.ord;
-    IF r.lanes IS NOT NULL THEN
-        PERFORM lower_marks(r.lanes, r.ords);
+    IF lower THEN
+        PERFORM lower_marks(p_lanes, p_lows);
     END IF;
-    IF has.remaining THEN
+    IF p_more THEN
         INSERT INTO fan_in (child, remaining)
         SELECT u.id, u.remaining FROM unnest(outcomes, p_tasks) u (outcome)
         WHERE u.remaining > 0 AND coalesce(u.outcome, 'n') = 'n' ON CONFLICT DO NOTHING;
     END IF;
-    wanted := sleepers(p_me);
 END $$;
 
 -- Ready entries before a lane's mark would not be seen: move the mark back.

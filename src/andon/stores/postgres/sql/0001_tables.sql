@@ -37,6 +37,7 @@ CREATE TABLE task (
     timer bigint,
     fence bigint NOT NULL,
     last bigint,              -- newest event of this task (event.pos), chained by event.prev
+    prev bigint,              -- what an UPDATE put `last` in place of, for its RETURNING
     claimed_at bigint,
     lease_until bigint,
     heartbeat_at bigint,

@@ -13,14 +13,15 @@ SELECT id, name FROM {schema}.name
 SELECT id, queue, partition, level FROM {schema}.lane_ids($1, $2, $3)
 
 -- name: create
-SELECT * FROM {schema}.create_tasks($1, $2, $3, $4)
+SELECT * FROM {schema}.create_tasks($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 
 -- name: create_by_columns
 SELECT * FROM {schema}.create_tasks($1, $2, $3, ARRAY(SELECT u::{schema}.new_task FROM unnest($4::text[],
     $5::bytea[], $6::integer[], $7::integer[], $8::integer[], $9::text[], $10::bigint[], $11::bigint[],
     $12::bigint[], $13::text[], $14::text[], $15::boolean[], $16::bytea[], $17::bytea[], $18::integer[],
     $19::integer[], $20::bigint[], $21::bigint[], $22::bigint[], $23::integer[], $24::text[], $25::bigint[],
-    $26::text[], $27::bigint[]) u))
+    $26::text[], $27::bigint[]) u), $28::integer[], $29::integer[], $30::text[], $31::integer[],
+    $32::bigint[], $33::boolean, $34::boolean)
 
 -- name: claim
 SELECT * FROM {schema}.claim_tasks($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)

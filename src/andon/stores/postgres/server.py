@@ -1,0 +1,71 @@
+"""What the parts of one store share: its statements, how they reach the server, and what every
+answer tells besides (the time, the newest event, who sleeps)."""
+
+import secrets
+from typing import TYPE_CHECKING, Any
+
+from andon.model.errors import StoreUnavailable
+from andon.stores.base import ready_topic
+from andon.stores.hints import Hub
+from andon.stores.postgres.location import Location
+from andon.stores.postgres.names import Names
+from andon.stores.postgres.statements import Statements
+from andon.stores.postgres.times import ServerTime
+from andon.stores.postgres.wake import Wake
+
+if TYPE_CHECKING:
+    from andon.stores.postgres.connections import Connections
+
+
+class Server:
+    """The database as one store instance sees it; `connections` while the store is open."""
+
+    def __init__(self, location: Location, clock: ServerTime) -> None:
+        self.location = location
+        self.clock = clock
+        self.instance = secrets.token_hex(8)
+        self.calls = Statements("calls", location.namespace)
+        self.sql = Statements("reading", location.namespace)
+        self.hub = Hub()
+        self.names = Names(self.run, self.calls)
+        self.wake = Wake(location, self.instance, self.hub, self.run, self.calls)
+        self.connections: Connections | None = None
+
+    async def run(self, sql: str, *arguments: Any) -> list[Any]:
+        """Rows of a statement that only asks."""
+        if self.connections is None:
+            raise StoreUnavailable(f"The store {self.location.shown} is not open.")
+        return await self.connections.do(sql, *arguments)
+
+    async def write(self, sql: str, *arguments: Any) -> list[Any]:
+        """Rows of a statement that may write, and so counts as on its way."""
+        self.wake.in_flight += 1
+        try:
+            return await self.run(sql, *arguments)
+        finally:
+            self.wake.in_flight -= 1
+
+    async def call(self, sql: str, *arguments: Any) -> Any:
+        """The row of one of the calls that say what time it is, where events stand, who sleeps."""
+        self.wake.in_flight += 1
+        try:
+            rows = await self.run(sql, self.clock.argument(), self.instance, *arguments)
+            row = rows[0]
+            self.clock.told(row["told"])
+            pos = row.get("pos")
+            if pos is not None:
+                self.wake.newest_own = max(self.wake.newest_own, pos)
+            return row
+        finally:
+            self.wake.in_flight -= 1
+
+    async def tell(self, topics: set[str], row: Any) -> None:
+        """Hint of what such a call did."""
+        if row["promoted"]:
+            topics |= {ready_topic(name) for name in await self.names.named(row["promoted"])}
+        self.wake.tell(topics, row["wanted"])
+
+    async def set_aside(self, broken: list[int]) -> None:
+        """Take records that do not decode out of every index (R28)."""
+        if broken:
+            await self.run(self.calls.set_aside, broken, self.clock.argument())

@@ -1,0 +1,82 @@
+"""Timers: taken when they have passed, held back from others meanwhile, set anew."""
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from andon.model.words import State
+from andon.stores.base import SLOW_POLL_S, TIMER_TOPIC, Change, Due, ready_topic
+from andon.stores.clock import JUMP_MS
+from andon.stores.codec import task_of_row
+from andon.stores.postgres.server import Server
+
+if TYPE_CHECKING:
+    from andon.model.task import Task
+
+LEASE_PATIENCE_MS = 30_000
+"""How long lease expiry waits after the store was away (R19): one default lease."""
+
+_KEEP_S = 1.0
+"""How often a timekeeper folds the counts, at the most."""
+
+
+class Timers:
+    """What a timekeeper asks for."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._held: dict[str, int] = {}  # until when, by task, what was taken is held back
+        self._kept = 0.0
+
+    async def take_due(self, partition: int, limit: int, hold_ms: int) -> Due:
+        """See the contract. What else a timekeeper does goes with it, once a second at the most."""
+        server = self._server
+        jump = 0 if server.clock.virtual else JUMP_MS
+        keeps = time.monotonic() - self._kept >= _KEEP_S
+        rows = await server.write(
+            server.calls.take_due,
+            server.clock.argument(),
+            partition,
+            limit,
+            hold_ms,
+            jump,
+            LEASE_PATIENCE_MS,
+            keeps,
+        )
+        if keeps:
+            self._kept = time.monotonic()
+        *rows, end = rows
+        now: int = end["claimed_at"]
+        server.clock.told(now)
+        tasks: list[Task] = []
+        broken: list[int] = []
+        for row in rows:
+            task = task_of_row(row)
+            if task.state is State.UNKNOWN:
+                broken.append(row[0])
+            else:
+                self._held[task.id] = now + hold_ms
+                tasks.append(task)
+        await server.set_aside(broken)
+        if end["message"]:  # parked tasks were let through there
+            names = await server.names.named(map(int, end["message"].split()))
+            server.wake.tell({ready_topic(name) for name in names}, ["ready"])
+        return Due(tuple(tasks), now, end["lease_until"])
+
+    async def rearm(self, timers: Sequence[tuple[str, int | None]]) -> None:
+        """Set timers of tasks that were taken and have not moved since."""
+        server = self._server
+        known = [(i, at, held) for i, at in timers if (held := self._held.pop(i, None)) is not None]
+        if not known:
+            return
+        ids, at, held = (list(column) for column in zip(*known, strict=True))
+        await server.write(server.calls.rearm, ids, at, held)
+        soon = server.clock.now() + SLOW_POLL_S * 1000
+        if any(timer is not None and timer < soon for timer in at):
+            server.wake.tell({TIMER_TOPIC}, None)
+
+    def moved(self, applied: Sequence[Change]) -> None:
+        """What moved has a timer of its own, and is never armed anew."""
+        if self._held:
+            for change in applied:
+                self._held.pop(change.before.id, None)
