@@ -165,6 +165,16 @@ def test_a_run_that_has_ended_keeps_no_more_files(http: httpx.Client, held: Held
     assert http.get(held.files).json() == {"artifacts": []}
 
 
+def test_a_run_that_ends_while_it_uploads_keeps_nothing_of_it(http: httpx.Client, held: Held):
+    def content() -> Iterator[bytes]:
+        yield b"x" * 600_000  # more than the service takes in one piece
+        held.end()
+        yield b"x"
+
+    problem(put(http, held, "late.bin", content()), 409, "lease-lost")
+    assert http.get(held.files).json()["artifacts"] == []
+
+
 def test_an_object_store_behind_the_service_keeps_files_and_logs(tmp_path: Any, s3_url: str):
     app = make_app(f"sqlite:///{tmp_path}/tasks.db", artifacts=s3_url)
     with serving(app) as running, running.client() as http:

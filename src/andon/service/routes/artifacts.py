@@ -1,5 +1,6 @@
 """Artifacts: the files that runs left behind, listed, downloaded, and uploaded by their runs."""
 
+from collections.abc import AsyncIterator
 from typing import Annotated
 
 from litestar import Router, get, put
@@ -110,11 +111,17 @@ async def upload(
     check_length(request, limit)
     await service.runs.held(who)
     kept = await service.engine.artifacts()
+
+    async def content() -> AsyncIterator[bytes]:
+        async for piece in body_pieces(request, limit):
+            yield piece
+        await service.runs.held(who)  # a large body takes a while, and then nothing of it is kept
+
     artifact = await kept.put(
         who.task,
         who.number,
         name,
-        body_pieces(request, limit),
+        content(),
         content_type=content_type or "application/octet-stream",
         expires_at=_expiry(service.engine, expires_in, expires_at),
     )
