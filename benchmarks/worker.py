@@ -33,6 +33,8 @@ def sync_noop() -> None: ...
 class FreeEngine:
     """An engine that costs next to nothing."""
 
+    in_flight = 1
+
     def __init__(self, tasks: int) -> None:
         self._hub = Hub()
         self._left = tasks
