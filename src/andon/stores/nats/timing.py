@@ -24,6 +24,9 @@ _NEAR = 32
 _FAR = 4
 """Timers read to find the next: of all, and when those are more, of the nearest buckets."""
 
+_MANY_MS = 60_000
+"""Where there were more, it is not asked so long whether there still are."""
+
 
 class Timer(msgspec.Struct, array_like=True):
     """What a schedule carries, and the due entry after it."""
@@ -126,7 +129,7 @@ class Timers:
             if not more:
                 ats = (decode_timer(m.data).at for m in found)
                 return min((_not_passed(at, now) for at in ats), default=None)
-            self._many_until = now + BUCKET_MS
+            self._many_until = now + _MANY_MS
         subjects = [names.of("s", str(number), ">") for number in range(bucket - 1, bucket + 2)]
         found, more = await self.heads.some(subjects, _NEAR)
         near = [_not_passed(decode_timer(m.data).at, now) for m in found]
