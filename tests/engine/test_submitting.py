@@ -57,10 +57,15 @@ async def test_many_at_once_share_batches_and_stand_alone(shop: Shop) -> None:
     wishes = [shop.submission(f"n{i}") for i in range(450)]
     wishes.insert(100, shop.submission("taken", args=b"2"))
     wishes.insert(200, shop.submission("bad id!"))
+    wishes.insert(300, shop.submission("long", unique_key="k" * 20_000))
     outcomes = await shop.engine.submit(wishes)
     assert [o.id for o in outcomes] == [w.id for w in wishes]
     refused = {o.id: type(o.error) for o in outcomes if o.error}
-    assert refused == {"taken": TaskConflict, "bad id!": InvalidSubmission}
+    assert refused == {
+        "taken": TaskConflict,
+        "bad id!": InvalidSubmission,
+        "long": InvalidSubmission,
+    }
     (counts,) = [queue.counts for queue in await shop.engine.stats()]
     assert counts == {"pending": 451}
 
@@ -100,6 +105,10 @@ async def test_a_submit_whose_caller_has_gone_is_stored_all_the_same(shop: Shop)
         ({"options": {"retention": {"nowhere": 1}}}, "retention"),
         ({"options": {"timeot": 1}}, "timeot"),
         ({"options": {"backoff": "sideways"}}, "backoff"),
+        ({"unique_key": ""}, "unique_key"),
+        ({"key": "k" * 1_025}, "key"),
+        ({"group": "a\0b"}, "group"),
+        ({"tags": ("half a character: \ud800",)}, ""),
         ({"dependencies": ("p", "p")}, "dependencies"),
         ({"dependencies": ("absent",)}, "dependencies"),
         ({"args": b"x" * (256 * 1024 + 1)}, "args"),

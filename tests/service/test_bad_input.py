@@ -58,10 +58,10 @@ def stored(http: httpx.Client) -> int:
         (b"{}", 422, "name"),
         (b'{"name": 1}', 422, "name"),
         (b'{"name": null}', 422, "name"),
-        (b'{"name": ""}', 422, "task"),
-        (b'{"name": "sp ace"}', 422, "task"),
-        (b'{"name": "../etc/passwd\\u0000"}', 422, "task"),
-        (b'{"name": "' + b"n" * 129 + b'"}', 422, "task"),
+        (b'{"name": ""}', 422, "name"),
+        (b'{"name": "sp ace"}', 422, "name"),
+        (b'{"name": "../etc/passwd\\u0000"}', 422, "name"),
+        (b'{"name": "' + b"n" * 129 + b'"}', 422, "name"),
         (b'{"name": "add", "nam": 1}', 422, "nam"),
         (b'{"name": "elsewhere", "id": "with space"}', 422, "id"),
         (b'{"name": "elsewhere", "id": ""}', 422, "id"),
@@ -82,18 +82,21 @@ def stored(http: httpx.Client) -> int:
         (b'{"name": "add", "run_at": 12}', 422, "run_at"),
         (b'{"name": "elsewhere", "run_at": 99999999999999999999999}', 422, "run_at"),
         (b'{"name": "elsewhere", "deadline": "2001-01-01T00:00:00Z"}', 422, "deadline"),
-        (b'{"name": "elsewhere", "deadline_in": -5}', 422, "deadline"),
+        (b'{"name": "elsewhere", "deadline_in": -5}', 422, "deadline_in"),
         (b'{"name": "elsewhere", "version": -1}', 422, "version"),
         (b'{"name": "elsewhere", "version": 99999999999999999999999}', 422, "version"),
+        (b'{"name": "elsewhere", "unique_key": ""}', 422, "unique_key"),
+        (b'{"name": "elsewhere", "key": "' + b"k" * 1_025 + b'"}', 422, "key"),
+        (b'{"name": "elsewhere", "group": "a\\u0000b"}', 422, "group"),
         (b'{"name": "add", "depends_on": "one"}', 422, "depends_on"),
-        (b'{"name": "add", "depends_on": ["nowhere"], "args": [1]}', 422, "dependencies"),
+        (b'{"name": "add", "depends_on": ["nowhere"], "args": [1]}', 422, "depends_on"),
         (b'{"name": "add", "requires": "luck"}', 422, "requires"),
         (b'{"name": "add", "tags": "a"}', 422, "tags"),
         (b'{"name": "add", "headers": {"a": 1}}', 422, "headers"),
-        (b'{"name": "add", "options": {"colour": 1}}', 422, "colour"),
-        (b'{"name": "add", "options": {"max_retries": -1}}', 422, "max_retries"),
-        (b'{"name": "add", "options": {"max_retries": "many"}}', 422, "max_retries"),
-        (b'{"name": "add", "options": {"retention": {"nowhere": 1}}}', 422, "retention"),
+        (b'{"name": "add", "options": {"colour": 1}}', 422, "options.colour"),
+        (b'{"name": "add", "options": {"max_retries": -1}}', 422, "options.max_retries"),
+        (b'{"name": "add", "options": {"max_retries": "many"}}', 422, "options.max_retries"),
+        (b'{"name": "add", "options": {"retention": {"nowhere": 1}}}', 422, "options.retention"),
         (b'{"name": "add", "args": {"a": 1}, "unique": "yes"}', 422, "unique"),
         (b'{"name": "elsewhere", "args": "' + b"x" * 300_000 + b'"}', 413, "args"),
     ],
@@ -108,7 +111,7 @@ def test_a_submission_that_cannot_be_is_refused_by_its_field(
     assert answer.headers["content-type"] == "application/problem+json"
     assert document["status"] == status
     if field is not None:
-        assert document["field"].partition("[")[0].partition(".")[0] == field, document
+        assert document["field"].partition("[")[0] == field, document
 
 
 @pytest.mark.parametrize(

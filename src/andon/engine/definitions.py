@@ -26,7 +26,14 @@ def digest_of(submission: Submission) -> str:
     if not _OF_THE_CALL.isdisjoint(submission.headers):
         given = {k: v for k, v in submission.headers.items() if k not in _OF_THE_CALL}
         submission = replace(submission, headers=given)
-    return hashlib.blake2b(_encode(submission), digest_size=12).hexdigest()
+    try:
+        encoded = _encode(submission)
+    except UnicodeEncodeError as error:
+        raise InvalidSubmission(
+            f"The submission holds {error.object[error.start]!r}, half of a character, in a text; "
+            "texts are UTF-8."
+        ) from None
+    return hashlib.blake2b(encoded, digest_size=12).hexdigest()
 
 
 def define(submission: Submission, book: PolicyBook, now: int, max_payload: int) -> Definition:

@@ -30,6 +30,9 @@ PRIORITY_NAMES: dict[str, int] = {
 """The seven Taskcluster names on Andon's scale."""
 
 
+MAX_KEY = 1_024
+"""Bytes of a unique key, concurrency key or group."""
+
 LATEST_MS = 253_402_300_799_999
 """The end of the year 9999: no date can be written beyond it."""
 
@@ -66,6 +69,17 @@ def check_priority(priority: int) -> None:
         )
 
 
+def check_key(key: str, *, field: str) -> None:
+    """Refuse a key or group that is empty, over `MAX_KEY` bytes, or no text that every store keeps
+    (PostgreSQL's indexes take no longer ones, its texts no NUL)."""
+    if not 0 < len(key.encode()) <= MAX_KEY or "\0" in key:
+        raise InvalidSubmission(
+            f"{field} {key[:80]!r} is not text of 1 to {MAX_KEY:,} bytes without NUL; "
+            "leave it out if there is none, and hash what is longer.",
+            field=field,
+        )
+
+
 def check_form(definition: Definition) -> None:
     """Raise `InvalidSubmission` for what no record may have, not even one that is kept to show that
     its submission was invalid (R25): no store, path or index is made for it."""
@@ -80,6 +94,11 @@ def check_form(definition: Definition) -> None:
             moment = getattr(d, field)
             if moment is not None and moment > LATEST_MS:
                 raise InvalidSubmission(f"{field} is later than the year 9999.", field=field)
+    if d.unique_key is not None or d.key is not None or d.group is not None:
+        for field in ("unique_key", "key", "group"):
+            key = getattr(d, field)
+            if key is not None:
+                check_key(key, field=field)
     if d.dependencies:
         if len(set(d.dependencies)) != len(d.dependencies):
             raise InvalidSubmission("A dependency is named twice.", field="dependencies")

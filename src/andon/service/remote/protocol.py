@@ -50,7 +50,8 @@ class Claim(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
         str, Meta(min_length=1, max_length=128, description="Its id, unique in the fleet.")
     ]
     queues: Annotated[
-        list[str], Meta(min_length=1, description="In the order they are to be asked.")
+        list[Annotated[str, Meta(pattern="^[A-Za-z0-9_./:-]{1,128}$")]],
+        Meta(min_length=1, description="In the order they are to be asked."),
     ] = msgspec.field(default_factory=lambda: ["default"])
     limit: Annotated[int, Meta(ge=1, le=1000, description="Most runs.")] = 1
     lease: Annotated[
@@ -64,7 +65,8 @@ class Claim(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
         Meta(max_length=128, description="Random. The same claim again gives the same runs."),
     ] = ""
     room: Annotated[
-        dict[str, int], Meta(description="Task name to runs there is room for; else unlimited.")
+        dict[str, Annotated[int, Meta(ge=0)]],
+        Meta(description="Task name to runs there is room for; else unlimited."),
     ] = {}
 
     def request(self, partition: int) -> ClaimRequest:
