@@ -337,8 +337,12 @@ class Wire:
         nobody = time.monotonic() + NOBODY_S
         pause = 0.05
         while True:
-            try:
-                answer = await self.client.request(f"$JS.API.{subject}", body, timeout=ATTEMPT_S)
+            answer, trouble = await self._ask(f"$JS.API.{subject}", body)
+            if answer is not None and answer.status:
+                if opening and time.monotonic() > nobody:
+                    return {"error": {"err_code": 10076}}
+                trouble = "no responders"
+            elif answer is not None:
                 found: dict[str, Any] = msgspec.json.decode(answer.data)
                 problem = found.get("error")
                 if (
@@ -348,17 +352,26 @@ class Wire:
                 ):
                     return found
                 trouble = str(problem.get("description"))
-            except nats.errors.NoRespondersError:
-                if opening and time.monotonic() > nobody:
-                    return {"error": {"err_code": 10076}}
-                trouble = "no responders"
-            except (TimeoutError, nats.errors.Error, OSError) as error:
-                trouble = str(error) or type(error).__name__
-                self._connection.revive()
             if self.leaving or time.monotonic() > deadline:
                 raise self.unavailable(trouble)
             await asyncio.sleep(pause)
             pause = min(pause * 2, 1.0)
+
+    async def _ask(self, subject: str, body: bytes) -> tuple[Reply | None, str]:
+        """One answer; or None, and what was wrong. Not by the library's own `request`: before
+        Python 3.12 `asyncio.wait_for` may lose that its caller was cancelled."""
+        round_ = _Round(1, asyncio.get_running_loop().create_future())
+        token = self._await(round_, 0)
+        try:
+            await self.client.publish(subject, body, f"{self._inbox}.{token}")
+            async with asyncio.timeout(ATTEMPT_S):
+                await round_.future
+        except (TimeoutError, nats.errors.Error, OSError) as error:
+            self._connection.revive()
+            return None, str(error) or type(error).__name__
+        finally:
+            self._waiting.pop(token.encode(), None)
+        return round_.answers[0], "the connection was lost"
 
     def unavailable(self, problem: str) -> StoreUnavailable:
         """What to raise when the patience is over."""
