@@ -88,33 +88,38 @@ async def storm(
     until each event of `until` was seen; let the rest finish; the watcher that saw it all."""
     store = open_store(fleet.url)
     await store.open()
-    watcher = Watcher(store)
-    starts: dict[str, tuple[object, ...]] = {}
-    each = 400
-    for n in range(workers):
-        starts[f"worker{n}"] = ("work", rng.random())
-    for n in range(submitters):
-        starts[f"submitter{n}"] = ("submit", rng.random(), f"s{n}", each)
-    for n in range(meddlers):
-        starts[f"meddler{n}"] = ("meddle", rng.random())
-    for name, (role, *rest) in starts.items():
-        fleet.start(name, str(role), *rest)
-    hunted = {name: start for name, start in starts.items() if name[0] in prey}
-    await hunt(fleet, rng, watcher, hunted, until)
-    for n in range(meddlers):
-        fleet.signal(f"meddler{n}", signal.SIGTERM)
-        assert fleet.end(f"meddler{n}") in (0, -signal.SIGTERM), fleet.logs()
-    for n in range(submitters):
-        assert fleet.end(f"submitter{n}") == 0, fleet.logs()
-    await watcher.until_resolved(each * submitters)
-    for n in range(workers):
-        fleet.signal(f"worker{n}", signal.SIGTERM)
-    for n in range(workers):
-        # One that had only just begun takes no signals yet; nothing is left for it to do.
-        assert fleet.end(f"worker{n}") in (0, -signal.SIGTERM), fleet.logs()
-    await watcher.look()
-    await balanced(fleet, watcher, {f"s{s}-{n}" for s in range(submitters) for n in range(each)})
-    return watcher
+    try:
+        watcher = Watcher(store)
+        starts: dict[str, tuple[object, ...]] = {}
+        each = 400
+        for n in range(workers):
+            starts[f"worker{n}"] = ("work", rng.random())
+        for n in range(submitters):
+            starts[f"submitter{n}"] = ("submit", rng.random(), f"s{n}", each)
+        for n in range(meddlers):
+            starts[f"meddler{n}"] = ("meddle", rng.random())
+        for name, (role, *rest) in starts.items():
+            fleet.start(name, str(role), *rest)
+        hunted = {name: start for name, start in starts.items() if name[0] in prey}
+        await hunt(fleet, rng, watcher, hunted, until)
+        for n in range(meddlers):
+            fleet.signal(f"meddler{n}", signal.SIGTERM)
+            assert fleet.end(f"meddler{n}") in (0, -signal.SIGTERM), fleet.logs()
+        for n in range(submitters):
+            assert fleet.end(f"submitter{n}") == 0, fleet.logs()
+        await watcher.until_resolved(each * submitters)
+        for n in range(workers):
+            fleet.signal(f"worker{n}", signal.SIGTERM)
+        for n in range(workers):
+            # One that had only just begun takes no signals yet; nothing is left for it to do.
+            assert fleet.end(f"worker{n}") in (0, -signal.SIGTERM), fleet.logs()
+        await watcher.look()
+        await balanced(
+            fleet, watcher, {f"s{s}-{n}" for s in range(submitters) for n in range(each)}
+        )
+        return watcher
+    finally:
+        await store.close()
 
 
 async def hunt(
@@ -164,7 +169,6 @@ async def balanced(fleet: Fleet, watcher: Watcher, submitted: set[str]) -> None:
     history = await watcher.store.history(ids[0])
     seen = [event for event in watcher.events if event.task == ids[0]]
     assert list(history.events) == seen
-    await watcher.store.close()
 
 
 def test_workers_killed_under_load_lose_nothing(fleet: Fleet, rng: random.Random) -> None:
