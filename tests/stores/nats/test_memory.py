@@ -9,7 +9,6 @@ from conformance.kit import Kit
 from andon.lifecycle.commands import Complete, Terminate
 from andon.model.fleet import QueueConfig
 from andon.model.task import TaskError
-from andon.stores.memory.row import Row
 from andon.stores.nats import NatsStore, heads, shared
 from andon.stores.nats.bodies import Head
 
@@ -42,7 +41,7 @@ def _kept(kit: Kit) -> dict[str, int]:
     found = Counter(type(thing) for thing in gc.get_objects())
     return {
         "heads": found[Head],
-        "rows": found[Row],
+        "rows": len(store._index.records.rows),
         "timers": sum(len(timers.shared) + len(timers.held) for timers in core.timers),
         "answers": len(core.wire._waiting),
         "background": len(core._background),

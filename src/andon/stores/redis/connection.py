@@ -41,7 +41,8 @@ class Connection(asyncio.Protocol):
     @property
     def alive(self) -> bool:
         """Whether requests can be sent."""
-        return self._transport is not None and not self.lost.done()
+        transport = self._transport
+        return transport is not None and not (self.lost.done() or transport.is_closing())
 
     def request(self, *words: bytes | str | int) -> asyncio.Future[Any]:
         """Send a command; its reply."""
@@ -125,7 +126,8 @@ class Connection(asyncio.Protocol):
             self._ended.set_result(None)
 
     def _flush(self) -> None:
-        if self._transport is not None and self._out:
+        # A transport that is closing takes nothing more; uvloop's raises when it is asked to.
+        if self._transport is not None and self._out and not self._transport.is_closing():
             self._transport.write(b"".join(self._out))
         self._out.clear()
 
