@@ -33,6 +33,7 @@ class Plant:
         self.troubles = 0
         self._numbers = itertools.count()
         self._submitting = True
+        self._submitters = 0
         self._stores: list[Store] = []
 
     async def open(self) -> Store:
@@ -48,8 +49,17 @@ class Plant:
     def stop_submitting(self) -> None:
         self._submitting = False
 
+    @property
+    def is_over(self) -> bool:
+        """Whether all was submitted, and all of that has completed: by name, for what completes
+        before its submitter is told is not accepted yet."""
+        if self._submitting or self._submitters:
+            return False
+        return self.accepted <= self.completed.keys()
+
     async def submit(self) -> None:
         store = await self.open()
+        self._submitters += 1
         while self._submitting:
             tasks = [
                 admit(
@@ -70,11 +80,12 @@ class Plant:
                 break
             self.accepted.update(task.id for task in tasks)
             await asyncio.sleep(0.002)
+        self._submitters -= 1
 
     async def work(self, name: str) -> None:
         store = await self.open()
         for number in itertools.count():
-            if not self._submitting and len(self.completed) >= len(self.accepted):
+            if self.is_over:
                 return
             request = ClaimRequest(
                 worker=name,
@@ -119,7 +130,7 @@ class Plant:
     async def keep_time(self) -> None:
         """What a timekeeper does: runs whose lease ran out go back."""
         store = await self.open()
-        while self._submitting or len(self.completed) < len(self.accepted):
+        while not self.is_over:
             try:
                 due = await store.take_due(0, 100, 2_000)
                 changes: list[Change] = []
