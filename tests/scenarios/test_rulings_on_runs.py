@@ -1,5 +1,7 @@
 """Rulings on who may write (R3, R14), on cancelling (R7), and on what is lost or silent (R10)."""
 
+import asyncio
+import contextlib
 import signal
 from typing import Any
 
@@ -161,11 +163,20 @@ async def test_r3_a_handler_whose_run_was_taken_over_is_told_to_stop(
 
 
 async def freeze(scene: Scene, worker: WorkerProcess, handle: Handle) -> None:
-    """Stop a worker with SIGSTOP right after a renewal, when it is not writing."""
-    cell = (await scene.get(handle)).cell
-    assert cell is not None
-    await scene.renewed(handle, lambda now: now.lease_until > cell.lease_until)
-    worker.signal(signal.SIGSTOP)
+    """Stop a worker with SIGSTOP right after a renewal, when it is not writing: one that is stopped
+    while it holds a file's lock stops all the others."""
+    for _ in range(10):
+        cell = (await scene.get(handle)).cell
+        assert cell is not None
+        before = cell.lease_until
+        await scene.renewed(handle, lambda now, before=before: now.lease_until > before)
+        worker.signal(signal.SIGSTOP)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LEASE / 2):
+                await scene.engine.configure_queue(worker.queue, {"paused": False})
+                return
+        worker.signal(signal.SIGCONT)
+    raise AssertionError("whenever the worker was stopped, nobody else could write")
 
 
 async def test_design_1_3_a_handler_that_blocks_the_loop_keeps_its_lease(scene: Scene) -> None:
