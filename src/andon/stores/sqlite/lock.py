@@ -1,16 +1,19 @@
 """The write lock: a side file that writers queue on, because SQLite's own lock is a poll.
 
-SQLite's busy handler sleeps up to 100 ms between tries and is unfair; an `flock` on a side file
-wakes the next writer at once. It only orders those who take it: SQLite's lock still guards the
-data. The kernel lets go of it when its holder dies.
+SQLite's busy handler sleeps up to 100 ms between tries and is unfair. An `flock` on a side file
+puts the writers in an order: it is a turnstile of two locks, and whoever waits holds the first
+while waiting for the second, so a writer that has just let go cannot take its own place again
+before the one who waited. It only orders those who take it: SQLite's lock still guards the data.
+The kernel lets go of it when its holder dies.
 
-It is a turnstile of two locks: whoever waits holds the first while waiting for the second, so a
-writer that has just let go cannot take its own place again before the one who waited. Measured
-with one process submitting in bulk: submit to claim in another, p50/p99, 15/81 ms with one lock,
-3/8 ms with two (2 cores, docs/decisions).
+Nothing ends a blocking `flock` after a while, and a process that is stopped (SIGSTOP, a paused
+container) while it stands in the line lets nobody pass. So a writer tries again and again, ever
+less often, and whoever the line does not let through goes on without an order
+(docs/decisions/turnstile.md has the measurements).
 """
 
 import os
+import time
 from pathlib import Path
 from types import TracebackType
 
@@ -19,28 +22,33 @@ try:
 except ImportError:  # pragma: no cover - not on POSIX: SQLite's busy timeout alone
     fcntl = None
 
+STOPPED_S = 2.0
+"""Waiting longer than that means that somebody in the line is stopped: a transaction takes
+milliseconds."""
+
+FIRST_PAUSE_S = 10e-6
+LONGEST_PAUSE_S = 0.5e-3
+
 
 class WriteLock:
     """Held while writing. Use from one thread."""
 
     def __init__(self, database: Path) -> None:
         self._path = database.with_name(database.name + "-lock")
-        self._turnstile: int | None = None
-        self._file: int | None = None
+        self._files: tuple[int, int] | None = None  # the turnstile's, and the lock's
+        self._patience_s = STOPPED_S
+        self._holds = False
 
     def __enter__(self) -> None:
         if fcntl is None:  # pragma: no cover
             return
-        if self._file is None:
+        if self._files is None:
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-            self._turnstile = os.open(f"{self._path}-turn", flags, 0o644)
-            self._file = os.open(self._path, flags, 0o644)
-        assert self._turnstile is not None
-        fcntl.flock(self._turnstile, fcntl.LOCK_EX)
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX)
-        finally:
-            fcntl.flock(self._turnstile, fcntl.LOCK_UN)
+            turnstile = os.open(f"{self._path}-turn", flags, 0o644)
+            self._files = turnstile, os.open(self._path, flags, 0o644)
+        self._holds = _pass(*self._files, within=self._patience_s)
+        # Whoever is stopped is waited for once, not by every transaction until it goes on.
+        self._patience_s = STOPPED_S if self._holds else 0.0
 
     def __exit__(
         self,
@@ -48,12 +56,39 @@ class WriteLock:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if fcntl is not None and self._file is not None:
-            fcntl.flock(self._file, fcntl.LOCK_UN)
+        if self._holds and fcntl is not None and self._files is not None:
+            fcntl.flock(self._files[1], fcntl.LOCK_UN)
+        self._holds = False
 
     def close(self) -> None:
-        """Let go of the file."""
-        for file in (self._file, self._turnstile):
-            if file is not None:
-                os.close(file)
-        self._file = self._turnstile = None
+        """Let go of the files."""
+        for file in self._files or ():
+            os.close(file)
+        self._files = None
+
+
+def _pass(turnstile: int, file: int, *, within: float) -> bool:
+    """Take the lock in turn; False if somebody kept it for longer than `within` seconds."""
+    assert fcntl is not None
+    end = time.monotonic() + within
+    if not _take(turnstile, end):
+        return False
+    try:
+        return _take(file, end)
+    finally:
+        fcntl.flock(turnstile, fcntl.LOCK_UN)
+
+
+def _take(file: int, end: float) -> bool:
+    assert fcntl is not None
+    began = time.monotonic()
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            now = time.monotonic()
+            if now >= end:
+                return False
+            time.sleep(min(max((now - began) / 32, FIRST_PAUSE_S), LONGEST_PAUSE_S))
+        else:
+            return True

@@ -1,0 +1,122 @@
+"""Writers of one file queue, but for nobody who is stopped."""
+
+import asyncio
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from andon.client.ids import new_id
+from andon.lifecycle.admission import admit
+from andon.model.task import Definition
+from andon.stores.base import CreateKind
+from andon.stores.sqlite import SqliteStore, lock
+from andon.stores.sqlite.lock import WriteLock
+
+PATIENCE_S = 20.0
+
+
+@contextmanager
+def stopped_in_line(database: Path, which: str) -> Iterator[None]:
+    """Somebody who has one of the two locks and does nothing, as a process that is stopped."""
+    file = os.open(f"{database}{which}", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(file, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        os.close(file)
+
+
+@pytest.fixture
+def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(lock, "STOPPED_S", 0.05)
+    return tmp_path / "andon.db"
+
+
+def is_free(database: Path) -> bool:
+    """Whether nobody has the lock and nobody waits for it."""
+    other = WriteLock(database)
+    with other:
+        ordered = other._holds
+    other.close()
+    return ordered
+
+
+def held(mine: WriteLock) -> bool:
+    """Whether the lock gives its holder a place in the order."""
+    with mine:
+        return mine._holds
+
+
+@pytest.mark.parametrize("which", ["-lock", "-lock-turn"])
+def test_a_writer_goes_on_past_one_who_is_stopped_in_line(database: Path, which: str) -> None:
+    mine = WriteLock(database)
+    assert held(mine)
+    with stopped_in_line(database, which):
+        assert not held(mine)
+        assert not held(mine)
+    assert held(mine), "the order is back when the stopped one goes on"
+    assert is_free(database)
+    mine.close()
+
+
+def test_one_who_is_stopped_is_waited_for_once(
+    database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    mine = WriteLock(database)
+    with stopped_in_line(database, "-lock-turn"):
+        assert not held(mine)
+        assert slept
+        slept.clear()
+        assert not held(mine)
+        assert not slept
+    mine.close()
+
+
+def test_who_waits_comes_through_in_time(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock, "STOPPED_S", PATIENCE_S)
+    mine, other = WriteLock(database), WriteLock(database)
+    waits, came = threading.Event(), threading.Event()
+
+    def sleep(seconds: float, sleep: Callable[[float], None] = time.sleep) -> None:
+        waits.set()
+        sleep(seconds)
+
+    monkeypatch.setattr(time, "sleep", sleep)
+
+    def wait() -> None:
+        with other:
+            assert other._holds
+            came.set()
+
+    with mine:
+        thread = threading.Thread(target=wait)
+        thread.start()
+        assert waits.wait(PATIENCE_S)
+        assert not came.is_set()
+    thread.join(PATIENCE_S)
+    assert came.is_set()
+    assert is_free(database)
+    mine.close()
+    other.close()
+
+
+def test_a_store_writes_and_closes_while_another_process_is_stopped_in_line(database: Path) -> None:
+    async def main() -> None:
+        store = SqliteStore(f"sqlite:///{database}")
+        await store.open()
+        with stopped_in_line(database, "-lock-turn"):
+            task = admit(Definition(id=new_id(), name="job"), store.now(), new_id())
+            async with asyncio.timeout(PATIENCE_S):
+                [created] = await store.create([task])
+                assert created.kind is CreateKind.CREATED
+                await store.close()
+
+    asyncio.run(main())
