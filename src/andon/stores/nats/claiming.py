@@ -24,6 +24,9 @@ from andon.stores.nats.wire import CONFLICT, seq_of
 _AHEAD = 4
 """Times the limit that is read of a line at once."""
 
+_LONG = 20_000
+"""So many messages later a line is read from its beginning: a few blocks of the server's files."""
+
 _FRESH_S = 0.5
 """How long what was read of a line is believed; others may have claimed it since."""
 
@@ -38,12 +41,17 @@ class Line:
         self.heads: list[Head] = []
         self.next = 1
         self.read_at = 0.0
+        self.ended = False  #: nothing stood at `next` or behind it when it was last read
 
-    def again(self) -> None:
-        """Believe nothing that was read."""
+    def again(self, end: int) -> None:
+        """Believe nothing that was read; the stream reaches to `end`, at least. A line that nobody
+        has joined for long is read from its beginning: the server finds that in its index, while
+        from elsewhere it walks through all that it has stored since."""
         if self.heads:
             self.next = min(self.next, *(head.seq for head in self.heads))
             self.heads = []
+        elif self.ended and end - self.next > _LONG:
+            self.next = 1
 
 
 class Claims:
@@ -146,7 +154,8 @@ class _Turn:
         """Claim what there is room for; False if this claim is a repeat."""
         line = self._line
         if time.monotonic() - line.read_at > _FRESH_S:
-            line.again()
+            heads = self._heads
+            line.again(max(heads.upto, heads.wire.acked.get(heads.names.stream, 0)))
         for _ in range(20):
             wanted = self._claim.wanted
             if wanted <= 0:
@@ -180,7 +189,7 @@ class _Turn:
             if chosen:
                 line.heads = [*chosen, *kept]
             page, _ = await self._heads.page(self._subject, line.next, count)
-            line.read_at = time.monotonic()
+            line.read_at, line.ended = time.monotonic(), not page
             if not page:
                 line.heads = kept
                 return chosen
