@@ -24,6 +24,7 @@ from andon.stores.nats.core import Core
 from andon.stores.nats.heads import Heads
 from andon.stores.nats.library import Reply
 from andon.stores.nats.names import ARCHIVED
+from andon.stores.nats.news import news
 from andon.stores.nats.wire import CONFLICT, GUARD, PATIENCE_S, seq_of
 
 MAX_HISTORY = 1_000
@@ -179,13 +180,10 @@ class Log:
         subject = heads.names.of("t", ">")
         deadline = time.monotonic() + PATIENCE_S
         while True:
-            records, _ = await heads.page(subject, start, limit)
+            records = await news(heads, subject, start, limit)
             if records:
                 return records
-            newest = await heads.newest(subject)
-            if newest == 0:
-                return await heads.surely(subject, start, limit)
-            if newest < start:
+            if not await heads.first(subject, start):
                 return []
             if heads.wire.leaving or time.monotonic() > deadline:
                 raise heads.wire.unavailable("a replica lacks what its leader has")
