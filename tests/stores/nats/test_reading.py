@@ -11,7 +11,7 @@ from andon.stores.nats import NatsStore, claiming
 from andon.stores.nats.core import Core
 from andon.stores.nats.heads import Heads
 from andon.stores.nats.library import Reply
-from andon.stores.nats.news import news
+from andon.stores.nats.news import close_together, news
 from andon.stores.nats.wire import Wire, seq_of, subject_of
 
 _NOT_FOUND = Reply(b"", b"NATS/1.0 404 Message Not Found\r\n\r\n")
@@ -134,3 +134,51 @@ async def test_a_line_nobody_joined_for_long_is_read_from_its_beginning_and_lose
     line = core_of(kit.store).heads[0].names.line("default", "0")
     starts = [seq for subject, seq in asked.pages if subject == line]
     assert starts.count(1) > 2
+
+
+async def test_what_stands_close_together_is_what_a_page_of_it_holds(kit: Kit) -> None:
+    heads = await some_history(kit)
+    line = heads.names.line("default", "0")
+    whole = seqs((await heads.page(line, 1, 1_000))[0])
+    assert len(whole) == 20
+    for start in range(1, whole[-1] + 3):
+        expected = [seq for seq in whole if seq >= start]
+        for limit in (1, 16, 40):
+            found = seqs(await close_together(heads, line, start, limit))
+            assert found == expected[: len(found)]
+            assert bool(found) == bool(expected)
+
+
+async def test_a_deep_line_is_claimed_to_its_end_in_order_without_being_counted_for_each_page(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claiming, "_DEEP", 30)
+    submitted = [task.id for task in await kit.submit_many(300)]
+    asked = Asked(core_of(kit.store).wire, monkeypatch)
+    found: list[str] = []
+    while claimed := await kit.claim(8):
+        found += [task.id for task in claimed]
+    assert found == submitted
+    line = core_of(kit.store).heads[0].names.line("default", "0")
+    counted = [seq for subject, seq in asked.pages if subject == line and seq > 1]
+    assert len(counted) < 5  # of the ten pages there are
+
+
+async def test_two_processes_empty_a_deep_line_between_them(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claiming, "_DEEP", 30)
+    other = await kit.again()
+    submitted = {task.id for task in await kit.submit_many(200)}
+    found: list[str] = []
+    released = 0
+    while True:
+        claimed = [*await kit.claim(8), *await kit.claim_from(other, 8)]
+        if not claimed:
+            break
+        if released < 5:
+            released += 1
+            await kit.moved(claimed.pop(), Release())
+        found += [task.id for task in claimed]
+    assert set(found) == submitted
+    assert len(found) == 200

@@ -35,6 +35,20 @@ async def news(heads: Heads, subject: str, start: int, limit: int) -> list[Reply
     return look.found()[:limit]
 
 
+async def close_together(heads: Heads, subject: str, start: int, limit: int) -> list[Reply]:
+    """Messages from a sequence on, in order, as far as they stand close together; not more than
+    `limit` of them. None may also mean what it means above."""
+    request = {"seq": start, "next_by_subj": subject}
+    (first,) = await heads.wire.several(heads.names.stream, [request])
+    if first is None or first.status:
+        return []
+    begin = seq_of(first)
+    look = _Look(heads, subject, begin, begin + limit - 1)
+    await look.ask(range(begin, begin + limit, _STRIDE))
+    await look.ask(look.unknown())
+    return look.found()[:limit]
+
+
 class _Look:
     """What is known of the sequences from `start` to `end`."""
 
