@@ -11,6 +11,7 @@ from andon.stores.nats import NatsStore, claiming
 from andon.stores.nats.core import Core
 from andon.stores.nats.heads import Heads
 from andon.stores.nats.library import Reply
+from andon.stores.nats.names import Names, level_of
 from andon.stores.nats.news import close_together, news
 from andon.stores.nats.wire import Wire, seq_of, subject_of
 
@@ -182,3 +183,11 @@ async def test_two_processes_empty_a_deep_line_between_them(
         found += [task.id for task in claimed]
     assert set(found) == submitted
     assert len(found) == 200
+
+
+def test_no_two_lines_of_a_queue_share_a_lane() -> None:
+    names = Names("n", 0)
+    for queue in ("default", "a.b", "q" * 60):
+        levels = [level_of(priority, back=back) for priority in range(10) for back in (False, True)]
+        lanes = {names.line(queue, level).split(".")[4] for level in levels}
+        assert len(lanes) == 20

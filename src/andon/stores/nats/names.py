@@ -15,7 +15,7 @@
 
 The last line lives in partition 0 only, but for l.mark and m.meta.
 
-The lane, a digit, stands in front of the ID because the server, whenever it is asked for the next
+The lane, a number, stands in front of the ID because the server, whenever it is asked for the next
 messages of a line, visits every subject that the filter may lead to. With the ID in front these
 were all tasks ever stored; now it is those pending in the same lane.
 """
@@ -26,9 +26,9 @@ from zlib import crc32
 BUCKET_MS = 8_192
 """Timers are kept in buckets of this length, so that the next ones are found without a scan."""
 
-LANES = 8
-"""Lines are spread over so many lanes. Every guard of a task looks through them all for its ID, so
-they are few."""
+LANES = 32
+"""Lines are spread over so many lanes. Every guard of a task looks for its ID in all those where
+anything is pending, so they are few."""
 
 SLOTS = 126
 ARCHIVED = 8
@@ -57,7 +57,9 @@ def rank_of(level: str) -> tuple[int, bool]:
 
 
 def _lane(queue: str, level: str) -> int:
-    return crc32(f"{queue} {level}".encode()) % LANES
+    """The lines of one queue, ten priorities at the most, are in lanes of their own."""
+    line = 2 * int(level.rstrip("b")) + level.endswith("b")
+    return (crc32(queue.encode()) + line) % LANES
 
 
 class Names:
