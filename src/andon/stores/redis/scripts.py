@@ -6,6 +6,11 @@ from importlib.resources import files
 
 _FOLDER = files("andon.stores.redis") / "lua"
 
+_WITHIN: dict[str, tuple[str, ...]] = {}
+"""Scripts that do what another one does in the same step: the other is a function of its name
+within them. It takes the argument, and what it is to call when all is written (`finish`, or
+`flush` if there is more to come)."""
+
 
 class Script:
     """One script: its whole text, and the digest under which the server keeps it."""
@@ -72,8 +77,13 @@ class _Scripts:
         script = self._loaded.get(name)
         if script is None:
             self._shared = self._shared or (_read("head"), _read("common"))
-            script = self._loaded[name] = Script(name, _whole(*self._shared, _read(name)))
+            within = b"".join(map(_as_function, _WITHIN.get(name, ())))
+            script = self._loaded[name] = Script(name, _whole(*self._shared, within + _read(name)))
         return script
+
+
+def _as_function(name: str) -> bytes:
+    return b"local function %s(A, finish)\n%s\nend\n" % (name.encode(), _read(name))
 
 
 def _read(name: str) -> bytes:
