@@ -1,5 +1,6 @@
 """Creating records: idempotent by id, unique by key, bounded by queue."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,9 +13,12 @@ from andon.stores.partitions import rounds_of
 from andon.stores.redis import reserving
 from andon.stores.redis.partitions import Partitions
 from andon.stores.redis.reading import states
-from andon.stores.redis.records import body, packed_entry, records_in
+from andon.stores.redis.records import body, packed_entry, records_in, score_of
 
 _CREATED = Created(CreateKind.CREATED)
+
+MOST_PLAIN = 500
+"""Most tasks that `create_plain.lua` takes at once: it hands two words of each to one command."""
 
 
 async def create(at: Partitions, tasks: Sequence[Task]) -> list[Created]:
@@ -28,9 +32,76 @@ async def create(at: Partitions, tasks: Sequence[Task]) -> list[Created]:
             )
             outcomes.update(zip(positions, found, strict=True))
         return [outcomes[position] for position in range(len(tasks))]
+    if len(tasks) <= MOST_PLAIN and all(map(_is_plain, entries)):
+        return await _create_plain(at, tasks, entries)
     items = [_item(task, entry, keeps_key=True) for task, entry in zip(tasks, entries, strict=True)]
     replies = await at.spread("create", items, [task.definition.id for task in tasks])
     return [_outcome(reply) for reply in replies]
+
+
+async def _create_plain(
+    at: Partitions, tasks: Sequence[Task], entries: Sequence[IndexEntry]
+) -> list[Created]:
+    """The same for tasks that `create_plain.lua` may write, each in the partition of its id."""
+    ids = [task.definition.id for task in tasks]
+    outcomes = [_CREATED] * len(tasks)
+
+    async def one(partition: int, places: Sequence[int]) -> None:
+        groups, parts = _groups([tasks[i] for i in places], [entries[i] for i in places])
+        reply = await at.run_packed("create", partition, encode(groups), parts)
+        for place, outcome in zip(places, reply[1:], strict=False):  # none if all were created
+            outcomes[place] = _outcome(outcome)
+
+    if len(set(ids)) < len(ids):
+        items = [_item(t, e, keeps_key=True) for t, e in zip(tasks, entries, strict=True)]
+        return [_outcome(reply) for reply in await at.spread("create", items, ids)]
+    if at.count == 1:
+        await one(0, range(len(tasks)))
+    else:
+        await asyncio.gather(*(one(p, places) for p, places in at.places(ids).items()))
+    return outcomes
+
+
+def _is_plain(entry: IndexEntry) -> bool:
+    """Whether a task takes a place in its lane and in its queue's list, and none anywhere else."""
+    return (
+        entry.state is State.PENDING
+        and entry.key is None
+        and entry.group is None
+        and entry.timer is None
+        and entry.unique_key is None
+        and not entry.dead_letter
+    )
+
+
+def _groups(
+    tasks: Sequence[Task], entries: Sequence[IndexEntry]
+) -> tuple[list[list[Any]], list[bytes | str]]:
+    """The groups of tasks that share an entry and the head of their version, and the parts of each
+    task, as `create_plain.lua` takes them."""
+    groups: list[list[Any]] = []
+    parts: list[bytes | str] = []
+    last: tuple[Any, int] = None, 0
+    for task, entry in zip(tasks, entries, strict=True):
+        definition, status = task.definition, task.status
+        packed = packed_entry(entry, task, status)
+        shared = packed, status.revision
+        if shared[0] is not last[0] or shared[1] != last[1]:
+            last = shared
+            created = status.created_at
+            head = f"{status.revision} {created} "
+            assert entry.ready is not None
+            score = score_of(entry.ready)
+            groups.append([packed, head, entry.queue, entry.name, str(created), score, 0])
+        groups[-1][-1] += 1
+        parts += (
+            definition.id,
+            encode(definition),
+            encode(status),
+            encode_event(status.events[-1], definition.id),
+            definition.digest,
+        )
+    return groups, parts
 
 
 async def _create_apart(

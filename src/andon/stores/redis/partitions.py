@@ -44,13 +44,15 @@ class Partitions:
         """Run a script in one partition."""
         return await self.run_packed(name, partition, encode(arguments))
 
-    async def run_packed(self, name: str, partition: int, packed: bytes) -> list[Any]:
-        """The same, with arguments packed already."""
+    async def run_packed(
+        self, name: str, partition: int, packed: bytes, parts: Sequence[bytes | str] = ()
+    ) -> list[Any]:
+        """The same, with arguments packed already, and parts that the script takes as they are."""
         if not self._subscription.is_settled:
             await self._subscription.settled()
         found = script(name)
         keys = prefix(self.location.namespace, partition)
-        words = (b"EVALSHA", found.sha, b"1", keys, packed, self.clock.given)
+        words = (b"EVALSHA", found.sha, b"1", keys, packed, self.clock.given, *parts)
         reply = await self.network.ask(partition, words, found)
         if word_of(refused(reply)) == "ANDONEMPTY" and self.set_up is not None:
             await self.set_up(self, partition)  # a server that was emptied, or came back so

@@ -12,6 +12,11 @@ within them. It takes the argument, and what it is to call when all is written (
 `flush` if there is more to come)."""
 
 
+_FIRST = {"create": "create_plain"}
+"""Scripts that try something simpler before any shared part is there, by a script that returns what
+it answers or goes on to the rest."""
+
+
 class Script:
     """One script: its whole text, and the digest under which the server keeps it."""
 
@@ -26,12 +31,13 @@ class Script:
 _CONSTANTS = re.compile(rb"^local ([A-Z_][A-Z_0-9, ]+) =\s+(\d[\d, ]*)(?: --.*)?$\n", re.MULTILINE)
 
 
-def _whole(head: bytes, common: bytes, body: bytes) -> bytes:
-    """One script's text. What follows the head is a function of its own: so the functions in it
-    find the head's locals as upvalues of theirs, where Lua 5.1 would look through all locals that
+def _whole(head: bytes, common: bytes, body: bytes, first: bytes = b"") -> bytes:
+    """One script's text. What follows head and first is a function of its own: so those in it find
+    the head's locals as upvalues of theirs, where Lua 5.1 would look through all locals that
     any of them captures, for each of them."""
     needed = _needed(*(_COMMENTS.sub(b"", _inlined(common + _END + body)).split(_END)))
-    return _COMMENTS.sub(b"", head) + b"return (function()\n" + needed + b"\nend)()\n"
+    begun = _COMMENTS.sub(b"", head + (_inlined(first) if first else first))
+    return begun + b"return (function()\n" + needed + b"\nend)()\n"
 
 
 _END = b"\nlocal end_of_common\n"
@@ -78,7 +84,9 @@ class _Scripts:
         if script is None:
             self._shared = self._shared or (_read("head"), _read("common"))
             within = b"".join(map(_as_function, _WITHIN.get(name, ())))
-            script = self._loaded[name] = Script(name, _whole(*self._shared, within + _read(name)))
+            first = _read(_FIRST[name]) if name in _FIRST else b""
+            whole = _whole(*self._shared, within + _read(name), first)
+            script = self._loaded[name] = Script(name, whole)
         return script
 
 

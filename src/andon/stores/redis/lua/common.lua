@@ -86,7 +86,7 @@ local function finish()
   flush()
   if #log > 0 then
     in_turn('RPUSH', P .. 'log', log)
-    hint('events', '')
+    if not hints.ready then hint('events', '') end -- who hears of events hears of ready tasks too
   end
   local channel = string.match(P, '^{(.*):%d+}:$') .. ':hints:'
   for kind, names in pairs(hints) do
@@ -348,7 +348,10 @@ local function introduce(x, number, id)
   local queue = x[QUEUE]
   if not known[queue] then
     known[queue] = true
-    if call('SADD', P .. 'queues', queue) == 1 then hint('config', '') end
+    if call('SADD', P .. 'queues', queue) == 1 then
+      call('HSET', P .. 'meta', 'queue:' .. queue, config_of(queue).size and 'sized' or 'unsized')
+      hint('config', '')
+    end
   end
   enter(x, number, id)
   if x[TIMER] then arm(id, x[TIMER]) end

@@ -60,7 +60,6 @@ for i, item in ipairs(A) do
     introduce(x, serial, id)
     if x[UNIQUE] and item[6] and not lapsed(x) then reserve(x[UNIQUE], x[UNIQUE_UNTIL], id) end
     log[#log + 1] = item[5]
-    hint('task', id)
     reply[i + 1] = 'c'
   else
     reply[i + 1] = outcome
