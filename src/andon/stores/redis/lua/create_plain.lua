@@ -26,15 +26,22 @@ if #ARGV > FIRST then
   end
   if plain and call('EXISTS', unpack(keys)) == 0 then
     local number = call('HINCRBY', meta, 'number', n / 2) - n / 2
-    local lists, names, log, at, made = {}, {}, {}, FIRST, 0
+    local lists, ready, log, at, made = {}, {}, {}, FIRST, 0
     for _, group in ipairs(A) do
       local entry, head, queue, name = group[ENTRY], group[HEAD], group[QUEUE], group[NAME]
       local score, created = group[SCORE], group[CREATED]
-      local pending, ready = P .. 'state:' .. queue .. '|pending', P .. 'ready:' .. queue .. '|' .. name
-      local list, lane = lists[pending] or {}, lists[ready] or {}
-      lists[pending], lists[ready] = list, lane
-      names[queue] = names[queue] or {}
-      names[queue][name] = true
+      local pending, waiting = P .. 'state:' .. queue .. '|pending', P .. 'ready:' .. queue .. '|' .. name
+      local list, lane = lists[pending], lists[waiting]
+      if not list then
+        list = {}
+        lists[pending] = list
+        ready[#ready + 1] = queue
+      end
+      if not lane then
+        lane = {}
+        lists[waiting] = lane
+        call('SADD', P .. 'lanes:' .. queue, name)
+      end
       local i, j = #list, #lane
       for _ = 1, group[SIZE] do
         made = made + 1
@@ -48,11 +55,6 @@ if #ARGV > FIRST then
       end
     end
     for key, flat in pairs(lists) do call('ZADD', key, unpack(flat)) end
-    local ready = {}
-    for queue, of in pairs(names) do
-      ready[#ready + 1] = queue
-      for name in pairs(of) do call('SADD', P .. 'lanes:' .. queue, name) end
-    end
     call('RPUSH', P .. 'log', unpack(log))
     call('PUBLISH', string.match(P, '^{(.*):%d+}:$') .. ':hints:ready', table.concat(ready, '\n'))
     return {now}
