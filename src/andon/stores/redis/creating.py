@@ -1,6 +1,5 @@
 """Creating records: idempotent by id, unique by key, bounded by queue."""
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,14 +10,11 @@ from andon.stores.base import Created, CreateKind
 from andon.stores.codec import encode, encode_event
 from andon.stores.partitions import rounds_of
 from andon.stores.redis import reserving
-from andon.stores.redis.partitions import Partitions
+from andon.stores.redis.partitions import Partitions, Parts, is_short
 from andon.stores.redis.reading import states
 from andon.stores.redis.records import body, packed_entry, records_in, score_of
 
 _CREATED = Created(CreateKind.CREATED)
-
-MOST_PLAIN = 500
-"""Most tasks that `create_plain.lua` takes at once: it hands two words of each to one command."""
 
 
 async def create(at: Partitions, tasks: Sequence[Task]) -> list[Created]:
@@ -32,34 +28,14 @@ async def create(at: Partitions, tasks: Sequence[Task]) -> list[Created]:
             )
             outcomes.update(zip(positions, found, strict=True))
         return [outcomes[position] for position in range(len(tasks))]
-    if len(tasks) <= MOST_PLAIN and all(map(_is_plain, entries)):
-        return await _create_plain(at, tasks, entries)
-    items = [_item(task, entry, keeps_key=True) for task, entry in zip(tasks, entries, strict=True)]
-    replies = await at.spread("create", items, [task.definition.id for task in tasks])
-    return [_outcome(reply) for reply in replies]
-
-
-async def _create_plain(
-    at: Partitions, tasks: Sequence[Task], entries: Sequence[IndexEntry]
-) -> list[Created]:
-    """The same for tasks that `create_plain.lua` may write, each in the partition of its id."""
     ids = [task.definition.id for task in tasks]
-    outcomes = [_CREATED] * len(tasks)
-
-    async def one(partition: int, places: Sequence[int]) -> None:
-        groups, parts = _groups([tasks[i] for i in places], [entries[i] for i in places])
-        reply = await at.run_packed("create", partition, encode(groups), parts)
-        for place, outcome in zip(places, reply[1:], strict=False):  # none if all were created
-            outcomes[place] = _outcome(outcome)
-
-    if len(set(ids)) < len(ids):
-        items = [_item(t, e, keeps_key=True) for t, e in zip(tasks, entries, strict=True)]
-        return [_outcome(reply) for reply in await at.spread("create", items, ids)]
-    if at.count == 1:
-        await one(0, range(len(tasks)))
+    if all(map(_is_plain, entries)) and is_short(ids):
+        replies = await at.spread_parts("create", ids, lambda here: _parts(here, tasks, entries))
     else:
-        await asyncio.gather(*(one(p, places) for p, places in at.places(ids).items()))
-    return outcomes
+        pairs = zip(tasks, entries, strict=True)
+        items = [_item(task, entry, keeps_key=True) for task, entry in pairs]
+        replies = await at.spread("create", items, ids)
+    return [_CREATED if reply is None else _outcome(reply) for reply in replies]
 
 
 def _is_plain(entry: IndexEntry) -> bool:
@@ -74,25 +50,21 @@ def _is_plain(entry: IndexEntry) -> bool:
     )
 
 
-def _groups(
-    tasks: Sequence[Task], entries: Sequence[IndexEntry]
-) -> tuple[list[list[Any]], list[bytes | str]]:
-    """The groups of tasks that share an entry and the head of their version, and the parts of each
-    task, as `create_plain.lua` takes them."""
+def _parts(places: Sequence[int], tasks: Sequence[Task], entries: Sequence[IndexEntry]) -> Parts:
+    """Tasks as `create_plain.lua` takes them; a group shares an entry and a revision."""
     groups: list[list[Any]] = []
     parts: list[bytes | str] = []
-    last: tuple[Any, int] = None, 0
-    for task, entry in zip(tasks, entries, strict=True):
+    last, last_revision = None, 0
+    for place in places:
+        task, entry = tasks[place], entries[place]
         definition, status = task.definition, task.status
         packed = packed_entry(entry, task, status)
-        shared = packed, status.revision
-        if shared[0] is not last[0] or shared[1] != last[1]:
-            last = shared
-            created = status.created_at
-            head = f"{status.revision} {created} "
+        if packed is not last or status.revision != last_revision:
             assert entry.ready is not None
+            last, last_revision = packed, status.revision
+            head, created = f"{status.revision} {status.created_at} ", str(status.created_at)
             score = score_of(entry.ready)
-            groups.append([packed, head, entry.queue, entry.name, str(created), score, 0])
+            groups.append([packed, head, entry.queue, entry.name, created, score, 0])
         groups[-1][-1] += 1
         parts += (
             definition.id,

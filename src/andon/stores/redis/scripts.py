@@ -12,7 +12,7 @@ within them. It takes the argument, and what it is to call when all is written (
 `flush` if there is more to come)."""
 
 
-_FIRST = {"create": "create_plain"}
+_FIRST = {"create": "create_plain", "commit": "commit_plain"}
 """Scripts that try something simpler before any shared part is there, by a script that returns what
 it answers or goes on to the rest."""
 

@@ -125,6 +125,13 @@ local function config_of(queue)
   return found
 end
 
+-- What limits a queue, in a word, kept where the short ways look: only a "sized" one can be full,
+-- and a "free" one has no limit at all.
+local function bounds_of(config)
+  if config.size then return 'sized' end
+  return next(config) and 'open' or 'free'
+end
+
 local lists = {}
 local function list_of(queue, state)
   local of = lists[queue]
@@ -349,7 +356,7 @@ local function introduce(x, number, id)
   if not known[queue] then
     known[queue] = true
     if call('SADD', P .. 'queues', queue) == 1 then
-      call('HSET', P .. 'meta', 'queue:' .. queue, config_of(queue).size and 'sized' or 'unsized')
+      call('HSET', P .. 'meta', 'queue:' .. queue, bounds_of(config_of(queue)))
       hint('config', '')
     end
   end

@@ -17,7 +17,7 @@ if #ARGV > FIRST then
   end
   local found = call('HMGET', meta, unpack(wanted))
   local plain = found[1] == '1'
-  for i = 2, #wanted do plain = plain and found[i] == 'unsized' end
+  for i = 2, #wanted do plain = plain and (found[i] == 'free' or found[i] == 'open') end
   local keys, n = {}, 0
   for at = FIRST + ID, #ARGV, PARTS do
     local id = ARGV[at]
