@@ -7,7 +7,7 @@ import pytest
 from conformance.kit import PATIENCE_S, Kit, StoreFactory, ids
 from servers.redis import RedisServer
 
-from andon.lifecycle.commands import Complete, Fail, RequestCancel, Rerun, Snooze
+from andon.lifecycle.commands import Complete, Fail, Release, RequestCancel, Rerun, Snooze
 from andon.model.task import TaskError
 from andon.model.words import State
 from andon.stores.base import (
@@ -22,7 +22,7 @@ from andon.stores.base import (
     ready_topic,
     task_topic,
 )
-from andon.stores.redis import partitions
+from andon.stores.redis import partitions, scripts
 from andon.stores.redis.store import RedisStore
 
 from .conftest import OpenKit, Start
@@ -107,13 +107,30 @@ async def lives(kit: Kit) -> None:
     applied += [await kit.commit(change) for change in changes[20:]]
     assert {one.kind for one in applied} == {ChangeKind.APPLIED}
 
+    policy = {"retry_delay": None, "timeout": 1.0}
+    for queue in ("left", "right", "empty"):
+        await kit.submit_many(3, queue=queue, policy={"retry_delay": None})
+        await kit.submit_many(3, queue=queue, policy=policy, priority=2)
+        await kit.claim(limit=2, queues=(queue,))
+    await kit.claim(limit=9, queues=("empty",))
+    some = await kit.claim(limit=6, queues=("left", "empty", "right"), lease_ms=3_000)
+    assert [task.definition.queue for task in some] == ["left"] * 4 + ["right"] * 2
+    for task in some:
+        await kit.moved(task, Fail(error=TaskError(message="no")))
+    (again,) = await kit.claim(limit=1, queues=("left",))
+    await kit.moved(again, Release())
+    assert len(await kit.claim(limit=3, queues=("left",), token="t", worker="w" * 40)) == 3
+
 
 async def test_both_ways_leave_the_same_behind(
     shared: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found: list[dict[str, Any]] = []
-    for namespace, most in (("short-way", partitions.MOST_IN_PARTS), ("long-way", 0)):
-        monkeypatch.setattr(partitions, "MOST_IN_PARTS", most)
+    for namespace in ("short-way", "long-way"):
+        if namespace == "long-way":
+            monkeypatch.setattr(scripts, "FIRST", {})
+            monkeypatch.setattr(partitions, "script", scripts.Scripts())
+            monkeypatch.setattr(partitions, "MOST_IN_PARTS", 0)
         kit = Kit(Standing(shared.url(namespace), shared=True, durable=True))
         await kit.open()
         try:
@@ -123,7 +140,7 @@ async def test_both_ways_leave_the_same_behind(
         found.append(dump(shared, namespace))
     short, long = found
     states = {name.partition("|")[2] for name in short if name.startswith("state:")}
-    assert states == {"pending", "completed", "failed", "retry", "scheduled"}
+    assert states == {"pending", "active", "completed", "failed", "retry", "scheduled"}
     assert short == long
 
 
@@ -279,3 +296,28 @@ async def test_who_depends_on_a_run_that_ends_is_told_of(
     outcomes = await kit.store.commit(changes)
     assert [one.has_dependents for one in outcomes] == [False, True]
     assert await kit.store.take_unsettled(5) == [(parent.id, State.COMPLETED)]
+
+
+async def test_a_claim_takes_few_commands(start: Start, open_kit: OpenKit) -> None:
+    server = start()
+    kit = await open_kit(server.url("few"))
+    await kit.submit_many(3)
+    await kit.claim()
+    assert await commands_of(server, kit.claim()) <= 18
+    await kit.claim()
+    assert await commands_of(server, kit.claim()) <= 5  # nothing is there
+
+
+async def test_a_queue_asked_twice_gives_each_task_once(
+    shared: RedisServer, open_kit: OpenKit
+) -> None:
+    kit = await open_kit(shared.url("asked-twice"))
+    tasks = await kit.submit_many(2)
+    assert ids(await kit.claim(limit=5, queues=("default", "default"))) == ids(tasks)
+
+
+async def test_a_repeated_claim_gets_what_it_got(shared: RedisServer, open_kit: OpenKit) -> None:
+    kit = await open_kit(shared.url("repeated"))
+    await kit.submit_many(5)
+    first = await kit.claim(limit=2, token="once")
+    assert await kit.claim(limit=4, token="once") == first

@@ -12,7 +12,7 @@ within them. It takes the argument, and what it is to call when all is written (
 `flush` if there is more to come)."""
 
 
-_FIRST = {"create": "create_plain", "commit": "commit_plain"}
+FIRST = {name: f"{name}_plain" for name in ("create", "claim", "commit")}
 """Scripts that try something simpler before any shared part is there, by a script that returns what
 it answers or goes on to the rest."""
 
@@ -72,7 +72,7 @@ def _inlined(text: bytes) -> bytes:
     return within.sub(lambda found: constants[found[1]], _CONSTANTS.sub(b"", text))
 
 
-class _Scripts:
+class Scripts:
     """Scripts by name."""
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class _Scripts:
         if script is None:
             self._shared = self._shared or (_read("head"), _read("common"))
             within = b"".join(map(_as_function, _WITHIN.get(name, ())))
-            first = _read(_FIRST[name]) if name in _FIRST else b""
+            first = _read(FIRST[name]) if name in FIRST else b""
             whole = _whole(*self._shared, within + _read(name), first)
             script = self._loaded[name] = Script(name, whole)
         return script
@@ -98,4 +98,4 @@ def _read(name: str) -> bytes:
     return (_FOLDER / f"{name}.lua").read_bytes()
 
 
-script = _Scripts()
+script = Scripts()
