@@ -6,15 +6,9 @@ from importlib.resources import files
 
 _FOLDER = files("andon.stores.redis") / "lua"
 
-_WITHIN: dict[str, tuple[str, ...]] = {}
-"""Scripts that do what another one does in the same step: the other is a function of its name
-within them. It takes the argument, and what it is to call when all is written (`finish`, or
-`flush` if there is more to come)."""
-
-
 FIRST = {name: f"{name}_plain" for name in ("create", "claim", "commit")}
-"""Scripts that try something simpler before any shared part is there, by a script that returns what
-it answers or goes on to the rest."""
+"""Scripts that begin with another one, before any shared part is there: for most of what they are
+given it returns the answer, for all else it goes on to the rest."""
 
 
 class Script:
@@ -31,12 +25,12 @@ class Script:
 _CONSTANTS = re.compile(rb"^local ([A-Z_][A-Z_0-9, ]+) =\s+(\d[\d, ]*)(?: --.*)?$\n", re.MULTILINE)
 
 
-def _whole(head: bytes, common: bytes, body: bytes, first: bytes = b"") -> bytes:
+def _whole(head: bytes, first: bytes, common: bytes, body: bytes) -> bytes:
     """One script's text. What follows head and first is a function of its own: so those in it find
     the head's locals as upvalues of theirs, where Lua 5.1 would look through all locals that
     any of them captures, for each of them."""
     needed = _needed(*(_COMMENTS.sub(b"", _inlined(common + _END + body)).split(_END)))
-    begun = _COMMENTS.sub(b"", head + (_inlined(first) if first else first))
+    begun = _COMMENTS.sub(b"", head + _inlined(first))
     return begun + b"return (function()\n" + needed + b"\nend)()\n"
 
 
@@ -67,6 +61,8 @@ def _inlined(text: bytes) -> bytes:
     for names, values in _CONSTANTS.findall(text):
         split = (names.split(b","), values.split(b","))
         constants.update((name.strip(), value.strip()) for name, value in zip(*split, strict=True))
+    if not constants:
+        return text
     names = b"|".join(sorted(constants, reverse=True))
     within = re.compile(rb"(?<!['\w])(" + names + rb")(?!['\w])")
     return within.sub(lambda found: constants[found[1]], _CONSTANTS.sub(b"", text))
@@ -83,15 +79,10 @@ class Scripts:
         script = self._loaded.get(name)
         if script is None:
             self._shared = self._shared or (_read("head"), _read("common"))
-            within = b"".join(map(_as_function, _WITHIN.get(name, ())))
+            head, common = self._shared
             first = _read(FIRST[name]) if name in FIRST else b""
-            whole = _whole(*self._shared, within + _read(name), first)
-            script = self._loaded[name] = Script(name, whole)
+            script = self._loaded[name] = Script(name, _whole(head, first, common, _read(name)))
         return script
-
-
-def _as_function(name: str) -> bytes:
-    return b"local function %s(A, finish)\n%s\nend\n" % (name.encode(), _read(name))
 
 
 def _read(name: str) -> bytes:
