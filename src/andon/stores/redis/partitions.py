@@ -52,11 +52,10 @@ class Partitions:
         keys = prefix(self.location.namespace, partition)
         words = (b"EVALSHA", found.sha, b"1", keys, packed, self.clock.given)
         reply = await self.network.ask(partition, words, found)
-        reason = refused(reply)
-        if word_of(reason) == "ANDONEMPTY" and self.set_up is not None:
+        if word_of(refused(reply)) == "ANDONEMPTY" and self.set_up is not None:
             await self.set_up(self, partition)  # a server that was emptied, or came back so
             reply = await self.network.ask(partition, words, found)
-            reason = refused(reply)
+        reason = refused(reply)
         if reason:
             raise refusal(self.location.shown, reason)
         self.clock.tell(reply[0])
@@ -74,7 +73,7 @@ class Partitions:
         if not items:
             return []
         if self.count == 1:
-            return (await self.run_packed(name, 0, encode(items)))[1:]
+            return (await self.run(name, 0, items))[1:]
         answers: list[Any] = [None] * len(items)
 
         async def one(partition: int, places: list[int]) -> None:
