@@ -43,6 +43,8 @@ from andon.stores.base import (
 if TYPE_CHECKING:
     from types import CoroutineType
 
+_CREATED = CreateKind.CREATED  # 0.1 us less for every task, see `lifecycle.admission`
+
 _MOST_EVICTIONS = 20
 """How often one submission tries to make room in a full queue before it is refused."""
 
@@ -97,7 +99,7 @@ class Submitting:
         except AndonError as error:
             return [Submitted(submission.id, None, created=False, error=error)]
         created = await self.batcher.put(task)
-        if created.kind is CreateKind.CREATED:
+        if created.kind is _CREATED:
             return [_accepted(task)]
         return [await self._settled(task, created)]
 
@@ -153,7 +155,7 @@ class Submitting:
         self, refused: Sequence[Submitted | None], tasks: Sequence[Task]
     ) -> list[Submitted]:
         created = await self._store.create(tasks) if tasks else []
-        if len(tasks) == len(refused) and all(c.kind is CreateKind.CREATED for c in created):
+        if len(tasks) == len(refused) and all(c.kind is _CREATED for c in created):
             return [_accepted(task) for task in tasks]
         pairs = iter(zip(tasks, created, strict=True))
         return [outcome or await self._settled(*next(pairs)) for outcome in refused]

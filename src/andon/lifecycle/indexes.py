@@ -12,6 +12,9 @@ from andon.model.task import Task
 from andon.model.words import State
 
 
+_PENDING, _BLOCKED = State.PENDING, State.BLOCKED  # 0.1 us less each, see `admission`
+
+
 class ReadyEntry(msgspec.Struct, frozen=True, gc=False):
     """The place of a pending task in its queue: higher `priority` first, then lower `order`."""
 
@@ -43,7 +46,7 @@ def entry_of(task: Task) -> IndexEntry:
     state = status.state
     timer = next_timer(task)
     ready = None
-    if state is State.PENDING:
+    if state is _PENDING:
         # Its one timer is the moment from which it cannot be claimed any more (R6).
         ready = ReadyEntry(status.priority, status.order, timer, first_limit(task))
     unique_key, unique_until = definition.unique_key, None
@@ -64,5 +67,5 @@ def entry_of(task: Task) -> IndexEntry:
         unique_key,
         unique_until,
         is_dead_letter(task, status),
-        len(definition.dependencies) if state is State.BLOCKED else 0,
+        len(definition.dependencies) if state is _BLOCKED else 0,
     )
