@@ -11,7 +11,6 @@ from andon.lifecycle.timers import first_limit, next_timer
 from andon.model.task import Task
 from andon.model.words import State
 
-
 _PENDING, _BLOCKED = State.PENDING, State.BLOCKED  # 0.1 us less each, see `admission`
 
 
