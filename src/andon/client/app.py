@@ -237,7 +237,7 @@ class Andon(Declaring):
     async def _send(self, submissions: list[Submission], connection: Any = None) -> list[Submitted]:
         for hook in self._on_submit:
             submissions = [hook(submission) for submission in submissions]
-        engine = await self.connections.engine()
+        engine = self.connections.at_hand() or await self.connections.engine()
         if connection is None:
             return await engine.submit(submissions)
         joining: Any = engine  # a service's engine is none
