@@ -250,6 +250,22 @@ async def test_dependencies_are_submitted_together_and_their_results_loaded(runn
         assert found.result == b"5"
 
 
+async def test_an_engine_opens_without_having_the_tasks_counted(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+):
+    """Where the store has no count, that would have the service read every record."""
+
+    async def counted() -> None:
+        raise AssertionError("nobody has asked for a count")
+
+    monkeypatch.setattr(running.service.engine, "info", counted)
+    monkeypatch.setattr(running.service.engine, "stats", counted)
+    async with engine_at(running.url) as engine:
+        assert await engine.partitions() == 1
+        await engine.submit([task("a")])
+        assert [held.id for held in await claim(engine)] == ["a"]
+
+
 async def test_queues_workers_and_tasks_are_listed(running: Running):
     async with engine_at(running.url) as engine:
         await engine.submit([task(f"t{n}") for n in range(5)])

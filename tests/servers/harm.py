@@ -148,7 +148,7 @@ async def _damage_nats(url: str, task_id: str) -> None:
     from andon.stores.nats.bodies import decode_body
 
     async with _on_nats(url) as (jetstream, stream, root):
-        found = await jetstream.get_last_msg(stream, f"{root}t.{task_id}.>")
+        found = await jetstream.get_last_msg(stream, f"{root}t.*.{task_id}.>")
         kept = {k: v for k, v in (found.headers or {}).items() if k.startswith("Nats-Schedule")}
         body = replace(decode_body(found.data), status=Raw(encode("nonsense")))
         await jetstream.publish(found.subject, encode(body), headers=kept or None)

@@ -113,6 +113,7 @@ ROUTES = {
     "POST /api/v1/engine/put_worker": Route("queues:claim:q", {"id": "w"}),
     "POST /api/v1/engine/remove_worker": Route("queues:claim:q", {"ids": ["w"]}),
     "POST /api/v1/engine/info": Route(ANY),
+    "POST /api/v1/engine/partitions": Route(ANY),
     "GET /api/v1/tokens": Route("admin:tokens"),
     "POST /api/v1/tokens": Route("admin:tokens", {"name": "n", "scopes": ["admin:tokens"]}),
     "DELETE /api/v1/tokens/{token_id:str}": Route("admin:tokens"),

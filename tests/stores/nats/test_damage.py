@@ -52,7 +52,7 @@ async def damage(url: str, part: str) -> None:
     host, _, namespace = url.removeprefix("nats://").partition("?namespace=")
     client = await nats.connect(f"nats://{host}")
     try:
-        stream, tasks = f"ANDON_{namespace}_0", f"andon.{namespace}.0.t.bad.>"
+        stream, tasks = f"ANDON_{namespace}_0", f"andon.{namespace}.0.t.*.bad.>"
         found = await client.jetstream().get_last_msg(stream, tasks)
         kept = {k: v for k, v in (found.headers or {}).items() if k.startswith("Nats-Schedule")}
         assert found.subject is not None

@@ -13,6 +13,8 @@ from andon.stores.nats import NatsStore
 from andon.stores.nats.library import Reply
 from andon.stores.nats.wire import Wire, seq_of
 
+_NOT_FOUND = Reply(b"", b"NATS/1.0 404 Message Not Found\r\n\r\n")
+
 
 class Lagging:
     """Some pages of records come from a replica that has heard of nothing after `upto`."""
@@ -21,7 +23,9 @@ class Lagging:
         self._plain = wire.read
         self._upto = upto
         self.left = answers
+        self._plainly = wire.several
         patch.setattr(wire, "read", self.read)
+        patch.setattr(wire, "several", self.several)
 
     async def read(self, stream: str, request: dict[str, Any]) -> tuple[list[Reply], Reply]:
         messages, end = await self._plain(stream, request)
@@ -29,6 +33,16 @@ class Lagging:
             return messages, end
         self.left -= 1
         return [message for message in messages if seq_of(message) <= self._upto], end
+
+    async def several(self, stream: str, requests: list[dict[str, Any]]) -> list[Reply | None]:
+        answers = await self._plainly(stream, requests)
+        if self.left <= 0:
+            return answers
+        self.left -= 1
+        return [answer if self._has(answer) else _NOT_FOUND for answer in answers]
+
+    def _has(self, answer: Reply | None) -> bool:
+        return answer is not None and not answer.status and seq_of(answer) <= self._upto
 
 
 async def lagging(kit: Kit, patch: pytest.MonkeyPatch) -> tuple[NatsStore, Lagging]:

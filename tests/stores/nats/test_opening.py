@@ -131,12 +131,13 @@ def test_somebody_elses_stream_of_that_name_is_left_alone(address: Callable[[str
         asyncio.run(opened(url))
 
 
-def test_a_newer_schema_is_refused(address: Callable[[str], str]) -> None:
+@pytest.mark.parametrize(("schema", "said"), [("9", "made by a newer Andon"), ("1", "never rel")])
+def test_another_schema_is_refused(address: Callable[[str], str], schema: str, said: str) -> None:
     url = address("")
     name = f"ANDON_{namespace_of(url)}_0"
-    metadata = {"andon_schema": "9", "andon_min_writer": "1", "andon_partitions": "1"}
+    metadata = {"andon_schema": schema, "andon_min_writer": "1", "andon_partitions": "1"}
     asyncio.run(make_stream(url, name, subjects=[f"{name}.x"], metadata=metadata))
-    with pytest.raises(StoreIncompatible, match="made by a newer Andon"):
+    with pytest.raises(StoreIncompatible, match=said):
         asyncio.run(opened(url))
 
 

@@ -62,6 +62,7 @@ _decode_page = msgspec.json.Decoder(Page).decode
 _decode_stats = msgspec.json.Decoder(list[QueueStats]).decode
 _decode_events = msgspec.json.Decoder(EventPage).decode
 _decode_text = msgspec.json.Decoder(str).decode
+_decode_int = msgspec.json.Decoder(int).decode
 _decode_queues = msgspec.json.Decoder(list[QueueConfig]).decode
 _decode_queue = msgspec.json.Decoder(QueueConfig).decode
 _decode_types = msgspec.json.Decoder(list[TypeInfo]).decode
@@ -115,7 +116,7 @@ class HttpEngine:
                 return
             self._transport.open()
             try:
-                self._partitions = (await self.info()).partitions
+                self._partitions = _decode_int(await self._transport.call("partitions"))
             except BaseException:
                 await self._transport.close()
                 raise

@@ -319,6 +319,13 @@ async def remove_worker(request: Call, data: JSONBody[wire.Which]) -> None:
         await request.service.presences.remove(caller, worker)
 
 
+@post("/partitions", status_code=200)
+async def partitions(request: Call, data: JSONBody[Nothing]) -> int:
+    """How many partitions claims go round; asked by every engine that opens, so nothing is
+    counted for it."""
+    return await request.service.engine.partitions()
+
+
 @post("/info", status_code=200)
 async def info(request: Call, data: JSONBody[Nothing]) -> StoreInfo:
     """What the store is; where it is, for administrators only."""
@@ -351,6 +358,7 @@ HANDLERS: list[Any] = [
     workers,
     put_worker,
     remove_worker,
+    partitions,
     info,
 ]
 

@@ -17,12 +17,21 @@ from andon.stores.base import MAX_BATCH, SCAN_BUDGET, ClaimRequest, ready_topic
 from andon.stores.nats.bodies import Body, Head
 from andon.stores.nats.core import Core
 from andon.stores.nats.index import Index
+from andon.stores.nats.library import Reply
 from andon.stores.nats.limiting import claim_limited, is_limited
+from andon.stores.nats.news import close_together
 from andon.stores.nats.stamping import Stamping
 from andon.stores.nats.wire import CONFLICT, seq_of
 
 _AHEAD = 4
 """Times the limit that is read of a line at once."""
+
+_LONG = 20_000
+"""So many messages later a line is read from its beginning: a few blocks of the server's files."""
+
+_DEEP = 100_000
+"""With so many in a line it costs the server more to count them, as it does for a page, than to
+be asked for them one by one."""
 
 _FRESH_S = 0.5
 """How long what was read of a line is believed; others may have claimed it since."""
@@ -38,12 +47,18 @@ class Line:
         self.heads: list[Head] = []
         self.next = 1
         self.read_at = 0.0
+        self.more = 0  #: about so many stand behind what was read
+        self.ended = False  #: nothing stood at `next` or behind it when it was last read
 
-    def again(self) -> None:
-        """Believe nothing that was read."""
+    def again(self, end: int) -> None:
+        """Believe nothing that was read; the stream reaches to `end`, at least. A line that nobody
+        has joined for long is read from its beginning: the server finds that in its index, while
+        from elsewhere it walks through all that it has stored since."""
         if self.heads:
             self.next = min(self.next, *(head.seq for head in self.heads))
             self.heads = []
+        elif self.ended and end - self.next > _LONG:
+            self.next = 1
 
 
 class Claims:
@@ -146,7 +161,8 @@ class _Turn:
         """Claim what there is room for; False if this claim is a repeat."""
         line = self._line
         if time.monotonic() - line.read_at > _FRESH_S:
-            line.again()
+            heads = self._heads
+            line.again(max(heads.upto, heads.wire.acked.get(heads.names.stream, 0)))
         for _ in range(20):
             wanted = self._claim.wanted
             if wanted <= 0:
@@ -179,8 +195,8 @@ class _Turn:
             count = max(16, min(wanted * _AHEAD, MAX_BATCH * 2))
             if chosen:
                 line.heads = [*chosen, *kept]
-            page, _ = await self._heads.page(self._subject, line.next, count)
-            line.read_at = time.monotonic()
+            page = await self._read_on(count)
+            line.read_at, line.ended = time.monotonic(), not page
             if not page:
                 line.heads = kept
                 return chosen
@@ -193,6 +209,18 @@ class _Turn:
             fresh = {head.body.id for head in found.values()}
             stay = [head for head in line.heads if head.body.id not in fresh]
             line.heads = sorted([*stay, *found.values()], key=_rank)
+
+    async def _read_on(self, count: int) -> list[Reply]:
+        """What stands at the line's `next` and behind it."""
+        line, heads = self._line, self._heads
+        if line.more > _DEEP:
+            found = await close_together(heads, self._subject, line.next, count)
+            # With holes between them, or with others at work, it is time to count again.
+            line.more = line.more - len(found) if len(found) * 2 > count else 0
+            if found:
+                return found
+        page, line.more = await heads.page(self._subject, line.next, count)
+        return page
 
     def _picked(self, wanted: int) -> tuple[list[Head], list[Head], list[Head]]:
         """Of what was read of a line: what to claim, what to keep, and what is past its time."""

@@ -24,6 +24,7 @@ from andon.stores.nats.core import Core
 from andon.stores.nats.heads import Heads
 from andon.stores.nats.library import Reply
 from andon.stores.nats.names import ARCHIVED
+from andon.stores.nats.news import news
 from andon.stores.nats.wire import CONFLICT, GUARD, PATIENCE_S, seq_of
 
 MAX_HISTORY = 1_000
@@ -32,6 +33,10 @@ _FASTEST = 20_000
 _LONGEST_UNTRIMMED_S = 60.0
 """Moves a second at the most: a log far from its bound is looked at again only when it can have
 reached that, or after so long."""
+
+_PAGE = 500
+_NEAR = 64
+"""So many sequences before the end the newest record is looked for first."""
 
 _GIVEN = 200_000
 """Tasks remembered for readers who are catching up; beyond that one may get a move twice."""
@@ -106,7 +111,7 @@ class Log:
         """Read on; True if the position lies beyond the end of the stream."""
         given = 0
         while given < limit:
-            wanted = min(limit - given + 1, 500)
+            wanted = min(limit - given + 1, _PAGE)
             messages, _ = await self._messages(heads, position.at + 1, wanted)
             if not messages:
                 # Nothing is behind the position: whatever is written later stands behind it.
@@ -179,13 +184,10 @@ class Log:
         subject = heads.names.of("t", ">")
         deadline = time.monotonic() + PATIENCE_S
         while True:
-            records, _ = await heads.page(subject, start, limit)
+            records = await news(heads, subject, start, limit)
             if records:
                 return records
-            newest = await heads.newest(subject)
-            if newest == 0:
-                return await heads.surely(subject, start, limit)
-            if newest < start:
+            if not await heads.first(subject, start):
                 return []
             if heads.wire.leaving or time.monotonic() > deadline:
                 raise heads.wire.unavailable("a replica lacks what its leader has")
@@ -205,10 +207,17 @@ class Log:
         positions: list[Position] = []
         for heads in self._core.heads:
             # Settings and timers are written to the stream, too: only records count.
-            newest = await heads.newest(heads.names.of("t", ">"))
-            end = max(newest, await self._start(heads))
+            end = max(await self._newest(heads), await self._start(heads))
             positions.append(Position(end, end))
         return self._cursor(positions)
+
+    async def _newest(self, heads: Heads) -> int:
+        """Where the newest record stands. The server would visit all records to tell, so it is
+        looked for near the end first."""
+        subject = heads.names.of("t", ">")
+        await heads.last([])
+        recent = await news(heads, subject, max(heads.upto - _NEAR, 1), _PAGE)
+        return seq_of(recent[-1]) if recent else await heads.newest(subject)
 
     async def trim(self, limit: int) -> int:
         """Move the start of the log on, past what is too much; how many moves that are."""

@@ -60,6 +60,7 @@ class Heads:
         self.names = names
         self._clock = clock
         self._known: OrderedDict[str, Head] = OrderedDict()
+        self.upto = 0  #: the stream is known to reach so far, at least
 
     # --- reading ---
 
@@ -89,7 +90,7 @@ class Heads:
         try:
             body = decode_body(msg.data)
         except Undecodable:
-            task_id = subject.split(".")[4]
+            task_id = subject.split(".")[5]
             body = Body(0, task_id, 0, State.UNKNOWN, "", NOTHING, NOTHING)
         old = found.get(body.id)
         guard = seq if old is None else max(old.guard, seq)
@@ -131,6 +132,7 @@ class Heads:
                 return None
             upto = int(end.header(b"Nats-UpTo-Sequence") or 0)
             if status != "404" and upto >= self.wire.acked.get(self.names.stream, 0):
+                self.upto = max(self.upto, upto)
                 return [m for m in messages if subject_of(m) != meta]
             if self.wire.leaving or time.monotonic() > deadline:
                 raise self.wire.unavailable("the stream lacks what was written to it")
@@ -181,6 +183,20 @@ class Heads:
         request = {"last_by_subj": subject}
         found = await self.wire.api(f"STREAM.MSG.GET.{self.names.stream}", request)
         return int(found.get("message", {}).get("seq", 0))
+
+    async def first(self, subject: str, seq: int) -> int:
+        """Where the first message of a subject from a sequence on stands, as the stream's leader
+        says; 0 means that there is none."""
+        request = {"seq": max(seq, 1), "next_by_subj": subject}
+        while True:
+            losses = self.wire.losses
+            found = await self.wire.api(f"STREAM.MSG.GET.{self.names.stream}", request)
+            there = int(found.get("message", {}).get("seq", 0))
+            if there:
+                return there
+            await self.last([])
+            if self.wire.losses == losses:
+                return 0
 
     # --- what is remembered ---
 

@@ -28,9 +28,10 @@ from andon.stores.nats.bodies import NOTHING, Body, Head, decode_body, task_of
 from andon.stores.nats.core import Core
 from andon.stores.nats.heads import Heads
 from andon.stores.nats.library import Reply
+from andon.stores.nats.news import news
 from andon.stores.nats.wire import PATIENCE_S, seq_of
 
-_PAGE = 1_000
+_PAGE = 2_000
 _STALE_S = 300.0
 """An index not asked for so long is built anew: what deleted tasks leave may be gone by then."""
 
@@ -91,7 +92,7 @@ class Index:
         deadline = time.monotonic() + PATIENCE_S
         while True:
             start = self._positions[partition] + 1
-            page, _ = await heads.page(subject, start, _PAGE)
+            page = await news(heads, subject, start, _PAGE)
             found += [read for msg in page if (read := _read(msg, whole=self._whole)) is not None]
             if page:
                 self._positions[partition] = seq_of(page[-1])
@@ -100,10 +101,7 @@ class Index:
             if start > known:
                 return found
             # "No more" came from any replica, which may lag: only the leader's word counts.
-            newest = await heads.newest(subject)
-            if newest == 0 and await heads.surely(subject, start, 1):
-                continue
-            if newest < start:
+            if not await heads.first(subject, start):
                 self._positions[partition] = known
                 return found
             if heads.wire.leaving or time.monotonic() > deadline:

@@ -1,8 +1,8 @@
 """The subjects of one partition, and what stands under each.
 
-    t.ID.p.QUEUE.LEVEL   the record while the task is pending: a schedule that never fires, so
-                         that the write which follows can delete it in the same step
-    t.ID.r               the record in every other state, or what a deleted one leaves
+    t.LANE.ID.QUEUE.LEVEL  the record while the task is pending: a schedule that never fires, so
+                           that the write which follows can delete it in the same step
+    t.r.ID.r             the record in every other state, or what a deleted one leaves
     h.ID.SLOT            eight moves that no longer fit into the record
     s.BUCKET.A.B         a timer (ID and revision) or a group of timers: a schedule
     d.A.B                a timer that has fired
@@ -14,12 +14,21 @@
     q.QUEUE, v.QUEUE.LEVEL, c.SETTING, y.TYPE, w.WORKER, l.mark, m.meta
 
 The last line lives in partition 0 only, but for l.mark and m.meta.
+
+The lane, a number, stands in front of the ID because the server, whenever it is asked for the next
+messages of a line, visits every subject that the filter may lead to. With the ID in front these
+were all tasks ever stored; now it is those pending in the same lane.
 """
 
 from hashlib import sha256
+from zlib import crc32
 
 BUCKET_MS = 8_192
 """Timers are kept in buckets of this length, so that the next ones are found without a scan."""
+
+LANES = 32
+"""Lines are spread over so many lanes. Every guard of a task looks for its ID in all those where
+anything is pending, so they are few."""
 
 SLOTS = 126
 ARCHIVED = 8
@@ -47,6 +56,12 @@ def rank_of(level: str) -> tuple[int, bool]:
     return -int(level.rstrip("b")), not level.endswith("b")
 
 
+def _lane(queue: str, level: str) -> int:
+    """The lines of one queue, ten priorities at the most, are in lanes of their own."""
+    line = 2 * int(level.rstrip("b")) + level.endswith("b")
+    return (crc32(queue.encode()) + line) % LANES
+
+
 class Names:
     """The subjects of one partition of one namespace."""
 
@@ -59,17 +74,18 @@ class Names:
 
     def task(self, task_id: str) -> str:
         """All that a guard of the task covers."""
-        return f"{self.root}t.{task_id}.>"
+        return f"{self.root}t.*.{task_id}.>"
 
     def rest(self, task_id: str) -> str:
-        return f"{self.root}t.{task_id}.r"
+        return f"{self.root}t.r.{task_id}.r"
 
     def pending(self, task_id: str, queue: str, level: str) -> str:
-        return f"{self.root}t.{task_id}.p.{dotless(queue)}.{level}"
+        lane = _lane(queue, level)
+        return f"{self.root}t.{lane}.{task_id}.{dotless(queue)}.{level}"
 
     def line(self, queue: str, level: str) -> str:
         """Every pending record of a queue and level."""
-        return f"{self.root}t.*.p.{dotless(queue)}.{level}"
+        return self.pending("*", queue, level)
 
     def timer(self, at: int, first: str, second: str | int) -> str:
         return f"{self.root}s.{at // BUCKET_MS}.{first}.{second}"

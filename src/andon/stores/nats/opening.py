@@ -8,7 +8,8 @@ from andon.stores.nats.location import Location
 from andon.stores.nats.names import Names
 from andon.stores.nats.wire import Wire
 
-SCHEMA = 1
+SCHEMA = 2
+"""2: pending records stand in lanes (see `names`). 1 was never released."""
 OLDEST = (2, 12, 1)
 """Atomic batches that hold schedules came with this release of the server."""
 
@@ -65,6 +66,11 @@ def _check(info: dict[str, Any], location: Location) -> int:
         raise StoreIncompatible(
             f"The stream {config['name']} at {location.shown} has schema {schema}, made by a newer "
             f"Andon; this one knows {SCHEMA}. Upgrade Andon."
+        )
+    if schema < SCHEMA:
+        raise StoreIncompatible(
+            f"The stream {config['name']} at {location.shown} has schema {schema}, which was never "
+            f"released; this Andon knows {SCHEMA}. Choose another namespace: ?namespace=NAME."
         )
     count = int(metadata["andon_partitions"])
     if location.partitions not in (None, count):

@@ -327,6 +327,26 @@ class Wire:
             return (reading.messages, end) if whole or status == "413" else None
         return None
 
+    async def several(self, stream: str, requests: Sequence[dict[str, Any]]) -> list[Reply | None]:
+        """The one message that each of several direct gets finds, or the status that says why
+        there is none; None where no answer came in time."""
+        round_ = _Round(len(requests), asyncio.get_running_loop().create_future())
+        tokens = [self._await(round_, index) for index in range(len(requests))]
+        subject = f"$JS.API.DIRECT.GET.{stream}"
+        try:
+            await self.client.publish_all(
+                (subject, f"{self._inbox}.{token}", msgspec.json.encode(request), None)
+                for token, request in zip(tokens, requests, strict=True)
+            )
+            async with asyncio.timeout(ATTEMPT_S):
+                await round_.future
+        except (TimeoutError, nats.errors.Error, OSError):
+            self._connection.revive()
+        finally:
+            for token in tokens:
+                self._waiting.pop(token.encode(), None)
+        return round_.answers
+
     async def api(
         self, subject: str, request: dict[str, Any] | None = None, *, opening: bool = False
     ) -> dict[str, Any]:

@@ -1,0 +1,90 @@
+"""News: what was written under a subject that nearly every message stands under, since a sequence.
+
+A page of messages carries the number of those that follow, and to count them the server visits
+every subject stored. So where little has been written since, the messages are asked for one by
+one, which costs the server no more than what it finds.
+"""
+
+from collections.abc import Sequence
+
+from andon.stores.nats.heads import Heads
+from andon.stores.nats.library import Reply
+from andon.stores.nats.wire import seq_of
+
+_FEW = 1_000
+"""Sequences that are asked about one by one; beyond that a page costs less."""
+
+_STRIDE = 16
+"""One in so many is asked about first. An answer tells of all sequences up to where it stands, so
+that those whose messages have been written over need not be asked about."""
+
+
+async def news(heads: Heads, subject: str, start: int, limit: int) -> list[Reply]:
+    """Messages from a sequence on, in order; not more than `limit` of them. None may also mean
+    that the server is going away, or that a replica lags."""
+    await heads.last([])
+    end = heads.upto
+    if end < start:
+        return []
+    if end - start >= _FEW or limit * _STRIDE < end - start:
+        page, _ = await heads.page(subject, start, limit)
+        return page
+    look = _Look(heads, subject, start, end)
+    await look.ask(range(start, end + 1, _STRIDE))
+    await look.ask(look.unknown())
+    return look.found()[:limit]
+
+
+async def close_together(heads: Heads, subject: str, start: int, limit: int) -> list[Reply]:
+    """Messages from a sequence on, in order, as far as they stand close together; not more than
+    `limit` of them. None may also mean what it means above."""
+    request = {"seq": start, "next_by_subj": subject}
+    (first,) = await heads.wire.several(heads.names.stream, [request])
+    if first is None or first.status:
+        return []
+    begin = seq_of(first)
+    look = _Look(heads, subject, begin, begin + limit - 1)
+    await look.ask(range(begin, begin + limit, _STRIDE))
+    await look.ask(look.unknown())
+    return look.found()[:limit]
+
+
+class _Look:
+    """What is known of the sequences from `start` to `end`."""
+
+    def __init__(self, heads: Heads, subject: str, start: int, end: int) -> None:
+        self._heads = heads
+        self._subject = subject
+        self._start = start
+        self._next: list[int] = [0] * (end + 1 - start)
+        """Of each sequence, where the first message from it on stands; 0 is not known."""
+        self._nothing = end + 1  # from here on there is nothing, somebody said
+        self._messages: dict[int, Reply] = {}
+
+    async def ask(self, seqs: Sequence[int]) -> None:
+        """Ask for the first message from each of the sequences on."""
+        if not seqs:
+            return
+        requests = [{"seq": seq, "next_by_subj": self._subject} for seq in seqs]
+        answers = await self._heads.wire.several(self._heads.names.stream, requests)
+        for seq, answer in zip(seqs, answers, strict=True):
+            if answer is None or answer.status:
+                self._nothing = min(self._nothing, seq)
+                continue
+            there = seq_of(answer)
+            self._messages[there] = answer
+            first = seq - self._start
+            upto = min(there + 1 - self._start, len(self._next))
+            self._next[first:upto] = [there] * (upto - first)
+
+    def unknown(self) -> list[int]:
+        """The sequences nothing is known of, as far as there may be something."""
+        known = self._next[: self._nothing - self._start]
+        return [self._start + at for at, there in enumerate(known) if not there]
+
+    def found(self) -> list[Reply]:
+        """The messages, up to the first sequence that is not known of: a replica that lags has
+        nothing where another has something, and what it lacks must not be passed by."""
+        known = self._next.index(0) if 0 in self._next else len(self._next)
+        theirs = sorted(set(self._next[:known]))
+        return [self._messages[seq] for seq in theirs]

@@ -1,0 +1,193 @@
+"""What is asked of the server costs it what it finds, not what it stores."""
+
+import random
+from typing import Any
+
+import pytest
+from conformance.kit import Kit
+
+from andon.lifecycle.commands import Complete, Release
+from andon.stores.nats import NatsStore, claiming
+from andon.stores.nats.core import Core
+from andon.stores.nats.heads import Heads
+from andon.stores.nats.library import Reply
+from andon.stores.nats.names import Names, level_of
+from andon.stores.nats.news import close_together, news
+from andon.stores.nats.wire import Wire, seq_of, subject_of
+
+_NOT_FOUND = Reply(b"", b"NATS/1.0 404 Message Not Found\r\n\r\n")
+
+
+def core_of(store: Any) -> Core:
+    assert isinstance(store, NatsStore)
+    core = store._core
+    assert core is not None
+    return core
+
+
+class Asked:
+    """Pages that were asked for: subject and first sequence."""
+
+    def __init__(self, wire: Wire, patch: pytest.MonkeyPatch) -> None:
+        self._plain = wire.read
+        self.pages: list[tuple[str, int]] = []
+        patch.setattr(wire, "read", self.read)
+
+    async def read(self, stream: str, request: dict[str, Any]) -> tuple[list[Reply], Reply]:
+        if "next_by_subj" in request:
+            self.pages.append((request["next_by_subj"], request["seq"]))
+        return await self._plain(stream, request)
+
+
+async def some_history(kit: Kit) -> Heads:
+    """Tasks in all kinds of states, with gaps between their messages."""
+    await kit.submit_many(40)
+    for task in (await kit.claim(25))[::2]:
+        await kit.moved(task, Complete())
+    await kit.submit_many(5)
+    return core_of(kit.store).heads[0]
+
+
+def seqs(messages: list[Reply]) -> list[int]:
+    return [seq_of(message) for message in messages]
+
+
+async def test_only_what_is_pending_stands_in_the_lanes(kit: Kit) -> None:
+    heads = await some_history(kit)
+    page, _ = await heads.page(heads.names.of("t", ">"), 1, 1_000)
+    lanes = [subject_of(message).split(".")[4] for message in page]
+    assert lanes.count("r") == 25
+    (line,) = {lane for lane in lanes if lane != "r"}
+    assert lanes.count(line) == 20
+    assert heads.names.line("default", "0").split(".")[4] == line
+
+
+async def test_news_are_what_a_page_of_them_holds(kit: Kit) -> None:
+    heads = await some_history(kit)
+    subject = heads.names.of("t", ">")
+    whole, _ = await heads.page(subject, 1, 1_000)
+    for start in range(1, heads.upto + 5):
+        expected = [seq for seq in seqs(whole) if seq >= start]
+        assert seqs(await news(heads, subject, start, 1_000)) == expected
+        assert seqs(await news(heads, subject, start, 7)) == expected[:7]
+
+
+async def test_news_end_before_what_a_replica_that_lags_has_not_heard_of(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heads = await some_history(kit)
+    subject = heads.names.of("t", ">")
+    whole = seqs((await heads.page(subject, 1, 1_000))[0])
+    plain, rng = heads.wire.several, random.Random(7)
+
+    async def several(stream: str, requests: list[dict[str, Any]]) -> list[Reply | None]:
+        """Each from one of two replicas; one of them lags."""
+        upto = rng.choice(whole)
+        answers = await plain(stream, requests)
+        return [
+            _NOT_FOUND if a is None or a.status or (seq_of(a) > upto and rng.random() < 0.5) else a
+            for a in answers
+        ]
+
+    monkeypatch.setattr(heads.wire, "several", several)
+    lengths: set[int] = set()
+    for _ in range(30):
+        found = seqs(await news(heads, subject, 1, 1_000))
+        assert found == whole[: len(found)]
+        lengths.add(len(found))
+    assert len(lengths) > 3
+
+
+async def test_an_index_that_is_followed_asks_for_no_page_of_all_records(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await some_history(kit)
+    await kit.stats()
+    asked = Asked(core_of(kit.store).wire, monkeypatch)
+    await kit.submit_many(30)
+    claimed = await kit.claim(30)
+    for task in claimed:
+        await kit.moved(task, Complete())
+    before = (await kit.stats()).counts
+    assert sum(before.values()) == 75
+    assert [subject for subject, _ in asked.pages if subject.endswith(".t.>")] == []
+
+
+async def test_a_line_nobody_joined_for_long_is_read_from_its_beginning_and_loses_nothing(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claiming, "_LONG", 20)
+    monkeypatch.setattr(claiming, "_FRESH_S", 0.0)
+    other = await kit.again()
+    asked = Asked(core_of(kit.store).wire, monkeypatch)
+    for round_ in range(4):
+        assert await kit.claim(5) == []
+        await kit.submit_many(10)
+        ours = await kit.claim(3)
+        theirs = await kit.claim_from(other, 3)
+        await kit.moved(ours[0], Release())
+        rest = [*await kit.claim(20), *await kit.claim_from(other, 20)]
+        found = [task.id for task in (*ours[1:], *theirs, *rest)]
+        assert sorted(found) == sorted(set(found))
+        assert len(found) == 10, round_
+        for task in (*ours[1:], *theirs, *rest):
+            await kit.moved(task, Complete())
+    line = core_of(kit.store).heads[0].names.line("default", "0")
+    starts = [seq for subject, seq in asked.pages if subject == line]
+    assert starts.count(1) > 2
+
+
+async def test_what_stands_close_together_is_what_a_page_of_it_holds(kit: Kit) -> None:
+    heads = await some_history(kit)
+    line = heads.names.line("default", "0")
+    whole = seqs((await heads.page(line, 1, 1_000))[0])
+    assert len(whole) == 20
+    for start in range(1, whole[-1] + 3):
+        expected = [seq for seq in whole if seq >= start]
+        for limit in (1, 16, 40):
+            found = seqs(await close_together(heads, line, start, limit))
+            assert found == expected[: len(found)]
+            assert bool(found) == bool(expected)
+
+
+async def test_a_deep_line_is_claimed_to_its_end_in_order_without_being_counted_for_each_page(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claiming, "_DEEP", 30)
+    submitted = [task.id for task in await kit.submit_many(300)]
+    asked = Asked(core_of(kit.store).wire, monkeypatch)
+    found: list[str] = []
+    while claimed := await kit.claim(8):
+        found += [task.id for task in claimed]
+    assert found == submitted
+    line = core_of(kit.store).heads[0].names.line("default", "0")
+    counted = [seq for subject, seq in asked.pages if subject == line and seq > 1]
+    assert len(counted) < 5  # of the ten pages there are
+
+
+async def test_two_processes_empty_a_deep_line_between_them(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claiming, "_DEEP", 30)
+    other = await kit.again()
+    submitted = {task.id for task in await kit.submit_many(200)}
+    found: list[str] = []
+    released = 0
+    while True:
+        claimed = [*await kit.claim(8), *await kit.claim_from(other, 8)]
+        if not claimed:
+            break
+        if released < 5:
+            released += 1
+            await kit.moved(claimed.pop(), Release())
+        found += [task.id for task in claimed]
+    assert set(found) == submitted
+    assert len(found) == 200
+
+
+def test_no_two_lines_of_a_queue_share_a_lane() -> None:
+    names = Names("n", 0)
+    for queue in ("default", "a.b", "q" * 60):
+        levels = [level_of(priority, back=back) for priority in range(10) for back in (False, True)]
+        lanes = {names.line(queue, level).split(".")[4] for level in levels}
+        assert len(lanes) == 20
