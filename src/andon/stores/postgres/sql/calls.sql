@@ -95,4 +95,4 @@ DELETE FROM {schema}.sleeper WHERE instance = $1
 SELECT pg_notify($1, u) FROM unnest($2::text[]) u
 
 -- name: newest_pos
-SELECT last_value FROM {schema}.event_pos
+SELECT last_value - (NOT is_called)::integer FROM {schema}.event_pos

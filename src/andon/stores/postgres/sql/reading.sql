@@ -4,7 +4,7 @@
 SELECT {schema}.store_time($1)
 
 -- name: opening
-SELECT {schema}.store_time($1), (SELECT last_value FROM {schema}.event_pos)
+SELECT {schema}.store_time($1), (SELECT last_value - (NOT is_called)::integer FROM {schema}.event_pos)
 
 -- name: meta
 SELECT value FROM {schema}.meta WHERE name = $1
