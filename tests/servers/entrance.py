@@ -7,8 +7,9 @@ import asyncio
 import contextlib
 import socket
 import threading
+from collections.abc import Coroutine
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 CHUNK = 65_536
 
@@ -70,6 +71,19 @@ class Entrance:
         """Reset every connection there is."""
         for writer in self._writers:
             writer.transport.abort()
+
+    async def _both_ways(
+        self, back: asyncio.StreamWriter, *directions: Coroutine[Any, Any, None]
+    ) -> None:
+        """Pass on what is said in both directions until either ends; then hang up on `back`."""
+        pumps = [asyncio.ensure_future(direction) for direction in directions]
+        try:
+            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._hang_up(back)
+            for pump in pumps:
+                pump.cancel()
+            await asyncio.gather(*pumps, return_exceptions=True)
 
     async def _listen(self) -> None:
         # Not asyncio's server: closing that loses whom it has just let in.

@@ -74,17 +74,11 @@ class Proxy(Entrance):
             return
         await self._passing.wait()
         there, back = await self._connect(self._target)
-        pumps = (
-            asyncio.ensure_future(self._pump(reader, back, are_replies=False)),
-            asyncio.ensure_future(self._pump(there, writer, are_replies=True)),
+        await self._both_ways(
+            back,
+            self._pump(reader, back, are_replies=False),
+            self._pump(there, writer, are_replies=True),
         )
-        try:
-            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            self._hang_up(back)
-            for pump in pumps:
-                pump.cancel()
-            await asyncio.gather(*pumps, return_exceptions=True)
 
     async def _pump(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, are_replies: bool

@@ -72,15 +72,7 @@ class Encrypting(Entrance):
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there, back = await self._connect(self._target)
-        pumps = [asyncio.ensure_future(_pump(reader, back))]
-        pumps.append(asyncio.ensure_future(_pump(there, writer)))
-        try:
-            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            self._hang_up(back)
-            for pump in pumps:
-                pump.cancel()
-            await asyncio.gather(*pumps, return_exceptions=True)
+        await self._both_ways(back, _pump(reader, back), _pump(there, writer))
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
