@@ -188,3 +188,27 @@ async def _away_while_carried() -> None:
 
 def test_a_store_that_is_away_for_who_is_alone_fails_who_waits_behind_him() -> None:
     asyncio.run(_away_while_carried())
+
+
+@pytest.mark.parametrize("goes", [False, True])
+def test_all_who_drain_wait_for_who_carries_his_own_item(*, goes: bool) -> None:
+    async def drain() -> None:
+        sink = Sink()
+        batcher = Batcher(sink, size=10, finishes=True)
+        await batcher.put(0)
+        sink.gate.clear()
+        caller = asyncio.ensure_future(batcher.put(1))
+        draining = [asyncio.ensure_future(batcher.drain()) for _ in range(2)]
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert sink.batches == [[0], [1]]
+        assert not any(one.done() for one in draining)
+        if goes:
+            caller.cancel()
+        sink.gate.set()
+        await asyncio.gather(*draining)
+        assert caller.done()
+        assert caller.cancelled() is goes
+        assert await batcher.put(2) == 20
+
+    asyncio.run(drain())

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from andon.lifecycle import commands as c
 from andon.lifecycle.indexes import entry_of
@@ -14,11 +15,25 @@ from andon.lifecycle.timers import (
     rearm,
     wants_verify,
 )
-from andon.model.policy import Retention
+from andon.model.policy import Policy, Retention
 from andon.model.task import Task
 from andon.model.words import TERMINAL, State
 
 from .examples import LEASE, NOW, STORED, after, claimed, in_state, renewed, submitted
+
+GIVEN: dict[str, Any] = {"queue_timeout": 4.0, "timeout": 5.0, "unique_period": 3.0}
+POLICIES = [
+    Policy(**{**GIVEN, **other})
+    for other in (
+        {"queue_timeout": 9.0},
+        {"timeout": 9.0},
+        {"lease": 9.0},
+        {"max_heartbeat_interval": 1.0},
+        {"unique_period": 9.0},
+        {"unique_states": ("blocked",)},
+    )
+]
+"""Each with another index entry than the policy that is given."""
 
 
 def fires(task: Task, at: int) -> str | None:
@@ -140,6 +155,34 @@ def test_the_index_holds_what_the_record_says(state: State) -> None:
     assert (entry.ready is not None) is (state is State.PENDING)
     assert (entry.unique_key == "u") is (state not in TERMINAL and state is not State.UNKNOWN)
     assert (entry.remaining > 0) is (state is State.BLOCKED)
+
+
+@pytest.mark.parametrize(
+    ("part", "changes"),
+    [
+        *(("definition", {field: "other"}) for field in ("queue", "name", "key", "group")),
+        ("definition", {"unique_key": "other"}),
+        *(("definition", {"policy": policy}) for policy in POLICIES),
+        *(("status", {"policy": policy}) for policy in POLICIES),
+        *(
+            ("status", {field: NOW + 1})
+            for field in ("created_at", "submitted_at", "order", "deadline", "run_at")
+        ),
+        ("status", {"priority": 1}),
+        ("status", {"state": State.SCHEDULED, "run_at": NOW + 1}),
+    ],
+)
+def test_the_index_holds_what_this_record_says_whatever_the_one_before_said(
+    part: str, changes: dict[str, Any]
+) -> None:
+    one = submitted(unique_key="u", policy=GIVEN)
+    changed = replace(one, **{part: replace(getattr(one, part), **changes)})
+    entry_of(submitted(priority=2, key="apart"))
+    expected = entry_of(changed)
+    before = entry_of(one)
+    assert entry_of(changed) == expected
+    assert entry_of(one) == before
+    assert (expected == before) is ("run_at" in changes and "state" not in changes)
 
 
 def test_the_ready_entry_tells_when_a_task_is_dead_and_when_its_run_is_first_limited() -> None:

@@ -1,6 +1,7 @@
 """Arguments and results travel as JSON, typed by the handler's signature."""
 
 import enum
+import inspect
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -131,6 +132,42 @@ def test_the_context_is_injected_and_never_submitted():
 def test_an_argument_that_does_not_fit_is_refused_by_name(args, kwargs, field):
     with pytest.raises(InvalidSubmission) as refused:
         Call(plain).encode(args, kwargs)
+    assert refused.value.field == field
+
+
+def three(a: int, b: str, c: bool) -> None: ...
+def none_at_all() -> None: ...
+def measured(x: float) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "args"),
+    [
+        (three, (1, 'say "x"\n', True)),
+        (three, (2**70, "", False)),
+        (none_at_all, ()),
+        (measured, (0.5,)),
+        (positions, (1, 2, 3)),
+    ],
+)
+def test_a_call_by_position_has_the_same_payload_as_one_by_name(function: Any, args: Any):
+    by_position = Call(function).encode(args, {})
+    names = list(inspect.signature(function).parameters)
+    assert by_position == msgspec.json.encode(dict(zip(names, args, strict=True)))
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "field"),
+    [
+        (three, (1, "\udc00", True), "b"),
+        (three, (1, "b", 1), "c"),
+        (three, (True, "b", True), "a"),
+        (measured, (float("nan"),), "x"),
+    ],
+)
+def test_a_call_by_position_that_cannot_be_is_refused_by_name(function: Any, args: Any, field: str):
+    with pytest.raises(InvalidSubmission) as refused:
+        Call(function).encode(args, {})
     assert refused.value.field == field
 
 

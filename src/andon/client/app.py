@@ -22,7 +22,7 @@ import msgspec
 from andon.client.bridge import in_calling_thread, is_called_blocking
 from andon.client.connections import Connections
 from andon.client.declaring import ANY_CALL, Declaring
-from andon.client.function import Draft, TaskFunction, kept_of
+from andon.client.function import Draft, TaskFunction
 from andon.client.handle import TaskHandle
 from andon.client.ids import IdMaker, new_id
 from andon.client.naming import location_of
@@ -30,14 +30,13 @@ from andon.client.options import (
     SubmitOptions,
     TaskOptions,
     check_names,
-    derived_key,
 )
 from andon.client.services import is_service, service_at
 from andon.client.views import TaskView
 from andon.engine.base import Engine, Joining, Submission, Submitted
 from andon.engine.measuring import measured_engine
 from andon.lifecycle.admission import check_name
-from andon.model.errors import ConfigurationError, InvalidSubmission, SubmissionsRefused
+from andon.model.errors import ConfigurationError, SubmissionsRefused
 from andon.model.policy import Policy
 from andon.stores.base import Query, Store
 from andon.stores.measuring import Instruments, measured
@@ -123,7 +122,7 @@ class Andon(Declaring):
         self.profile = profile
         self.artifacts = artifacts
         self.middleware = tuple(middleware)
-        self._new_id = ids
+        self.new_id = ids  #: makes the ids of tasks that are given none
         self._on_submit = [
             cast("Middleware", hook).on_submit
             for hook in self.middleware
@@ -217,41 +216,11 @@ class Andon(Declaring):
             raise outcome.error
         return self._handle(draft, outcome)
 
-    def make_draft(
-        self,
-        task_type: TaskType,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        *,
-        task_id: str,
-        fields: dict[str, Any],
-        unique: bool,
-        connection: Any = None,
-    ) -> Draft[Any]:
-        """A draft of a call of a task type, `fields` set by its options; "" makes a new id."""
-        try:
-            payload, invalid = task_type.codec.encode(args, kwargs), ""
-        except InvalidSubmission as error:
-            if not self._records_invalid(task_type, fields):
-                raise
-            payload, invalid = kept_of(args, kwargs), str(error)
-        if unique:
-            fields = {**fields, "unique_key": derived_key(task_type.name, payload)}
-        submission = Submission(
-            id=task_id or self._new_id(),
-            name=task_type.name,
-            version=task_type.version,
-            args=payload,
-            invalid=invalid,
-            **fields,
-        )
-        return Draft(self, submission, task_type.codec, connection)
-
-    def _records_invalid(self, task_type: TaskType, fields: dict[str, Any]) -> bool:
-        options = fields.get("options")
-        chosen = options.get("on_invalid") if options else ""
-        chosen = chosen or task_type.options.get("on_invalid") or self._profile_on_invalid
-        return chosen == "record"
+    def records_invalid(self, task_type: TaskType, options: Mapping[str, Any]) -> bool:
+        """Whether a submission with these options is kept, as failed, if its arguments do not fit
+        (R25)."""
+        chosen = options.get("on_invalid") or task_type.options.get("on_invalid")
+        return (chosen or self._profile_on_invalid) == "record"
 
     @cached_property
     def _profile_on_invalid(self) -> str:
@@ -268,7 +237,7 @@ class Andon(Declaring):
     async def _send(self, submissions: list[Submission], connection: Any = None) -> list[Submitted]:
         for hook in self._on_submit:
             submissions = [hook(submission) for submission in submissions]
-        engine = await self.connections.engine()
+        engine = self.connections.at_hand() or await self.connections.engine()
         if connection is None:
             return await engine.submit(submissions)
         joining: Any = engine  # a service's engine is none

@@ -47,18 +47,22 @@ class Connections:
         for connection in self._by_loop.values():
             connection.engine.know_types(types)
 
+    def at_hand(self) -> "Engine | None":
+        """The running loop's engine, if it is open: who submits need not wait to be told."""
+        connection = self._by_loop.get(asyncio.get_running_loop())
+        return connection.engine if connection is not None and connection.ready else None
+
     async def engine(self) -> "Engine":
         """The open engine of the running loop.
 
         Raises `ConfigurationError` when another loop holds a store that cannot be shared, and
         whatever opening the store raises; the next call tries again.
         """
+        at_hand = self.at_hand()
+        if at_hand is not None:
+            return at_hand
         loop = asyncio.get_running_loop()
-        connection = self._by_loop.get(loop)
-        if connection is not None and connection.ready:
-            return connection.engine
-        if connection is None:
-            connection = self._connect(loop)
+        connection = self._by_loop.get(loop) or self._connect(loop)
         opening = connection.opening
         if opening is None:
             opening = connection.opening = loop.create_task(self._open(loop, connection))

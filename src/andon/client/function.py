@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, cast
 import msgspec
 
 from andon.client.handle import TaskHandle
-from andon.client.options import Moment, SubmitOptions, to_fields
+from andon.client.options import Moment, SubmitOptions, derived_key, to_fields
 from andon.engine.base import Submission
+from andon.model.errors import InvalidSubmission
 from andon.worker.calls import Call
 
 if TYPE_CHECKING:
@@ -69,8 +70,10 @@ class TaskFunction(Generic[P, R, Returned]):
         self._options = options or SubmitOptions()
         given = _merged(defaults, self._options)
         self._connection = given.pop("connection", None)
-        self._fields = {"queue": task_type.queue, **to_fields(given)}
-        self._id = self._fields.pop("id", "")
+        chosen = to_fields(given)
+        self._id = chosen.pop("id", "")
+        named = {"name": task_type.name, "version": task_type.version, "queue": task_type.queue}
+        self._fields: dict[str, Any] = {**named, **chosen}
         self._unique = "unique_key" not in given and given.get("unique", False)
         if task_type.handler is not None:
             functools.update_wrapper(cast("Callable[..., Any]", self), task_type.handler)
@@ -108,7 +111,7 @@ class TaskFunction(Generic[P, R, Returned]):
         Raises `InvalidSubmission` when it could never work, `UniqueKeyHeld`, `QueueFull`,
         `TaskConflict` when the id is taken by something else, and `StoreUnavailable`.
         """
-        return await self.app.submit_draft(self.draft(*args, **kwargs))
+        return await self.app.submit_draft(self.draft_call(args, kwargs))
 
     async def submit_in(
         self, seconds: float, /, *args: P.args, **kwargs: P.kwargs
@@ -132,15 +135,19 @@ class TaskFunction(Generic[P, R, Returned]):
 
     def draft_call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Draft[R]:
         """The same with the arguments as values, whatever they are called."""
-        return self.app.make_draft(
-            self.type,
-            args,
-            kwargs,
-            task_id=self._id,
-            fields=self._fields,
-            unique=self._unique,
-            connection=self._connection,
-        )
+        codec = self.type.codec
+        fields: dict[str, Any] = self._fields
+        try:
+            payload = codec.encode(args, kwargs)
+        except InvalidSubmission as error:
+            if not self.app.records_invalid(self.type, fields.get("options", {})):
+                raise
+            payload = kept_of(args, kwargs)
+            fields = {**fields, "invalid": str(error)}
+        if self._unique:
+            fields = {**fields, "unique_key": derived_key(self.name, payload)}
+        submission = Submission(id=self._id or self.app.new_id(), args=payload, **fields)
+        return Draft(self.app, submission, codec, self._connection)
 
 
 def _merged(weaker: SubmitOptions, stronger: SubmitOptions) -> SubmitOptions:

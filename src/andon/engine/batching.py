@@ -54,9 +54,8 @@ class Batcher(Generic[Item, Outcome]):
         self._under_way = 0
         self._finishes = finishes
         self._is_alone = False  #: the last batch had one item
-        self._carried: asyncio.Future[None] | None = (
-            None  #: until a caller has flushed its own item
-        )
+        self._is_carrying = False  #: a caller flushes its own item
+        self._carried: asyncio.Future[None] | None = None  #: until it has, if somebody waits for it
         self._running: set[asyncio.Task[None]] = set()
 
     async def put(self, item: Item) -> Outcome:
@@ -64,13 +63,11 @@ class Batcher(Generic[Item, Outcome]):
         while len(self._waiting) >= self._most:
             self._room.clear()
             await self._room.wait()
-        loop = asyncio.get_running_loop()
-        if self._is_alone and not (self._running or self._waiting or self._carried):
-            self._carried = loop.create_future()
-            return await self._carry(item, self._carried)
-        future: asyncio.Future[Outcome] = loop.create_future()
+        if self._is_alone and not (self._running or self._waiting or self._is_carrying):
+            return await self._carry(item)
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, future))
-        running = len(self._running) + (self._carried is not None)
+        running = len(self._running) + self._is_carrying
         if not running or (
             running < self._in_flight and len(self._waiting) >= _WORTH_A_FLUSH * running
         ):
@@ -80,8 +77,9 @@ class Batcher(Generic[Item, Outcome]):
     def _set_off(self) -> None:
         self._running.add(asyncio.ensure_future(self._run()))
 
-    async def _carry(self, item: Item, carried: asyncio.Future[None]) -> Outcome:
+    async def _carry(self, item: Item) -> Outcome:
         """Flush one item in its caller's own task, which takes two turns of the loop less."""
+        self._is_carrying = True
         self._under_way += 1
         try:
             [outcome] = await self._flush([item])
@@ -89,12 +87,14 @@ class Batcher(Generic[Item, Outcome]):
             self._fail(error, self._waiting)
             raise
         finally:
-            self._carried = None
+            self._is_carrying = False
             self._under_way -= 1
             self._room.set()
             if self._waiting and not self._running:
                 self._set_off()
-            carried.set_result(None)
+            if self._carried is not None:
+                self._carried.set_result(None)
+                self._carried = None
         return outcome
 
     @property
@@ -104,7 +104,11 @@ class Batcher(Generic[Item, Outcome]):
 
     async def drain(self) -> None:
         """Wait until everything handed over so far is written."""
-        while under_way := {*self._running, *filter(None, (self._carried,))}:
+        while self._running or self._is_carrying:
+            under_way: set[asyncio.Future[None]] = {*self._running}
+            if self._is_carrying:
+                self._carried = self._carried or asyncio.get_running_loop().create_future()
+                under_way.add(self._carried)
             await asyncio.wait(under_way)
 
     async def _run(self) -> None:

@@ -136,8 +136,10 @@ class LocalEngine:
     async def artifacts(self) -> Artifacts:
         return await self._keeping.artifacts()
 
-    async def submit(self, submissions: Sequence[Submission]) -> list[Submitted]:
-        return await self._submitting.submit(submissions)
+    def submit(
+        self, submissions: Sequence[Submission]
+    ) -> "CoroutineType[Any, Any, list[Submitted]]":
+        return self._submitting.submit(submissions)
 
     def is_awaited(self, connection: Any) -> bool:
         """Whether a user's connection is one whose calls are awaited."""

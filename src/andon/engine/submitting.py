@@ -9,7 +9,7 @@ import contextlib
 from collections import deque
 from collections.abc import Callable, Sequence
 from graphlib import CycleError, TopologicalSorter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from andon.engine.base import Joinable, Submission, Submitted
 from andon.engine.batching import Batcher
@@ -39,6 +39,11 @@ from andon.stores.base import (
     Transactional,
     in_batches,
 )
+
+if TYPE_CHECKING:
+    from types import CoroutineType
+
+_CREATED = CreateKind.CREATED  # 0.1 us less for every task, see `lifecycle.admission`
 
 _MOST_EVICTIONS = 20
 """How often one submission tries to make room in a full queue before it is refused."""
@@ -76,21 +81,27 @@ class Submitting:
             store.create, size=MAX_BATCH, in_flight=store.in_flight, finishes=True
         )
 
-    async def submit(self, submissions: Sequence[Submission]) -> list[Submitted]:
+    def submit(
+        self, submissions: Sequence[Submission]
+    ) -> "CoroutineType[Any, Any, list[Submitted]]":
         """Submit all; outcomes in the order given."""
-        if any(s.dependencies for s in submissions):
-            return await self._submit_graph(submissions)
-        return await self._submit_flat(submissions)
+        for submission in submissions:
+            if submission.dependencies:
+                return self._submit_graph(submissions)
+        return self._submit_flat(submissions)
 
     async def _submit_flat(self, submissions: Sequence[Submission]) -> list[Submitted]:
         if len(submissions) != 1:
             return await self._submit_bulk(submissions)
-        now = self._store.now()
-        [outcome], tasks = self._records(submissions, now)
-        for task in tasks:
-            outcome = await self._settled(task, await self.batcher.put(task))
-        assert outcome is not None
-        return [outcome]
+        [submission] = submissions
+        try:
+            task = self._record(submission, self._store.now())
+        except AndonError as error:
+            return [Submitted(submission.id, None, created=False, error=error)]
+        created = await self.batcher.put(task)
+        if created.kind is _CREATED:
+            return [_accepted(task)]
+        return [await self._settled(task, created)]
 
     async def _submit_bulk(self, submissions: Sequence[Submission]) -> list[Submitted]:
         """In batches. The next is made while the store writes those before it, which is about as
@@ -144,7 +155,7 @@ class Submitting:
         self, refused: Sequence[Submitted | None], tasks: Sequence[Task]
     ) -> list[Submitted]:
         created = await self._store.create(tasks) if tasks else []
-        if len(tasks) == len(refused) and all(c.kind is CreateKind.CREATED for c in created):
+        if len(tasks) == len(refused) and all(c.kind is _CREATED for c in created):
             return [_accepted(task) for task in tasks]
         pairs = iter(zip(tasks, created, strict=True))
         return [outcome or await self._settled(*next(pairs)) for outcome in refused]

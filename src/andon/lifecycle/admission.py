@@ -14,6 +14,9 @@ from andon.model.words import TERMINAL, Event, Reason, State
 _ID = re.compile(r"[A-Za-z0-9_:-]{1,64}\Z")
 _NAME = re.compile(r"[A-Za-z0-9_./:-]{1,128}\Z")
 
+_PENDING, _SUBMITTED, _SUBMIT = State.PENDING, Reason.SUBMITTED, Event.SUBMIT
+"""What every submit needs: Python 3.11 finds a word in its enum by a Python call (0.12 us)."""
+
 LOWEST_PRIORITY = -4
 HIGHEST_PRIORITY = 5
 """Ten levels, the most every store can keep in order (store contract, rule 12)."""
@@ -130,12 +133,12 @@ def admit(definition: Definition, now: int, write_id: str) -> Task:
     """The record a valid submission begins with: blocked, scheduled or pending."""
     d = definition
     if d.dependencies:
-        state, reason = State.BLOCKED, Reason.SUBMITTED
+        state = State.BLOCKED
     elif d.run_at is not None and d.run_at > now:
-        state, reason = State.SCHEDULED, Reason.SUBMITTED
+        state = State.SCHEDULED
     else:
-        state, reason = State.PENDING, Reason.SUBMITTED
-    return _begin(d, now, write_id, state=state, reason=reason)
+        state = _PENDING
+    return _begin(d, now, write_id, state=state, reason=_SUBMITTED)
 
 
 def admit_invalid(definition: Definition, now: int, write_id: str, error: str) -> Task:
@@ -160,9 +163,9 @@ def _begin(
     reason: Reason,
     error: TaskError | None = None,
 ) -> Task:
-    pending = state is State.PENDING
+    pending = state is _PENDING
     event = TaskEvent(
-        1, now, Event.SUBMIT, None, state, reason, 0 if pending else None, "", write_id, error
+        1, now, _SUBMIT, None, state, reason, 0 if pending else None, "", write_id, error
     )
     status = Status(
         state=state,
@@ -177,7 +180,7 @@ def _begin(
         deadline=d.deadline,
         expires_at=_expiry(d, now),
         last_error=error,
-        runs=(Run(0, Reason.SUBMITTED, now),) if pending else (),
+        runs=(Run(0, _SUBMITTED, now),) if pending else (),
         events=(event,),
     )
     return Task(definition=d, status=status)

@@ -4,12 +4,16 @@ A store is handed records and derives every index from `entry_of`, so there is n
 effects to get wrong (design 5.1).
 """
 
+from typing import Any
+
 import msgspec
 
 from andon.lifecycle.apply import is_dead_letter
 from andon.lifecycle.timers import first_limit, next_timer
 from andon.model.task import Task
 from andon.model.words import State
+
+_PENDING, _BLOCKED = State.PENDING, State.BLOCKED  # 0.1 us less each, see `admission`
 
 
 class ReadyEntry(msgspec.Struct, frozen=True, gc=False):
@@ -39,11 +43,39 @@ class IndexEntry(msgspec.Struct, frozen=True, gc=False):
 
 def entry_of(task: Task) -> IndexEntry:
     """The index entry of a record."""
+    return _pending_entry(task) if task.status.state is _PENDING else _derived(task)
+
+
+class _PendingEntries:
+    """Entries of pending records. Tasks that are submitted together mostly have the same one, which
+    is then derived once: to know that takes half as long."""
+
+    def __init__(self) -> None:
+        self._last: tuple[tuple[Any, ...], IndexEntry | None] = ((), None)  # one, for threads
+
+    def __call__(self, task: Task) -> IndexEntry:
+        d, s = task.definition, task.status
+        # All that an entry of a pending record is made of.
+        told = (
+            s.created_at, s.submitted_at, s.order, s.priority, s.deadline,
+            d.queue, d.name, d.key, d.group, d.unique_key, s.policy or d.policy,
+        )  # fmt: skip
+        last, entry = self._last
+        if entry is None or told != last:
+            entry = _derived(task)
+            self._last = (told, entry)
+        return entry
+
+
+_pending_entry = _PendingEntries()
+
+
+def _derived(task: Task) -> IndexEntry:
     definition, status = task.definition, task.status
     state = status.state
     timer = next_timer(task)
     ready = None
-    if state is State.PENDING:
+    if state is _PENDING:
         # Its one timer is the moment from which it cannot be claimed any more (R6).
         ready = ReadyEntry(status.priority, status.order, timer, first_limit(task))
     unique_key, unique_until = definition.unique_key, None
@@ -64,5 +96,5 @@ def entry_of(task: Task) -> IndexEntry:
         unique_key,
         unique_until,
         is_dead_letter(task, status),
-        len(definition.dependencies) if state is State.BLOCKED else 0,
+        len(definition.dependencies) if state is _BLOCKED else 0,
     )

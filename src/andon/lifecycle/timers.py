@@ -10,6 +10,8 @@ from andon.lifecycle.commands import Command, Delete, Due, Expire, Fail, Lose, S
 from andon.model.task import Task, TaskError
 from andon.model.words import TERMINAL, Reason, State
 
+_PENDING = State.PENDING  # 0.1 us less for every record that is written, see `admission`
+
 VERIFY_FIRST_MS = 2_000
 VERIFY_MOST_MS = 300_000
 """A blocked task asks again about its dependencies after 2 s, then less and less often, every
@@ -20,7 +22,7 @@ def next_timer(task: Task) -> int | None:
     """The earliest ms UTC at which something must happen to the task; None if nothing must."""
     status = task.status
     state, deadline = status.state, status.deadline
-    if state is State.PENDING:
+    if state is _PENDING:
         queue_timeout = task.policy.queue_timeout
         if queue_timeout is not None and status.submitted_at is not None:
             return _least(deadline, status.submitted_at + round(queue_timeout * 1000))

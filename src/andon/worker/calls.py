@@ -80,6 +80,11 @@ class Call:
         self._cheap = {n: t for n, t in self._types.items() if t in _CHEAP or t is Any}
         only_positions = len(self._positional) == len(self._types)
         self._whole_call = len(self._types) if only_positions else -1
+        is_sure = only_positions and all(t in _CHEAP for t in self._types.values())
+        self._sure: tuple[Any, ...] | None = None
+        self._given: Any = None
+        if is_sure:
+            self._sure, self._given = self._build_given()
         self._decoder = self._build(function)
         self._positions = self._build_positions()
         self._result = self._build_result(function)
@@ -134,6 +139,13 @@ class Call:
                 f"{name_of(function)}: its parameters cannot be taken from JSON: {error}"
             ) from error
 
+    def _build_given(self) -> tuple[tuple[Any, ...], Any]:
+        """For calls by position alone: the types with which they surely fit, and a struct that
+        encodes as the object of their names does, in half the time."""
+        names = {f"p{index}": name for index, name in enumerate(self._fields)}
+        given = msgspec.defstruct("Given", [(field, Any) for field in names], rename=names)
+        return tuple(self._types[name] for name in self._fields), given
+
     def _build_positions(self) -> msgspec.json.Decoder[Any] | None:
         """For payloads that are arrays, where nothing but positions can be meant."""
         if self._open or self._rest or self._extra or len(self._positional) < len(self._names):
@@ -171,6 +183,8 @@ class Call:
                     field="args",
                 )
             return self._dump(list(args) if args else dict(kwargs))
+        if not kwargs and tuple(map(type, args)) == self._sure:
+            return self._dump(self._given(*args))
         named = self._bind(args, kwargs)
         cheap = self._cheap
         for name, value in named.items():
@@ -215,7 +229,7 @@ class Call:
             raise InvalidSubmission(f"Argument {field!r}: {error}", field=field) from error
         return payload
 
-    def _dump(self, arguments: dict[str, Any] | list[Any]) -> bytes:
+    def _dump(self, arguments: dict[str, Any] | list[Any] | msgspec.Struct) -> bytes:
         try:
             return _encoder.encode(arguments)
         except _ENCODE_ERRORS as error:
@@ -343,8 +357,12 @@ def _spread(value: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return (tuple(cast("list[Any]", value)) if isinstance(value, list) else (value,)), {}
 
 
-def _at_fault(arguments: dict[str, Any] | list[Any]) -> str:
-    pairs = arguments.items() if isinstance(arguments, dict) else enumerate(arguments)
+def _at_fault(arguments: dict[str, Any] | list[Any] | msgspec.Struct) -> str:
+    if isinstance(arguments, msgspec.Struct):
+        values = msgspec.structs.astuple(arguments)
+        pairs = zip(arguments.__struct_encode_fields__, values, strict=True)
+    else:
+        pairs = arguments.items() if isinstance(arguments, dict) else enumerate(arguments)
     for name, value in pairs:
         try:
             _encoder.encode(value)

@@ -84,6 +84,22 @@ async def test_nothing_is_lost_while_replicas_take_over(
 
 
 @pytest.mark.slow
+async def test_a_node_of_a_cluster_that_is_named_alone_sends_us_to_who_holds_the_keys(
+    tmp_path: Path, open_kit: OpenKit
+) -> None:
+    cluster = RedisCluster(tmp_path, masters=3)
+    try:
+        cluster.start()
+        kits = [await open_kit(node.url("t")) for node in cluster.masters]
+        for number, kit in enumerate(kits):
+            await kit.submit(f"one{number}")
+            await kit.submit(f"two{number}")
+        assert len(await kits[0].claim(limit=10)) == 2 * len(kits)
+    finally:
+        cluster.stop()
+
+
+@pytest.mark.slow
 async def test_a_master_that_dies_is_replaced_and_what_was_confirmed_is_there(
     cluster: RedisCluster, open_kit: OpenKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:

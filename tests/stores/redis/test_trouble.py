@@ -164,6 +164,27 @@ async def test_a_replica_is_refused_in_words(
         await open_kit(replica.url("t"))
 
 
+async def test_a_primary_that_was_a_replica_for_a_while_takes_what_came_meanwhile(
+    start: Start, open_kit: OpenKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(network, "PATIENCE_S", 30.0)
+    server = start()
+    kit = await open_kit(server.url("t"))
+    await kit.submit("before")
+    server.ask("CONFIG", "RESETSTAT")
+    server.ask("REPLICAOF", "127.0.0.1", 1)
+    waiting = asyncio.ensure_future(kit.create(kit.record("meanwhile")))
+
+    def is_refused() -> bool:
+        return b"total_error_replies:0" not in server.ask("INFO", "stats")
+
+    await asyncio.to_thread(until, is_refused, "nothing was refused")
+    server.ask("REPLICAOF", "NO", "ONE")
+    (created,) = await waiting
+    assert created.kind is CreateKind.CREATED
+    assert sorted(ids(await kit.claim(limit=10))) == ["before", "meanwhile"]
+
+
 @pytest.mark.parametrize(
     ("credentials", "said"),
     [

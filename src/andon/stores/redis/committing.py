@@ -11,7 +11,7 @@ from andon.model.words import TERMINAL, WAITING, Event, State
 from andon.stores.base import Change, Changed, ChangeKind
 from andon.stores.codec import encode, encode_event
 from andon.stores.redis import reserving
-from andon.stores.redis.partitions import Partitions
+from andon.stores.redis.partitions import Partitions, Parts, is_short
 from andon.stores.redis.reading import read, states
 from andon.stores.redis.records import FIRST_APART, body, packed_entry, task_of
 
@@ -24,6 +24,10 @@ _DONE_TO_A_RUN = frozenset({Event.REQUEST_CANCEL, Event.CANCEL, Event.EXPIRE})
 
 _NOTHING_RARE = (None, False, None, None, None, False, False, False, None)
 """What most changes have in the places that `commit.lua` does without."""
+
+
+_UNSET, _SET, _CLEARED = 0, 1, 2
+"""What a change does with the result, as `commit_plain.lua` knows it."""
 
 
 class _Prepared(msgspec.Struct, frozen=True, gc=False):
@@ -71,14 +75,86 @@ async def _commit_apart(at: Partitions, prepared: Sequence[_Prepared]) -> list[C
 async def _commit(
     at: Partitions, prepared: Sequence[_Prepared], *, reserved: bool
 ) -> list[Changed]:
-    items = [_item(p, reserved=reserved) for p in prepared]
-    replies = await at.spread("commit", items, [p.change.before.definition.id for p in prepared])
+    ids = [p.change.before.definition.id for p in prepared]
+    if not reserved and all(map(_is_plain, prepared)) and is_short(ids):
+        replies = await at.spread_parts("commit", ids, lambda here: _parts(here, prepared))
+    else:
+        items = [_item(p, reserved=reserved) for p in prepared]
+        replies = await at.spread("commit", items, ids)
     return [
-        await _delete_needed(at, p, reply, reserved=reserved)
+        _APPLIED
+        if reply is None
+        else await _delete_needed(at, p, reply, reserved=reserved)
         if reply[0] == b"n"
         else _outcome(reply, p.change)
         for p, reply in zip(prepared, replies, strict=True)
     ]
+
+
+def _is_plain(prepared: _Prepared) -> bool:
+    """Whether a change ends a run of its own accord and frees nothing: no key, no place in line,
+    nothing that needs more than the record and its lists."""
+    change, entry = prepared.change, prepared.after
+    before, after = change.before, change.after
+    return (
+        after is not None
+        and entry is not None
+        and before.status.state is State.ACTIVE
+        and after.state is not State.ACTIVE
+        and entry.ready is None
+        and entry.key is None
+        and before.definition.unique_key is None
+        and change.seen_lease is None
+        and change.discard is None
+        and not change.force
+        and after.revision < FIRST_APART
+        and change.event.event not in _DONE_TO_A_RUN
+    )
+
+
+def _parts(places: Sequence[int], prepared: Sequence[_Prepared]) -> Parts:
+    """Changes as `commit_plain.lua` takes them; a group shares an entry, revisions, and whether
+    there are results."""
+    groups: list[list[Any]] = []
+    parts: list[bytes | str] = []
+    last, last_shared = None, (0, 0, 0)
+    for place in places:
+        change, entry = prepared[place].change, prepared[place].after
+        before, after, event = change.before, change.after, change.event
+        assert after is not None
+        assert entry is not None
+        definition, status = before.definition, before.status
+        packed = packed_entry(entry, before, after)
+        results = _UNSET
+        if change.sets_result:
+            results = _CLEARED if change.result is None else _SET
+        shared = (status.revision, after.revision, results)
+        if packed is not last or shared != last_shared:
+            last, last_shared = packed, shared
+            created = str(status.created_at)
+            groups.append(
+                [
+                    packed,
+                    f"{status.revision} {created} ",
+                    f"{after.revision} {created} ",
+                    entry.queue,
+                    entry.state,
+                    created,
+                    None if entry.timer is None else str(entry.timer),
+                    entry.dead_letter,
+                    results,
+                    0,
+                ]
+            )
+        groups[-1][-1] += 1
+        parts += (
+            definition.id,
+            encode(after),
+            encode_event(event, definition.id),
+            event.write_id,
+            change.result or b"",
+        )
+    return groups, parts
 
 
 async def _delete_needed(

@@ -10,9 +10,9 @@ from andon.stores.base import Created, CreateKind
 from andon.stores.codec import encode, encode_event
 from andon.stores.partitions import rounds_of
 from andon.stores.redis import reserving
-from andon.stores.redis.partitions import Partitions
+from andon.stores.redis.partitions import Partitions, Parts, is_short
 from andon.stores.redis.reading import states
-from andon.stores.redis.records import body, packed_entry, records_in
+from andon.stores.redis.records import body, packed_entry, records_in, score_of
 
 _CREATED = Created(CreateKind.CREATED)
 
@@ -28,9 +28,52 @@ async def create(at: Partitions, tasks: Sequence[Task]) -> list[Created]:
             )
             outcomes.update(zip(positions, found, strict=True))
         return [outcomes[position] for position in range(len(tasks))]
-    items = [_item(task, entry, keeps_key=True) for task, entry in zip(tasks, entries, strict=True)]
-    replies = await at.spread("create", items, [task.definition.id for task in tasks])
-    return [_outcome(reply) for reply in replies]
+    ids = [task.definition.id for task in tasks]
+    if all(map(_is_plain, entries)) and is_short(ids):
+        replies = await at.spread_parts("create", ids, lambda here: _parts(here, tasks, entries))
+    else:
+        pairs = zip(tasks, entries, strict=True)
+        items = [_item(task, entry, keeps_key=True) for task, entry in pairs]
+        replies = await at.spread("create", items, ids)
+    return [_CREATED if reply is None else _outcome(reply) for reply in replies]
+
+
+def _is_plain(entry: IndexEntry) -> bool:
+    """Whether a task takes a place in its lane and in its queue's list, and none anywhere else."""
+    return (
+        entry.state is State.PENDING
+        and entry.key is None
+        and entry.group is None
+        and entry.timer is None
+        and entry.unique_key is None
+        and not entry.dead_letter
+    )
+
+
+def _parts(places: Sequence[int], tasks: Sequence[Task], entries: Sequence[IndexEntry]) -> Parts:
+    """Tasks as `create_plain.lua` takes them; a group shares an entry and a revision."""
+    groups: list[list[Any]] = []
+    parts: list[bytes | str] = []
+    last, last_revision = None, 0
+    for place in places:
+        task, entry = tasks[place], entries[place]
+        definition, status = task.definition, task.status
+        packed = packed_entry(entry, task, status)
+        if packed is not last or status.revision != last_revision:
+            assert entry.ready is not None
+            last, last_revision = packed, status.revision
+            head, created = f"{status.revision} {status.created_at} ", str(status.created_at)
+            score = score_of(entry.ready)
+            groups.append([packed, head, entry.queue, entry.name, created, score, 0])
+        groups[-1][-1] += 1
+        parts += (
+            definition.id,
+            encode(definition),
+            encode(status),
+            encode_event(status.events[-1], definition.id),
+            definition.digest,
+        )
+    return groups, parts
 
 
 async def _create_apart(

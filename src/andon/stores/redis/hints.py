@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from andon.model.errors import AndonError
-from andon.stores.base import SLOW_POLL_S, ready_topic
+from andon.stores.base import EVENTS_TOPIC, SLOW_POLL_S, ready_topic
 from andon.stores.hints import HintListener, Hub
 from andon.stores.redis.connection import Connection, Lost
 from andon.stores.redis.location import Address, Location
@@ -21,6 +21,9 @@ from andon.stores.redis.network import connect
 from andon.stores.redis.wire import pack
 
 FROM_THE_START = ("config",)
+HEARD_WITH = {"events": "ready"}
+"""Kinds heard with others: who hints of ready tasks has written events too, and says so once."""
+
 SETTLE_WITHIN_S = 2.0
 PING_EVERY_S = 5.0
 """How often a silent subscription is tried, so that a server that vanished is noticed."""
@@ -59,7 +62,8 @@ class Subscription:
         wanted = list(topics)
         listener = self._hub.listen(wanted)
         # A kind once wanted is kept: the next listener is likely to want it too.
-        self._kinds.update(map(kind_of, wanted))
+        for kind in map(kind_of, wanted):
+            self._kinds.update((kind, HEARD_WITH.get(kind, kind)))
         self._follow()
         if not self._settled.is_set():
             self._early.append(listener)
@@ -147,6 +151,8 @@ class Subscription:
             if kind in ("ready", "control", "task"):
                 for name in push[2].split(b"\n"):
                     self._hub.hint(f"{kind}:{name.decode()}")
+                if kind == "ready":
+                    self._hub.hint(EVENTS_TOPIC)
             else:
                 self._hub.hint(kind)
 

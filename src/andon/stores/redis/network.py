@@ -37,6 +37,9 @@ their turn, and a worker that is told to leave waits for several operations."""
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.02, 1.0
 """Between tries: doubled each time, and jittered."""
 
+_NOT_HERE = frozenset({"ASK", "MOVED", "READONLY"})
+"""Refusals that mean another server."""
+
 
 class Network:
     """Connections to all servers of one store, made when they are needed."""
@@ -46,6 +49,7 @@ class Network:
         self._clock = clock
         self._connections: dict[Address, Connection] = {}
         self._connecting: dict[Address, asyncio.Lock] = {}
+        self._straight: Connection | None = None  #: where all is asked for that needs no detour
         self._primary: Address | None = None
         self._slots = SlotMap()
         self._closed = False
@@ -57,6 +61,7 @@ class Network:
         self._closed = True
         connections = list(self._connections.values())
         self._connections.clear()
+        self._straight = None
         for connection in connections:
             connection.close()
         await asyncio.gather(*(connection.closed() for connection in connections))
@@ -78,8 +83,13 @@ class Network:
         wait = FIRST_WAIT_S
         request = pack(words)
         while True:
+            straight = self._straight
             try:
-                reply = await self._send(partition, request)
+                if straight is not None and straight.alive:
+                    reply = await straight.send(request)
+                else:
+                    straight = None
+                    reply = await self._send(partition, request)
             except (Lost, OSError, TimeoutError) as error:
                 if self._closed:
                     raise StoreUnavailable(self._not_open) from None
@@ -87,7 +97,12 @@ class Network:
                 self._clock.silence()
             else:
                 reason = refused(reply)
+                if not reason:
+                    return reply
                 word = word_of(reason)
+                if straight is not None and word in _NOT_HERE:
+                    self._straight = None  # so the long way, which knows what to do
+                    continue
                 if word == "NOSCRIPT" and script is not None:
                     request = pack((b"EVAL", script.text, *words[2:]))
                     continue
@@ -156,11 +171,20 @@ class Network:
                     connection.abort()
                     raise Lost(self._not_open)
                 self._connections[address] = connection
+                self._take_for_straight(address, connection)
         return connection
+
+    def _take_for_straight(self, address: Address, connection: Connection) -> None:
+        """Ask there from now on without a look at who holds what: that is four coroutines less for
+        each request. Not where that may change, or where replicas must confirm writes."""
+        location = self.location
+        if location.kind == "single" and not location.wait and address == location.addresses[0]:
+            self._straight = connection
 
     def _forget(self, address: Address) -> None:
         """Look the primary up anew, and connect anew."""
         self._primary = None
+        self._straight = None
         self._slots.clear()
         connection = self._connections.pop(address, None)
         if connection is not None:

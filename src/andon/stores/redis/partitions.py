@@ -14,6 +14,18 @@ from andon.stores.redis.routes import prefix
 from andon.stores.redis.scripts import script
 from andon.stores.redis.wire import refused
 
+Parts = tuple[Sequence[Any], Sequence[bytes | str]]
+"""Groups of items that share most, and the parts of each item, as scripts take them as they are."""
+
+MOST_IN_PARTS = 500
+"""Most items given in parts: scripts hand two words of each to one command."""
+
+
+def is_short(ids: Sequence[str]) -> bool:
+    """Whether items of these ids may be given in parts: they are not too many, and none comes
+    twice."""
+    return len(ids) <= MOST_IN_PARTS and len(set(ids)) == len(ids)
+
 
 class Partitions:
     """All partitions of one open store. Every reply begins with the time of its server."""
@@ -44,13 +56,15 @@ class Partitions:
         """Run a script in one partition."""
         return await self.run_packed(name, partition, encode(arguments))
 
-    async def run_packed(self, name: str, partition: int, packed: bytes) -> list[Any]:
-        """The same, with arguments packed already."""
+    async def run_packed(
+        self, name: str, partition: int, packed: bytes, parts: Sequence[bytes | str] = ()
+    ) -> list[Any]:
+        """The same, with arguments packed already, and parts that the script takes as they are."""
         if not self._subscription.is_settled:
             await self._subscription.settled()
         found = script(name)
         keys = prefix(self.location.namespace, partition)
-        words = (b"EVALSHA", found.sha, b"1", keys, packed, self.clock.given)
+        words = (b"EVALSHA", found.sha, b"1", keys, packed, self.clock.given, *parts)
         reply = await self.network.ask(partition, words, found)
         if word_of(refused(reply)) == "ANDONEMPTY" and self.set_up is not None:
             await self.set_up(self, partition)  # a server that was emptied, or came back so
@@ -82,6 +96,25 @@ class Partitions:
                 answers[place] = answer
 
         await asyncio.gather(*(one(p, places) for p, places in self.places(ids).items()))
+        return answers
+
+    async def spread_parts(
+        self, name: str, ids: Sequence[str], parts_of: Callable[[Sequence[int]], Parts]
+    ) -> list[Any]:
+        """Run a script over items that it may do in a short way, given what it takes of those at
+        some places; answers in their order, None of those that went that way."""
+        answers: list[Any] = [None] * len(ids)
+
+        async def one(partition: int, places: Sequence[int]) -> None:
+            groups, parts = parts_of(places)
+            reply = await self.run_packed(name, partition, encode(groups), parts)
+            for place, answer in zip(places, reply[1:], strict=False):
+                answers[place] = answer
+
+        if self.count == 1:
+            await one(0, range(len(ids)))
+        else:
+            await asyncio.gather(*(one(p, places) for p, places in self.places(ids).items()))
         return answers
 
     async def each(self, name: str, items: Sequence[Any], ids: Sequence[str]) -> None:

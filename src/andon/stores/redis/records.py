@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from andon.lifecycle.apply import set_aside, stamped
-from andon.lifecycle.indexes import IndexEntry
+from andon.lifecycle.indexes import IndexEntry, ReadyEntry
 from andon.model.task import RunCell, Stamp, Status, Task, TaskEvent
 from andon.model.words import Event, State
 from andon.stores.codec import (
@@ -95,12 +95,17 @@ class _Entries:
 packed_entry = _Entries()
 
 
+def score_of(ready: ReadyEntry) -> str:
+    """The score of a ready task in its lane."""
+    return str(ready.order - ready.priority * LEVEL)
+
+
 def _pack_entry(entry: IndexEntry, task: Task, status: Status, number: int) -> bytes:
     ready = entry.ready
     score = dead_at = first_limit = None
     frees = False
     if ready is not None:
-        score = str(ready.order - ready.priority * LEVEL)
+        score = score_of(ready)
         dead_at, first_limit = ready.dead_at, ready.first_limit
         if entry.unique_key is not None:
             policy = status.policy or task.definition.policy

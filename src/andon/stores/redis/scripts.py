@@ -6,6 +6,10 @@ from importlib.resources import files
 
 _FOLDER = files("andon.stores.redis") / "lua"
 
+FIRST = {name: f"{name}_plain" for name in ("create", "claim", "commit")}
+"""Scripts that begin with another one, before any shared part is there: for most of what they are
+given it returns the answer, for all else it goes on to the rest."""
+
 
 class Script:
     """One script: its whole text, and the digest under which the server keeps it."""
@@ -21,12 +25,13 @@ class Script:
 _CONSTANTS = re.compile(rb"^local ([A-Z_][A-Z_0-9, ]+) =\s+(\d[\d, ]*)(?: --.*)?$\n", re.MULTILINE)
 
 
-def _whole(head: bytes, common: bytes, body: bytes) -> bytes:
-    """One script's text. What follows the head is a function of its own: so the functions in it
-    find the head's locals as upvalues of theirs, where Lua 5.1 would look through all locals that
+def _whole(head: bytes, first: bytes, common: bytes, body: bytes) -> bytes:
+    """One script's text. What follows head and first is a function of its own: so those in it find
+    the head's locals as upvalues of theirs, where Lua 5.1 would look through all locals that
     any of them captures, for each of them."""
     needed = _needed(*(_COMMENTS.sub(b"", _inlined(common + _END + body)).split(_END)))
-    return _COMMENTS.sub(b"", head) + b"return (function()\n" + needed + b"\nend)()\n"
+    begun = _COMMENTS.sub(b"", head + _inlined(first))
+    return begun + b"return (function()\n" + needed + b"\nend)()\n"
 
 
 _END = b"\nlocal end_of_common\n"
@@ -56,12 +61,14 @@ def _inlined(text: bytes) -> bytes:
     for names, values in _CONSTANTS.findall(text):
         split = (names.split(b","), values.split(b","))
         constants.update((name.strip(), value.strip()) for name, value in zip(*split, strict=True))
+    if not constants:
+        return text
     names = b"|".join(sorted(constants, reverse=True))
     within = re.compile(rb"(?<!['\w])(" + names + rb")(?!['\w])")
     return within.sub(lambda found: constants[found[1]], _CONSTANTS.sub(b"", text))
 
 
-class _Scripts:
+class Scripts:
     """Scripts by name."""
 
     def __init__(self) -> None:
@@ -72,7 +79,9 @@ class _Scripts:
         script = self._loaded.get(name)
         if script is None:
             self._shared = self._shared or (_read("head"), _read("common"))
-            script = self._loaded[name] = Script(name, _whole(*self._shared, _read(name)))
+            head, common = self._shared
+            first = _read(FIRST[name]) if name in FIRST else b""
+            script = self._loaded[name] = Script(name, _whole(head, first, common, _read(name)))
         return script
 
 
@@ -80,4 +89,4 @@ def _read(name: str) -> bytes:
     return (_FOLDER / f"{name}.lua").read_bytes()
 
 
-script = _Scripts()
+script = Scripts()

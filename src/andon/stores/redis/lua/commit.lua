@@ -2,6 +2,7 @@
 -- "d" if it has dependents to be told), "g" (gone), "k" with the holder of its key, "n" (needed)
 -- with the children that hold a record that was to be deleted, or "x" (the record has moved) with
 -- whether it has edges and the record as it is. About 20 microseconds a change.
+-- Most changes never come here: see `commit_plain`.
 local refused = refuse_strangers()
 if refused then return refused end
 

@@ -86,7 +86,7 @@ local function finish()
   flush()
   if #log > 0 then
     in_turn('RPUSH', P .. 'log', log)
-    hint('events', '')
+    if not hints.ready then hint('events', '') end -- who hears of events hears of ready tasks too
   end
   local channel = string.match(P, '^{(.*):%d+}:$') .. ':hints:'
   for kind, names in pairs(hints) do
@@ -123,6 +123,13 @@ local function config_of(queue)
     configs[queue] = found
   end
   return found
+end
+
+-- What limits a queue, in a word, kept where the short ways look: only a "sized" one can be full,
+-- and a "free" one has no limit at all.
+local function bounds_of(config)
+  if config.size then return 'sized' end
+  return next(config) and 'open' or 'free'
 end
 
 local lists = {}
@@ -348,7 +355,10 @@ local function introduce(x, number, id)
   local queue = x[QUEUE]
   if not known[queue] then
     known[queue] = true
-    if call('SADD', P .. 'queues', queue) == 1 then hint('config', '') end
+    if call('SADD', P .. 'queues', queue) == 1 then
+      call('HSET', P .. 'meta', 'queue:' .. queue, bounds_of(config_of(queue)))
+      hint('config', '')
+    end
   end
   enter(x, number, id)
   if x[TIMER] then arm(id, x[TIMER]) end

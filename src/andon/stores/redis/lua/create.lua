@@ -1,6 +1,7 @@
 -- Store new records with their submit events, each idempotent by id: per record "c", "e" with
 -- digest and state of what is there, "k" with the holder of its key, "f" with the oldest to evict.
 -- About 20 microseconds a record.
+-- Most records never come here: see `create_plain`.
 local refused = refuse_strangers()
 if refused then return refused end
 
@@ -60,7 +61,6 @@ for i, item in ipairs(A) do
     introduce(x, serial, id)
     if x[UNIQUE] and item[6] and not lapsed(x) then reserve(x[UNIQUE], x[UNIQUE_UNTIL], id) end
     log[#log + 1] = item[5]
-    hint('task', id)
     reply[i + 1] = 'c'
   else
     reply[i + 1] = outcome

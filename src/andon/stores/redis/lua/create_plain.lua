@@ -1,0 +1,71 @@
+-- What `create` does first, before the shared parts, which cost a lone call more than all else: new
+-- records of pending tasks without keys, group or timer, if their queues are known and bounded by
+-- no size and none of the ids is taken. Whatever else is left to `create`, with nothing written.
+-- A has the groups, in turn: tasks that share an index entry and what their version begins with.
+-- After ARGV[2] come the parts of each task; no id comes twice. About 9 microseconds a record.
+local ENTRY, HEAD, QUEUE, NAME, CREATED, SCORE, SIZE = 1, 2, 3, 4, 5, 6, 7
+local ID, DEFINITION, STATUS, EVENT, DIGEST = 1, 2, 3, 4, 5
+local FIRST, PARTS = 2, 5
+if #ARGV > FIRST then
+  local meta, task, stub = P .. 'meta', P .. 'task:', P .. 'stub:'
+  local wanted, last = {'min_writer'}, nil
+  for _, group in ipairs(A) do
+    if group[QUEUE] ~= last then
+      last = group[QUEUE]
+      wanted[#wanted + 1] = 'queue:' .. last
+    end
+  end
+  local found = call('HMGET', meta, unpack(wanted))
+  local plain = found[1] == '1'
+  for i = 2, #wanted do plain = plain and (found[i] == 'free' or found[i] == 'open') end
+  local keys, n = {}, 0
+  for at = FIRST + ID, #ARGV, PARTS do
+    local id = ARGV[at]
+    keys[n + 1], keys[n + 2] = task .. id, stub .. id
+    n = n + 2
+  end
+  if plain and call('EXISTS', unpack(keys)) == 0 then
+    local number = call('HINCRBY', meta, 'number', n / 2) - n / 2
+    local lists, ready, log, at, made = {}, {}, {}, FIRST, 0
+    for _, group in ipairs(A) do
+      local entry, head, queue, name = group[ENTRY], group[HEAD], group[QUEUE], group[NAME]
+      local score, created = group[SCORE], group[CREATED]
+      local pending, waiting = P .. 'state:' .. queue .. '|pending', P .. 'ready:' .. queue .. '|' .. name
+      local list, lane = lists[pending], lists[waiting]
+      if not list then
+        list = {}
+        lists[pending] = list
+        ready[#ready + 1] = queue
+      end
+      if not lane then
+        lane = {}
+        lists[waiting] = lane
+        call('SADD', P .. 'lanes:' .. queue, name)
+      end
+      local i, j = #list, #lane
+      for _ = 1, group[SIZE] do
+        made = made + 1
+        local id, serial = ARGV[at + ID], string.format('%012d', number + made)
+        call('HSET', keys[2 * made - 1], 'd', ARGV[at + DEFINITION], 's', ARGV[at + STATUS],
+          'x', entry, 'st', 'pending', 'v', head .. serial .. ' ' .. ARGV[at + DIGEST])
+        list[i + 1], list[i + 2] = created, id
+        lane[j + 1], lane[j + 2] = score, serial .. id
+        log[made] = ARGV[at + EVENT]
+        i, j, at = i + 2, j + 2, at + PARTS
+      end
+    end
+    for key, flat in pairs(lists) do call('ZADD', key, unpack(flat)) end
+    call('RPUSH', P .. 'log', unpack(log))
+    call('PUBLISH', string.match(P, '^{(.*):%d+}:$') .. ':hints:ready', table.concat(ready, '\n'))
+    return {now}
+  end
+  local items, at = {}, FIRST -- as `create` takes them
+  for _, group in ipairs(A) do
+    for _ = 1, group[SIZE] do
+      items[#items + 1] = {ARGV[at + ID], ARGV[at + DEFINITION], ARGV[at + STATUS], group[ENTRY],
+        ARGV[at + EVENT], true, group[HEAD], ARGV[at + DIGEST]}
+      at = at + PARTS
+    end
+  end
+  A = items
+end
