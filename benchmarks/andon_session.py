@@ -57,7 +57,7 @@ def measured(kind: Any, url: str, plan: dict[str, Any]) -> None:
     reset()
 
 
-async def idle(url: str, seconds: float) -> None:
+async def idle(url: str, settle: float, seconds: float) -> None:
     """A worker that is up and has run a task, and then has nothing to do."""
     from andon.bench.app import noop
 
@@ -66,7 +66,7 @@ async def idle(url: str, seconds: float) -> None:
             task = app.task(name=noop.name, queue="idle")(noop.type.handler)
             await (await task.submit(0)).result(timeout=60)
         process = psutil.Process(worker.pid)
-        await asyncio.sleep(1.5)
+        await asyncio.sleep(settle)
         own = -(counted() - counted())
         cpu, before, begun = sum(process.cpu_times()[:2]), counted(), time.monotonic()
         await asyncio.sleep(seconds)
@@ -97,7 +97,7 @@ def main(url: str, told: str) -> None:
     measured("drain", url, plan)
     if plan["idle_s"]:
         tell(begins="idle")
-        asyncio.run(idle(url, plan["idle_s"]))
+        asyncio.run(idle(url, plan["settle_s"], plan["idle_s"]))
         reset()
     measured("latency", url, plan)
     measured("e2e", url, plan)

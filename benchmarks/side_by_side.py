@@ -35,7 +35,7 @@ FULL = {
     "seconds": 0.8,
     "trial": {"single": 100, "concurrent": 500, "bulk": 2_000},
     "latency": 200,
-    "idle_s": 6.0,
+    "idle_s": 20.0,
     "imports": 3,
 }
 """The most tasks of each way to submit, the seconds that each should take, and how many find out
@@ -52,6 +52,11 @@ QUICK = {
     "imports": 1,
 }
 QUICK_DRAIN = 200
+SETTLE_S = {"postgres": 12.0}
+"""How long what came before an idle worker may still come to the server's counters: a session of
+PostgreSQL tells its own once a second at the most, and what it has left when it falls idle up to
+ten seconds later."""
+
 PATIENCE_S = 180.0
 """A session that takes longer is ended."""
 
@@ -140,7 +145,8 @@ def _variants(name: str, driver: type[Peer], store: str, python: Path) -> Iterat
 def _plan(asked: argparse.Namespace, side: Side, *, first: bool) -> dict[str, Any]:
     plan = dict(QUICK if asked.quick else FULL)
     drained = QUICK_DRAIN if asked.quick else side.drained
-    plan |= {"drain": drained, "e2e": drained}
+    settle = 1.5 if asked.quick else SETTLE_S.get(asked.store, 1.5)
+    plan |= {"drain": drained, "e2e": drained, "settle_s": settle}
     if not first:  # these vary little
         plan |= {"idle_s": 0, "imports": 0}
     return plan

@@ -234,7 +234,7 @@ async def lively(peer: Peer, plan: dict[str, Any], folder: Path) -> None:
         await worker.until(range(1))
         if plan["idle_s"]:
             await peer.close()
-            await idle(worker, plan["idle_s"])
+            await idle(worker, plan["settle_s"], plan["idle_s"])
             await peer.open()
         else:
             await asyncio.sleep(0.5)
@@ -246,9 +246,9 @@ async def lively(peer: Peer, plan: dict[str, Any], folder: Path) -> None:
         worker.stop()
 
 
-async def idle(worker: Worker, seconds: float) -> None:
+async def idle(worker: Worker, settle: float, seconds: float) -> None:
     tell(begins="idle")
-    await asyncio.sleep(1.5)
+    await asyncio.sleep(settle)
     own = -(counted() - counted())
     cpu, before, begun = worker.cpu_s(), counted(), time.monotonic()
     await asyncio.sleep(seconds)

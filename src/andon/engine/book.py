@@ -4,6 +4,7 @@ Kept in memory and followed by hint, so that a submit needs no look-up. A policy
 per (queue, type, options) and shared by every task that has the same (R5).
 """
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -30,10 +31,12 @@ class PolicyBook:
         self._cache: dict[object, tuple[Policy, bool]] = {}
 
     async def refresh(self) -> None:
-        """Read the configuration from the store."""
-        queues = {queue.name: queue for queue in await self._store.queues()}
-        types = {(t.name, t.version): t.policy for t in await self._store.types()}
-        retention = await self._store.setting(RETENTION_SETTING)
+        """Read the configuration from the store: all at once, which a store may answer as one."""
+        known, published, retention = await asyncio.gather(
+            self._store.queues(), self._store.types(), self._store.setting(RETENTION_SETTING)
+        )
+        queues = {queue.name: queue for queue in known}
+        types = {(t.name, t.version): t.policy for t in published}
         layer = {} if not retention else {"retention": float(retention)}
         if (queues, types, layer) != (self._queues, self._published, self._store_layer):
             self._queues, self._published, self._store_layer = queues, types, layer

@@ -41,6 +41,9 @@ HOLD_MS = 10_000
 HOUSEKEEPING_S = 5.0
 """Seconds between looks at what no timer covers: fan-outs cut short, event trimming, bounds."""
 
+_TRIM_S = 30.0
+"""Seconds between looks for what can be trimmed, unless there was something the last time."""
+
 _BOUND_ROUNDS = 20
 """Batches of dead letters deleted at one look: some cannot be deleted yet, and would come again."""
 
@@ -75,6 +78,7 @@ class Timekeeper:
         self._random = random
         self._dead_letter_limit = dead_letter_limit
         self._tasks: list[asyncio.Task[None]] = []
+        self._trim_at = 0.0  # by the loop's clock
 
     def start(self) -> None:
         """Begin to fire timers. Idempotent."""
@@ -181,7 +185,10 @@ class Timekeeper:
     async def housekeep(self) -> None:
         """Finish fan-outs cut short, trim events and stubs, keep the dead-letter bound."""
         self._dependencies.resume(await self._store.take_unsettled(MAX_BATCH))
-        await self._store.trim(10_000)
+        loop = asyncio.get_running_loop()
+        if loop.time() >= self._trim_at:
+            found = await self._store.trim(10_000)
+            self._trim_at = loop.time() + (0 if found else _TRIM_S)
         if self._dead_letter_limit is not None:
             await self._bound_dead_letters(self._dead_letter_limit)
 

@@ -1,7 +1,9 @@
 """The event log's horizon: what may still appear is not passed by."""
 
 import asyncpg
-from conformance.kit import Kit
+from conformance.kit import PATIENCE_S, Kit
+
+from andon.stores.base import ready_topic
 
 
 async def test_events_of_a_transaction_that_ends_late_are_not_lost(
@@ -50,3 +52,10 @@ async def test_a_transaction_that_is_rolled_back_holds_nothing_up_for_long(
     assert (await kit.store.events("")).events == ()
     await transaction.rollback()
     assert [event.task for event in (await kit.read_events("")).events] == ["after"]
+
+
+async def test_the_first_event_of_all_wakes_who_begins_to_listen_after_it(kit: Kit) -> None:
+    other = await kit.again()
+    await kit.submit()
+    with other.listen([ready_topic("default")]) as listener:
+        assert await listener.wait(PATIENCE_S)

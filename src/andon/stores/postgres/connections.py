@@ -10,7 +10,7 @@ import math
 import random
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 import asyncpg
@@ -119,22 +119,35 @@ class Connections:
         """Run a statement to its end even if the caller goes away; its rows."""
         if self._closed:
             raise StoreUnavailable(f"The store {self._location.shown} is not open.")
-        task = asyncio.ensure_future(
-            self._persist(lambda db: statement(self._location, db, sql, *arguments))
-        )
+        loop = asyncio.get_running_loop()
+        outcome: asyncio.Future[list[Any]] = loop.create_future()
+        task = loop.create_task(self._carry_out(outcome, sql, arguments))
         self._running.add(task)
-        task.add_done_callback(self._finished)
-        caller = asyncio.current_task()
-        cancels = 0 if caller is None else caller.cancelling()
+        task.add_done_callback(self._running.discard)
+        return await outcome
+
+    async def _carry_out(
+        self, outcome: asyncio.Future[list[Any]], sql: str, arguments: Sequence[Any]
+    ) -> None:
+        """Run a statement for whoever waits for the outcome, if anybody still does. (A future
+        shielded from its waiter would take him a turn of the loop more.)"""
         try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            given_up = caller is not None and caller.cancelling() > cancels
-            if task.cancelled() and not given_up:  # by `close`, not by our caller
-                raise StoreUnavailable(
-                    f"{self._location.shown} did not answer before the store was closed."
-                ) from None
+            rows = await self._persist(lambda db: statement(self._location, db, sql, *arguments))
+        except asyncio.CancelledError:  # by `close`
+            if not outcome.done():
+                outcome.set_exception(
+                    StoreUnavailable(
+                        f"{self._location.shown} did not answer before the store was closed."
+                    )
+                )
             raise
+        except Exception as error:
+            if not outcome.done():
+                outcome.set_exception(error)
+                outcome.exception()  # he may go before he hears of it: then nobody asks for it
+        else:
+            if not outcome.done():
+                outcome.set_result(rows)
 
     async def close(self) -> None:
         """Finish what runs, for a bounded time, then let every connection go."""
@@ -154,13 +167,8 @@ class Connections:
         idle, self._idle = self._idle, []
         await asyncio.gather(*(_let_go(db) for db in idle))
 
-    def _finished(self, task: asyncio.Task[Any]) -> None:
-        self._running.discard(task)
-        if not task.cancelled():
-            task.exception()  # the caller may be gone: then nobody asks for it
-
     async def _persist(self, work: Callable[[Connection], Awaitable[Result]]) -> Result:
-        pauses = Pauses(_LONGEST_PAUSE_S)
+        pauses: Pauses | None = None
         now = time.monotonic()
         end = now + PATIENCE_S
         if self._away_since is not None:
@@ -179,6 +187,7 @@ class Connections:
                     raise translated(
                         error, self._location.shown, self._location.namespace
                     ) from error
+                pauses = pauses or Pauses(_LONGEST_PAUSE_S)
                 await asyncio.sleep(pauses.next())
             else:
                 return result

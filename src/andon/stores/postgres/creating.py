@@ -1,6 +1,6 @@
 """Creating records: what is sent for each, column by column, and what comes back."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from andon.lifecycle.indexes import IndexEntry, entry_of
@@ -19,7 +19,7 @@ from andon.stores.base import (
 from andon.stores.codec import Undecodable, decode_definition, encode, encode_event
 from andon.stores.postgres.names import Lane, Names
 
-_CREATED = Created(CreateKind.CREATED)
+CREATED = Created(CreateKind.CREATED)
 
 MOST_OFFERED = 8
 """How many of the oldest tasks a full queue names, for `discard-old` to evict."""
@@ -40,6 +40,54 @@ def lane_of(entry: IndexEntry, names: Names, partition: int) -> Lane | None:
     if entry.ready is None:
         return None
     return names.ids[entry.queue], partition, -entry.ready.priority
+
+
+def is_plain(entry: IndexEntry) -> bool:
+    """Whether one call for one record does (sql/0001_create_one.sql)."""
+    return not (entry.key or entry.unique_key or entry.remaining or entry.dead_letter)
+
+
+def topics_of(task: Task, entry: IndexEntry) -> Iterable[str]:
+    """What its creation hints."""
+    yield EVENTS_TOPIC
+    yield task_topic(task.definition.id)
+    if entry.ready is not None:
+        yield ready_topic(entry.queue)
+    if entry.timer is not None and entry.timer - task.status.created_at < SLOW_POLL_S * 1000:
+        yield TIMER_TOPIC
+
+
+async def arguments_of_one(
+    task: Task, entry: IndexEntry, partition: int, names: Names
+) -> tuple[list[Any], set[str]]:
+    """Arguments of the statement for one plain record, after its first two, and its topics."""
+    definition, status, ready = task.definition, task.status, entry.ready
+    topics = set(topics_of(task, entry))
+    if await names.know((entry.queue, entry.name)):
+        topics.add(CONFIG_TOPIC)
+    lane = lane_of(entry, names, partition)
+    if lane is not None:
+        await names.know_lanes((lane,))
+    arguments: list[Any] = [
+        definition.id,
+        encode(definition),
+        partition,
+        names.ids[entry.queue],
+        names.ids[entry.name],
+        entry.state.value,
+        status.revision,
+        status.created_at,
+        entry.timer,
+        entry.group,
+        encode(status),
+        encode_event(status.events[-1], definition.id),
+    ]
+    if ready is None or lane is None:
+        arguments += (None,) * 5
+    else:
+        number = status.runs[-1].number
+        arguments += (names.lanes[lane], ready.order, ready.dead_at, ready.first_limit, number)
+    return arguments, topics
 
 
 def first_repeat(tasks: Sequence[Task]) -> int | None:
@@ -107,18 +155,11 @@ class Creation:
             [e.unique_key for e in entries],
             [e.unique_until for e in entries],
         ]
-        topics = {EVENTS_TOPIC}
+        topics = {
+            topic for task, e in zip(tasks, entries, strict=True) for topic in topics_of(task, e)
+        }
         if is_new:
             topics.add(CONFIG_TOPIC)  # a worker that serves every queue has one more
-        for task, entry in zip(tasks, entries, strict=True):
-            topics.add(task_topic(task.definition.id))
-            if entry.ready is not None:
-                topics.add(ready_topic(entry.queue))
-            if (
-                entry.timer is not None
-                and entry.timer - task.status.created_at < SLOW_POLL_S * 1000
-            ):
-                topics.add(TIMER_TOPIC)
         return columns, topics
 
     def summary(self, names: Names) -> list[Any]:
@@ -144,13 +185,13 @@ class Creation:
         """What became of each; a refusal by a full queue has its `oldest` filled in later."""
         kinds = row["outcomes"]
         if kinds is None:
-            return [_CREATED] * len(self.tasks)
+            return [CREATED] * len(self.tasks)
         return [self._outcome(row, kind, i) for i, kind in enumerate(kinds)]
 
     def _outcome(self, row: Any, kind: str, i: int) -> Created:
         match kind:
             case "n":
-                return _CREATED
+                return CREATED
             case "e":
                 digests, bodies = row["digests"], row["bodies"]
                 digest = _at(digests, i)

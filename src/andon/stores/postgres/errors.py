@@ -28,9 +28,19 @@ def code_of(error: BaseException) -> str:
     return getattr(error, "sqlstate", None) or ""
 
 
+def _cannot_grow(error: BaseException) -> bool:
+    """Whether the server could not make a file of a table larger. Only a disk without room has a
+    code of its own (53100): of a quota and of a limit on the size of files, where the message was
+    raised is all that tells, whatever its language."""
+    function: str | None = getattr(error, "server_source_function", None)
+    return code_of(error) == "XX000" and function in ("mdextend", "mdzeroextend")
+
+
 def is_passing(error: BaseException) -> bool:
     """Whether the same statement may succeed later, on this connection or another."""
     code = code_of(error)
+    if _cannot_grow(error):
+        return True
     if code:
         return code in _PASSING_CODES or code[:2] in _PASSING_CLASSES
     return isinstance(error, LOST)
@@ -67,6 +77,11 @@ def translated(error: BaseException, shown: str, schema: str) -> StoreError | Co
             )
         case "53100":
             return StoreUnavailable(f"The disk of {shown} is full; free some space there.")
+        case "XX000" if _cannot_grow(error):
+            return StoreUnavailable(
+                f"{shown} cannot store more ({detail}); free some space on its disk, or raise the "
+                "quota or the limit on the size of its files."
+            )
         case "53300":
             return StoreUnavailable(
                 f"{shown} has no connection to spare; raise its max_connections, lower ?pool=, or "

@@ -1,6 +1,12 @@
-"""Queues, task types, workers and settings: small records that everybody reads."""
+"""Queues, task types, workers and settings: small records that everybody reads.
 
+Queues, types and settings that are asked for in one turn of the loop are one statement: that is
+how whoever follows the configuration reads it, every few seconds in every process.
+"""
+
+import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -19,12 +25,37 @@ class Fleet:
 
     def __init__(self, server: Server) -> None:
         self._server = server
+        self._asked: set[str] = set()  # in this turn of the loop: kinds of configuration
+        self._settings: set[str] = set()  # and the settings among it, by name
+        self._answer: asyncio.Task[list[Any]] | None = None
+
+    async def _read(self, kind: str, setting: str = "") -> list[Any]:
+        """Rows (kind, name, body) of one kind, read after this was called."""
+        if self._answer is None:
+            self._answer = asyncio.ensure_future(self._look())
+        self._asked.add(kind)
+        if setting:
+            self._settings.add(setting)
+        rows = await asyncio.shield(self._answer)
+        return [row for row in rows if row[0] == kind and (not setting or row[1] == setting)]
+
+    async def _look(self) -> list[Any]:
+        kinds, settings = self._asked, sorted(self._settings)
+        self._asked, self._settings, self._answer = set(), set(), None
+        run, sql = self._server.run, self._server.sql
+        if kinds == {"queue"}:
+            return [("queue", *row) for row in await run(sql.queues)]
+        if kinds == {"type"}:
+            return [("type", "", *row) for row in await run(sql.types)]
+        if kinds == {"setting"} and len(settings) == 1:
+            return [("setting", settings[0], *row) for row in await run(sql.setting, settings[0])]
+        return await run(sql.configuration, settings)
 
     async def queues(self) -> list[QueueConfig]:
         """Every queue known: configured ones, and those that ever had a task."""
-        rows = await self._server.run(self._server.sql.queues)
         return [
-            QueueConfig(name=name) if body is None else _decode_queue(body) for name, body in rows
+            QueueConfig(name=name) if body is None else _decode_queue(body)
+            for _, name, body in await self._read("queue")
         ]
 
     async def put_queue(self, config: QueueConfig) -> None:
@@ -49,7 +80,7 @@ class Fleet:
 
     async def types(self) -> list[TypeInfo]:
         """Every task type published."""
-        return [_decode_type(row[0]) for row in await self._server.run(self._server.sql.types)]
+        return [_decode_type(body) for _, _, body in await self._read("type")]
 
     async def put_types(self, types: Sequence[TypeInfo]) -> None:
         """Publish task types."""
@@ -79,8 +110,8 @@ class Fleet:
 
     async def setting(self, name: str) -> bytes | None:
         """A setting's value."""
-        rows = await self._server.run(self._server.sql.setting, name)
-        return rows[0][0] if rows else None
+        rows = await self._read("setting", name)
+        return rows[0][2] if rows else None
 
     async def put_setting(self, name: str, value: bytes, expect: bytes | None) -> bool:
         """Set it if it is as expected (None: not there); whether it was."""

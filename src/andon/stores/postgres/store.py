@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from andon.lifecycle.indexes import entry_of
 from andon.model.errors import StoreIncompatible, StoreUnavailable
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, WorkerInfo
 from andon.model.task import RECORD_VERSION, Task
@@ -41,7 +42,14 @@ from andon.stores.postgres import restoring
 from andon.stores.postgres.claiming import Claiming
 from andon.stores.postgres.committing import APPLIED, GONE, HAS_DEPENDENTS, Commit
 from andon.stores.postgres.connections import Connection, Connections
-from andon.stores.postgres.creating import MOST_OFFERED, Creation, first_repeat
+from andon.stores.postgres.creating import (
+    CREATED,
+    MOST_OFFERED,
+    Creation,
+    arguments_of_one,
+    first_repeat,
+    is_plain,
+)
 from andon.stores.postgres.edges import Edges
 from andon.stores.postgres.fleet import Fleet
 from andon.stores.postgres.info import describe
@@ -142,6 +150,8 @@ class PostgresStore:
         if repeats is not None:  # what becomes of it depends on what became of the first
             before, after = tasks[:repeats], tasks[repeats:]
             return [*await self.create(before), *await self.create(after)]
+        if len(tasks) == 1 and await self._created_alone(tasks[0]):
+            return [CREATED]
         creation = Creation(tasks, self.partition_of)
         columns, topics = await creation.arguments(self._names)
         rows = list(zip(*columns, strict=True))
@@ -154,6 +164,18 @@ class PostgresStore:
         if any(o.kind is CreateKind.FULL for o in outcomes):
             return await self._with_oldest(tasks, outcomes)
         return outcomes
+
+    async def _created_alone(self, task: Task) -> bool:
+        """Create one record by the call for plain ones; False if that left it to the other."""
+        entry = entry_of(task)
+        if not is_plain(entry):
+            return False
+        partition = self.partition_of(task.definition.id)
+        arguments, topics = await arguments_of_one(task, entry, partition, self._names)
+        row = await self._server.call(self._calls.create_one, *arguments)
+        if row["created"]:
+            self._wake.tell(topics, row["wanted"])
+        return row["created"]
 
     def is_awaited(self, connection: Any) -> bool:
         """Whether a user's connection is one whose calls are awaited."""

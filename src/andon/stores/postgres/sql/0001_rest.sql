@@ -286,7 +286,7 @@ BEGIN
     END IF;
     DELETE FROM stub s WHERE s.id IN (SELECT x.id FROM stub x WHERE x.at < t - 600000 LIMIT p_limit);
     GET DIAGNOSTICS stubs = ROW_COUNT;
-    DELETE FROM claim c WHERE c.token IN (SELECT x.token FROM claim x WHERE x.at < t - 120000 LIMIT 5000);
+    DELETE FROM claim c WHERE c.token IN (SELECT x.token FROM claim x WHERE x.at < t - 120000 LIMIT 30000);
     DELETE FROM worker w WHERE w.seen_at < t - 60000;
     RETURN n + stubs;
 END $$;

@@ -15,6 +15,10 @@ SELECT id, queue, partition, level FROM {schema}.lane_ids($1, $2, $3)
 -- name: create
 SELECT * FROM {schema}.create_tasks($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 
+-- name: create_one
+SELECT * FROM {schema}.create_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17,
+    $18, $19)
+
 -- name: create_by_columns
 SELECT * FROM {schema}.create_tasks($1, $2, $3, ARRAY(SELECT u::{schema}.new_task FROM unnest($4::text[],
     $5::bytea[], $6::integer[], $7::integer[], $8::integer[], $9::text[], $10::bigint[], $11::bigint[],
@@ -91,4 +95,4 @@ DELETE FROM {schema}.sleeper WHERE instance = $1
 SELECT pg_notify($1, u) FROM unnest($2::text[]) u
 
 -- name: newest_pos
-SELECT last_value FROM {schema}.event_pos
+SELECT last_value - (NOT is_called)::integer FROM {schema}.event_pos

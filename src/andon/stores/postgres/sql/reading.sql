@@ -4,7 +4,7 @@
 SELECT {schema}.store_time($1)
 
 -- name: opening
-SELECT {schema}.store_time($1), (SELECT last_value FROM {schema}.event_pos)
+SELECT {schema}.store_time($1), (SELECT last_value - (NOT is_called)::integer FROM {schema}.event_pos)
 
 -- name: meta
 SELECT value FROM {schema}.meta WHERE name = $1
@@ -118,6 +118,18 @@ SELECT body, seen_at FROM {schema}.worker WHERE seen_at > {schema}.store_time($1
 
 -- name: setting
 SELECT value FROM {schema}.setting WHERE name = $1
+
+-- All three at once: queues, types, and the settings named in $1.
+-- name: configuration
+SELECT c.kind, c.name, c.body FROM (
+    SELECT 'queue' AS kind, n.name, 0 AS version, q.body
+    FROM {schema}.name n LEFT JOIN {schema}.queue q ON q.id = n.id
+    WHERE q.id IS NOT NULL OR EXISTS (SELECT FROM {schema}.lane l WHERE l.queue = n.id)
+        OR EXISTS (SELECT FROM {schema}.counter c WHERE c.queue = n.id)
+        OR EXISTS (SELECT FROM {schema}.delta c WHERE c.queue = n.id)
+    UNION ALL SELECT 'type', t.name, t.version, t.body FROM {schema}.type t
+    UNION ALL SELECT 'setting', s.name, 0, s.value FROM {schema}.setting s WHERE s.name = ANY ($1)
+) c ORDER BY c.kind, c.name, c.version
 
 -- Pages. $1 after which key, $2 how many to look at; an axis has its value in $3 (and $4).
 -- name: by_seq
