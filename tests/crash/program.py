@@ -23,6 +23,7 @@ from andon.worker.registry import Registry, TaskType
 from andon.worker.worker import Worker, WorkerConfig
 
 LEASE = 1.5
+MOST_AT_ONCE = 5
 OPTIONS = {"lease": LEASE, "max_retries": 100, "retry_delay": 0.02, "backoff": "constant"}
 
 
@@ -55,14 +56,19 @@ async def work(engine: LocalEngine, folder: Path, rng: random.Random) -> None:
 
 
 async def submit(engine: LocalEngine, folder: Path, rng: random.Random) -> None:
-    """Submit `prefix-0` to `prefix-(count-1)`, beginning a little before where it was killed."""
-    prefix, count = sys.argv[5], int(sys.argv[6])
+    """Submit `prefix-0` to `prefix-(count-1)`, and further ones until a file is there, if one is
+    named; beginning a little before where it was killed."""
+    prefix, count, *named = sys.argv[5:]
+    goes_on = [folder / name for name in named]
     path = folder / f"acknowledged-{prefix}"
-    known = path.read_text().split() if path.exists() else []
+    known = set(path.read_text().split()) if path.exists() else set[str]()
     said = Lines(path)
-    at = max(len(set(known)) - 20, 0)
-    while at < count:
-        some = range(at, min(at + rng.randint(1, 5), count))
+    at = max(len(known) - 20, 0)
+    # No further, or past all that it may have submitted without being answered.
+    least = max(int(count), len(known) + MOST_AT_ONCE if goes_on and known else 0)
+    while at < least or not all(file.exists() for file in goes_on):
+        most = MOST_AT_ONCE if goes_on else least - at
+        some = range(at, at + min(rng.randint(1, MOST_AT_ONCE), most))
         wishes = [Submission(id=f"{prefix}-{n}", name="step", options=OPTIONS) for n in some]
         for outcome in await engine.submit(wishes):
             assert outcome.error is None, outcome.error

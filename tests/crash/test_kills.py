@@ -91,32 +91,36 @@ async def storm(
     try:
         watcher = Watcher(store)
         starts: dict[str, tuple[object, ...]] = {}
-        each = 400
+        each, enough = 400, "enough"  # and more as long as the hunt lasts: who is idle loses no run
         for n in range(workers):
             starts[f"worker{n}"] = ("work", rng.random())
         for n in range(submitters):
-            starts[f"submitter{n}"] = ("submit", rng.random(), f"s{n}", each)
+            starts[f"submitter{n}"] = ("submit", rng.random(), f"s{n}", each, enough)
         for n in range(meddlers):
             starts[f"meddler{n}"] = ("meddle", rng.random())
         for name, (role, *rest) in starts.items():
             fleet.start(name, str(role), *rest)
         hunted = {name: start for name, start in starts.items() if name[0] in prey}
         await hunt(fleet, rng, watcher, hunted, until)
+        (fleet.folder / enough).touch()
         for n in range(meddlers):
             fleet.signal(f"meddler{n}", signal.SIGTERM)
             assert fleet.end(f"meddler{n}") in (0, -signal.SIGTERM), fleet.logs()
         for n in range(submitters):
             assert fleet.end(f"submitter{n}") == 0, fleet.logs()
-        await watcher.until_resolved(each * submitters)
+        submitted: set[str] = set()
+        for n in range(submitters):
+            count = len({name for (name,) in fleet.lines(f"acknowledged-s{n}")})
+            assert count >= each
+            submitted.update(f"s{n}-{i}" for i in range(count))
+        await watcher.until_resolved(len(submitted))
         for n in range(workers):
             fleet.signal(f"worker{n}", signal.SIGTERM)
         for n in range(workers):
             # One that had only just begun takes no signals yet; nothing is left for it to do.
             assert fleet.end(f"worker{n}") in (0, -signal.SIGTERM), fleet.logs()
         await watcher.look()
-        await balanced(
-            fleet, watcher, {f"s{s}-{n}" for s in range(submitters) for n in range(each)}
-        )
+        await balanced(fleet, watcher, submitted)
         return watcher
     finally:
         await store.close()

@@ -79,17 +79,18 @@ class _Entries:
     Tasks that move together mostly have the same, which is then packed once."""
 
     def __init__(self) -> None:
-        self._last: tuple[Any, ...] = ()
-        self._packed = msgspec.Raw()
+        self._last: tuple[tuple[Any, ...], msgspec.Raw] = ((), msgspec.Raw())  # one, for threads
 
     def __call__(self, entry: IndexEntry, task: Task, status: Status) -> msgspec.Raw:
         number = status.runs[-1].number if status.runs else 0
         told = (entry, status.created_at, number, status.fence)
         if entry.unique_key is not None:  # then a policy has a say too
             return body(_pack_entry(entry, task, status, number))
-        if told != self._last:
-            self._last, self._packed = told, body(_pack_entry(entry, task, status, number))
-        return self._packed
+        last, packed = self._last
+        if told != last:
+            packed = body(_pack_entry(entry, task, status, number))
+            self._last = (told, packed)
+        return packed
 
 
 packed_entry = _Entries()
