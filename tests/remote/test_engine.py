@@ -261,6 +261,9 @@ async def test_an_engine_opens_without_having_the_tasks_counted(
     monkeypatch.setattr(running.service.engine, "info", counted)
     monkeypatch.setattr(running.service.engine, "stats", counted)
     async with engine_at(running.url) as engine:
+        assert abs(engine.now() - running.service.engine.now()) < 60_000, (
+            "it knows the time at once"
+        )
         assert await engine.partitions() == 1
         await engine.submit([task("a")])
         assert [held.id for held in await claim(engine)] == ["a"]
