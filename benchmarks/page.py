@@ -31,7 +31,7 @@ def keep(told: dict[str, Any], *, aside: bool) -> None:
         name += time.strftime("-%Y%m%d-%H%M%S", time.gmtime())
     folder = HERE / "results" if aside else KEPT
     folder.mkdir(exist_ok=True)
-    text = json.dumps(told, indent=1, sort_keys=True)
+    text = json.dumps(told, indent=1)
     (folder / f"{name}.json").write_text(text + "\n", encoding="utf-8")
 
 
