@@ -58,7 +58,37 @@ async def test_a_wait_that_has_begun_outlasts_a_store_that_is_away(
     assert refused >= 3
 
 
-async def test_a_wait_that_could_not_begin_can_begin_later(
+async def test_waiting_for_an_end_begins_when_the_store_is_back(
+    shop: Shop, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events_end, refused = store.events_end, asyncio.Event()
+
+    async def away() -> str:
+        refused.set()
+        raise StoreUnavailable("It is away.")
+
+    await shop.submit("a")
+    monkeypatch.setattr(store, "events_end", away)
+    waiting = asyncio.ensure_future(shop.engine.wait_end("a"))
+    await refused.wait()
+    monkeypatch.setattr(store, "events_end", events_end)
+    await shop.run()
+    assert (await waiting).state is State.COMPLETED
+
+
+async def test_waiting_for_an_end_gives_up_on_a_store_at_its_timeout(
+    shop: Shop, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away() -> str:
+        raise StoreUnavailable("It is away.")
+
+    await shop.submit("a")
+    monkeypatch.setattr(store, "events_end", away)
+    with pytest.raises(TimeoutError):
+        await shop.engine.wait_end("a", 0.02)
+
+
+async def test_watching_that_could_not_begin_says_so_and_can_begin_later(
     shop: Shop, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def away() -> str:
@@ -68,11 +98,9 @@ async def test_a_wait_that_could_not_begin_can_begin_later(
     with monkeypatch.context() as patched:
         patched.setattr(store, "events_end", away)
         with pytest.raises(StoreUnavailable):
-            await shop.engine.wait_end("a")
-    waiting = asyncio.ensure_future(shop.engine.wait_end("a"))
-    await asyncio.sleep(0)
-    await shop.run()
-    assert (await waiting).state is State.COMPLETED
+            await anext(shop.engine.watch("a"))
+    watching = shop.engine.watch("a")
+    assert (await anext(watching)).state is State.PENDING
 
 
 async def test_waiting_for_an_unknown_id_says_so(shop: Shop) -> None:

@@ -209,7 +209,7 @@ async def test_r11_a_worker_that_left_is_no_longer_listed(scene: Scene) -> None:
     worker = scene.worker()
     await scene.says(worker, "running")
     worker.terminate()
-    await worker.exited()
+    assert await worker.exited() == 0
     assert worker.id not in {found.id for found in await scene.engine.workers()}
 
 

@@ -376,5 +376,33 @@ async def test_a_loop_that_fails_is_logged_and_goes_on(kit: Kit, caplog: pytest.
     assert "Presence failed" in caplog.text
 
 
+async def test_a_description_under_way_does_not_outlive_the_farewell(kit: Kit):
+    said: list[str] = []
+    begun, gate = asyncio.Event(), asyncio.Event()
+    put, remove = kit.engine.put_worker, kit.engine.remove_worker
+
+    async def slow(info: Any) -> None:
+        if info.state == "stopping":
+            begun.set()
+            await gate.wait()
+        await put(info)
+        said.append(info.state)
+
+    async def gone(worker: str) -> None:
+        await remove(worker)
+        said.append("gone")
+
+    kit.engine.put_worker = slow  # type: ignore[method-assign]
+    kit.engine.remove_worker = gone  # type: ignore[method-assign]
+    kit.add(_one)
+    worker = await kit.start()
+    assert result_of(await kit.run("_one")) == 1
+    stopping = asyncio.ensure_future(worker.stop())
+    await begun.wait()
+    gate.set()
+    await stopping
+    assert said[-2:] == ["stopping", "gone"]
+
+
 async def _one() -> int:
     return 1

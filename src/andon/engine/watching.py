@@ -1,8 +1,8 @@
 """Waiting and watching: woken by the event log, answered from the record.
 
 One reader follows the log for all waiters of this process, only while there are any. Somebody who
-waits for a task that is discarded with its end gets the result from the event (R9). Once a wait
-has begun, a store that is away is waited for too, as long as the wait may last.
+waits for a task that is discarded with its end gets the result from the event (R9). Once watching
+has begun, a store that is away is waited for too; waiting for an end begins when the store is back.
 """
 
 import asyncio
@@ -10,7 +10,9 @@ import logging
 import random
 from collections.abc import AsyncIterator
 from copy import copy
+from functools import partial
 
+from andon.engine.ending import pause_away, until_ended
 from andon.model.errors import StoreUnavailable, TaskNotFound
 from andon.model.task import Task, TaskEvent
 from andon.model.words import TERMINAL, Event, State
@@ -19,7 +21,6 @@ from andon.stores.base import EVENTS_TOPIC, SLOW_POLL_S, Listener, Store, task_t
 log = logging.getLogger("andon.watching")
 
 _PAGE = 500
-_AWAY_S = 0.5
 
 
 class Watching:
@@ -34,11 +35,8 @@ class Watching:
 
     async def wait_end(self, task_id: str, timeout: float | None) -> Task:
         """Wait for a terminal state; the record as it ended."""
-        async with asyncio.timeout(timeout):
-            async for task in self.watch(task_id, progress=False):
-                if task.state in TERMINAL or task.state is State.UNKNOWN:
-                    return task
-        raise TaskNotFound(task_id)
+        watch = partial(self.watch, progress=False)
+        return await until_ended(watch, task_id, timeout, self._jitter)
 
     async def watch(self, task_id: str, *, progress: bool = True) -> AsyncIterator[Task]:
         """The task now and after each move (and progress), until it has ended or is gone."""
@@ -92,7 +90,7 @@ class Watching:
                 (task,) = await self._store.get([last.id])
             except StoreUnavailable as error:
                 log.warning("Waiting for task %s and for the store: %s", last.id, error)
-                await self._pause()
+                await pause_away(self._jitter)
                 continue
             if task is None and waited:
                 raise TaskNotFound(last.id)
@@ -137,16 +135,13 @@ class Watching:
                 try:
                     page = await self._store.events(cursor, _PAGE)
                 except StoreUnavailable:
-                    await self._pause()
+                    await pause_away(self._jitter)
                     continue
                 cursor = page.cursor
                 for event in page.events:
                     yield event
                 if not page.events:
                     await hints.wait(SLOW_POLL_S * (0.5 + self._jitter.random()))
-
-    async def _pause(self) -> None:
-        await asyncio.sleep(_AWAY_S * (0.5 + self._jitter.random()))
 
     async def close(self) -> None:
         """Stop following."""

@@ -16,7 +16,7 @@ from andon.model.fleet import WorkerInfo
 logger = logging.getLogger("andon.worker")
 
 EVERY_S = 10.0
-LEAVE_WITHIN_S = 2.0
+LEAVE_WITHIN_S = 5.0
 """A store that is away must not keep a worker from leaving: it misses the worker by itself."""
 
 
@@ -36,6 +36,7 @@ class Presence:
         self._describe = describe
         self._rng = rng
         self._changed = asyncio.Event()
+        self._saying: asyncio.Future[None] | None = None
         self._refused = False  # so far as was said in the log
 
     def changed(self) -> None:
@@ -45,8 +46,9 @@ class Presence:
     async def run_once(self) -> None:
         """Describe the worker, then wait for the next time."""
         self._changed.clear()
+        self._saying = asyncio.ensure_future(self._engine.put_worker(self._describe()))
         try:
-            await self._engine.put_worker(self._describe())
+            await asyncio.shield(self._saying)
         except PermissionRefused as error:  # no reason not to run tasks
             if not self._refused:
                 logger.warning("This worker is missing in the list of workers: %s", error)
@@ -59,6 +61,10 @@ class Presence:
 
     async def leave(self) -> None:
         """Say that the worker has left; a store that does not answer notices by itself."""
-        with contextlib.suppress(AndonError, OSError, TimeoutError):
+        try:
             async with asyncio.timeout(LEAVE_WITHIN_S):
+                # A description that is under way must not reach the store after the farewell.
+                await asyncio.gather(*filter(None, [self._saying]), return_exceptions=True)
                 await self._engine.remove_worker(self._describe().id)
+        except (AndonError, OSError, TimeoutError) as error:
+            logger.info("This worker stays in the list of workers until it is missed: %r", error)

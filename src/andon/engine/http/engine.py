@@ -16,6 +16,7 @@ import msgspec
 from andon.artifacts.base import Artifacts
 from andon.engine.base import Acted, Submission, Submitted
 from andon.engine.batching import Batcher
+from andon.engine.ending import until_ended
 from andon.engine.http import wire
 from andon.engine.http.artifacts import HttpArtifacts
 from andon.engine.http.attention import Attention
@@ -26,10 +27,10 @@ from andon.engine.http.runtokens import RunTokens
 from andon.engine.http.transport import PATIENCE_S, Transport
 from andon.engine.http.wire import Outcome, Report, Sign, Which
 from andon.lifecycle.commands import Command
-from andon.model.errors import LeaseLost, PermissionRefused, TaskNotFound
+from andon.model.errors import LeaseLost, PermissionRefused
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, WorkerInfo
 from andon.model.task import Task, TaskEvent
-from andon.model.words import TERMINAL, Event, State
+from andon.model.words import Event, State
 from andon.stores.base import (
     EVENTS_TOPIC,
     MAX_BATCH,
@@ -292,11 +293,7 @@ class HttpEngine:
         return _decode_stats(await self._transport.call("stats"))
 
     async def wait_end(self, task_id: str, timeout: float | None = None) -> Task:
-        async with asyncio.timeout(timeout):
-            async for task in self.watch(task_id):
-                if task.state in TERMINAL or task.state is State.UNKNOWN:
-                    return task
-        raise TaskNotFound(task_id)
+        return await until_ended(self.watch, task_id, timeout, self._rng)
 
     def watch(self, task_id: str) -> AsyncIterator[Task]:
         return self._attention.watch(task_id)

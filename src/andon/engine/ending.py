@@ -1,0 +1,42 @@
+"""Waiting for the end of a task, for every engine: as long as the caller said, whatever is away."""
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator, Callable
+
+from andon.model.errors import StoreUnavailable, TaskNotFound
+from andon.model.task import Task
+from andon.model.words import TERMINAL, State
+
+log = logging.getLogger("andon.watching")
+
+_AWAY_S = 0.5
+
+
+async def until_ended(
+    watch: Callable[[str], AsyncIterator[Task]],
+    task_id: str,
+    timeout: float | None,
+    jitter: random.Random,
+) -> Task:
+    """The record as it ended.
+
+    A store that is away is waited for, as the task is: who gave a timeout (seconds) said how long.
+    Raises `TimeoutError`, and `TaskNotFound` when there is no such task.
+    """
+    async with asyncio.timeout(timeout):
+        while True:
+            try:
+                async for task in watch(task_id):
+                    if task.state in TERMINAL or task.state is State.UNKNOWN:
+                        return task
+                raise TaskNotFound(task_id)
+            except StoreUnavailable as error:
+                log.warning("Waiting for task %s and for the store: %s", task_id, error)
+                await pause_away(jitter)
+
+
+async def pause_away(jitter: random.Random) -> None:
+    """Before a store that was away is asked again."""
+    await asyncio.sleep(_AWAY_S * (0.5 + jitter.random()))
