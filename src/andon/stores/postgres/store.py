@@ -172,9 +172,17 @@ class PostgresStore:
             return False
         partition = self.partition_of(task.definition.id)
         arguments, topics = await arguments_of_one(task, entry, partition, self._names)
-        row = await self._server.call(self._calls.create_one, *arguments)
+        if self._location.pgbouncer:  # there every statement is in a transaction
+            row = await self._server.call(self._calls.create_one, *arguments)
+            told = row["wanted"]
+        else:
+            channel = self._wake.channel
+            row = await self._server.call(
+                self._calls.create_and_tell, *arguments, channel, list(topics)
+            )
+            told = None  # those elsewhere were told by the call
         if row["created"]:
-            self._wake.tell(topics, row["wanted"])
+            self._wake.tell(topics, told)
         return row["created"]
 
     def is_awaited(self, connection: Any) -> bool:
