@@ -39,7 +39,15 @@ class Partitions:
         self.network = network
         self.refills = refills
         self.set_up: Callable[[Partitions, int], Awaitable[None]] | None = None
+        self.standing = subscription.standing
         self._subscription = subscription
+
+    @property
+    def hands_over(self) -> bool:
+        """Whether claims may stand: where one server holds everything, and a write counts as soon
+        as it is made there."""
+        location = self.location
+        return self.count == 1 and location.kind == "single" and not location.wait
 
     def of(self, name: str) -> int:
         """The partition of a task id, of a unique key, or of a queue's shared limits."""

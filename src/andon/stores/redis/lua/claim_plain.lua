@@ -4,7 +4,17 @@
 -- left to `claim`, with nothing written. About 12 microseconds a task.
 local KEY, DEAD_AT, FIRST_LIMIT, UNIQUE, CREATED, RUN_NUMBER, FENCE = 4, 8, 9, 10, 14, 15, 16
 local WORKER, TOKEN, LIMIT, LEASE_MS, ROOM, QUEUES, GRANTS, PART_OF = 1, 2, 3, 4, 5, 6, 7, 8
+local STANDS, STOOD = 9, 10 -- number, channel and ms; token and queues of what stood before
 local NEAR_MS, WINDOW_MS, MOST = 5000, 600000, 1000
+if A[STOOD] then
+  local stood_token, stood = A[STOOD][1], A[STOOD][2]
+  for _, queue in ipairs(stood) do
+    local left = call('HGET', P .. 'meta', 'stands:' .. queue)
+    if left and cmsgpack.unpack(left)[1] == stood_token then
+      call('HDEL', P .. 'meta', 'stands:' .. queue)
+    end
+  end
+end
 if not (A[ROOM] or A[GRANTS] or A[PART_OF]) and A[LIMIT] <= MOST then
   local token, limit, queues = A[TOKEN], A[LIMIT], A[QUEUES]
   local wanted, seen, twice = {'min_writer'}, {}, false
@@ -58,7 +68,19 @@ if not (A[ROOM] or A[GRANTS] or A[PART_OF]) and A[LIMIT] <= MOST then
 
   if plain then
     local claimed = {now, 'claim', 0, {}, {}}
-    if n == 0 then return claimed end
+    if n == 0 then
+      -- It stands where no other does; `create_plain` hands over to it.
+      if A[STANDS] then
+        for _, queue in ipairs(queues) do
+          local left = call('HGET', P .. 'meta', 'stands:' .. queue)
+          if not left or cmsgpack.unpack(left)[3] < now then
+            call('HSET', P .. 'meta', 'stands:' .. queue, cmsgpack.pack({token, A[STANDS][1],
+              now + A[STANDS][3], A[STANDS][2], A[WORKER], A[LEASE_MS], queues}))
+          end
+        end
+      end
+      return claimed
+    end
     local worker, lease_until = A[WORKER], now + A[LEASE_MS]
     local cell_ends = cmsgpack.pack(worker, token, now, lease_until, now, 0, '')
     local NOW, LEASE_UNTIL = string.format('%d', now), string.format('%d', lease_until)
