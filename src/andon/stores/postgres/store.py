@@ -15,6 +15,7 @@ from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, Work
 from andon.model.task import RECORD_VERSION, Task
 from andon.model.words import State
 from andon.stores.base import (
+    CONFIG_TOPIC,
     TIMER_TOPIC,
     Change,
     Changed,
@@ -176,11 +177,13 @@ class PostgresStore:
             row = await self._server.call(self._calls.create_one, *arguments)
             told = row["wanted"]
         else:
-            channel = self._wake.channel
+            told_of_work = topics - {CONFIG_TOPIC}
             row = await self._server.call(
-                self._calls.create_and_tell, *arguments, channel, list(topics)
+                self._calls.create_and_tell, *arguments, self._wake.work, list(told_of_work)
             )
-            told = None  # those elsewhere were told by the call
+            told = None
+            if row["created"] and CONFIG_TOPIC in topics:
+                self._wake.tell({CONFIG_TOPIC}, row["wanted"])
         if row["created"]:
             self._wake.tell(topics, told)
         return row["created"]
@@ -198,7 +201,6 @@ class PostgresStore:
             # nobody's instance: this process sleeps until the commit like all others
             [self._time.argument(), "", True, *columns, *creation.summary(self._names)],
             self._calls.notify,
-            self._wake.channel,
             notes=lambda row: self._wake.notes(topics | {TIMER_TOPIC}, row["wanted"]),
             outcomes=creation.outcomes,
         )

@@ -96,7 +96,7 @@ ON CONFLICT (instance) DO UPDATE SET pid = excluded.pid, kinds = excluded.kinds
 DELETE FROM {schema}.sleeper WHERE instance = $1
 
 -- name: notify
-SELECT pg_notify($1, u) FROM unnest($2::text[]) u
+SELECT pg_notify(c, p) FROM unnest($1::text[], $2::text[]) u (c, p)
 
 -- name: newest_pos
 SELECT last_value - (NOT is_called)::integer FROM {schema}.event_pos
