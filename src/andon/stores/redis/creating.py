@@ -14,6 +14,9 @@ from andon.stores.redis.partitions import Partitions, Parts, is_short
 from andon.stores.redis.reading import states
 from andon.stores.redis.records import body, packed_entry, records_in, score_of
 
+_HANDED_OVER = b"h"
+"""What is said of a record that was created as the run of a worker."""
+
 _CREATED = Created(CreateKind.CREATED)
 
 
@@ -31,6 +34,7 @@ async def create(at: Partitions, tasks: Sequence[Task]) -> list[Created]:
     ids = [task.definition.id for task in tasks]
     if all(map(_is_plain, entries)) and is_short(ids):
         replies = await at.spread_parts("create", ids, lambda here: _parts(here, tasks, entries))
+        at.hands_over_now = replies == [_HANDED_OVER]
     else:
         pairs = zip(tasks, entries, strict=True)
         items = [_item(task, entry, keeps_key=True) for task, entry in pairs]
@@ -126,7 +130,7 @@ def _item(task: Task, entry: IndexEntry, *, keeps_key: bool) -> tuple[Any, ...]:
 
 
 def _outcome(reply: Any) -> Created:
-    if reply == b"c":
+    if reply in (b"c", _HANDED_OVER):
         return _CREATED
     kind = reply[0]
     if kind == b"e":

@@ -40,6 +40,7 @@ class Partitions:
         self.refills = refills
         self.set_up: Callable[[Partitions, int], Awaitable[None]] | None = None
         self.standing = subscription.standing
+        self.hands_over_now = False  #: the newest record created alone was handed over
         self._subscription = subscription
 
     @property
@@ -65,15 +66,22 @@ class Partitions:
         return await self.run_packed(name, partition, encode(arguments))
 
     async def run_packed(
-        self, name: str, partition: int, packed: bytes, parts: Sequence[bytes | str] = ()
+        self,
+        name: str,
+        partition: int,
+        packed: bytes,
+        parts: Sequence[bytes | str] = (),
+        *,
+        last: bool = False,
     ) -> list[Any]:
-        """The same, with arguments packed already, and parts that the script takes as they are."""
+        """The same, with arguments packed already, and parts that the script takes as they are;
+        `last` as in `Connection.send`."""
         if not self._subscription.is_settled:
             await self._subscription.settled()
         found = script(name)
         keys = prefix(self.location.namespace, partition)
         words = (b"EVALSHA", found.sha, b"1", keys, packed, self.clock.given, *parts)
-        reply = await self.network.ask(partition, words, found)
+        reply = await self.network.ask(partition, words, found, last=last)
         if word_of(refused(reply)) == "ANDONEMPTY" and self.set_up is not None:
             await self.set_up(self, partition)  # a server that was emptied, or came back so
             reply = await self.network.ask(partition, words, found)
@@ -112,10 +120,11 @@ class Partitions:
         """Run a script over items that it may do in a short way, given what it takes of those at
         some places; answers in their order, None of those that went that way."""
         answers: list[Any] = [None] * len(ids)
+        last = self.hands_over_now and name == "create" and len(ids) == 1
 
         async def one(partition: int, places: Sequence[int]) -> None:
             groups, parts = parts_of(places)
-            reply = await self.run_packed(name, partition, encode(groups), parts)
+            reply = await self.run_packed(name, partition, encode(groups), parts, last=last)
             for place, answer in zip(places, reply[1:], strict=False):
                 answers[place] = answer
 

@@ -65,7 +65,7 @@ if #ARGV > FIRST then
         call('PUBLISH', channel .. 'events', '')
         call('PUBLISH', channel .. 'task', id)
         if timer <= now + NEAR_MS then call('PUBLISH', channel .. 'timer', '') end
-        return {now}
+        return {now, 'h'}
       end
     end
     local lists, ready, log, at, made = {}, {}, {}, FIRST, 0
