@@ -103,22 +103,27 @@ class Claims:
         elif self._runs.type_freed:
             self._runs.type_freed = False
             self._rouse()
-        elif self._sleeping and self._resting is None and self._may_stand():
-            self._resting = asyncio.get_running_loop().call_later(_QUIET_S, self._rested)
+        elif self._sleeping:
+            self._rest()
 
     def _may_stand(self) -> bool:
-        """Whether a claim may stand that does not yet: only while nothing runs, or a handler that
-        blocks the loop would keep what is handed over from idle workers."""
+        """Whether a claim may stand: only while nothing runs, or a handler that blocks the loop
+        would keep what is handed over from idle workers; and only with room for every type."""
         return (
-            self._standing is None
-            and not self._runs.running
+            not self._runs.running
             and self._lease >= _LEAST_LEASE_S
             and self._engine.hands_over
+            and not self._limits.room()
         )
+
+    def _rest(self) -> None:
+        """Let a claim stand when nothing has run for a moment."""
+        if self._standing is None and self._resting is None and self._may_stand():
+            self._resting = asyncio.get_running_loop().call_later(_QUIET_S, self._rested)
 
     def _rested(self) -> None:
         self._resting = None
-        if self._sleeping and self._may_stand():
+        if self._sleeping and self._standing is None and self._may_stand():
             self._rouse()
 
     def queues_changed(self) -> None:
@@ -193,6 +198,7 @@ class Claims:
                 self._polls = False
                 return
             self._turns.move_on()
+        self._rest()
         told = await self._sleep(self._listener, self._next_pause(got))
         # Of what a rate limit allows by now nobody tells, so it is looked for everywhere.
         self._polls = not told and not got and self._order.shortest_interval is None
@@ -231,17 +237,15 @@ class Claims:
 
     def _attempt(self, limit: int, standing: _Attempt | None) -> _Attempt:
         """A new claim, or one that repeats the token of the one that stands."""
-        room = self._limits.room()
-        stands = not room and not self._runs.running and self._lease >= _LEAST_LEASE_S
         request = ClaimRequest(
             worker=self._worker,
             token=secrets.token_hex(8) if standing is None else standing.request.token,
             queues=self._order.next(),
             limit=limit,
             lease_ms=round(self._lease * 1000),
-            room=room,
+            room=self._limits.room(),
             partition=self._turns.partition,
-            stands=stands and self._engine.hands_over,
+            stands=self._may_stand(),
         )
         now = self._clock()
         return _Attempt(request, now, now if standing is None else standing.granted_after)
@@ -258,8 +262,8 @@ class Claims:
         """Start what was handed over to the claim that stands. That is no reason to look for more:
         of what else there is, hints tell."""
         standing, self._standing = self._standing, None
-        assert standing is not None
         try:
+            assert standing is not None
             self._take(tasks, standing)
         except Exception as error:  # its caller reads for the whole process
             _log(error)

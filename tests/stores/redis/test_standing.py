@@ -324,3 +324,18 @@ async def test_a_standing_claim_survives_a_reply_that_is_lost(
     assert await claims == []
     task = await kit.submit()
     assert (await stander.handed()).id == task.id
+
+
+async def test_a_claim_that_is_answered_leaves_those_of_other_workers_standing(
+    shared: RedisServer, open_kit: OpenKit
+) -> None:
+    kit = await open_kit(shared.url("others"))
+    await known(kit, "left", "right")
+    assert isinstance(kit.store, RedisStore)
+    one, other = Stander(kit, kit.store, "one"), Stander(kit, kit.store, "other")
+    await one.stand(queues=("left",))
+    await other.stand(queues=("left", "right"))
+    task = await kit.submit(queue="right")
+    assert (await other.handed()).id == task.id
+    task = await kit.submit(queue="left")
+    assert (await one.handed()).id == task.id

@@ -173,3 +173,16 @@ async def test_a_run_handed_over_is_renewed_and_survives_its_first_lease(
         at.may_end.set()
         await at.until(lambda: at.stands)
         assert await at.kit.state(task.id) is State.COMPLETED
+
+
+async def test_a_worker_with_room_for_some_types_only_does_not_stand(
+    shared: RedisServer, open_kit: OpenKit
+) -> None:
+    async with floor(shared, open_kit, "some-types", per_type=3) as at:
+        at.may_end.set()
+        for count in (1, 2):
+            await at.submit()
+            await at.until(lambda count=count: len(at.begun) == count)
+        await at.kit.store.events_end()
+        assert not any(request.stands for request in at.asked.requests)
+        assert len(at.asked.requests) < 12  # it does not ask again and again either

@@ -53,7 +53,7 @@ class Standing:
         """What a claim says when it is sent: how it will stand, and what stood before it."""
         before = self._by_worker.get(request.worker)
         stood = None if before is None else (before.request.token, tuple(before.queues))
-        if request.stands:
+        if request.stands and request.queues:
             self._number += 1
             # Until it is answered, what stood before may stand as well.
             queues = frozenset(request.queues).union(before.queues if before is not None else ())

@@ -5,15 +5,14 @@
 local KEY, DEAD_AT, FIRST_LIMIT, UNIQUE, CREATED, RUN_NUMBER, FENCE = 4, 8, 9, 10, 14, 15, 16
 local WORKER, TOKEN, LIMIT, LEASE_MS, ROOM, QUEUES, GRANTS, PART_OF = 1, 2, 3, 4, 5, 6, 7, 8
 local STANDS, STOOD = 9, 10 -- number, channel and ms; token and queues of what stood before
-local NEAR_MS, WINDOW_MS, MOST = 5000, 600000, 1000
+local NEAR_MS, WINDOW_MS, MOST, MOST_QUEUES = 5000, 600000, 1000, 50
 if A[STOOD] then
-  local stood_token, stood = A[STOOD][1], A[STOOD][2]
-  for _, queue in ipairs(stood) do
-    local left = call('HGET', P .. 'meta', 'stands:' .. queue)
-    if left and cmsgpack.unpack(left)[1] == stood_token then
-      call('HDEL', P .. 'meta', 'stands:' .. queue)
-    end
+  local places, gone = {}, {}
+  for i, queue in ipairs(A[STOOD][2]) do places[i] = 'stands:' .. queue end
+  for i, left in ipairs(call('HMGET', P .. 'meta', unpack(places))) do
+    if left and cmsgpack.unpack(left)[1] == A[STOOD][1] then gone[#gone + 1] = places[i] end
   end
+  if #gone > 0 then call('HDEL', P .. 'meta', unpack(gone)) end
 end
 if not (A[ROOM] or A[GRANTS] or A[PART_OF]) and A[LIMIT] <= MOST then
   local token, limit, queues = A[TOKEN], A[LIMIT], A[QUEUES]
@@ -70,14 +69,16 @@ if not (A[ROOM] or A[GRANTS] or A[PART_OF]) and A[LIMIT] <= MOST then
     local claimed = {now, 'claim', 0, {}, {}}
     if n == 0 then
       -- It stands where no other does; `create_plain` hands over to it.
-      if A[STANDS] then
-        for _, queue in ipairs(queues) do
-          local left = call('HGET', P .. 'meta', 'stands:' .. queue)
-          if not left or cmsgpack.unpack(left)[3] < now then
-            call('HSET', P .. 'meta', 'stands:' .. queue, cmsgpack.pack({token, A[STANDS][1],
-              now + A[STANDS][3], A[STANDS][2], A[WORKER], A[LEASE_MS], queues}))
-          end
+      if A[STANDS] and #queues <= MOST_QUEUES then
+        local places, free, row = {}, {}, {}
+        for i, queue in ipairs(queues) do places[i] = 'stands:' .. queue end
+        for i, left in ipairs(call('HMGET', P .. 'meta', unpack(places))) do
+          if not left or cmsgpack.unpack(left)[3] < now then free[#free + 1] = places[i] end
         end
+        local stands = cmsgpack.pack({token, A[STANDS][1], now + A[STANDS][3], A[STANDS][2],
+          A[WORKER], A[LEASE_MS], queues, free})
+        for i, place in ipairs(free) do row[2 * i - 1], row[2 * i] = place, stands end
+        if #free > 0 then call('HSET', P .. 'meta', unpack(row)) end
       end
       return claimed
     end

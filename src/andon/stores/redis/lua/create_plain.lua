@@ -34,11 +34,9 @@ if #ARGV > FIRST then
       -- A claim stands: if it still does, and would get this task and no other, it has it. What it is
       -- given is what `claim_plain` would make of the task.
       local stands = cmsgpack.unpack(left)
-      local token, queues, fields, lanes = stands[1], stands[7], {}, {}
-      for i, queue in ipairs(queues) do
-        fields[i], lanes[i] = 'stands:' .. queue, P .. 'lanes:' .. queue
-      end
-      call('HDEL', meta, unpack(fields))
+      local token, lanes = stands[1], {}
+      for i, queue in ipairs(stands[7]) do lanes[i] = P .. 'lanes:' .. queue end
+      call('HDEL', meta, unpack(stands[8]))
       local channel = string.match(P, '^{(.*):%d+}:$') .. ':hints:'
       local listen = redis.pcall('PUBSUB', 'NUMSUB', channel .. stands[4])
       local id = ARGV[FIRST + ID]
