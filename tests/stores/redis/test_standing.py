@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 from conformance.kit import PATIENCE_S, Kit, StoreFactory, ids
-from servers.redis import RedisServer
+from servers.redis import RedisServer, until
 
 from andon.engine.local import LocalEngine
 from andon.lifecycle.commands import Complete
@@ -251,6 +251,7 @@ async def test_a_worker_whose_process_is_gone_gets_nothing(
     assert isinstance(other, RedisStore)
     await Stander(kit, other).stand()
     await other.close()
+    until(lambda: not shared.ask("PUBSUB", "CHANNELS", "gone:hints:handed-*"), "still subscribed")
     task = await kit.submit()
     assert await kit.state(task.id) is State.PENDING
 
