@@ -93,6 +93,17 @@ async def lives(kit: Kit) -> None:
         for i in range(36)
     ]
     assert set(kinds(await kit.create(*tasks))) == {CREATED}
+    for length in (1, 40):
+        names = [f"together-{length}-{'x' * (length * i)}" for i in (1, 1, 0)]
+        names[1] = names[1].replace("x", "y")
+        together = [
+            kit.record(name, queue=queue, name=kind, write_id=f"together {length}")
+            for name, queue, kind in zip(
+                names, ("default", "default", "other"), ("job", "work", "job"), strict=True
+            )
+        ]
+        assert set(kinds(await kit.create(*together[:2]))) == {CREATED}
+        assert kinds(await kit.create(*together)) == [EXISTS, EXISTS, CREATED]
     ends = [
         Complete(result=b"1"),
         Complete(),

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from andon.lifecycle.indexes import IndexEntry, entry_of
-from andon.model.task import Task
+from andon.model.task import Status, Task
 from andon.model.words import State
 from andon.stores.base import Created, CreateKind
 from andon.stores.codec import encode, encode_event
@@ -51,29 +51,52 @@ def _is_plain(entry: IndexEntry) -> bool:
 
 
 def _parts(places: Sequence[int], tasks: Sequence[Task], entries: Sequence[IndexEntry]) -> Parts:
-    """Tasks as `create_plain.lua` takes them; a group shares an entry and a revision."""
+    """Tasks as `create_plain.lua` takes them: the status and the beginning of the event that all
+    have in common, if they do, then what each has alone. A group shares an entry and a revision."""
     groups: list[list[Any]] = []
-    parts: list[bytes | str] = []
-    last, last_revision = None, 0
+    shared = _shared_status(places, tasks)
+    parts: list[bytes | str] = [b"", b""]
+    if shared is not None:
+        task_id = tasks[places[0]].definition.id
+        event = encode_event(shared.events[-1], task_id)
+        parts = [encode(shared), event.rpartition(task_id.encode())[0]]
+    last_entry, last_status, last, last_revision = None, None, None, 0
     for place in places:
         task, entry = tasks[place], entries[place]
         definition, status = task.definition, task.status
-        packed = packed_entry(entry, task, status)
-        if packed is not last or status.revision != last_revision:
-            assert entry.ready is not None
-            last, last_revision = packed, status.revision
-            head, created = f"{status.revision} {status.created_at} ", str(status.created_at)
-            score = score_of(entry.ready)
-            groups.append([packed, head, entry.queue, entry.name, created, score, 0])
+        if entry is not last_entry or status is not last_status:
+            last_entry, last_status = entry, status
+            packed = packed_entry(entry, task, status)
+            if packed is not last or status.revision != last_revision:
+                assert entry.ready is not None
+                last, last_revision = packed, status.revision
+                head, created = f"{status.revision} {status.created_at} ", str(status.created_at)
+                score = score_of(entry.ready)
+                groups.append([packed, head, entry.queue, entry.name, created, score, 0])
         groups[-1][-1] += 1
-        parts += (
-            definition.id,
-            encode(definition),
-            encode(status),
-            encode_event(status.events[-1], definition.id),
-            definition.digest,
-        )
+        if shared is not None:
+            parts += (definition.id, encode(definition), definition.digest)
+        else:
+            parts += (
+                definition.id,
+                encode(definition),
+                definition.digest,
+                encode(status),
+                encode_event(status.events[-1], definition.id),
+            )
     return groups, parts
+
+
+def _shared_status(places: Sequence[int], tasks: Sequence[Task]) -> Status | None:
+    """The status of all these tasks, if it is one and their ids are equally long: then their
+    events differ in the id only."""
+    first = tasks[places[0]]
+    status, length = first.status, len(first.definition.id)
+    for place in places:
+        task = tasks[place]
+        if task.status is not status or len(task.definition.id) != length:
+            return None
+    return status if status.events[-1].result is None else None
 
 
 async def _create_apart(
