@@ -12,7 +12,7 @@ if #ARGV > FIRST then
   local common, begun, width = ARGV[3], ARGV[4], 3
   if common == '' then common, width = nil, 5 end
   local meta, task, stub = P .. 'meta', P .. 'task:', P .. 'stub:'
-  local wanted, last = {'min_writer'}, nil
+  local wanted, last = {'min_writer', 'stubs'}, nil
   for _, group in ipairs(A) do
     if group[QUEUE] ~= last then
       last = group[QUEUE]
@@ -21,15 +21,20 @@ if #ARGV > FIRST then
   end
   local found = call('HMGET', meta, unpack(wanted))
   local plain = found[1] == '1'
-  for i = 2, #wanted do plain = plain and (found[i] == 'free' or found[i] == 'open') end
+  for i = 3, #wanted do plain = plain and (found[i] == 'free' or found[i] == 'open') end
   local keys, n = {}, 0
   for at = FIRST + ID, #ARGV, width do
-    local id = ARGV[at]
-    keys[n + 1], keys[n + 2] = task .. id, stub .. id
-    n = n + 2
+    n = n + 1
+    keys[n] = task .. ARGV[at]
   end
-  if plain and call('EXISTS', unpack(keys)) == 0 then
-    local number = call('HINCRBY', meta, 'number', n / 2) - n / 2
+  plain = plain and call('EXISTS', unpack(keys)) == 0
+  if plain and (tonumber(found[2]) or now + 1) > now then -- stubs last until then
+    local stubs = {}
+    for i = 1, n do stubs[i] = stub .. ARGV[FIRST + ID + (i - 1) * width] end
+    plain = call('EXISTS', unpack(stubs)) == 0
+  end
+  if plain then
+    local number = call('HINCRBY', meta, 'number', n) - n
     local lists, ready, log, at, made = {}, {}, {}, FIRST, 0
     for _, group in ipairs(A) do
       local entry, head, queue, name = group[ENTRY], group[HEAD], group[QUEUE], group[NAME]
@@ -50,7 +55,7 @@ if #ARGV > FIRST then
       for _ = 1, group[SIZE] do
         made = made + 1
         local id, serial = ARGV[at + ID], string.format('%012d', number + made)
-        call('HSET', keys[2 * made - 1], 'd', ARGV[at + DEFINITION], 's', common or ARGV[at + STATUS],
+        call('HSET', keys[made], 'd', ARGV[at + DEFINITION], 's', common or ARGV[at + STATUS],
           'x', entry, 'st', 'pending', 'v', head .. serial .. ' ' .. ARGV[at + DIGEST])
         list[i + 1], list[i + 2] = created, id
         lane[j + 1], lane[j + 2] = score, serial .. id
