@@ -88,9 +88,10 @@ def check_form(definition: Definition) -> None:
     """Raise `InvalidSubmission` for what no record may have, not even one that is kept to show that
     its submission was invalid (R25): no store, path or index is made for it."""
     d = definition
-    check_id(d.id)
-    check_name(d.name, field="task")
-    check_name(d.queue, field="queue")
+    if not (_ID.match(d.id) and _is_name(d.name) and _is_name(d.queue)):
+        check_id(d.id)
+        check_name(d.name, field="task")
+        check_name(d.queue, field="queue")
     if d.priority:
         check_priority(d.priority)
     if d.run_at is not None or d.deadline is not None or d.expires_at is not None:
