@@ -141,6 +141,7 @@ async def test_both_ways_leave_the_same_behind(
             monkeypatch.setattr(scripts, "FIRST", {})
             monkeypatch.setattr(partitions, "script", scripts.Scripts())
             monkeypatch.setattr(partitions, "MOST_IN_PARTS", 0)
+            monkeypatch.setattr("andon.stores.redis.creating._is_plain", lambda _: False)
         kit = Kit(Standing(shared.url(namespace), shared=True, durable=True))
         await kit.open()
         try:

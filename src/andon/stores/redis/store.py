@@ -79,8 +79,7 @@ class RedisStore:
         self._open: _Open | None = None
         self._left: set[asyncio.Task[Any]] = set()
         self._under_way = 0
-        self._quiet = asyncio.Event()
-        self._quiet.set()
+        self._quiet: asyncio.Future[None] | None = None  #: for who closes
         self._held = timing.Held()
 
     # --- opening and closing ---
@@ -103,7 +102,9 @@ class RedisStore:
             self._open.network.leaving = True
         while self._left or self._under_way:
             await asyncio.gather(*self._left, return_exceptions=True)
-            await self._quiet.wait()
+            if self._under_way:
+                self._quiet = self._quiet or asyncio.get_running_loop().create_future()
+                await asyncio.wait([self._quiet])
         self._hub.close()
         opened, self._open = self._open, None
         if opened is not None:
@@ -253,7 +254,6 @@ class RedisStore:
         done already: so who stays does not pay for a task of its own, two turns of the loop."""
         at = self._at
         self._under_way += 1
-        self._quiet.clear()
         try:
             return await write(at, asked)
         except asyncio.CancelledError:
@@ -264,8 +264,9 @@ class RedisStore:
             raise
         finally:
             self._under_way -= 1
-            if not self._under_way:
-                self._quiet.set()
+            if self._quiet is not None and not self._under_way:
+                self._quiet.set_result(None)
+                self._quiet = None
 
 
 class _Open:
