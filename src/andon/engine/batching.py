@@ -71,6 +71,7 @@ class Batcher(Generic[Item, Outcome]):
                 [outcome] = await self._flush([item])
             except StoreUnavailable as error:
                 self._fail(error, self._waiting)
+                self._room.set()
                 raise
             finally:
                 self._carried_over()
@@ -90,7 +91,6 @@ class Batcher(Generic[Item, Outcome]):
     def _carried_over(self) -> None:
         self._is_carrying = False
         self._under_way -= 1
-        self._room.set()
         if self._waiting and not self._running:
             self._set_off()
         if self._carried is not None:

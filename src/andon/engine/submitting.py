@@ -90,10 +90,14 @@ class Submitting:
                 return self._submit_graph(submissions)
         return self._submit_flat(submissions)
 
-    async def _submit_flat(self, submissions: Sequence[Submission]) -> list[Submitted]:
-        if len(submissions) != 1:
-            return await self._submit_bulk(submissions)
-        [submission] = submissions
+    def _submit_flat(
+        self, submissions: Sequence[Submission]
+    ) -> "CoroutineType[Any, Any, list[Submitted]]":
+        if len(submissions) == 1:
+            return self._submit_one(submissions[0])
+        return self._submit_bulk(submissions)
+
+    async def _submit_one(self, submission: Submission) -> list[Submitted]:
         try:
             task = self._record(submission, self._store.now(), new_write_id())
         except AndonError as error:

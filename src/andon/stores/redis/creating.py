@@ -1,7 +1,7 @@
 """Creating records: idempotent by id, unique by key, bounded by queue."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -16,14 +16,24 @@ from andon.stores.redis.partitions import Partitions, Parts, is_short
 from andon.stores.redis.reading import states
 from andon.stores.redis.records import body, packed_entry, records_in, score_of
 
+if TYPE_CHECKING:
+    from types import CoroutineType
+
 _CREATED = Created(CreateKind.CREATED)
 
 
-async def create(at: Partitions, tasks: Sequence[Task]) -> list[Created]:
+def create(at: Partitions, tasks: Sequence[Task]) -> "CoroutineType[Any, Any, list[Created]]":
     """Write new records with their events and index entries; outcomes in order."""
-    entries = [entry_of(task) for task in tasks]
-    if len(tasks) == 1 and _is_plain(entries[0]):
-        return [await _create_alone(at, tasks[0], entries[0])]
+    if len(tasks) == 1:
+        entry = entry_of(tasks[0])
+        if _is_plain(entry):
+            return _create_alone(at, tasks[0], entry)
+    return _create(at, tasks, [entry_of(task) for task in tasks])
+
+
+async def _create(
+    at: Partitions, tasks: Sequence[Task], entries: Sequence[IndexEntry]
+) -> list[Created]:
     if at.count > 1 and any(entry.unique_key for entry in entries):
         outcomes: dict[int, Created] = {}
         for positions in rounds_of([task.id for task in tasks]):
@@ -42,7 +52,7 @@ async def create(at: Partitions, tasks: Sequence[Task]) -> list[Created]:
     return [_CREATED if reply is None else _outcome(reply) for reply in replies]
 
 
-async def _create_alone(at: Partitions, task: Task, entry: IndexEntry) -> Created:
+async def _create_alone(at: Partitions, task: Task, entry: IndexEntry) -> list[Created]:
     """The same for one plain task, as most that are awaited one after another: what batches need
     and it does not costs a tenth of the whole submit."""
     definition, status = task.definition, task.status
@@ -51,7 +61,7 @@ async def _create_alone(at: Partitions, task: Task, entry: IndexEntry) -> Create
     status_body, begun = _in_common(status, definition.id)
     parts = (status_body, begun, definition.id, encode(definition), definition.digest)
     reply = await at.run_packed("create", partition, encode(groups), parts)
-    return _CREATED if len(reply) == 1 else _outcome(reply[1])
+    return [_CREATED if len(reply) == 1 else _outcome(reply[1])]
 
 
 def _is_plain(entry: IndexEntry) -> bool:

@@ -7,7 +7,7 @@ it has taken.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from andon.model.errors import StoreUnavailable
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, WorkerInfo
@@ -56,6 +56,9 @@ from andon.stores.redis.location import Location, parse
 from andon.stores.redis.network import Network
 from andon.stores.redis.partitions import Partitions
 from andon.stores.redis.scripts import script
+
+if TYPE_CHECKING:
+    from types import CoroutineType
 
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
@@ -118,8 +121,8 @@ class RedisStore:
 
     # --- the life of a task ---
 
-    async def create(self, tasks: Sequence[Task]) -> list[Created]:
-        return await self._finish(creating.create, tasks)
+    def create(self, tasks: Sequence[Task]) -> "CoroutineType[Any, Any, list[Created]]":
+        return self._finish(creating.create, tasks)
 
     async def claim(self, request: ClaimRequest) -> list[Task]:
         return await self._finish(claiming.claim, request)
