@@ -151,6 +151,7 @@ class TaskFunction(Generic[P, R, Returned]):
             id=self._id or self.app.new_id(),
             args=payload,
             headers=blank.headers.copy(),
+            options=blank.options.copy(),
         )
         if invalid:
             submission = replace(submission, invalid=invalid)
