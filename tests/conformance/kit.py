@@ -94,9 +94,15 @@ class Kit:
     # --- creating ---
 
     def record(
-        self, task_id: str = "", *, policy: dict[str, Any] | None = None, **fields: Any
+        self,
+        task_id: str = "",
+        *,
+        policy: dict[str, Any] | None = None,
+        write_id: str = "",
+        **fields: Any,
     ) -> Task:
-        """The record of a submission made now; `policy` differs from the default as given."""
+        """The record of a submission made now; `policy` differs from the default as given. Those
+        of one write id share their status, if made within a millisecond."""
         definition = Definition(
             id=task_id or self.fresh("task"),
             name=fields.pop("name", "job"),
@@ -108,7 +114,7 @@ class Kit:
         # written down here.
         ahead = (definition.run_at, definition.deadline)
         now = min([self.store.now(), *(moment - 1 for moment in ahead if moment is not None)])
-        return admit(definition, now, self.fresh("submit"))
+        return admit(definition, now, write_id or self.fresh("submit"))
 
     async def create(self, *tasks: Task) -> list[Created]:
         return await self.store.create(tasks)

@@ -33,6 +33,34 @@ async def test_a_repeated_submit_stores_nothing_and_tells_what_is_there(kit: Kit
     assert (await kit.stats()).counts == {"pending": 1}
 
 
+async def test_tasks_of_one_write_are_each_their_own(kit: Kit) -> None:
+    end = await kit.store.events_end()
+    names = [f"{'longer ' * (i % 3 > 1)}name{i}".replace(" ", "-") for i in range(6)]
+    queues = ["default", "other"] * 3
+    tasks = [
+        kit.record(name, queue=queue, write_id="together")
+        for name, queue in zip(names, queues, strict=True)
+    ]
+    assert {o.kind for o in await kit.create(*tasks[:2], *tasks[3:5])} == {CreateKind.CREATED}
+    assert {o.kind for o in await kit.create(tasks[2], tasks[5])} == {CreateKind.CREATED}
+    again = await kit.create(*tasks)
+    assert {o.kind for o in again} == {CreateKind.EXISTS}
+
+    ended = await kit.moved(tasks[0], Cancel())
+    for task in tasks[1:]:
+        read = await kit.there(task.id)
+        assert (read.definition, read.status) == (task.definition, task.status)
+    assert (await kit.there(tasks[0].id)).status == ended.status
+    (repeated,) = await kit.create(tasks[0])
+    assert (repeated.kind, repeated.state) == (CreateKind.EXISTS, State.CANCELLED)
+    for task in tasks:
+        first = (await kit.store.history(task.id)).events[0]
+        assert (first.event, first.write_id, first.revision) == (Event.SUBMIT, "together", 1)
+    events = (await kit.read_events(end)).events
+    submitted = sorted(event.task for event in events if event.event is Event.SUBMIT)
+    assert submitted == sorted(names)
+
+
 async def test_an_id_repeated_within_a_batch_is_stored_once(kit: Kit) -> None:
     outcomes = await kit.create(kit.record("same"), kit.record("same"))
     assert [o.kind for o in outcomes] == [CreateKind.CREATED, CreateKind.EXISTS]

@@ -211,7 +211,11 @@ class Andon(Declaring):
 
     async def submit_draft(self, draft: Draft[R]) -> TaskHandle[R]:
         """Submit one draft. Raises like `TaskFunction.submit`."""
-        [outcome] = await self._send([draft.submission], draft.connection)
+        engine = self.connections.at_hand()
+        if engine is None or draft.connection is not None or self._on_submit:
+            [outcome] = await self._send([draft.submission], draft.connection)
+        else:  # as most are: a coroutine less
+            [outcome] = await engine.submit([draft.submission])
         if outcome.error is not None:
             raise outcome.error
         return self._handle(draft, outcome)

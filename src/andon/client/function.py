@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from andon.client.handle import TaskHandle
 from andon.client.options import Moment, SubmitOptions, derived_key, to_fields
@@ -73,7 +74,8 @@ class TaskFunction(Generic[P, R, Returned]):
         chosen = to_fields(given)
         self._id = chosen.pop("id", "")
         named = {"name": task_type.name, "version": task_type.version, "queue": task_type.queue}
-        self._fields: dict[str, Any] = {**named, **chosen}
+        fields: dict[str, Any] = {**named, **chosen}
+        self._blank = Submission(id="", **fields)  # what all of them have in common
         self._unique = "unique_key" not in given and given.get("unique", False)
         if task_type.handler is not None:
             functools.update_wrapper(cast("Callable[..., Any]", self), task_type.handler)
@@ -136,17 +138,25 @@ class TaskFunction(Generic[P, R, Returned]):
     def draft_call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Draft[R]:
         """The same with the arguments as values, whatever they are called."""
         codec = self.type.codec
-        fields: dict[str, Any] = self._fields
+        blank = self._blank
+        invalid = ""
         try:
             payload = codec.encode(args, kwargs)
         except InvalidSubmission as error:
-            if not self.app.records_invalid(self.type, fields.get("options", {})):
+            if not self.app.records_invalid(self.type, blank.options):
                 raise
-            payload = kept_of(args, kwargs)
-            fields = {**fields, "invalid": str(error)}
+            payload, invalid = kept_of(args, kwargs), str(error)
+        submission = replace(  # a quarter of what it takes to make one of names
+            blank,
+            id=self._id or self.app.new_id(),
+            args=payload,
+            headers=blank.headers.copy(),
+            options=blank.options.copy(),
+        )
+        if invalid:
+            submission = replace(submission, invalid=invalid)
         if self._unique:
-            fields = {**fields, "unique_key": derived_key(self.name, payload)}
-        submission = Submission(id=self._id or self.app.new_id(), args=payload, **fields)
+            submission = replace(submission, unique_key=derived_key(self.name, payload))
         return Draft(self.app, submission, codec, self._connection)
 
 

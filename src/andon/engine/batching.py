@@ -64,7 +64,18 @@ class Batcher(Generic[Item, Outcome]):
             self._room.clear()
             await self._room.wait()
         if self._is_alone and not (self._running or self._waiting or self._is_carrying):
-            return await self._carry(item)
+            # In its caller's own task, which takes two turns of the loop less.
+            self._is_carrying = True
+            self._under_way += 1
+            try:
+                [outcome] = await self._flush([item])
+            except StoreUnavailable as error:
+                self._fail(error, self._waiting)
+                self._room.set()
+                raise
+            finally:
+                self._carried_over()
+            return outcome
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, future))
         running = len(self._running) + self._is_carrying
@@ -77,25 +88,14 @@ class Batcher(Generic[Item, Outcome]):
     def _set_off(self) -> None:
         self._running.add(asyncio.ensure_future(self._run()))
 
-    async def _carry(self, item: Item) -> Outcome:
-        """Flush one item in its caller's own task, which takes two turns of the loop less."""
-        self._is_carrying = True
-        self._under_way += 1
-        try:
-            [outcome] = await self._flush([item])
-        except StoreUnavailable as error:
-            self._fail(error, self._waiting)
-            raise
-        finally:
-            self._is_carrying = False
-            self._under_way -= 1
-            self._room.set()
-            if self._waiting and not self._running:
-                self._set_off()
-            if self._carried is not None:
-                self._carried.set_result(None)
-                self._carried = None
-        return outcome
+    def _carried_over(self) -> None:
+        self._is_carrying = False
+        self._under_way -= 1
+        if self._waiting and not self._running:
+            self._set_off()
+        if self._carried is not None:
+            self._carried.set_result(None)
+            self._carried = None
 
     @property
     def waiting(self) -> int:

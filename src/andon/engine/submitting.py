@@ -90,12 +90,16 @@ class Submitting:
                 return self._submit_graph(submissions)
         return self._submit_flat(submissions)
 
-    async def _submit_flat(self, submissions: Sequence[Submission]) -> list[Submitted]:
-        if len(submissions) != 1:
-            return await self._submit_bulk(submissions)
-        [submission] = submissions
+    def _submit_flat(
+        self, submissions: Sequence[Submission]
+    ) -> "CoroutineType[Any, Any, list[Submitted]]":
+        if len(submissions) == 1:
+            return self._submit_one(submissions[0])
+        return self._submit_bulk(submissions)
+
+    async def _submit_one(self, submission: Submission) -> list[Submitted]:
         try:
-            task = self._record(submission, self._store.now())
+            task = self._record(submission, self._store.now(), new_write_id())
         except AndonError as error:
             return [Submitted(submission.id, None, created=False, error=error)]
         created = await self.batcher.put(task)
@@ -128,9 +132,10 @@ class Submitting:
         """The records to be stored, and the outcomes of those refused, None for the others."""
         outcomes: list[Submitted | None] = []
         tasks: list[Task] = []
+        write_id = new_write_id()  # they are written together; a submit is known by its task
         for submission in submissions:
             try:
-                tasks.append(self._record(submission, now))
+                tasks.append(self._record(submission, now, write_id))
                 outcomes.append(None)
             except AndonError as error:
                 outcomes.append(Submitted(submission.id, None, created=False, error=error))
@@ -160,9 +165,8 @@ class Submitting:
         pairs = iter(zip(tasks, created, strict=True))
         return [outcome or await self._settled(*next(pairs)) for outcome in refused]
 
-    def _record(self, submission: Submission, now: int) -> Task:
+    def _record(self, submission: Submission, now: int, write_id: str) -> Task:
         definition = define(submission, self._book, now, self._max_payload)
-        write_id = new_write_id()
         check_form(definition)
         try:
             if submission.invalid:

@@ -6,6 +6,7 @@ the first status.
 
 import re
 from functools import lru_cache
+from typing import Any
 
 from andon.model.errors import InvalidSubmission
 from andon.model.task import Definition, Run, Status, Task, TaskError, TaskEvent
@@ -87,9 +88,10 @@ def check_form(definition: Definition) -> None:
     """Raise `InvalidSubmission` for what no record may have, not even one that is kept to show that
     its submission was invalid (R25): no store, path or index is made for it."""
     d = definition
-    check_id(d.id)
-    check_name(d.name, field="task")
-    check_name(d.queue, field="queue")
+    if not (_ID.match(d.id) and _is_name(d.name) and _is_name(d.queue)):
+        check_id(d.id)
+        check_name(d.name, field="task")
+        check_name(d.queue, field="queue")
     if d.priority:
         check_priority(d.priority)
     if d.run_at is not None or d.deadline is not None or d.expires_at is not None:
@@ -130,14 +132,15 @@ def check_times(d: Definition, now: int) -> None:
 
 
 def admit(definition: Definition, now: int, write_id: str) -> Task:
-    """The record a valid submission begins with: blocked, scheduled or pending."""
+    """The record a valid submission begins with: blocked, scheduled or pending. Pending ones of one
+    write may share their status."""
     d = definition
     if d.dependencies:
         state = State.BLOCKED
     elif d.run_at is not None and d.run_at > now:
         state = State.SCHEDULED
     else:
-        state = _PENDING
+        return Task(definition=d, status=_pending_beginning(d, now, write_id))
     return _begin(d, now, write_id, state=state, reason=_SUBMITTED)
 
 
@@ -163,10 +166,7 @@ def _begin(
     reason: Reason,
     error: TaskError | None = None,
 ) -> Task:
-    pending = state is _PENDING
-    event = TaskEvent(
-        1, now, _SUBMIT, None, state, reason, 0 if pending else None, "", write_id, error
-    )
+    event = TaskEvent(1, now, _SUBMIT, None, state, reason, None, "", write_id, error)
     status = Status(
         state=state,
         created_at=now,
@@ -174,16 +174,45 @@ def _begin(
         reason=reason,
         priority=d.priority,
         order=now,
-        submitted_at=now if pending else None,
-        run_at=None if pending else d.run_at,
+        run_at=d.run_at,
         finished_at=now if state in TERMINAL else None,
         deadline=d.deadline,
         expires_at=_expiry(d, now),
         last_error=error,
-        runs=(Run(0, _SUBMITTED, now),) if pending else (),
         events=(event,),
     )
     return Task(definition=d, status=status)
+
+
+class _PendingBeginnings:
+    """What pending tasks begin with. Tasks of one write mostly begin with the same, which is then
+    made once; who finds that it is the same need not pack it again either."""
+
+    def __init__(self) -> None:
+        self._last: tuple[tuple[Any, ...], Status | None] = ((), None)  # one, for threads
+
+    def __call__(self, d: Definition, now: int, write_id: str) -> Status:
+        told = (write_id, now, d.priority, d.deadline, _expiry(d, now))
+        last, status = self._last
+        if status is None or told != last:
+            status = Status(
+                state=_PENDING,
+                created_at=now,
+                revision=1,
+                reason=_SUBMITTED,
+                priority=d.priority,
+                order=now,
+                submitted_at=now,
+                deadline=d.deadline,
+                expires_at=told[-1],
+                runs=(Run(0, _SUBMITTED, now),),
+                events=(TaskEvent(1, now, _SUBMIT, None, _PENDING, _SUBMITTED, 0, "", write_id),),
+            )
+            self._last = (told, status)
+        return status
+
+
+_pending_beginning = _PendingBeginnings()
 
 
 def _expiry(d: Definition, now: int) -> int | None:

@@ -69,7 +69,9 @@ class TaskEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Number of the run that the move opens, if it enters `pending`; else of the one it concerns.
     Reason, worker and error are always those of the run that the move resolves."""
     worker: str = ""
-    write_id: str = ""  #: unique per intended write; a repeat of it is recognised (R31)
+    write_id: str = ""
+    """Unique per intended write of a task; a repeat of it is recognised (R31). Tasks submitted in
+    one call may share it."""
     error: TaskError | None = None
     task: str = ""  #: task id; set in the event log, left out inside the record
     result: bytes | None = None  #: only when the task is discarded with its end (R9)

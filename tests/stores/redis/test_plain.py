@@ -7,7 +7,16 @@ import pytest
 from conformance.kit import PATIENCE_S, Kit, StoreFactory, ids
 from servers.redis import RedisServer
 
-from andon.lifecycle.commands import Complete, Fail, Release, RequestCancel, Rerun, Snooze
+from andon.lifecycle.commands import (
+    Cancel,
+    Complete,
+    Delete,
+    Fail,
+    Release,
+    RequestCancel,
+    Rerun,
+    Snooze,
+)
 from andon.model.task import TaskError
 from andon.model.words import State
 from andon.stores.base import (
@@ -93,6 +102,17 @@ async def lives(kit: Kit) -> None:
         for i in range(36)
     ]
     assert set(kinds(await kit.create(*tasks))) == {CREATED}
+    for length in (1, 40):
+        names = [f"together-{length}-{'x' * (length * i)}" for i in (1, 1, 0)]
+        names[1] = names[1].replace("x", "y")
+        together = [
+            kit.record(name, queue=queue, name=kind, write_id=f"together {length}")
+            for name, queue, kind in zip(
+                names, ("default", "default", "other"), ("job", "work", "job"), strict=True
+            )
+        ]
+        assert set(kinds(await kit.create(*together[:2]))) == {CREATED}
+        assert kinds(await kit.create(*together)) == [EXISTS, EXISTS, CREATED]
     ends = [
         Complete(result=b"1"),
         Complete(),
@@ -130,6 +150,7 @@ async def test_both_ways_leave_the_same_behind(
             monkeypatch.setattr(scripts, "FIRST", {})
             monkeypatch.setattr(partitions, "script", scripts.Scripts())
             monkeypatch.setattr(partitions, "MOST_IN_PARTS", 0)
+            monkeypatch.setattr("andon.stores.redis.creating._is_plain", lambda _: False)
         kit = Kit(Standing(shared.url(namespace), shared=True, durable=True))
         await kit.open()
         try:
@@ -159,6 +180,24 @@ async def test_a_taken_id_among_plain_tasks_is_told_and_the_others_are_stored(
     repeated, created = await kit.create(again, fresh)
     assert (repeated.kind, repeated.digest, created.kind) == (EXISTS, "digest", CREATED)
     assert await pending(kit) == [first.id, fresh.id]
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+async def test_a_task_deleted_a_moment_ago_is_known_among_plain_ones(
+    shared: RedisServer, open_kit: OpenKit, *, is_told: bool
+) -> None:
+    namespace = f"stubs-{'told' if is_told else 'not-told'}"
+    kit = await open_kit(shared.url(namespace))
+    gone = await kit.submit()
+    await kit.move(await kit.moved(gone, Cancel()), Delete())
+    told = shared.ask("HGET", f"{{{namespace}:0}}:meta", "stubs")
+    assert int(told) > kit.store.now()
+    if not is_told:  # a namespace from before there was such a field
+        shared.ask("HDEL", f"{{{namespace}:0}}:meta", "stubs")
+    repeated, created = await kit.create(kit.record(gone.id), kit.record())
+    assert (repeated.kind, repeated.state, created.kind) == (EXISTS, State.CANCELLED, CREATED)
+    (alone,) = await kit.create(kit.record(gone.id))
+    assert (alone.kind, alone.state) == (EXISTS, State.CANCELLED)
 
 
 async def test_an_id_that_comes_twice_is_stored_once_also_in_a_known_queue(

@@ -129,7 +129,8 @@ def taken(head: Head | None, task: Task, now: int, *, unsure: bool = False) -> C
     assert there is not None
     write_id = task.status.events[-1].write_id if task.status.events else ""
     wrote = {event.write_id for event in there.status.events}
-    if unsure and write_id and write_id in wrote:
+    same = head.body.digest == task.definition.digest  # one write may hold an id twice
+    if unsure and write_id and write_id in wrote and same:
         return _CREATED
     return Created(CreateKind.EXISTS, head.body.digest, there.state)
 

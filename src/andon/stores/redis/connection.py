@@ -55,10 +55,15 @@ class Connection(asyncio.Protocol):
         """Send a packed command; its reply. `last`: those who are told something by what it does
         are to hear of it first. A server writes to its clients in the reverse of the order in which
         it first had something for them, so it is given something to say to this one before."""
+        if self.alive:
+            return self.send_alive(packed, last=last)
         reply: asyncio.Future[Any] = self._loop.create_future()
-        if not self.alive:
-            reply.set_exception(Lost("the connection is closed"))
-            return reply
+        reply.set_exception(Lost("the connection is closed"))
+        return reply
+
+    def send_alive(self, packed: bytes, *, last: bool = False) -> asyncio.Future[Any]:
+        """The same for who has just seen that the connection is alive."""
+        reply: asyncio.Future[Any] = self._loop.create_future()
         idle = not self._waiting and not self._out
         if last and idle:
             nobody: asyncio.Future[Any] = self._loop.create_future()
@@ -118,17 +123,12 @@ class Connection(asyncio.Protocol):
                 return
             if reply is NOTHING:
                 return
-            self._answer(reply)
-
-    def _answer(self, reply: Any) -> None:
-        if self._on_push is not None and _is_push(reply):
-            self._on_push(reply)
-            return
-        if not self._waiting:
-            return
-        waiter, _ = self._waiting.popleft()
-        if not waiter.done():  # else its caller has gone
-            waiter.set_result(reply)
+            if self._on_push is not None and _is_push(reply):
+                self._on_push(reply)
+            elif self._waiting:
+                waiter, _ = self._waiting.popleft()
+                if not waiter.done():  # else its caller has gone
+                    waiter.set_result(reply)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lose(Lost(str(exc) if exc else "the server closed the connection"))

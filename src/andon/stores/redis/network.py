@@ -88,7 +88,7 @@ class Network:
             straight = self._straight
             try:
                 if straight is not None and straight.alive:
-                    reply = await straight.send(request, last=last)
+                    reply = await straight.send_alive(request, last=last)
                 else:
                     straight = None
                     reply = await self._send(partition, request)
@@ -98,9 +98,9 @@ class Network:
                 reason = _said(error)
                 self._clock.silence()
             else:
-                reason = refused(reply)
-                if not reason:
+                if not isinstance(reply, hiredis.ReplyError):
                     return reply
+                reason = refused(reply)
                 word = word_of(reason)
                 if straight is not None and word in _NOT_HERE:
                     self._straight = None  # so the long way, which knows what to do

@@ -82,12 +82,14 @@ class Partitions:
         keys = prefix(self.location.namespace, partition)
         words = (b"EVALSHA", found.sha, b"1", keys, packed, self.clock.given, *parts)
         reply = await self.network.ask(partition, words, found, last=last)
-        if word_of(refused(reply)) == "ANDONEMPTY" and self.set_up is not None:
-            await self.set_up(self, partition)  # a server that was emptied, or came back so
-            reply = await self.network.ask(partition, words, found)
         reason = refused(reply)
         if reason:
-            raise refusal(self.location.shown, reason)
+            if word_of(reason) == "ANDONEMPTY" and self.set_up is not None:
+                await self.set_up(self, partition)  # a server that was emptied, or came back so
+                reply = await self.network.ask(partition, words, found)
+                reason = refused(reply)
+            if reason:
+                raise refusal(self.location.shown, reason)
         self.clock.tell(reply[0])
         return reply
 
@@ -119,19 +121,20 @@ class Partitions:
     ) -> list[Any]:
         """Run a script over items that it may do in a short way, given what it takes of those at
         some places; answers in their order, None of those that went that way."""
-        answers: list[Any] = [None] * len(ids)
-        last = self.hands_over_now and name == "create" and len(ids) == 1
+        if self.count == 1:
+            groups, parts = parts_of(range(len(ids)))
+            answers = (await self.run_packed(name, 0, encode(groups), parts))[1:]
+            answers += [None] * (len(ids) - len(answers))
+            return answers
+        answers = [None] * len(ids)
 
         async def one(partition: int, places: Sequence[int]) -> None:
             groups, parts = parts_of(places)
-            reply = await self.run_packed(name, partition, encode(groups), parts, last=last)
+            reply = await self.run_packed(name, partition, encode(groups), parts)
             for place, answer in zip(places, reply[1:], strict=False):
                 answers[place] = answer
 
-        if self.count == 1:
-            await one(0, range(len(ids)))
-        else:
-            await asyncio.gather(*(one(p, places) for p, places in self.places(ids).items()))
+        await asyncio.gather(*(one(p, places) for p, places in self.places(ids).items()))
         return answers
 
     async def each(self, name: str, items: Sequence[Any], ids: Sequence[str]) -> None:

@@ -1,6 +1,7 @@
 """Who holds what: from the replies of sentinels and cluster nodes to addresses. Pure."""
 
 import binascii
+from functools import lru_cache
 from typing import Any
 
 from andon.stores.redis.location import Address
@@ -11,6 +12,7 @@ SLOTS = 16_384
 ASK_FOR_SLOTS = (b"CLUSTER", b"SLOTS")
 
 
+@lru_cache(maxsize=1024)
 def prefix(namespace: str, partition: int) -> str:
     """What all keys of a partition begin with; the braces keep them in one slot."""
     return f"{{{namespace}:{partition}}}:"

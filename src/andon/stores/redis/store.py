@@ -7,7 +7,7 @@ it has taken.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from andon.model.errors import StoreUnavailable
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, WorkerInfo
@@ -57,6 +57,9 @@ from andon.stores.redis.network import Network
 from andon.stores.redis.partitions import Partitions
 from andon.stores.redis.scripts import script
 
+if TYPE_CHECKING:
+    from types import CoroutineType
+
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
 
@@ -79,8 +82,7 @@ class RedisStore:
         self._open: _Open | None = None
         self._left: set[asyncio.Task[Any]] = set()
         self._under_way = 0
-        self._quiet = asyncio.Event()
-        self._quiet.set()
+        self._quiet: asyncio.Future[None] | None = None  #: for who closes
         self._held = timing.Held()
 
     # --- opening and closing ---
@@ -103,7 +105,9 @@ class RedisStore:
             self._open.network.leaving = True
         while self._left or self._under_way:
             await asyncio.gather(*self._left, return_exceptions=True)
-            await self._quiet.wait()
+            if self._under_way:
+                self._quiet = self._quiet or asyncio.get_running_loop().create_future()
+                await asyncio.wait([self._quiet])
         self._hub.close()
         opened, self._open = self._open, None
         if opened is not None:
@@ -117,8 +121,8 @@ class RedisStore:
 
     # --- the life of a task ---
 
-    async def create(self, tasks: Sequence[Task]) -> list[Created]:
-        return await self._finish(creating.create, tasks)
+    def create(self, tasks: Sequence[Task]) -> "CoroutineType[Any, Any, list[Created]]":
+        return self._finish(creating.create, tasks)
 
     async def claim(self, request: ClaimRequest) -> list[Task]:
         if request.stands and self._open is not None and self.hands_over:
@@ -262,7 +266,6 @@ class RedisStore:
         done already: so who stays does not pay for a task of its own, two turns of the loop."""
         at = self._at
         self._under_way += 1
-        self._quiet.clear()
         try:
             return await write(at, asked)
         except asyncio.CancelledError:
@@ -273,8 +276,9 @@ class RedisStore:
             raise
         finally:
             self._under_way -= 1
-            if not self._under_way:
-                self._quiet.set()
+            if self._quiet is not None and not self._under_way:
+                self._quiet.set_result(None)
+                self._quiet = None
 
 
 class _Open:

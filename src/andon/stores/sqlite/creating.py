@@ -34,17 +34,16 @@ class Prepared(msgspec.Struct, frozen=True, gc=False):
 
 
 def prepare(tasks: Sequence[Task], partition_of: Callable[[str], int]) -> list[Prepared]:
-    """Encode records outside the transaction."""
-    return [
-        Prepared(
-            task,
-            entry_of(task),
-            partition_of(task.definition.id),
-            encode(task.definition),
-            encode(task.status),
-        )
-        for task in tasks
-    ]
+    """Encode records outside the transaction; a status that tasks share only once."""
+    prepared: list[Prepared] = []
+    last, status = None, b""
+    for task in tasks:
+        definition = task.definition
+        if task.status is not last:
+            last, status = task.status, encode(task.status)
+        partition = partition_of(definition.id)
+        prepared.append(Prepared(task, entry_of(task), partition, encode(definition), status))
+    return prepared
 
 
 def create(tx: Transaction, prepared: Sequence[Prepared]) -> list[Created]:

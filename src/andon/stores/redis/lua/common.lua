@@ -381,7 +381,9 @@ local function set_timer(id, at)
   if at then arm(id, at) else take_out(TIMERS, id) end
 end
 
--- Remove a record with every key of its own; a stub stays for the window.
+-- Remove a record with every key of its own; a stub stays for the window, and `meta` tells until when
+-- there are any.
+local are_stubs_told
 local function remove(id, x, state, digest, writes)
   if x[KEY] then take_out(P .. 'key:' .. x[KEY], id) end
   if x[GROUP] then take_out(P .. 'group:' .. x[GROUP], id) end
@@ -389,6 +391,10 @@ local function remove(id, x, state, digest, writes)
   take_out(P .. 'fanout', id)
   call('DEL', P .. 'task:' .. id, P .. 'history:' .. id, P .. 'edges:' .. id, P .. 'flags:' .. id,
     P .. 'untold:' .. id, P .. 'loading:' .. id, P .. 'satisfied:' .. id)
+  if not are_stubs_told then
+    are_stubs_told = true
+    call('HSET', P .. 'meta', 'stubs', int(now + WINDOW_MS))
+  end
   call('SET', P .. 'stub:' .. id, cmsgpack.pack({now + WINDOW_MS, digest, state, unpack(writes)}),
     'PX', WINDOW_MS)
 end

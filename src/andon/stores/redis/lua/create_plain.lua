@@ -2,15 +2,19 @@
 -- records of pending tasks without keys, group or timer, if their queues are known and bounded by
 -- no size and none of the ids is taken. Whatever else is left to `create`, with nothing written.
 -- A has the groups, in turn: tasks that share an index entry and what their version begins with.
--- After ARGV[2] come the parts of each task; no id comes twice. About 9 microseconds a record.
+-- ARGV[3] and ARGV[4] are the status of all and what their events have before the id, or else empty;
+-- then come the parts of each task, the last two only if the status is not that of all. No id comes
+-- twice. About 8 microseconds a record.
 local ENTRY, HEAD, QUEUE, NAME, CREATED, SCORE, SIZE = 1, 2, 3, 4, 5, 6, 7
-local ID, DEFINITION, STATUS, EVENT, DIGEST = 1, 2, 3, 4, 5
-local FIRST, PARTS = 2, 5
+local ID, DEFINITION, DIGEST, STATUS, EVENT = 1, 2, 3, 4, 5
+local FIRST = 4
 local FIRST_LIMIT, RUN_NUMBER, FENCE = 9, 15, 16 -- of an entry
 local NEAR_MS, WINDOW_MS = 5000, 600000
 if #ARGV > FIRST then
+  local common, begun, width = ARGV[3], ARGV[4], 3
+  if common == '' then common, width = nil, 5 end
   local meta, task, stub = P .. 'meta', P .. 'task:', P .. 'stub:'
-  local wanted, last = {'min_writer'}, nil
+  local wanted, last = {'min_writer', 'stubs'}, nil
   for _, group in ipairs(A) do
     if group[QUEUE] ~= last then
       last = group[QUEUE]
@@ -18,19 +22,24 @@ if #ARGV > FIRST then
     end
   end
   local queues_end = #wanted
-  if #ARGV == FIRST + PARTS then wanted[queues_end + 1] = 'stands:' .. last end
+  if #ARGV == FIRST + width then wanted[queues_end + 1] = 'stands:' .. last end
   local found = call('HMGET', meta, unpack(wanted))
   local plain, left = found[1] == '1', found[queues_end + 1]
-  for i = 2, queues_end do plain = plain and (found[i] == 'free' or found[i] == 'open') end
+  for i = 3, queues_end do plain = plain and (found[i] == 'free' or found[i] == 'open') end
   local keys, n = {}, 0
-  for at = FIRST + ID, #ARGV, PARTS do
-    local id = ARGV[at]
-    keys[n + 1], keys[n + 2] = task .. id, stub .. id
-    n = n + 2
+  for at = FIRST + ID, #ARGV, width do
+    n = n + 1
+    keys[n] = task .. ARGV[at]
   end
-  if plain and call('EXISTS', unpack(keys)) == 0 then
-    local number = call('HINCRBY', meta, 'number', n / 2) - n / 2
-    if left and found[2] == 'free' then
+  plain = plain and call('EXISTS', unpack(keys)) == 0
+  if plain and (tonumber(found[2]) or now + 1) > now then -- stubs last until then
+    local stubs = {}
+    for i = 1, n do stubs[i] = stub .. ARGV[FIRST + ID + (i - 1) * width] end
+    plain = call('EXISTS', unpack(stubs)) == 0
+  end
+  if plain then
+    local number = call('HINCRBY', meta, 'number', n) - n
+    if left and common and found[3] == 'free' then
       -- A claim stands: if it still does, and would get this task and no other, it has it. What it is
       -- given is what `claim_plain` would make of the task.
       local stands = cmsgpack.unpack(left)
@@ -42,7 +51,7 @@ if #ARGV > FIRST then
       local id = ARGV[FIRST + ID]
       if stands[3] >= now and (listen[2] or 0) > 0 and call('EXISTS', unpack(lanes)) == 0
         and call('SET', P .. 'claim:' .. token, id, 'PX', WINDOW_MS, 'NX') then
-        local group, definition, status = A[1], ARGV[FIRST + DEFINITION], ARGV[FIRST + STATUS]
+        local group, definition, status = A[1], ARGV[FIRST + DEFINITION], common
         local queue, x = group[QUEUE], cmsgpack.unpack(group[ENTRY])
         local revision, rest = string.match(group[HEAD], '^(%d+)(.*)$')
         local run, worker, lease_until = token .. '-1', stands[5], now + stands[6]
@@ -55,7 +64,7 @@ if #ARGV > FIRST then
           'c', cmsgpack.pack({revision, run, fence, worker, token, now, lease_until, now, 0, ''}))
         call('ZADD', P .. 'state:' .. queue .. '|active', group[CREATED], id)
         call('ZADD', P .. 'timers', string.format('%d', timer), id)
-        call('RPUSH', P .. 'log', ARGV[FIRST + EVENT],
+        call('RPUSH', P .. 'log', begun .. id .. '\192',
           'C' .. cmsgpack.pack({revision, now, x[RUN_NUMBER], worker, run, id}))
         call('PUBLISH', channel .. stands[4], table.concat({token, stands[2],
           string.format('%d', now), string.format('%d', fence), #definition,
@@ -86,12 +95,12 @@ if #ARGV > FIRST then
       for _ = 1, group[SIZE] do
         made = made + 1
         local id, serial = ARGV[at + ID], string.format('%012d', number + made)
-        call('HSET', keys[2 * made - 1], 'd', ARGV[at + DEFINITION], 's', ARGV[at + STATUS],
+        call('HSET', keys[made], 'd', ARGV[at + DEFINITION], 's', common or ARGV[at + STATUS],
           'x', entry, 'st', 'pending', 'v', head .. serial .. ' ' .. ARGV[at + DIGEST])
         list[i + 1], list[i + 2] = created, id
         lane[j + 1], lane[j + 2] = score, serial .. id
-        log[made] = ARGV[at + EVENT]
-        i, j, at = i + 2, j + 2, at + PARTS
+        log[made] = common and begun .. id .. '\192' or ARGV[at + EVENT] -- \192: no result
+        i, j, at = i + 2, j + 2, at + width
       end
     end
     for key, flat in pairs(lists) do call('ZADD', key, unpack(flat)) end
@@ -102,9 +111,10 @@ if #ARGV > FIRST then
   local items, at = {}, FIRST -- as `create` takes them
   for _, group in ipairs(A) do
     for _ = 1, group[SIZE] do
-      items[#items + 1] = {ARGV[at + ID], ARGV[at + DEFINITION], ARGV[at + STATUS], group[ENTRY],
-        ARGV[at + EVENT], true, group[HEAD], ARGV[at + DIGEST]}
-      at = at + PARTS
+      local id = ARGV[at + ID]
+      items[#items + 1] = {id, ARGV[at + DEFINITION], common or ARGV[at + STATUS], group[ENTRY],
+        common and begun .. id .. '\192' or ARGV[at + EVENT], true, group[HEAD], ARGV[at + DIGEST]}
+      at = at + width
     end
   end
   A = items

@@ -9,5 +9,5 @@ if kind == 'hash' then
   return {now, 'ours', found[2], found[3], found[4]}
 end
 call('HSET', meta, 'andon', 'task store', 'id', A[1], 'schema', A[2], 'min_writer', A[3],
-  'partitions', A[4], 'log_start', 0)
+  'partitions', A[4], 'log_start', 0, 'stubs', 0)
 return {now, 'new', A[2], A[3], A[4]}
