@@ -4,7 +4,7 @@ A worker does not know which it has (design 5, "one protocol, two transports"). 
 async, safe to call from many coroutines of one event loop, and batched beneath.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
@@ -139,6 +139,16 @@ class Engine(Protocol):
 
     async def claim(self, request: ClaimRequest) -> list[Task]:
         """Claim up to the room there is; tasks come stamped, policies filled in."""
+        ...
+
+    @property
+    def hands_over(self) -> bool:
+        """Whether claims may stand (`ClaimRequest.stands`)."""
+        ...
+
+    def hand_over_to(self, worker: str, act: Callable[[list[Task]], None] | None) -> None:
+        """Call `act` with what is handed over to that worker's claim that stands, as `claim` would
+        have given it; None: no more."""
         ...
 
     async def renew(self, renewals: Sequence[Renewal]) -> list[Verdict]:

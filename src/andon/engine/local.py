@@ -6,7 +6,7 @@ Put together from its parts: `submitting`, `runs`, `control`, `dependencies`, `w
 
 import asyncio
 import random as random_module
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -35,6 +35,7 @@ from andon.stores.base import (
     Changed,
     ClaimRequest,
     EventPage,
+    HandsOver,
     History,
     Listener,
     Page,
@@ -70,6 +71,7 @@ class LocalEngine:
         self.store = store
         self.max_payload = max_payload
         self.in_flight = store.in_flight
+        self._hands_over = store if isinstance(store, HandsOver) else None
         self.book = PolicyBook(store, profile)
         self._dependencies = Dependencies(store)
         self._runs = Runs(store, self.book, jitter.random, self._ended)
@@ -151,6 +153,24 @@ class LocalEngine:
 
     async def claim(self, request: ClaimRequest) -> list[Task]:
         return await self._runs.claim(request)
+
+    @property
+    def hands_over(self) -> bool:
+        """Whether claims may stand."""
+        return self._hands_over is not None and self._hands_over.hands_over
+
+    def hand_over_to(self, worker: str, act: Callable[[list[Task]], None] | None) -> None:
+        if self._hands_over is None:
+            return
+        if act is None:
+            self._hands_over.hand_over_to(worker, None)
+            return
+        taker = act
+
+        def filled_in(tasks: list[Task]) -> None:
+            taker(self._runs.filled_in(tasks))
+
+        self._hands_over.hand_over_to(worker, filled_in)
 
     async def renew(self, renewals: Sequence[Renewal]) -> list[Verdict]:
         return await self._runs.renew(renewals)

@@ -57,8 +57,11 @@ class Runs:
         )
 
     async def claim(self, request: ClaimRequest) -> list[Task]:
-        """Claim, and fill in the type's layer where the submitter did not know it (R5)."""
-        tasks = await self._store.claim(request)
+        """Claim, and fill in what is not known of a type's policy."""
+        return self.filled_in(await self._store.claim(request))
+
+    def filled_in(self, tasks: list[Task]) -> list[Task]:
+        """The tasks with the type's layer, where the submitter did not know it (R5)."""
         for task in tasks:
             if not task.definition.type_known and task.status.policy is None:
                 self._fill_in(task)

@@ -15,7 +15,7 @@ Failures: `StoreUnavailable` after the store's own bounded retries, `StoreIncomp
 schema or the record version does not fit. Everything else is an outcome, not an exception.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
@@ -74,6 +74,9 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     lease_ms: int
     room: dict[str, int] = {}  #: task type to runs it has room for; absent is unlimited (R14)
     partition: int = 0
+    stands: bool = False
+    """If it finds nothing, the next task that it would have got may be handed over to it as that
+    task is created (`HandsOver`). A repeat with the token takes that back, or gives what it got."""
 
 
 class ChangeKind(StrEnum):
@@ -299,6 +302,21 @@ class CountsDeadLetters(Protocol):
 
     async def oldest_dead_letters(self, *, beyond: int, most: int) -> list[Task]:
         """The oldest dead letters beyond a number of them, up to `most`, oldest first."""
+        ...
+
+
+@runtime_checkable
+class HandsOver(Protocol):
+    """A store at which claims can stand (`ClaimRequest.stands`)."""
+
+    @property
+    def hands_over(self) -> bool:
+        """Whether they can, as it is opened and set up."""
+        ...
+
+    def hand_over_to(self, worker: str, act: Callable[[list[Task]], None] | None) -> None:
+        """Call `act`, on the loop, with what is handed over to that worker's claim, which then
+        stands no more; None: nobody takes it any longer."""
         ...
 
 

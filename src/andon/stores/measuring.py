@@ -162,7 +162,25 @@ class _Measured:
         self._commit = timed(store.commit, metrics, "commit")
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
+        found = getattr(self._store, name)
+        return self._counted(found) if name == "hand_over_to" else found
+
+    def _counted(self, hand_over_to: Callable[..., None]) -> Callable[..., None]:
+        """What is handed over counts as claimed."""
+
+        def counted(worker: str, act: "Callable[[list[Task]], None] | None") -> None:
+            if act is None:
+                hand_over_to(worker, None)
+                return
+            taker = act
+
+            def count(tasks: "list[Task]") -> None:
+                count_waits(tasks, self._metrics, self._names)
+                taker(tasks)
+
+            hand_over_to(worker, count)
+
+        return counted
 
     async def create(self, tasks: "Sequence[Task]") -> list[Created]:
         outcomes = await self._create(tasks)

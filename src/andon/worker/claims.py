@@ -5,14 +5,20 @@ with the load by themselves. At most twice as many runs are in hand as run at on
 being reported. When a claim brought less than there was room for, the loop sleeps
 until a hint, until a limited type has room again, or until the slow poll (R30). Which partition
 it asks is decided in `turns`.
+
+A worker that has run nothing for a moment lets its claim stand, where the store can do that: the
+next task is then handed over to it as it is created, and it starts it without asking. It asks again
+with the same token, which takes the standing claim back, whenever it is woken by anything else.
 """
 
 import asyncio
 import logging
 import random
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
+
+import msgspec
 
 from andon.engine.base import Engine
 from andon.model.errors import StoreUnavailable
@@ -33,9 +39,19 @@ _LEAST_SHARE = 16
 """What a claim asks for at least, if there is room for it."""
 
 
+_QUIET_S = 0.002
+"""How long a worker runs nothing before its claim stands: not between tasks that come at once."""
+
+_LEAST_LEASE_S = 20.0
+"""Leases of less do not stand: a run's lease is counted from when its claim was sent, so that the
+worker never thinks it longer than it is, and a claim stands for a slow poll. A third of the lease
+must be left then, or it would be renewed before it begins."""
+
+
 class _Attempt(NamedTuple):
     request: ClaimRequest
     sent_at: float  # monotonic seconds
+    granted_after: float  #: its runs may have been claimed since then, if it stood before
 
 
 class Claims:
@@ -75,6 +91,8 @@ class Claims:
         self._turns = Turns(1, rng=rng, clock=clock)
         self._polls = False  #: it looks because of the slow poll, not because it was told
         self._pause = SLOW_POLL_S
+        self._standing: _Attempt | None = None  #: the claim that stands, or may
+        self._resting: asyncio.TimerHandle | None = None
 
     # --- what changes from outside ---
 
@@ -84,6 +102,28 @@ class Claims:
             self._rouse()
         elif self._runs.type_freed:
             self._runs.type_freed = False
+            self._rouse()
+        elif self._sleeping:
+            self._rest()
+
+    def _may_stand(self) -> bool:
+        """Whether a claim may stand: only while nothing runs, or a handler that blocks the loop
+        would keep what is handed over from idle workers; and only with room for every type."""
+        return (
+            not self._runs.running
+            and self._lease >= _LEAST_LEASE_S
+            and self._engine.hands_over
+            and not self._limits.room()
+        )
+
+    def _rest(self) -> None:
+        """Let a claim stand when nothing has run for a moment."""
+        if self._standing is None and self._resting is None and self._may_stand():
+            self._resting = asyncio.get_running_loop().call_later(_QUIET_S, self._rested)
+
+    def _rested(self) -> None:
+        self._resting = None
+        if self._sleeping and self._standing is None and self._may_stand():
             self._rouse()
 
     def queues_changed(self) -> None:
@@ -119,6 +159,7 @@ class Claims:
         """Claim until stopped."""
         self._turns = Turns(partitions, rng=self._rng, clock=self._clock)
         patience = Patience(self._rng)
+        self._engine.hand_over_to(self._worker, self._handed_over)
         try:
             while not self._stopped:
                 try:
@@ -128,7 +169,11 @@ class Claims:
                     _log(error)
                     self._polls = False  # hints may have been lost meanwhile
                     await self._sleep_for(patience.failed())
+            await self._withdraw()
         finally:
+            self._engine.hand_over_to(self._worker, None)
+            if self._resting is not None:
+                self._resting.cancel()
             if self._listener is not None:
                 self._listener.close()
 
@@ -136,6 +181,7 @@ class Claims:
         self._wake.clear()
         room = self._room()
         if room <= 0:
+            await self._withdraw()
             self._full = True
             await self._wake.wait()
             self._full = self._polls = False
@@ -152,6 +198,7 @@ class Claims:
                 self._polls = False
                 return
             self._turns.move_on()
+        self._rest()
         told = await self._sleep(self._listener, self._next_pause(got))
         # Of what a rate limit allows by now nobody tells, so it is looked for everywhere.
         self._polls = not told and not got and self._order.shortest_interval is None
@@ -167,36 +214,73 @@ class Claims:
     async def _claim(self, limit: int) -> list[Task]:
         """One intended claim, repeated with its token while its reply may have been lost (R31)."""
         patience = Patience(self._rng)
-        attempt: _Attempt | None = None
+        attempt = self._attempt(limit, self._standing)
         while not self._stopped:
-            if attempt is None or self._clock() > attempt.sent_at + self._lease / 2:
+            if self._clock() > attempt.sent_at + self._lease / 2:
                 # After so long, what a lost reply granted is nearly over; begin anew.
-                attempt = self._attempt(limit)
+                attempt = self._attempt(limit, None)
+            if attempt.request.stands:
+                self._standing = attempt
             try:
                 tasks = await self._engine.claim(attempt.request)
             except Exception as error:
                 _log(error)
                 await self._sleep_for(patience.failed())
                 continue
-            for task in tasks:
-                if self._stopped:
-                    self._runs.hand_back(task, attempt.sent_at)
-                else:
-                    self._runs.start(task, attempt.sent_at)
+            if tasks or self._standing is not attempt:  # else nothing was handed over meanwhile
+                self._standing = None
+            else:
+                self._standing = attempt._replace(granted_after=attempt.sent_at)
+            self._take(tasks, attempt)
             return tasks
         return []
 
-    def _attempt(self, limit: int) -> _Attempt:
+    def _attempt(self, limit: int, standing: _Attempt | None) -> _Attempt:
+        """A new claim, or one that repeats the token of the one that stands."""
         request = ClaimRequest(
             worker=self._worker,
-            token=secrets.token_hex(8),
+            token=secrets.token_hex(8) if standing is None else standing.request.token,
             queues=self._order.next(),
             limit=limit,
             lease_ms=round(self._lease * 1000),
             room=self._limits.room(),
             partition=self._turns.partition,
+            stands=self._may_stand(),
         )
-        return _Attempt(request, self._clock())
+        now = self._clock()
+        return _Attempt(request, now, now if standing is None else standing.granted_after)
+
+    def _take(self, tasks: Sequence[Task], attempt: _Attempt) -> None:
+        """Start what was claimed; what came too late goes back."""
+        for task in tasks:
+            if self._stopped or self._quiet:
+                self._runs.hand_back(task, attempt.granted_after)
+            else:
+                self._runs.start(task, attempt.granted_after)
+
+    def _handed_over(self, tasks: list[Task]) -> None:
+        """Start what was handed over to the claim that stands. That is no reason to look for more:
+        of what else there is, hints tell."""
+        standing, self._standing = self._standing, None
+        try:
+            assert standing is not None
+            self._take(tasks, standing)
+        except Exception as error:  # its caller reads for the whole process
+            _log(error)
+
+    async def _withdraw(self) -> None:
+        """Let no claim stand any more. If the store is away, it falls by itself soon."""
+        standing = self._standing
+        if standing is None:
+            return
+        nothing = msgspec.structs.replace(standing.request, limit=0, stands=False)
+        try:
+            tasks = await self._engine.claim(nothing)
+        except Exception as error:
+            _log(error)
+            return
+        self._standing = None
+        self._take(tasks, standing)
 
     def _next_pause(self, got: int) -> float:
         """Seconds to sleep without a hint. Nobody hints when a rate limit allows more, so as long

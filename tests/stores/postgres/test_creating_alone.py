@@ -1,14 +1,17 @@
 """One plain record is created by a call of its own, and leaves what one in a batch leaves."""
 
+import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import asyncpg
 import msgspec
 import pytest
-from conformance.kit import Kit
+from conformance.kit import PATIENCE_S, Kit
 
+from andon.model.fleet import QueueConfig
 from andon.model.task import Task
-from andon.stores.base import CreateKind
+from andon.stores.base import CONFIG_TOPIC, Created, CreateKind, ready_topic
 
 from .conftest import TellOfStatements
 
@@ -25,6 +28,10 @@ LEFT JOIN {schema}.ready r USING (seq) WHERE d.id = $1
 _COUNTED = "SELECT queue, state, sum(n) FROM {schema}.delta GROUP BY 1, 2 ORDER BY 1, 2"
 
 HOUR_MS = 3_600_000
+
+
+def kinds(created: Sequence[Created]) -> list[CreateKind]:
+    return [one.kind for one in created]
 
 
 def renamed(task: Task, name: str) -> Task:
@@ -62,3 +69,54 @@ async def test_a_record_created_alone_leaves_what_it_leaves_in_a_batch(
     assert rows[2] == rows[0]
     threefold = [(queue, state, 3 * n) for queue, state, n in counted]
     assert [tuple(row) for row in await db.fetch(_COUNTED.format(schema=schema))] == threefold
+
+
+async def test_a_record_created_alone_is_told_of_in_the_same_call_while_somebody_sleeps(
+    kit: Kit, tell_of_statements: TellOfStatements
+) -> None:
+    other = await kit.again()
+    sent: list[str] = []
+    with kit.store.listen([ready_topic("default")]) as ready:
+        for _ in range(2):  # until the mark of who sleeps is seen
+            while not await ready.wait(0.05):
+                await other.create([kit.record()])
+        tell_of_statements(sent.append)
+        assert kinds(await other.create([kit.record()])) == [CreateKind.CREATED]
+        assert await ready.wait(PATIENCE_S)
+        await kit.claim(limit=100)
+        record = kit.record()
+        assert kinds(await other.create([record, kit.record()])) == [CreateKind.CREATED] * 2
+        assert await ready.wait(PATIENCE_S)
+        # A known id is left to the other call, which wakes nobody for it.
+        assert kinds(await other.create([record])) == [CreateKind.EXISTS]
+    assert [sql for sql in sent if "create_and_tell" in sql]
+    alone = sent[: next(i for i, sql in enumerate(sent) if "claim_tasks" in sql)]
+    assert not [sql for sql in alone if "pg_notify" in sql or "create_one(" in sql]
+
+
+async def test_who_only_submits_is_not_woken_by_what_he_submits(
+    kit: Kit, schema: str, db: asyncpg.Connection
+) -> None:
+    heard: dict[str, asyncio.Event] = {}
+    for channel in (f"andon_{schema}", f"andon_{schema}_work"):
+        event = heard[channel] = asyncio.Event()
+        await db.add_listener(channel, lambda *_, event=event: event.set())
+    other = await kit.again()
+    with kit.store.listen([ready_topic("default")]), kit.store.listen([CONFIG_TOPIC]) as config:
+        async with asyncio.timeout(PATIENCE_S):
+            while not heard[f"andon_{schema}_work"].is_set():
+                await other.create([kit.record()])
+                await asyncio.sleep(0.01)
+        await config.wait(0)
+        for event in heard.values():
+            event.clear()
+        async with asyncio.timeout(PATIENCE_S):
+            while not heard[f"andon_{schema}_work"].is_set():
+                await other.create([kit.record()])
+                await asyncio.sleep(0.01)
+        assert not heard[f"andon_{schema}"].is_set()
+        await kit.store.put_queue(QueueConfig(name="default", weight=2))
+        await other.put_queue(QueueConfig(name="other", weight=2))
+        async with asyncio.timeout(PATIENCE_S):
+            await heard[f"andon_{schema}"].wait()
+        assert await config.wait(PATIENCE_S)

@@ -8,7 +8,7 @@ claim, so a run is reported by the engine that claimed it.
 import asyncio
 import logging
 import random as random_module
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -81,6 +81,7 @@ class HttpEngine:
 
     max_payload = MAX_PAYLOAD
     in_flight = 1
+    hands_over = False
 
     def __init__(
         self,
@@ -169,6 +170,9 @@ class HttpEngine:
         for one in claimed:
             self._tokens.keep(one.task, one.token)
         return [one.task for one in claimed]
+
+    def hand_over_to(self, worker: str, act: Callable[[list[Task]], None] | None) -> None:
+        pass
 
     async def renew(self, renewals: Sequence[Renewal]) -> list[Verdict]:
         known = [r for r in renewals if r.run in self._tokens]

@@ -24,12 +24,12 @@ _TYPES = (
     "bigint[]", "text[]", "bigint[]",
     "integer[]", "integer[]", "text[]", "integer[]", "bigint[]", "boolean", "boolean",
 )  # fmt: skip
-_NOTIFY_TYPES = ("text", "text[]")
+_NOTIFY_TYPES = ("text[]", "text[]")
 
 _KNOWN = "psycopg, asyncpg, SQLAlchemy (a connection or a session) or Django"
 
 Row = dict[str, Any]
-Notes = Callable[[Row], list[str]]
+Notes = Callable[[Row], tuple[list[str], list[str]]]
 
 
 class Joined:
@@ -40,7 +40,6 @@ class Joined:
         create: str,
         arguments: Sequence[Any],
         notify: str,
-        channel: str,
         *,
         notes: Notes,
         outcomes: Callable[[Row], list[Created]],
@@ -48,7 +47,6 @@ class Joined:
         self._create = create
         self._arguments = list(arguments)
         self._notify = notify
-        self._channel = channel
         self._notes = notes
         self._outcomes = outcomes
 
@@ -59,9 +57,9 @@ class Joined:
             row = _row(run(*_percent(self._create, _TYPES, self._arguments)))
         except Exception as error:
             raise _explained(error) from error
-        notes = self._notes(row)
-        if notes:
-            run(*_percent(self._notify, _NOTIFY_TYPES, [self._channel, notes]))
+        channels, payloads = self._notes(row)
+        if channels:
+            run(*_percent(self._notify, _NOTIFY_TYPES, [channels, payloads]))
         return self._outcomes(row)
 
     async def create_async(self, connection: Any) -> list[Created]:
@@ -71,9 +69,9 @@ class Joined:
             row = _row(await _awaited(driver, self._create, _TYPES, self._arguments))
         except Exception as error:
             raise _explained(error) from error
-        notes = self._notes(row)
-        if notes:
-            await _awaited(driver, self._notify, _NOTIFY_TYPES, [self._channel, notes])
+        channels, payloads = self._notes(row)
+        if channels:
+            await _awaited(driver, self._notify, _NOTIFY_TYPES, [channels, payloads])
         return self._outcomes(row)
 
 

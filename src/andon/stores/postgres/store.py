@@ -15,6 +15,7 @@ from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, Work
 from andon.model.task import RECORD_VERSION, Task
 from andon.model.words import State
 from andon.stores.base import (
+    CONFIG_TOPIC,
     TIMER_TOPIC,
     Change,
     Changed,
@@ -81,6 +82,7 @@ class PostgresStore:
         self._names, self._wake = self._server.names, self._server.wake
         self._calls, self._sql = self._server.calls, self._server.sql
         self._facts: Facts | None = None
+        self._sleepers = False  #: somebody slept elsewhere when a record was last created alone
         self._loop: asyncio.AbstractEventLoop | None = None
         self._reading = Reading(self._server.run, self._sql)
         self._claiming = Claiming(self._server)
@@ -172,10 +174,28 @@ class PostgresStore:
             return False
         partition = self.partition_of(task.definition.id)
         arguments, topics = await arguments_of_one(task, entry, partition, self._names)
-        row = await self._server.call(self._calls.create_one, *arguments)
-        if row["created"]:
-            self._wake.tell(topics, row["wanted"])
+        # What wakes others costs a call more than it saves while nobody sleeps, so it is sent with
+        # the record if somebody slept the last time.
+        if self._sleepers and not self._location.pgbouncer:
+            row = await self._created_and_told(arguments, topics)
+        else:
+            row = await self._server.call(self._calls.create_one, *arguments)
+            if row["created"]:
+                self._wake.tell(topics, row["wanted"])
+        self._sleepers = bool(row["wanted"])
         return row["created"]
+
+    async def _created_and_told(self, arguments: Sequence[Any], topics: set[str]) -> Any:
+        """The same by the call that also wakes who sleeps elsewhere. (Not behind a pooler, where
+        every statement is in a transaction.)"""
+        work = topics - {CONFIG_TOPIC}
+        row = await self._server.call(
+            self._calls.create_and_tell, *arguments, self._wake.work, list(work)
+        )
+        if row["created"]:
+            self._wake.tell(work, None)
+            self._wake.tell(topics - work, row["wanted"])
+        return row
 
     def is_awaited(self, connection: Any) -> bool:
         """Whether a user's connection is one whose calls are awaited."""
@@ -190,7 +210,6 @@ class PostgresStore:
             # nobody's instance: this process sleeps until the commit like all others
             [self._time.argument(), "", True, *columns, *creation.summary(self._names)],
             self._calls.notify,
-            self._wake.channel,
             notes=lambda row: self._wake.notes(topics | {TIMER_TOPIC}, row["wanted"]),
             outcomes=creation.outcomes,
         )

@@ -6,6 +6,9 @@ has come together, after its commit: a NOTIFY inside the writing transaction wou
 wait for each other. A process that is kept busy takes its mark away, and leaves it again before it
 sleeps; then it wakes up once for nothing, because something may have come in between.
 
+There are two channels: one for what every process listens to, and one for all else, so that who
+only submits is not woken by each of his own tasks.
+
 What is lost with a connection is made up for by the slow poll of whoever waits.
 """
 
@@ -15,7 +18,7 @@ from collections.abc import Iterable, Set
 from typing import Any, Self
 
 from andon.model.errors import AndonError
-from andon.stores.base import Listener
+from andon.stores.base import CONFIG_TOPIC, Listener
 from andon.stores.hints import HintListener, Hub
 from andon.stores.postgres.connections import Connection, Pauses, connect, heeding
 from andon.stores.postgres.location import Location
@@ -50,7 +53,8 @@ class Wake:
         self._hub = hub
         self._run = run
         self._calls = calls
-        self.channel = f"andon_{location.namespace}"
+        self.config = f"andon_{location.namespace}"  #: channel of what everybody hears
+        self.work = f"{self.config}_work"  #: channel of all else
         self._db: Connection | None = None
         self._kinds: set[str] = set()  # marked
         self._wanted: set[str] = set()  # to be marked
@@ -110,7 +114,7 @@ class Wake:
 
         db.add_termination_listener(end)
         try:
-            await heeding(db.add_listener(self.channel, self._heard))
+            await heeding(db.add_listener(self.config, self._heard))
             self._db = db
             self._pauses.reset()
             while not lost.is_set():
@@ -131,6 +135,8 @@ class Wake:
         if self._wanted <= self._kinds:
             return
         kinds = set(self._wanted)
+        if kinds != {CONFIG_TOPIC}:  # once for each connection: the driver knows what it listens to
+            await db.add_listener(self.work, self._heard)
         await db.execute(self._calls.sleep, self._instance, sorted(kinds))
         was_new = not self._kinds
         self._kinds = kinds
@@ -189,20 +195,23 @@ class Wake:
             if self._pending and self._sender is None:
                 self._sender = asyncio.ensure_future(self._send())
 
-    def notes(self, topics: Set[str], wanted: Iterable[str] | None) -> list[str]:
-        """What a user's transaction notifies of: everybody, this process too."""
+    def notes(self, topics: Set[str], wanted: Iterable[str] | None) -> tuple[list[str], list[str]]:
+        """What a user's transaction notifies of, by channel: everybody, this process too."""
         kinds = set(wanted or ())
-        told = {topic for topic in topics if kind_of(topic) in kinds}
-        return payloads("", told) if told else []
+        return self._notes("", {topic for topic in topics if kind_of(topic) in kinds})
+
+    def _notes(self, sender: str, topics: Set[str]) -> tuple[list[str], list[str]]:
+        """Channels, and what each of them is told."""
+        parts = {self.config: topics & {CONFIG_TOPIC}, self.work: topics - {CONFIG_TOPIC}}
+        told = {channel: payload(sender, part) for channel, part in parts.items() if part}
+        return list(told), list(told.values())
 
     async def _send(self) -> None:
         try:
             while self._pending:
                 topics, self._pending = self._pending, set()
                 with contextlib.suppress(AndonError):
-                    await self._run(
-                        self._calls.notify, self.channel, payloads(self._instance, topics)
-                    )
+                    await self._run(self._calls.notify, *self._notes(self._instance, topics))
         finally:
             self._sender = None
 
@@ -216,12 +225,12 @@ class Wake:
             await asyncio.wait({keeper})
 
 
-def payloads(sender: str, topics: Iterable[str]) -> list[str]:
+def payload(sender: str, topics: Iterable[str]) -> str:
     """Topics as a notification; if they do not fit, the kinds alone."""
     text = "\n".join([sender, *sorted(topics)])
     if len(text.encode()) <= _MOST_BYTES:
-        return [text]
-    return ["\n".join([sender, *sorted({kind_of(topic) for topic in topics})])]
+        return text
+    return "\n".join([sender, *sorted({kind_of(topic) for topic in topics})])
 
 
 class _Listening:

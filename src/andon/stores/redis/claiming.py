@@ -49,6 +49,7 @@ async def _claim(
     part_of: str | None = None,
 ) -> tuple[list[Task], list[Any]]:
     """One claim, with grants of `spread.Grants` as part of another claim, or without."""
+    word = (None, None) if grants or not at.hands_over else at.standing.word(request)
     packed = encode(
         (
             request.worker,
@@ -59,6 +60,7 @@ async def _claim(
             request.queues,
             grants,
             part_of,
+            *word,
         )
     )
     reply = await at.run_packed("claim", request.partition, packed)
@@ -71,6 +73,8 @@ async def _claim(
         waits = reply[3]
         for i in range(0, len(waits), 2):
             at.refills.expect(waits[i].decode(), waits[i + 1] / 1000)
+    if at.hands_over:
+        at.standing.answered(request, found=bool(tasks or broken))
     if broken:
         await at.run("set_aside", request.partition, broken)
     return tasks, reply

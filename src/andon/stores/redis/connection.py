@@ -20,6 +20,9 @@ REPLY_WITHIN_S = 10.0
 CONNECT_WITHIN_S = 5.0
 
 
+_PING = pack((b"PING",))
+
+
 class Lost(ConnectionError):
     """The connection ended before the answer came; the request may or may not have been done."""
 
@@ -48,18 +51,25 @@ class Connection(asyncio.Protocol):
         """Send a command; its reply."""
         return self.send(pack(words))
 
-    def send(self, packed: bytes) -> asyncio.Future[Any]:
-        """Send a packed command; its reply."""
+    def send(self, packed: bytes, *, last: bool = False) -> asyncio.Future[Any]:
+        """Send a packed command; its reply. `last`: those who are told something by what it does
+        are to hear of it first. A server writes to its clients in the reverse of the order in which
+        it first had something for them, so it is given something to say to this one before."""
         if self.alive:
-            return self.send_alive(packed)
+            return self.send_alive(packed, last=last)
         reply: asyncio.Future[Any] = self._loop.create_future()
         reply.set_exception(Lost("the connection is closed"))
         return reply
 
-    def send_alive(self, packed: bytes) -> asyncio.Future[Any]:
+    def send_alive(self, packed: bytes, *, last: bool = False) -> asyncio.Future[Any]:
         """The same for who has just seen that the connection is alive."""
         reply: asyncio.Future[Any] = self._loop.create_future()
         idle = not self._waiting and not self._out
+        if last and idle:
+            nobody: asyncio.Future[Any] = self._loop.create_future()
+            nobody.cancel()
+            self._waiting.append((nobody, self._loop.time() + REPLY_WITHIN_S))
+            packed = _PING + packed
         self._waiting.append((reply, self._loop.time() + REPLY_WITHIN_S))
         if idle:
             assert self._transport is not None

@@ -19,6 +19,9 @@ from andon.stores.redis.records import body, packed_entry, records_in, score_of
 if TYPE_CHECKING:
     from types import CoroutineType
 
+_HANDED_OVER = b"h"
+"""What is said of a record that was created as the run of a worker."""
+
 _CREATED = Created(CreateKind.CREATED)
 
 
@@ -60,7 +63,9 @@ async def _create_alone(at: Partitions, task: Task, entry: IndexEntry) -> list[C
     groups = (_group(packed_entry(entry, task, status), entry, status, 1),)
     status_body, begun = _in_common(status, definition.id)
     parts = (status_body, begun, definition.id, encode(definition), definition.digest)
-    reply = await at.run_packed("create", partition, encode(groups), parts)
+    packed = encode(groups)
+    reply = await at.run_packed("create", partition, packed, parts, last=at.hands_over_now)
+    at.hands_over_now = reply[1:] == [_HANDED_OVER]
     return [_CREATED if len(reply) == 1 else _outcome(reply[1])]
 
 
@@ -176,7 +181,7 @@ def _item(task: Task, entry: IndexEntry, *, keeps_key: bool) -> tuple[Any, ...]:
 
 
 def _outcome(reply: Any) -> Created:
-    if reply == b"c":
+    if reply in (b"c", _HANDED_OVER):
         return _CREATED
     kind = reply[0]
     if kind == b"e":

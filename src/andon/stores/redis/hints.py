@@ -18,6 +18,7 @@ from andon.stores.hints import HintListener, Hub
 from andon.stores.redis.connection import Connection, Lost
 from andon.stores.redis.location import Address, Location
 from andon.stores.redis.network import connect
+from andon.stores.redis.standing import Standing
 from andon.stores.redis.wire import pack
 
 FROM_THE_START = ("config",)
@@ -49,6 +50,7 @@ class Subscription:
         self._connection: Connection | None = None
         self._task: asyncio.Task[None] | None = None
         self._early: list[HintListener] = []
+        self.standing = Standing()
         self._awaited = False
         self._missed = False
 
@@ -68,6 +70,12 @@ class Subscription:
         if not self._settled.is_set():
             self._early.append(listener)
         return listener
+
+    def hear_of_handed(self) -> None:
+        """Subscribe to what is handed over to this process."""
+        if self.standing.kind not in self._kinds:
+            self._kinds.add(self.standing.kind)
+            self._follow()
 
     async def settled(self) -> None:
         """Wait until what is listened to is subscribed to; gives up soon, hints may be lost."""
@@ -148,7 +156,9 @@ class Subscription:
                 self._settle()
         elif push[0] == b"message":
             kind = push[1][len(self._prefix) :].decode()
-            if kind in ("ready", "control", "task"):
+            if kind == self.standing.kind:
+                self.standing.pushed(push[2])
+            elif kind in ("ready", "control", "task"):
                 for name in push[2].split(b"\n"):
                     self._hub.hint(f"{kind}:{name.decode()}")
                 if kind == "ready":

@@ -77,8 +77,10 @@ class Network:
             raise refusal(self.location.shown, reason)
         return reply
 
-    async def ask(self, partition: int, words: Words, script: Script | None = None) -> Any:
-        """The same, with a refusal as a value."""
+    async def ask(
+        self, partition: int, words: Words, script: Script | None = None, *, last: bool = False
+    ) -> Any:
+        """The same, with a refusal as a value; `last` as in `Connection.send`."""
         until = time.monotonic() + PATIENCE_S
         wait = FIRST_WAIT_S
         request = pack(words)
@@ -86,7 +88,7 @@ class Network:
             straight = self._straight
             try:
                 if straight is not None and straight.alive:
-                    reply = await straight.send_alive(request)
+                    reply = await straight.send_alive(request, last=last)
                 else:
                     straight = None
                     reply = await self._send(partition, request)

@@ -39,7 +39,16 @@ class Partitions:
         self.network = network
         self.refills = refills
         self.set_up: Callable[[Partitions, int], Awaitable[None]] | None = None
+        self.standing = subscription.standing
+        self.hands_over_now = False  #: the newest record created alone was handed over
         self._subscription = subscription
+
+    @property
+    def hands_over(self) -> bool:
+        """Whether claims may stand: where one server holds everything, and a write counts as soon
+        as it is made there."""
+        location = self.location
+        return self.count == 1 and location.kind == "single" and not location.wait
 
     def of(self, name: str) -> int:
         """The partition of a task id, of a unique key, or of a queue's shared limits."""
@@ -57,15 +66,22 @@ class Partitions:
         return await self.run_packed(name, partition, encode(arguments))
 
     async def run_packed(
-        self, name: str, partition: int, packed: bytes, parts: Sequence[bytes | str] = ()
+        self,
+        name: str,
+        partition: int,
+        packed: bytes,
+        parts: Sequence[bytes | str] = (),
+        *,
+        last: bool = False,
     ) -> list[Any]:
-        """The same, with arguments packed already, and parts that the script takes as they are."""
+        """The same, with arguments packed already, and parts that the script takes as they are;
+        `last` as in `Connection.send`."""
         if not self._subscription.is_settled:
             await self._subscription.settled()
         found = script(name)
         keys = prefix(self.location.namespace, partition)
         words = (b"EVALSHA", found.sha, b"1", keys, packed, self.clock.given, *parts)
-        reply = await self.network.ask(partition, words, found)
+        reply = await self.network.ask(partition, words, found, last=last)
         reason = refused(reply)
         if reason:
             if word_of(reason) == "ANDONEMPTY" and self.set_up is not None:

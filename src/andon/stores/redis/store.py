@@ -125,7 +125,16 @@ class RedisStore:
         return self._finish(creating.create, tasks)
 
     async def claim(self, request: ClaimRequest) -> list[Task]:
+        if request.stands and self._open is not None and self.hands_over:
+            self._open.subscription.hear_of_handed()
         return await self._finish(claiming.claim, request)
+
+    @property
+    def hands_over(self) -> bool:
+        return self._open is not None and self._open.at.hands_over
+
+    def hand_over_to(self, worker: str, act: Callable[[list[Task]], None] | None) -> None:
+        self._at.standing.hand_over_to(worker, act)
 
     async def renew(self, renewals: Sequence[Renewal]) -> list[Verdict]:
         return await renewing.renew(self._at, renewals)

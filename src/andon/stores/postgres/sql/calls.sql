@@ -19,6 +19,10 @@ SELECT * FROM {schema}.create_tasks($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11
 SELECT * FROM {schema}.create_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17,
     $18, $19)
 
+-- name: create_and_tell
+CALL {schema}.create_and_tell($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17,
+    $18, $19, $20, $21, NULL, NULL, NULL, NULL)
+
 -- name: create_by_columns
 SELECT * FROM {schema}.create_tasks($1, $2, $3, ARRAY(SELECT u::{schema}.new_task FROM unnest($4::text[],
     $5::bytea[], $6::integer[], $7::integer[], $8::integer[], $9::text[], $10::bigint[], $11::bigint[],
@@ -92,7 +96,7 @@ ON CONFLICT (instance) DO UPDATE SET pid = excluded.pid, kinds = excluded.kinds
 DELETE FROM {schema}.sleeper WHERE instance = $1
 
 -- name: notify
-SELECT pg_notify($1, u) FROM unnest($2::text[]) u
+SELECT pg_notify(c, p) FROM unnest($1::text[], $2::text[]) u (c, p)
 
 -- name: newest_pos
 SELECT last_value - (NOT is_called)::integer FROM {schema}.event_pos

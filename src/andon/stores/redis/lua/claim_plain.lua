@@ -4,7 +4,20 @@
 -- left to `claim`, with nothing written. About 12 microseconds a task.
 local KEY, DEAD_AT, FIRST_LIMIT, UNIQUE, CREATED, RUN_NUMBER, FENCE = 4, 8, 9, 10, 14, 15, 16
 local WORKER, TOKEN, LIMIT, LEASE_MS, ROOM, QUEUES, GRANTS, PART_OF = 1, 2, 3, 4, 5, 6, 7, 8
-local NEAR_MS, WINDOW_MS, MOST = 5000, 600000, 1000
+local STANDS, STOOD = 9, 10 -- number, channel and ms; token and queues of what stood before
+local NEAR_MS, WINDOW_MS, MOST, MOST_QUEUES = 5000, 600000, 1000, 50
+local stood = A[STOOD]
+-- What stood before stands no more, whichever way this claim goes on; but if it stands again at the
+-- same places, what it writes there is enough.
+local function take_back()
+  local places, gone = {}, {}
+  for i, queue in ipairs(stood[2]) do places[i] = 'stands:' .. queue end
+  for i, left in ipairs(call('HMGET', P .. 'meta', unpack(places))) do
+    if left and cmsgpack.unpack(left)[1] == stood[1] then gone[#gone + 1] = places[i] end
+  end
+  if #gone > 0 then call('HDEL', P .. 'meta', unpack(gone)) end
+  stood = nil
+end
 if not (A[ROOM] or A[GRANTS] or A[PART_OF]) and A[LIMIT] <= MOST then
   local token, limit, queues = A[TOKEN], A[LIMIT], A[QUEUES]
   local wanted, seen, twice = {'min_writer'}, {}, false
@@ -13,9 +26,14 @@ if not (A[ROOM] or A[GRANTS] or A[PART_OF]) and A[LIMIT] <= MOST then
     twice = twice or seen[queue]
     seen[queue] = true
   end
+  local last = #wanted
+  if A[STANDS] then
+    for i, queue in ipairs(queues) do wanted[last + i] = 'stands:' .. queue end
+    for _, queue in ipairs(stood and stood[2] or {}) do twice = twice or not seen[queue] end
+  end
   local found = call('HMGET', P .. 'meta', unpack(wanted))
   local plain = found[1] == '1' and not twice
-  for i = 2, #wanted do plain = plain and found[i] == 'free' end
+  for i = 2, last do plain = plain and found[i] == 'free' end
   local token_key = P .. 'claim:' .. token
   plain = plain and not call('GET', token_key)
 
@@ -58,7 +76,24 @@ if not (A[ROOM] or A[GRANTS] or A[PART_OF]) and A[LIMIT] <= MOST then
 
   if plain then
     local claimed = {now, 'claim', 0, {}, {}}
-    if n == 0 then return claimed end
+    if n == 0 then
+      -- It stands where no other does; `create_plain` hands over to it.
+      if A[STANDS] and #queues <= MOST_QUEUES then
+        local free, row = {}, {}
+        for i = last + 1, #wanted do
+          local left = found[i] and cmsgpack.unpack(found[i])
+          if not left or left[3] < now or left[1] == token then free[#free + 1] = wanted[i] end
+        end
+        local stands = cmsgpack.pack({token, A[STANDS][1], now + A[STANDS][3], A[STANDS][2],
+          A[WORKER], A[LEASE_MS], queues, free})
+        for i, place in ipairs(free) do row[2 * i - 1], row[2 * i] = place, stands end
+        if #free > 0 then call('HSET', P .. 'meta', unpack(row)) end
+        if stood and stood[1] == token then return claimed end
+      end
+      if stood then take_back() end
+      return claimed
+    end
+    if stood then take_back() end
     local worker, lease_until = A[WORKER], now + A[LEASE_MS]
     local cell_ends = cmsgpack.pack(worker, token, now, lease_until, now, 0, '')
     local NOW, LEASE_UNTIL = string.format('%d', now), string.format('%d', lease_until)
@@ -121,3 +156,4 @@ if not (A[ROOM] or A[GRANTS] or A[PART_OF]) and A[LIMIT] <= MOST then
     return claimed
   end
 end
+if stood then take_back() end
