@@ -52,7 +52,7 @@ DECLARE
     t bigint;
     before bigint[]; allowed integer[]; picked bigint[]; lanes integer[]; ords bigint[]; awake text[];
     r record; room integer[] := p_room; at integer; looked integer := 0; left_of integer[];
-    picking refcursor; wait bigint; bounded boolean; roomy boolean := true;
+    picking refcursor; wait bigint; bounded boolean; roomy boolean := true; since bigint;
 BEGIN
     PERFORM lock_name('token ' || p_token);
     t := store_time(p_told);
@@ -124,6 +124,7 @@ BEGIN
     END IF;
 
     IF cardinality(picked) > 0 THEN
+        since := store_time(p_told);  -- the rows are locked, so the transaction has its number
         RETURN QUERY
         WITH picks AS (
             DELETE FROM ready e USING unnest(lanes, ords, picked) WITH ORDINALITY u (lane, ord, seq, i)
@@ -132,7 +133,7 @@ BEGIN
                 p_token || '-' || (u.i - 1 + coalesce(cardinality(before), 0)) AS run
         ), stamped AS (
             UPDATE task k SET state = 'active', revision = k.revision + 1,
-                timer = least(t + p_lease, t + p.first_limit, p.dead_at), run = p.run,
+                timer = timer_from(since, least(t + p_lease, t + p.first_limit, p.dead_at)), run = p.run,
                 fence = greatest(k.fence + 1, t), worker = p_worker, token = p_token, claimed_at = t,
                 lease_until = t + p_lease, heartbeat_at = t, progress = 0, message = '', prev = k.last,
                 last = p.pos, asked = false
@@ -149,9 +150,8 @@ BEGIN
             DELETE FROM unique_key u USING whole w
             WHERE w.frees IS NOT NULL AND u.key = w.frees AND u.id = w.id
         ), counted AS (
-            INSERT INTO delta (queue, n, state)
-            SELECT w.queue, s.sign * count(*), s.state FROM stamped w
-            CROSS JOIN (VALUES (-1, 'pending'), (1, 'active')) s (sign, state) GROUP BY w.queue, s.sign, s.state
+            INSERT INTO delta (queue, n, state, was)
+            SELECT w.queue, count(*), 'active', 'pending' FROM stamped w GROUP BY w.queue
         ), drawn AS (
             INSERT INTO bucket AS b (queue, tokens, at)
             SELECT c.id, tokens(c.id, t) - count(*), t FROM stamped w JOIN queue c ON c.id = w.queue
@@ -180,7 +180,7 @@ BEGIN
         WHERE l.queue = ANY (p_queues) AND l.partition = p_partition AND e.dead_at <= t AND k.timer > t
         LIMIT 200 FOR UPDATE OF k SKIP LOCKED
     ), hurried AS (
-        UPDATE task k SET timer = t FROM dead d WHERE k.seq = d.seq RETURNING 1
+        UPDATE task k SET timer = store_time(p_told) FROM dead d WHERE k.seq = d.seq RETURNING 1
     ) SELECT count(*) INTO looked FROM hurried;
     IF wait IS NOT NULL OR looked > 0 THEN
         RETURN QUERY SELECT NULL::bigint, NULL::bytea, NULL, NULL::bigint, NULL, NULL::bigint, NULL, NULL,

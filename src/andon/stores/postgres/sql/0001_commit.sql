@@ -155,7 +155,7 @@ BEGIN
         kind := 'a';
         RETURN;
     END IF;
-    UPDATE task SET state = c.state, revision = c.new_revision, timer = c.timer, dead = c.dead,
+    UPDATE task SET state = c.state, revision = c.new_revision, timer = timer_from(t, c.timer), dead = c.dead,
         asked = c.asked, body = c.status, run = c.run, worker = c.worker, last = p WHERE seq = c.seq;
     IF c.sets_result THEN
         IF c.result IS NULL THEN
@@ -216,11 +216,11 @@ BEGIN
     IF cardinality(p_keys) > 0 THEN
         PERFORM hold_keys(p_key_queues, p_keys);
     END IF;
-    t := store_time(p_told);
+    t := write_time(p_told);
     told := t;
     due := false;
     WITH moved AS (
-        UPDATE task k SET state = c.state, revision = c.new_revision, timer = c.timer, dead = c.dead,
+        UPDATE task k SET state = c.state, revision = c.new_revision, timer = timer_from(t, c.timer), dead = c.dead,
             asked = c.asked, body = c.status, run = c.run, worker = c.worker, prev = k.last, last = c.pos
         FROM (SELECT u.ordinality AS i, u.*, nextval('event_pos') AS pos
             FROM unnest(p_changes) WITH ORDINALITY u WHERE u.plain) c
@@ -241,13 +241,10 @@ BEGIN
         SELECT m.lane, m.kind, m.ord, m.seq, m.dead_at, m.first_limit, m.run_no, m.frees
         FROM moved m WHERE m.lane IS NOT NULL
     ), counted AS (
-        INSERT INTO delta (queue, n, state)
-        SELECT x.queue, sum(x.n), x.state FROM (
-            SELECT m.queue, -1 AS n, m.was AS state FROM moved m
-            UNION ALL SELECT m.queue, 1, m.state FROM moved m
-            UNION ALL SELECT m.queue, -1, '+dead' FROM moved m WHERE m.was_dead
-            UNION ALL SELECT m.queue, 1, '+dead' FROM moved m WHERE m.dead
-        ) x GROUP BY x.queue, x.state HAVING sum(x.n) <> 0
+        INSERT INTO delta (queue, n, state, was)
+        SELECT m.queue, count(*), m.state, m.was FROM moved m WHERE m.state <> m.was GROUP BY 1, 3, 4
+        UNION ALL SELECT m.queue, sum(CASE WHEN m.dead THEN 1 ELSE -1 END), '+dead', NULL
+        FROM moved m WHERE m.dead <> m.was_dead GROUP BY 1
     )
     SELECT count(*) AS n, array_agg(m.i) AS done,
         array_agg(m.lane) FILTER (WHERE m.lane IS NOT NULL) AS lanes,

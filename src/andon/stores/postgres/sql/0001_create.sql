@@ -22,7 +22,7 @@ CREATE FUNCTION create_tasks(
 ) LANGUAGE plpgsql VOLATILE {settings} AS $$
 #variable_conflict use_column
 DECLARE
-    t bigint := store_time(p_told);
+    t bigint := write_time(p_told);
     size integer := cardinality(p_tasks);
     seqs bigint[]; posits bigint[]; written integer; r record; holder text; at integer; sized boolean;
     stubs boolean; lower boolean;
@@ -125,7 +125,8 @@ BEGIN
     ), stored AS (
         INSERT INTO task (seq, partition, queue, kind, revision, created, timer, fence, last, dead, asked,
             state, key, "group", body)
-        SELECT u.seq, u.partition, u.queue, u.kind, u.revision, u.created, u.timer, 0, u.pos, u.dead, false,
+        SELECT u.seq, u.partition, u.queue, u.kind, u.revision, u.created, timer_from(t, u.timer), 0, u.pos, u.dead,
+            false,
             u.state, u.key, u."group", u.status FROM u
     ), entered AS (
         INSERT INTO ready (lane, kind, ord, seq, dead_at, first_limit, run_no, frees)

@@ -19,7 +19,7 @@ CREATE FUNCTION restore_tasks(
 DECLARE t bigint; r record; m record; p_seq bigint; newest bigint; surplus bigint;
 BEGIN
     PERFORM hold_keys(p_queues, p_keys);
-    t := store_time(p_told);
+    t := write_time(p_told);
     told := t;
     promoted := '{}';
     stored := array_fill(false, ARRAY[cardinality(p_ids)]);
@@ -49,7 +49,7 @@ BEGIN
         END LOOP;
         INSERT INTO task (seq, partition, queue, kind, revision, created, timer, fence, last, claimed_at, lease_until,
             heartbeat_at, progress, dead, asked, state, key, "group", run, worker, message, body)
-        VALUES (p_seq, r.partition, r.queue, r.kind, r.revision, r.created, r.timer, r.fence, newest, r.claimed_at,
+        VALUES (p_seq, r.partition, r.queue, r.kind, r.revision, r.created, timer_from(t, r.timer), r.fence, newest, r.claimed_at,
             r.lease_until, r.heartbeat_at, r.progress, r.dead, r.asked, r.state, r.key, r.grp, r.run, r.worker,
             r.message, r.status);
         IF r.result IS NOT NULL THEN

@@ -8,14 +8,26 @@ CREATE TABLE meta (name text PRIMARY KEY, value text NOT NULL);
 CREATE TABLE name (id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text NOT NULL UNIQUE);
 
 -- A line of ready tasks: queue, partition and level (minus the priority). Nothing ready stands
--- before `mark`: claims begin there instead of walking what was claimed before (decisions).
+-- before `mark`: claims begin there instead of walking what was claimed before (decisions). It was
+-- claimed from not long before `busy`, so the mark still has a way to go.
 CREATE TABLE lane (
     id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     queue integer NOT NULL,
     partition integer NOT NULL,
     level integer NOT NULL,
     mark bigint NOT NULL DEFAULT -9223372036854775808,
+    busy bigint NOT NULL DEFAULT 0,
     UNIQUE (queue, partition, level)
+) WITH (fillfactor = 50);
+
+-- No timer of a partition stands before `mark`, nor will: a look at the timers begins there instead
+-- of walking those that moved or went. It may move on to `since` (less what a clock may jump back)
+-- when every transaction before `before_xid` has ended: all later ones set no timer before it.
+CREATE TABLE timekept (
+    partition integer PRIMARY KEY,
+    mark bigint NOT NULL,
+    since bigint NOT NULL,
+    before_xid bigint NOT NULL
 ) WITH (fillfactor = 50);
 
 CREATE SEQUENCE task_seq;
@@ -152,10 +164,19 @@ CREATE TABLE satisfied (child text NOT NULL, parent text NOT NULL, PRIMARY KEY (
 
 -- Counts per queue and state ('+dead' counts dead letters, '+parked' the parked): appended to
 -- `delta` with every move, so that nobody waits for another's count, and folded into `counter`.
+-- A delta takes its `n` out of `was`, if there is one. Those of transactions before `counts_from`
+-- (in `meta`) have all been folded: readers begin there instead of walking what is gone.
 CREATE TABLE counter (
     queue integer NOT NULL, state text NOT NULL, n bigint NOT NULL, PRIMARY KEY (queue, state)
 ) WITH (fillfactor = 50);
-CREATE TABLE delta (queue integer NOT NULL, n bigint NOT NULL, state text NOT NULL);
+CREATE TABLE delta (
+    xid bigint NOT NULL DEFAULT (pg_current_xact_id()::text)::bigint,
+    n bigint NOT NULL,
+    queue integer NOT NULL,
+    state text NOT NULL,
+    was text
+);
+CREATE INDEX delta_xid ON delta (xid);
 
 CREATE TABLE queue (
     id integer PRIMARY KEY,   -- name.id
@@ -179,6 +200,12 @@ CREATE TABLE setting (name text PRIMARY KEY, value bytea NOT NULL);
 -- Processes that sleep until notified, and of what. A crash of the server empties it, and ends the
 -- sessions of all who slept.
 CREATE UNLOGGED TABLE sleeper (instance text PRIMARY KEY, pid integer NOT NULL, kinds text[] NOT NULL);
+
+-- What is not folded into the counters yet.
+CREATE VIEW unfolded AS
+SELECT d.queue, x.state, x.n
+FROM delta d CROSS JOIN LATERAL (VALUES (d.state, d.n), (d.was, -d.n)) x (state, n)
+WHERE d.xid >= (SELECT m.value::bigint FROM meta m WHERE m.name = 'counts_from') AND x.state IS NOT NULL;
 
 -- A record as it is read.
 CREATE VIEW task_record AS

@@ -10,6 +10,16 @@ CREATE FUNCTION store_time(told bigint) RETURNS bigint LANGUAGE sql VOLATILE AS 
         ELSE greatest(told, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) END
 $$;
 
+-- The same for whoever writes: the transaction has its number before it looks at the clock. And a
+-- timer as it is written, which is never before that. So whoever sees that all transactions before
+-- its own have ended knows that no timer will be set before its own time (see `timekept`).
+CREATE FUNCTION write_time(told bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
+    SELECT CASE WHEN pg_current_xact_id() IS NOT NULL THEN {schema}.store_time(told) END
+$$;
+CREATE FUNCTION timer_from(t bigint, timer bigint) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN timer < t THEN t ELSE timer END
+$$;
+
 -- Kinds of hints that other processes sleep for; NULL when nobody does.
 CREATE FUNCTION sleepers(me text) RETURNS text[] LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
@@ -79,7 +89,7 @@ CREATE FUNCTION counted(q integer, s text) RETURNS bigint LANGUAGE plpgsql VOLAT
 BEGIN
     RETURN (SELECT coalesce(sum(n), 0) FROM (
         SELECT n FROM counter WHERE queue = q AND state = s
-        UNION ALL SELECT n FROM delta WHERE queue = q AND state = s) x);
+        UNION ALL SELECT n FROM unfolded WHERE queue = q AND state = s) x);
 END $$;
 
 -- Admit parked tasks of a key while its limit has room; how many. The key is held by the caller.

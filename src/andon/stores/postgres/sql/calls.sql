@@ -48,7 +48,7 @@ SELECT * FROM {schema}.renew_runs($1, $2, $3, $4, $5, $6, $7, $8)
 SELECT * FROM {schema}.take_due($1, $2, $3, $4, $5, $6, $7)
 
 -- name: rearm
-SELECT {schema}.rearm($1, $2, $3)
+SELECT {schema}.rearm($1, $2, $3, $4)
 
 -- name: link
 SELECT u.i, l.parent, l.state FROM unnest($2::text[], $3::text[], $4::boolean[], $5::boolean[])

@@ -70,7 +70,7 @@ SELECT e.xid, e.pos FROM (
 
 -- name: stats
 SELECT n.name, x.state, sum(x.n)::bigint FROM (
-    SELECT queue, state, n FROM {schema}.counter UNION ALL SELECT queue, state, n FROM {schema}.delta
+    SELECT queue, state, n FROM {schema}.counter UNION ALL SELECT queue, state, n FROM {schema}.unfolded
 ) x JOIN {schema}.name n ON n.id = x.queue GROUP BY 1, 2
 UNION ALL
 SELECT n.name, '+oldest', min(e.ord) FROM {schema}.lane l JOIN {schema}.name n ON n.id = l.queue
@@ -80,7 +80,7 @@ CROSS JOIN LATERAL (
 
 -- name: entries
 SELECT coalesce(sum(n), 0)::bigint FROM (
-    SELECT state, n FROM {schema}.counter UNION ALL SELECT state, n FROM {schema}.delta
+    SELECT state, n FROM {schema}.counter UNION ALL SELECT state, n FROM {schema}.unfolded
 ) x WHERE state NOT LIKE '+%'
 
 -- name: size
@@ -107,7 +107,7 @@ WHERE t.state NOT IN ('blocked', 'scheduled', 'pending', 'active', 'retry') LIMI
 SELECT n.name, q.body FROM {schema}.name n LEFT JOIN {schema}.queue q ON q.id = n.id
 WHERE q.id IS NOT NULL OR EXISTS (SELECT FROM {schema}.lane l WHERE l.queue = n.id)
     OR EXISTS (SELECT FROM {schema}.counter c WHERE c.queue = n.id)
-    OR EXISTS (SELECT FROM {schema}.delta c WHERE c.queue = n.id)
+    OR EXISTS (SELECT FROM {schema}.unfolded c WHERE c.queue = n.id)
 ORDER BY n.name
 
 -- name: types
@@ -126,7 +126,7 @@ SELECT c.kind, c.name, c.body FROM (
     FROM {schema}.name n LEFT JOIN {schema}.queue q ON q.id = n.id
     WHERE q.id IS NOT NULL OR EXISTS (SELECT FROM {schema}.lane l WHERE l.queue = n.id)
         OR EXISTS (SELECT FROM {schema}.counter c WHERE c.queue = n.id)
-        OR EXISTS (SELECT FROM {schema}.delta c WHERE c.queue = n.id)
+        OR EXISTS (SELECT FROM {schema}.unfolded c WHERE c.queue = n.id)
     UNION ALL SELECT 'type', t.name, t.version, t.body FROM {schema}.type t
     UNION ALL SELECT 'setting', s.name, 0, s.value FROM {schema}.setting s WHERE s.name = ANY ($1)
 ) c ORDER BY c.kind, c.name, c.version
@@ -160,7 +160,7 @@ SELECT t.seq FROM {schema}.task t WHERE t.dead AND t.seq < $1 ORDER BY t.seq DES
 SELECT x.seq FROM (
     SELECT DISTINCT q.id FROM {schema}.name q JOIN {schema}.lane l ON l.queue = q.id WHERE $4::text IS NULL
     UNION SELECT DISTINCT c.queue FROM {schema}.counter c WHERE $4::text IS NULL
-    UNION SELECT DISTINCT c.queue FROM {schema}.delta c WHERE $4::text IS NULL
+    UNION SELECT DISTINCT c.queue FROM {schema}.unfolded c WHERE $4::text IS NULL
     UNION SELECT n.id FROM {schema}.name n WHERE n.name = $4
 ) q CROSS JOIN unnest($3::text[]) s CROSS JOIN LATERAL (
     SELECT t.seq FROM {schema}.task t WHERE t.queue = q.id AND t.state = s AND t.seq > $1
@@ -171,7 +171,7 @@ SELECT x.seq FROM (
 SELECT x.seq FROM (
     SELECT DISTINCT q.id FROM {schema}.name q JOIN {schema}.lane l ON l.queue = q.id WHERE $4::text IS NULL
     UNION SELECT DISTINCT c.queue FROM {schema}.counter c WHERE $4::text IS NULL
-    UNION SELECT DISTINCT c.queue FROM {schema}.delta c WHERE $4::text IS NULL
+    UNION SELECT DISTINCT c.queue FROM {schema}.unfolded c WHERE $4::text IS NULL
     UNION SELECT n.id FROM {schema}.name n WHERE n.name = $4
 ) q CROSS JOIN unnest($3::text[]) s CROSS JOIN LATERAL (
     SELECT t.seq FROM {schema}.task t WHERE t.queue = q.id AND t.state = s AND t.seq < $1
