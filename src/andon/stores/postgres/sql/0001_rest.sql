@@ -105,9 +105,12 @@ BEGIN
     IF NOT pg_try_advisory_xact_lock(hashtextextended(current_schema() || ' keep', 0)) THEN
         RETURN woken;
     END IF;
-    counts_from := (SELECT m.value::bigint FROM meta m WHERE m.name = 'counts_from');
     low := pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
-    WITH gone AS (DELETE FROM delta d WHERE d.xid >= least(counts_from, low) RETURNING d.*),
+    counts_from := (SELECT m.value::bigint FROM meta m WHERE m.name = 'counts_from');
+    IF low < counts_from THEN  -- the namespace was restored on a server whose numbers are lower
+        counts_from := 0;
+    END IF;
+    WITH gone AS (DELETE FROM delta d WHERE d.xid >= counts_from RETURNING d.*),
     sums AS (
         SELECT g.queue, x.state, sum(x.n) AS n
         FROM gone g CROSS JOIN LATERAL (VALUES (g.state, g.n), (g.was, -g.n)) x (state, n)
@@ -118,8 +121,7 @@ BEGIN
         ON CONFLICT (queue, state) DO UPDATE SET n = c.n + excluded.n
     )
     SELECT array_agg(DISTINCT s.queue) INTO moving FROM sums s WHERE s.state IN ('pending', 'active');
-    -- A number less than the mark: the namespace has come to another server, whose numbers are lower.
-    IF moving IS NOT NULL OR low NOT BETWEEN counts_from AND counts_from + 1000 THEN
+    IF moving IS NOT NULL OR low > counts_from + 1000 THEN
         UPDATE meta m SET value = low::text WHERE m.name = 'counts_from' AND m.value <> low::text;
     END IF;
     -- From the beginning: what a transaction entered at its old place before the mark had come so far,
