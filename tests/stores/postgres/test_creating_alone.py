@@ -15,7 +15,7 @@ from .conftest import TellOfStatements
 _ROWS = """
 SELECT d.body IS NOT NULL, k.partition, k.queue, k.kind, k.revision, k.created, k.timer, k.fence,
     k.prev, k.claimed_at, k.lease_until, k.heartbeat_at, k.progress, k.dead, k.asked, k.state,
-    k.key, k."group", k.run, k.worker, k.token, k.message, length(k.body), k.last = e.pos, e.prev,
+    k.key, k."group", k.run, k.worker, k.token, k.message, length(k.body), k.last = e.place, e.prev,
     e.revision, e.run_no, e.task, e.source, e.worker, e.run, length(e.body), r.lane, r.kind, r.ord,
     r.dead_at, r.first_limit, r.run_no, r.frees
 FROM {schema}.definition d JOIN {schema}.task k USING (seq) JOIN {schema}.event e USING (seq)

@@ -16,8 +16,8 @@ async def test_events_of_a_transaction_that_ends_late_are_not_lost(
     transaction = db.transaction()
     await transaction.start()
     await db.execute(
-        f"INSERT INTO {schema}.event (pos, seq, at, task, source, revision) "
-        f"VALUES (nextval('{schema}.event_pos'), 0, 0, $1, 'pending', 1)",
+        f"INSERT INTO {schema}.event (place, pos, seq, at, task, source, revision) "
+        f"VALUES ({schema}.place_of(0), nextval('{schema}.event_pos'), 0, 0, $1, 'pending', 1)",
         late.id,
     )
     await kit.submit("after")
@@ -34,8 +34,8 @@ async def test_the_end_is_not_beyond_what_may_still_appear(
     transaction = db.transaction()
     await transaction.start()
     await db.execute(
-        f"INSERT INTO {schema}.event (pos, seq, at, task, source, revision) "
-        f"VALUES (nextval('{schema}.event_pos'), 0, 0, 'late', 'pending', 1)"
+        f"INSERT INTO {schema}.event (place, pos, seq, at, task, source, revision) "
+        f"VALUES ({schema}.place_of(0), nextval('{schema}.event_pos'), 0, 0, 'late', 'pending', 1)"
     )
     end = await kit.store.events_end()
     await transaction.commit()

@@ -52,7 +52,7 @@ DECLARE
     t bigint;
     before bigint[]; allowed integer[]; picked bigint[]; lanes integer[]; ords bigint[]; awake text[];
     r record; room integer[] := p_room; at integer; looked integer := 0; left_of integer[];
-    picking refcursor; wait bigint; bounded boolean; roomy boolean := true; since bigint;
+    picking refcursor; wait bigint; bounded boolean; roomy boolean := true; since bigint; first bigint;
 BEGIN
     PERFORM lock_name('token ' || p_token);
     t := store_time(p_told);
@@ -125,27 +125,29 @@ BEGIN
 
     IF cardinality(picked) > 0 THEN
         since := store_time(p_told);  -- the rows are locked, so the transaction has its number
+        first := place_of(0);
         RETURN QUERY
         WITH picks AS (
             DELETE FROM ready e USING unnest(lanes, ords, picked) WITH ORDINALITY u (lane, ord, seq, i)
             WHERE e.lane = u.lane AND e.ord = u.ord AND e.seq = u.seq
-            RETURNING u.i, e.seq, e.dead_at, e.first_limit, e.run_no, e.frees, nextval('event_pos') AS pos,
+            RETURNING u.i, e.seq, e.dead_at, e.first_limit, e.run_no, e.frees, first + u.i AS place,
+                nextval('event_pos') AS pos,
                 p_token || '-' || (u.i - 1 + coalesce(cardinality(before), 0)) AS run
         ), stamped AS (
             UPDATE task k SET state = 'active', revision = k.revision + 1,
                 timer = timer_from(since, least(t + p_lease, t + p.first_limit, p.dead_at)), run = p.run,
                 fence = greatest(k.fence + 1, t), worker = p_worker, token = p_token, claimed_at = t,
                 lease_until = t + p_lease, heartbeat_at = t, progress = 0, message = '', prev = k.last,
-                last = p.pos, asked = false
+                last = p.place, asked = false
             FROM picks p WHERE k.seq = p.seq
             RETURNING k.seq, k.state, k.revision, k.run, k.fence, k.worker, k.token, k.claimed_at,
-                k.lease_until, k.heartbeat_at, k.progress, k.message, k.body, p.pos, k.prev, k.queue,
+                k.lease_until, k.heartbeat_at, k.progress, k.message, k.body, p.place, p.pos, k.prev, k.queue,
                 p.run_no, p.frees, p.i
         ), whole AS (
             SELECT s.*, d.id, d.body AS definition FROM stamped s JOIN definition d ON d.seq = s.seq
         ), logged AS (
-            INSERT INTO event (pos, seq, prev, at, revision, run_no, task, worker, run)
-            SELECT w.pos, w.seq, w.prev, t, w.revision, w.run_no, w.id, w.worker, w.run FROM whole w
+            INSERT INTO event (place, pos, seq, prev, at, revision, run_no, task, worker, run)
+            SELECT w.place, w.pos, w.seq, w.prev, t, w.revision, w.run_no, w.id, w.worker, w.run FROM whole w
         ), freed AS (
             DELETE FROM unique_key u USING whole w
             WHERE w.frees IS NOT NULL AND u.key = w.frees AND u.id = w.id

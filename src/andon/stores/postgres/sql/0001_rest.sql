@@ -299,30 +299,26 @@ CREATE FUNCTION trim_log(p_told bigint, p_limit integer, p_most bigint, p_kept b
 LANGUAGE plpgsql VOLATILE {settings} AS $$
 #variable_conflict use_column
 DECLARE
-    t bigint := store_time(p_told); r record; n bigint := 0; start_xid bigint; start_pos bigint; total bigint;
-    dropped bigint[] := '{}'; stubs bigint;
+    t bigint := store_time(p_told); r record; n bigint := 0; start bigint; total bigint;
+    dropped bigint[] := '{}'; tasks bigint[] := '{}'; stubs bigint;
 BEGIN
     IF NOT pg_try_advisory_xact_lock(hashtextextended(current_schema() || ' trim', 0)) THEN
         RETURN 0;
     END IF;
-    SELECT value::bigint INTO start_xid FROM meta WHERE name = 'log_start_xid';
-    SELECT value::bigint INTO start_pos FROM meta WHERE name = 'log_start_pos';
-    SELECT coalesce(max(e.pos), 0) INTO total FROM event e;
-    FOR r IN SELECT e.xid, e.pos, e.at, EXISTS (SELECT FROM task k WHERE k.seq = e.seq) AS lives FROM event e
-        WHERE (e.xid, e.pos) > (start_xid, start_pos) AND e.xid < pg_snapshot_xmin(pg_current_snapshot())::text::bigint
-        ORDER BY e.xid, e.pos LIMIT p_limit LOOP
+    SELECT value::bigint INTO start FROM meta WHERE name = 'log_start';
+    SELECT last_value INTO total FROM event_pos;
+    FOR r IN SELECT e.place, e.pos, e.seq, e.at, EXISTS (SELECT FROM task k WHERE k.seq = e.seq) AS lives FROM event e
+        WHERE e.place > start AND e.place < place_final() ORDER BY e.place LIMIT p_limit LOOP
         EXIT WHEN r.at > t - p_kept AND r.pos > total - p_most;
         n := n + 1;
-        start_xid := r.xid;
-        start_pos := r.pos;
+        start := r.place;
         IF NOT r.lives THEN
-            dropped := dropped || r.pos;
+            dropped := dropped || r.place; tasks := tasks || r.seq;
         END IF;
     END LOOP;
     IF n > 0 THEN
-        DELETE FROM event e WHERE e.pos = ANY (dropped);
-        UPDATE meta SET value = start_xid::text WHERE name = 'log_start_xid';
-        UPDATE meta SET value = start_pos::text WHERE name = 'log_start_pos';
+        DELETE FROM event e USING unnest(dropped, tasks) u (place, seq) WHERE e.place = u.place AND e.seq = u.seq;
+        UPDATE meta SET value = start::text WHERE name = 'log_start';
     END IF;
     DELETE FROM stub s WHERE s.id IN (SELECT x.id FROM stub x WHERE x.at < t - 600000 LIMIT p_limit);
     GET DIAGNOSTICS stubs = ROW_COUNT;

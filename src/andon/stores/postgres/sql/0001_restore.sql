@@ -16,7 +16,7 @@ CREATE FUNCTION restore_tasks(
     OUT told bigint, OUT pos bigint, OUT wanted text[], OUT promoted integer[], OUT stored boolean[]
 ) LANGUAGE plpgsql VOLATILE {settings} AS $$
 #variable_conflict use_column
-DECLARE t bigint; r record; m record; p_seq bigint; newest bigint; surplus bigint;
+DECLARE t bigint; r record; m record; p_seq bigint; newest bigint; surplus bigint; place bigint;
 BEGIN
     PERFORM hold_keys(p_queues, p_keys);
     t := write_time(p_told);
@@ -44,8 +44,9 @@ BEGIN
         FOR m IN SELECT u.* FROM unnest(p_move_of, p_move_at, p_moves) WITH ORDINALITY u (of, at, body, i)
             WHERE u.of = r.i ORDER BY u.i LOOP
             pos := nextval('event_pos');
-            INSERT INTO event (pos, seq, prev, at, body) VALUES (pos, p_seq, newest, m.at, m.body);
-            newest := pos;
+            place := places(1);
+            INSERT INTO event (place, pos, seq, prev, at, body) VALUES (place, pos, p_seq, newest, m.at, m.body);
+            newest := place;
         END LOOP;
         INSERT INTO task (seq, partition, queue, kind, revision, created, timer, fence, last, claimed_at, lease_until,
             heartbeat_at, progress, dead, asked, state, key, "group", run, worker, message, body)

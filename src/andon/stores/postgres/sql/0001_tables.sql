@@ -48,7 +48,7 @@ CREATE TABLE task (
     created bigint NOT NULL,
     timer bigint,
     fence bigint NOT NULL,
-    last bigint,              -- newest event of this task (event.pos), chained by event.prev
+    last bigint,              -- newest event of this task (event.place), chained by event.prev
     prev bigint,              -- what an UPDATE put `last` in place of, for its RETURNING
     claimed_at bigint,
     lease_until bigint,
@@ -110,14 +110,16 @@ CREATE TABLE admitted (
 -- Keys whose parked tasks a user's transaction added; the timekeeper lets through what fits.
 CREATE TABLE promotion (queue integer NOT NULL, key text NOT NULL);
 
--- The event log. `xid` orders what readers see: everything below the oldest transaction that still
+-- The event log. `place` is the number of the transaction and, in its low 20 bits, the place in it
+-- (see `place_of`). That orders what readers see: everything below the oldest transaction that still
 -- writes is final; a sequence alone would lose events. The event of a claim has no body: its
--- columns say it all, so that a claim is one statement.
+-- columns say it all, so that a claim is one statement. The only index is not unique: a namespace
+-- that was restored on a server with lower numbers may meet the same place again, in another task.
 CREATE TABLE event (
-    pos bigint PRIMARY KEY,
-    xid bigint NOT NULL DEFAULT (pg_current_xact_id()::text)::bigint,
+    place bigint NOT NULL,
+    pos bigint NOT NULL,      -- how many there were before it, for the log's bound
     seq bigint NOT NULL,
-    prev bigint,              -- the task's event before this one
+    prev bigint,              -- place of the task's event before this one
     at bigint NOT NULL,
     revision bigint,
     run_no integer,
@@ -127,7 +129,7 @@ CREATE TABLE event (
     run text,
     body bytea
 );
-CREATE UNIQUE INDEX event_xid ON event (xid, pos);
+CREATE INDEX event_place ON event (place);
 
 -- One row per claim call, so that a repeated token finds its runs again.
 CREATE TABLE claim (token text PRIMARY KEY, at bigint NOT NULL, seqs bigint[] NOT NULL);

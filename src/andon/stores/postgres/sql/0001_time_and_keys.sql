@@ -20,6 +20,28 @@ CREATE FUNCTION timer_from(t bigint, timer bigint) RETURNS bigint LANGUAGE sql I
     SELECT CASE WHEN timer < t THEN t ELSE timer END
 $$;
 
+-- The n-th place in the event log of this transaction. Whoever has the transaction to himself numbers
+-- his events from 0 on; beyond 2^16, and wherever a transaction may hold more than one call, places
+-- are taken by `places`, which gives the first of so many.
+CREATE FUNCTION place_of(n bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
+    SELECT (pg_current_xact_id()::text::bigint << 20) + n
+$$;
+-- Events before this place are final: no transaction that still writes can have one there.
+CREATE FUNCTION place_final() RETURNS bigint LANGUAGE sql STABLE AS $$
+    SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint << 20
+$$;
+CREATE FUNCTION places(many bigint) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_column
+DECLARE taken bigint := coalesce(nullif(current_setting('andon.places', true), ''), '65536')::bigint;
+BEGIN
+    IF taken + many > 1048576 THEN
+        RAISE EXCEPTION 'One transaction can hold at most 983040 events of tasks; commit before the next.'
+            USING ERRCODE = 'program_limit_exceeded';
+    END IF;
+    PERFORM set_config('andon.places', (taken + many)::text, true);
+    RETURN place_of(taken);
+END $$;
+
 -- Kinds of hints that other processes sleep for; NULL when nobody does.
 CREATE FUNCTION sleepers(me text) RETURNS text[] LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
