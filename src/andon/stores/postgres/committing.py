@@ -56,7 +56,6 @@ class _Prepared(msgspec.Struct, frozen=True, gc=False):
             and before.unique_key is None
             and after.unique_key is None
             and before.state not in (State.BLOCKED, State.UNKNOWN)
-            and not (c.sets_result and c.result is None)
         )
 
 

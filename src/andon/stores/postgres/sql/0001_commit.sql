@@ -33,7 +33,6 @@ BEGIN
     END IF;
     DELETE FROM task WHERE seq = p_seq;
     DELETE FROM definition WHERE seq = p_seq;
-    DELETE FROM result WHERE seq = p_seq;
     FOR parent IN DELETE FROM edge e WHERE e.child = p_id RETURNING e.parent LOOP
         freed := let_go(parent, t) OR freed;
     END LOOP;
@@ -156,15 +155,8 @@ BEGIN
         RETURN;
     END IF;
     UPDATE task SET state = c.state, revision = c.new_revision, timer = timer_from(t, c.timer), dead = c.dead,
-        asked = c.asked, body = c.status, run = c.run, worker = c.worker, last = p WHERE seq = c.seq;
-    IF c.sets_result THEN
-        IF c.result IS NULL THEN
-            DELETE FROM result WHERE seq = c.seq;
-        ELSE
-            INSERT INTO result AS r (seq, body) VALUES (c.seq, c.result)
-            ON CONFLICT (seq) DO UPDATE SET body = excluded.body;
-        END IF;
-    END IF;
+        asked = c.asked, body = c.status, run = c.run, worker = c.worker, last = p,
+        result = CASE WHEN c.sets_result THEN c.result ELSE result END WHERE seq = c.seq;
     INSERT INTO delta (queue, n, state) VALUES (k.queue, 1, c.state);
     IF c.dead THEN
         INSERT INTO delta (queue, n, state) VALUES (k.queue, 1, '+dead');
@@ -223,19 +215,17 @@ BEGIN
     first := place_of(0);
     WITH moved AS (
         UPDATE task k SET state = c.state, revision = c.new_revision, timer = timer_from(t, c.timer), dead = c.dead,
-            asked = c.asked, body = c.status, run = c.run, worker = c.worker, prev = k.last, last = first + c.i
+            asked = c.asked, body = c.status, run = c.run, worker = c.worker, prev = k.last, last = first + c.i,
+            result = CASE WHEN c.sets_result THEN c.result ELSE k.result END
         FROM (SELECT u.ordinality AS i, u.*
             FROM unnest(p_changes) WITH ORDINALITY u WHERE u.plain) c
         WHERE k.seq = c.seq AND k.revision = c.revision AND k.state = c.was AND k.dead = c.was_dead
             AND (c.seen_lease IS NULL OR k.lease_until IS NOT DISTINCT FROM c.seen_lease)
-        RETURNING c.i, c.seq, k.last, c.at, c.event, c.result, c.state, c.dead, c.was, c.was_dead, c.old_lane,
+        RETURNING c.i, c.seq, k.last, c.at, c.event, c.state, c.dead, c.was, c.was_dead, c.old_lane,
             c.old_ord, c.lane, c.ord, c.kind, c.dead_at, c.first_limit, c.run_no, c.frees, k.queue, k.prev
     ), logged AS (
         INSERT INTO event (place, pos, seq, prev, at, body)
         SELECT m.last, nextval('event_pos'), m.seq, m.prev, m.at, m.event FROM moved m
-    ), results AS (
-        INSERT INTO result AS x (seq, body) SELECT m.seq, m.result FROM moved m WHERE m.result IS NOT NULL
-        ON CONFLICT (seq) DO UPDATE SET body = excluded.body
     ), left_ready AS (
         DELETE FROM ready e USING moved m
         WHERE m.old_lane IS NOT NULL AND e.lane = m.old_lane AND e.ord = m.old_ord AND e.seq = m.seq

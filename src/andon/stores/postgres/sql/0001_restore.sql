@@ -49,13 +49,11 @@ BEGIN
             newest := place;
         END LOOP;
         INSERT INTO task (seq, partition, queue, kind, revision, created, timer, fence, last, claimed_at, lease_until,
-            heartbeat_at, progress, dead, asked, state, key, "group", run, worker, message, body)
+            heartbeat_at, progress, dead, asked, state, key, "group", run, worker, message, body,
+            result)
         VALUES (p_seq, r.partition, r.queue, r.kind, r.revision, r.created, timer_from(t, r.timer), r.fence, newest, r.claimed_at,
             r.lease_until, r.heartbeat_at, r.progress, r.dead, r.asked, r.state, r.key, r.grp, r.run, r.worker,
-            r.message, r.status);
-        IF r.result IS NOT NULL THEN
-            INSERT INTO result (seq, body) VALUES (p_seq, r.result);
-        END IF;
+            r.message, r.status, r.result);
         IF r.takes IS NOT NULL AND (r.takes_until IS NULL OR r.takes_until > t) THEN
             PERFORM take_unique(r.takes, r.id, r.takes_until, t);  -- held by nobody else, it is ours
         END IF;

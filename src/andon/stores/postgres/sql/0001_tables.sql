@@ -63,15 +63,14 @@ CREATE TABLE task (
     worker text,
     token text,
     message text,
-    body bytea NOT NULL
+    body bytea NOT NULL,
+    result bytea              -- written with the end; a large one is stored apart (TOAST)
 ) WITH (fillfactor = 85);
 CREATE INDEX task_state ON task (queue, state, seq);
 CREATE INDEX task_timer ON task (partition, timer) WHERE timer IS NOT NULL;
 CREATE INDEX task_key ON task (key, seq) WHERE key IS NOT NULL;
 CREATE INDEX task_group ON task ("group", seq) WHERE "group" IS NOT NULL;
 CREATE INDEX task_dead ON task (seq) WHERE dead;
-
-CREATE TABLE result (seq bigint PRIMARY KEY, body bytea NOT NULL);
 
 -- What may be claimed. Rows are inserted and deleted, never updated.
 CREATE TABLE ready (
@@ -213,8 +212,8 @@ WHERE d.xid >= (SELECT m.value::bigint FROM meta m WHERE m.name = 'counts_from')
 CREATE VIEW task_record AS
 SELECT d.seq, d.body AS definition, t.state, t.revision, t.run, t.fence, t.worker, t.token,
     t.claimed_at, t.lease_until, t.heartbeat_at, t.progress, t.message, t.body AS status,
-    r.body AS result, d.id, t.last
-FROM definition d JOIN task t USING (seq) LEFT JOIN result r USING (seq);
+    t.result, d.id, t.last
+FROM definition d JOIN task t USING (seq);
 
 -- Dead rows cost the claims that walk over them: clean the small tables early and without pause,
 -- and do not let vacuum sleep on the large ones. Thresholds are absolute where a table is meant to
