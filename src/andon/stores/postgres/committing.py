@@ -1,7 +1,8 @@
 """Committing: what is sent for each change, and what comes back.
 
 Changes travel as rows of the type `change`, not as an array for each column: for every element of
-an array the driver asks whether it is an array itself, and a change has some forty columns.
+an array the driver asks whether it is an array itself, and a change has some forty columns. Ends of
+runs that are alike, the most frequent batch by far, have six, and travel as arrays of those.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +12,7 @@ import msgspec
 
 from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.model.task import Task
-from andon.model.words import Event, State
+from andon.model.words import TERMINAL, Event, State
 from andon.stores.base import (
     EVENTS_TOPIC,
     SLOW_POLL_S,
@@ -68,6 +69,33 @@ class Commit:
         self._prepared = prepared
         self._partition_of = partition_of
 
+    def is_of_ends(self) -> bool:
+        """Whether they are ends of runs that are alike (sql/0001_commit_ends.sql)."""
+        first = self._prepared[0].after
+        return first is not None and all(_is_end_like(p, first) for p in self._prepared)
+
+    async def arguments_of_ends(self, names: Names) -> tuple[list[Any], set[str]]:
+        """Arguments of the statement for such ends after its first two, and their topics."""
+        queues = {p.before.queue for p in self._prepared}
+        await names.know(queues)
+        alike = self._prepared[0].after
+        assert alike is not None
+        rows = [
+            (
+                p.change.before.ref,
+                p.change.before.status.revision,
+                None if p.after is None else p.after.timer,
+                p.change.event.at,
+                encode(p.change.after),
+                encode_event(p.change.event, p.change.before.definition.id),
+                p.change.result,
+            )
+            for p in self._prepared
+        ]
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        shared = [[names.ids[queue] for queue in queues], alike.state.value, alike.dead_letter]
+        return [*shared, *columns], self._topics()
+
     async def arguments(self, names: Names) -> tuple[list[Any], set[str]]:
         """Arguments of the statement after its first two, and the topics of its hints."""
         batch = self._prepared
@@ -119,6 +147,27 @@ def _prepare(place: int, change: Change) -> _Prepared:
         )
         after = entry_of(record)
     return _Prepared(change, place, record, entry_of(change.before), after)
+
+
+def _is_end_like(p: _Prepared, first: IndexEntry) -> bool:
+    """Whether it ends a run, touches nothing but its record, and leaves such an entry."""
+    change, before, after = p.change, p.before, p.after
+    status = change.after
+    return (
+        p.is_plain()
+        and status is not None
+        and after is not None
+        and change.sets_result
+        and change.seen_lease is None
+        and before.state is State.ACTIVE
+        and not before.dead_letter
+        and status.state in TERMINAL
+        and status.revision == change.before.status.revision + 1
+        and not (status.run or status.worker)
+        and status.cancel_requested_at is None
+        and after.state is first.state
+        and after.dead_letter == first.dead_letter
+    )
 
 
 def _row(p: _Prepared, names: Names, old: Lane | None, new: Lane | None) -> tuple[Any, ...]:

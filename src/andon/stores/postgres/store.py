@@ -235,9 +235,17 @@ class PostgresStore:
     async def commit(self, changes: Sequence[Change]) -> list[Changed]:
         if not changes:
             return []
-        batch = Commit(changes, self.partition_of)
-        columns, topics = await batch.arguments(self._names)
-        row = await self._server.call(self._calls.commit, *columns)
+        return await self._commit(changes, Commit(changes, self.partition_of))
+
+    async def _commit(
+        self, changes: Sequence[Change], batch: Commit, *, one_by_one: bool = False
+    ) -> list[Changed]:
+        if not one_by_one and batch.is_of_ends():
+            columns, topics = await batch.arguments_of_ends(self._names)
+            row = await self._server.call(self._calls.commit_ends, *columns)
+        else:
+            columns, topics = await batch.arguments(self._names)
+            row = await self._server.call(self._calls.commit, *columns)
         if row["due"]:
             topics.add(TIMER_TOPIC)
         await self._server.tell(topics, row)
@@ -260,6 +268,12 @@ class PostgresStore:
         conflicts = [i for i, kind in enumerate(kinds) if kind == "c"]
         if conflicts:
             await self._look(changes, conflicts, outcomes)
+        left = [i for i, kind in enumerate(kinds) if kind is None]
+        if left:  # no ends of those runs any more: what they are, the other call tells
+            rest = [changes[i] for i in left]
+            told = await self._commit(rest, Commit(rest, self.partition_of), one_by_one=True)
+            for i, outcome in zip(left, told, strict=True):
+                outcomes[i] = outcome
         return outcomes
 
     async def _look(

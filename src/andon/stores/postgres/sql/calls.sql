@@ -33,6 +33,9 @@ SELECT * FROM {schema}.claim_tasks($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 -- name: commit
 SELECT * FROM {schema}.commit_changes($1, $2, $3, $4, $5, $6)
 
+-- name: commit_ends
+SELECT * FROM {schema}.commit_ends($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+
 -- name: restore
 SELECT * FROM {schema}.restore_tasks($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
     $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30,
