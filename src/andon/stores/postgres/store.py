@@ -38,7 +38,7 @@ from andon.stores.base import (
 )
 from andon.stores.codec import task_of_row
 from andon.stores.partitions import partition_of
-from andon.stores.postgres import restoring
+from andon.stores.postgres import alike, restoring
 from andon.stores.postgres.claiming import Claiming
 from andon.stores.postgres.committing import APPLIED, GONE, HAS_DEPENDENTS, Commit
 from andon.stores.postgres.connections import Connection, Connections
@@ -153,6 +153,8 @@ class PostgresStore:
         if len(tasks) == 1 and await self._created_alone(tasks[0]):
             return [CREATED]
         creation = Creation(tasks, self.partition_of)
+        if await self._created_alike(creation):
+            return [CREATED] * len(tasks)
         columns, topics = await creation.arguments(self._names)
         rows = list(zip(*columns, strict=True))
         row = await self._server.call(
@@ -173,6 +175,19 @@ class PostgresStore:
         partition = self.partition_of(task.definition.id)
         arguments, topics = await arguments_of_one(task, entry, partition, self._names)
         row = await self._server.call(self._calls.create_one, *arguments)
+        if row["created"]:
+            self._wake.tell(topics, row["wanted"])
+        return row["created"]
+
+    async def _created_alike(self, creation: Creation) -> bool:
+        """Create records by the call for those that are alike; False if that left it to the other."""
+        partition = creation.partition
+        if partition is None or not alike.are_alike(creation.tasks, creation.entries):
+            return False
+        arguments, topics = await alike.arguments(
+            creation.tasks, creation.entries, partition, self._names
+        )
+        row = await self._server.call(self._calls.create_alike, *arguments)
         if row["created"]:
             self._wake.tell(topics, row["wanted"])
         return row["created"]

@@ -19,6 +19,10 @@ SELECT * FROM {schema}.create_tasks($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11
 SELECT * FROM {schema}.create_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17,
     $18, $19)
 
+-- name: create_alike
+SELECT * FROM {schema}.create_alike($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17,
+    $18)
+
 -- name: create_by_columns
 SELECT * FROM {schema}.create_tasks($1, $2, $3, ARRAY(SELECT u::{schema}.new_task FROM unnest($4::text[],
     $5::bytea[], $6::integer[], $7::integer[], $8::integer[], $9::text[], $10::bigint[], $11::bigint[],
