@@ -30,7 +30,9 @@ async def test_the_marks_follow_the_work(kit: Kit, schema: str, db: asyncpg.Conn
 
     async def all_passed() -> bool:
         await kit.take_due()
-        moved = await _told(db, schema, "SELECT value::bigint FROM {schema}.meta WHERE name = 'counts_from'")
+        moved = await _told(
+            db, schema, "SELECT value::bigint FROM {schema}.meta WHERE name = 'counts_from'"
+        )
         timers, ready = await _timers_from(db, schema), await _ready_from(db, schema)
         return moved > 0 and timers > begun and ready > begun
 
