@@ -35,7 +35,7 @@ from andon.stores.registry import open_store
 
 LEASE_MS = 30_000
 HOLD_MS = 10_000
-PATIENCE_S = 10.0
+PATIENCE_S = 30.0
 """Longest that a condition is waited for; a slow machine is no defect of the store."""
 
 

@@ -21,7 +21,7 @@ async def _play(test: Test, arguments: dict[str, Any]) -> None:
     if kit is not None:
         await kit.open()
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await test(**arguments)
     finally:
         if kit is not None:

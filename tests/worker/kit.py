@@ -24,7 +24,7 @@ from andon.worker.calls import Call
 from andon.worker.registry import Registry, TaskType
 from andon.worker.worker import Worker, WorkerConfig
 
-WAIT = 10.0
+WAIT = 20.0
 
 
 class Faults:

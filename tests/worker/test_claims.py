@@ -245,7 +245,7 @@ async def test_a_rate_limited_queue_is_asked_at_its_rate(kit: Kit):
     await kit.local.configure_queue("slow", {"rate_limit": 20.0, "rate_burst": 1})
     await kit.start(queues=("slow",))
     ids = [await kit.submit("fine", queue="slow") for _ in range(6)]
-    async with asyncio.timeout(WAIT):  # by the slow poll it would take twice as long at the least
+    async with asyncio.timeout(10):  # by the slow poll it would take twice as long
         for task_id in ids:
             await kit.end(task_id)
 
