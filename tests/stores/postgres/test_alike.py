@@ -1,5 +1,5 @@
-"""Records that are alike are created, and ends of runs that are alike written, by calls of their own,
-which leave what the others leave, and leave to those what is not as plain as it looked."""
+"""Records that are alike are created, and ends that are alike written, by calls of their own, which
+leave what the others leave, and leave to those what is not as plain as it looked."""
 
 from typing import Any
 
@@ -9,20 +9,20 @@ import pytest
 from conformance.kit import Kit, ids
 
 from andon.lifecycle.commands import Cancel, Complete
+from andon.model.fleet import QueueConfig
 from andon.model.task import Task
 from andon.model.words import State
-from andon.stores.base import ChangeKind, CreateKind, Link, QueueConfig
+from andon.stores.base import ChangeKind, CreateKind, Link
 from andon.stores.postgres.committing import Commit
-from andon.stores.postgres.store import PostgresStore
 
 from .conftest import TellOfStatements
 
 _ENDED = """
-SELECT k.partition, k.queue, k.kind, k.state, k.revision, k.timer - k.created < 0, k.fence > 0, k.dead, k.asked,
-    k.run, k.worker, k.progress, k.message, length(k.body), k.result, e.prev = k.prev, e.pos > 0,
-    length(e.body)
-FROM {schema}.task k JOIN {schema}.event e ON e.place = k.last JOIN {schema}.definition d ON d.seq = k.seq
-WHERE d.id = $1
+SELECT k.partition, k.queue, k.kind, k.state, k.revision, k.timer > k.created, k.fence > 0, k.dead,
+    k.asked, k.run, k.worker, k.progress, k.message, length(k.body), k.result, e.prev = k.prev,
+    e.pos > 0, length(e.body)
+FROM {schema}.task k JOIN {schema}.event e ON e.place = k.last JOIN {schema}.definition d
+    ON d.seq = k.seq WHERE d.id = $1
 """
 
 
@@ -96,9 +96,10 @@ async def test_records_that_are_alike_are_claimed_also_before_the_mark(
 @pytest.mark.parametrize("result", [b"1", None])
 async def test_ends_that_are_alike_leave_what_each_leaves_by_itself(
     kit: Kit,
-    store: PostgresStore,
     schema: str,
     db: asyncpg.Connection,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
     tell_of_statements: TellOfStatements,
     result: bytes | None,
 ) -> None:
@@ -107,11 +108,12 @@ async def test_ends_that_are_alike_leave_what_each_leaves_by_itself(
     changes = [kit.change(task, Complete(result=result)) for task in tasks]
     sent: list[str] = []
     tell_of_statements(sent.append)
-    assert {c.kind for c in await store.commit(changes[:2])} == {ChangeKind.APPLIED}
+    assert {c.kind for c in await kit.store.commit(changes[:2])} == {ChangeKind.APPLIED}
     assert any("commit_ends" in sql for sql in sent)
-    rest = changes[2:]
-    found = await store._commit(rest, Commit(rest, store.partition_of), one_by_one=True)  # pyright: ignore[reportPrivateUsage]
-    assert {c.kind for c in found} == {ChangeKind.APPLIED}
+    assert not any("commit_changes" in sql for sql in sent)
+    monkeypatch.setattr(Commit, "is_of_ends", lambda _: False)
+    assert {c.kind for c in await kit.store.commit(changes[2:])} == {ChangeKind.APPLIED}
+    assert any("commit_changes" in sql for sql in sent)
     rows = [await db.fetch(_ENDED.format(schema=schema), task.id) for task in tasks]
     assert [len(row) for row in rows] == [1] * 4
     assert rows[1:] == rows[:1] * 3
@@ -119,7 +121,7 @@ async def test_ends_that_are_alike_leave_what_each_leaves_by_itself(
     for task in tasks:
         found_task = await kit.there(task.id)
         assert (found_task.state, found_task.result) == (State.COMPLETED, result)
-        assert [e.revision for e in (await store.history(task.id)).events] == [1, 2, 3]
+        assert [e.revision for e in (await kit.store.history(task.id)).events] == [1, 2, 3]
 
 
 async def test_of_ends_that_are_alike_those_that_came_too_late_are_told(kit: Kit) -> None:

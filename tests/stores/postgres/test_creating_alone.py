@@ -57,8 +57,9 @@ async def test_a_record_created_alone_leaves_what_it_leaves_in_a_batch(
     kit: Kit,
     schema: str,
     db: asyncpg.Connection,
-    tell_of_statements: TellOfStatements,
     monkeypatch: pytest.MonkeyPatch,
+    *,
+    tell_of_statements: TellOfStatements,
     given: dict[str, Any],
     call: str,
 ) -> None:

@@ -1,4 +1,4 @@
-"""Looks begin at marks, and miss nothing: not what a transaction that stayed open left behind one."""
+"""Looks begin at marks, and miss nothing, not what an open transaction left behind one either."""
 
 import time
 from typing import Any

@@ -1,4 +1,4 @@
-"""Creating records that are alike, as those of a bulk submit are: what is sent once, and what of each.
+"""Creating records that are alike, as in a bulk submit: what is sent once, and what of each.
 
 Most of what a record's columns say is the same in all of them, and each column of each record costs
 the driver and the server as much as a small computation (sql/0001_create_alike.sql).

@@ -26,7 +26,11 @@ from andon.stores.base import (
 )
 from andon.stores.codec import encode, encode_event
 from andon.stores.postgres.creating import frees, lane_of
+from andon.stores.postgres.edges import Edges
 from andon.stores.postgres.names import Lane, Names
+from andon.stores.postgres.reading import Reading
+from andon.stores.postgres.server import Server
+from andon.stores.postgres.timers import Timers
 
 APPLIED = Changed(ChangeKind.APPLIED)
 HAS_DEPENDENTS = Changed(ChangeKind.APPLIED, has_dependents=True)
@@ -240,3 +244,92 @@ def _keys(p: _Prepared) -> tuple[Any, ...]:
         p.after.unique_until if takes is not None and p.after is not None else None,
         before if after is None else None,
     )
+
+
+class Committing:
+    """Sends batches of changes, and tells what became of each."""
+
+    def __init__(
+        self,
+        server: Server,
+        reading: Reading,
+        timers: Timers,
+        edges: Edges,
+        partition_of: Callable[[str], int],
+    ) -> None:
+        self._server = server
+        self._reading = reading
+        self._timers = timers
+        self._edges = edges
+        self._partition_of = partition_of
+
+    async def commit(self, changes: Sequence[Change]) -> list[Changed]:
+        """See the contract."""
+        if not changes:
+            return []
+        return await self._commit(changes, Commit(changes, self._partition_of))
+
+    async def _commit(
+        self, changes: Sequence[Change], batch: Commit, *, one_by_one: bool = False
+    ) -> list[Changed]:
+        if not one_by_one and batch.is_of_ends():
+            columns, topics = await batch.arguments_of_ends(self._server.names)
+            row = await self._server.call(self._server.calls.commit_ends, *columns)
+        else:
+            columns, topics = await batch.arguments(self._server.names)
+            row = await self._server.call(self._server.calls.commit, *columns)
+        if row["due"]:
+            topics.add(TIMER_TOPIC)
+        await self._server.tell(topics, row)
+        if row["kinds"] is None:
+            self._timers.moved(changes)
+            return [APPLIED] * len(changes)
+        kinds = batch.in_order(row["kinds"])
+        holders = batch.in_order(row["holders"]) if row["holders"] is not None else []
+        self._timers.moved(
+            [c for c, kind in zip(changes, kinds, strict=True) if kind in ("a", "d")]
+        )
+        outcomes = [APPLIED] * len(changes)
+        for i, kind in enumerate(kinds):
+            if kind == "d":
+                outcomes[i] = HAS_DEPENDENTS
+            elif kind == "g":
+                outcomes[i] = GONE
+            elif kind == "k":
+                outcomes[i] = Changed(ChangeKind.KEY_HELD, holder=holders[i])
+        conflicts = [i for i, kind in enumerate(kinds) if kind == "c"]
+        if conflicts:
+            await self._look(changes, conflicts, outcomes)
+        left = [i for i, kind in enumerate(kinds) if kind is None]
+        if left:  # no ends of those runs any more: what they are, the other call tells
+            rest = [changes[i] for i in left]
+            told = await self._commit(rest, Commit(rest, self._partition_of), one_by_one=True)
+            for i, outcome in zip(left, told, strict=True):
+                outcomes[i] = outcome
+        return outcomes
+
+    async def _look(
+        self, changes: Sequence[Change], conflicts: Sequence[int], outcomes: list[Changed]
+    ) -> None:
+        """What is there instead; or applied, if what is there is this very write (R31)."""
+        ids = [changes[i].before.definition.id for i in conflicts]
+        ended: set[str] = set()
+        found = await self._reading.tasks(ids)
+        for i, current in zip(conflicts, found, strict=True):
+            write_id = changes[i].event.write_id
+            if current is None:
+                outcomes[i] = GONE
+            elif write_id and any(e.write_id == write_id for e in current.status.events):
+                outcomes[i] = APPLIED
+                ended.add(current.definition.id)
+            else:
+                outcomes[i] = Changed(ChangeKind.CONFLICT, current=current)
+        for i in conflicts:
+            task_id = changes[i].before.definition.id
+            after = changes[i].after
+            if (
+                task_id in ended
+                and after is not None
+                and await self._edges.dependents(task_id, limit=1)
+            ):
+                outcomes[i] = HAS_DEPENDENTS
