@@ -330,6 +330,6 @@ class Committing:
             if (
                 task_id in ended
                 and after is not None
-                and await self._edges.dependents(task_id, limit=1)
+                and await self._edges.dependents(task_id, "", 1)
             ):
                 outcomes[i] = HAS_DEPENDENTS
