@@ -9,7 +9,6 @@ from conformance.kit import Kit
 
 from andon.model.task import Task
 from andon.stores.base import CreateKind
-from andon.stores.postgres import alike
 
 from .conftest import TellOfStatements
 
@@ -64,7 +63,7 @@ async def test_a_record_created_alone_leaves_what_it_leaves_in_a_batch(
     call: str,
 ) -> None:
     if call == "create_tasks":
-        monkeypatch.setattr(alike, "are_alike", lambda *_: False)
+        monkeypatch.setattr("andon.stores.postgres.alike.are_alike", lambda *_: False)
     times = {name: kit.store.now() + HOUR_MS for name in given if given[name] == HOUR_MS}
     first = kit.record("first", **{**given, **times})
     records = [first, *(renamed(first, name) for name in ("other", "third"))]

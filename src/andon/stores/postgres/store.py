@@ -169,18 +169,6 @@ class PostgresStore:
             return await self._with_oldest(tasks, outcomes)
         return outcomes
 
-    async def _created_alone(self, task: Task) -> bool:
-        """Create one record by the call for plain ones; False if that left it to the other."""
-        entry = entry_of(task)
-        if not is_plain(entry):
-            return False
-        partition = self.partition_of(task.definition.id)
-        arguments, topics = await arguments_of_one(task, entry, partition, self._names)
-        row = await self._server.call(self._calls.create_one, *arguments)
-        if row["created"]:
-            self._wake.tell(topics, row["wanted"])
-        return row["created"]
-
     async def _created_alike(self, creation: Creation) -> bool:
         """Create records by the call for those alike; False if that left it to the other."""
         partition = creation.partition
@@ -190,6 +178,18 @@ class PostgresStore:
             creation.tasks, creation.entries, partition, self._names
         )
         row = await self._server.call(self._calls.create_alike, *arguments)
+        if row["created"]:
+            self._wake.tell(topics, row["wanted"])
+        return row["created"]
+
+    async def _created_alone(self, task: Task) -> bool:
+        """Create one record by the call for plain ones; False if that left it to the other."""
+        entry = entry_of(task)
+        if not is_plain(entry):
+            return False
+        partition = self.partition_of(task.definition.id)
+        arguments, topics = await arguments_of_one(task, entry, partition, self._names)
+        row = await self._server.call(self._calls.create_one, *arguments)
         if row["created"]:
             self._wake.tell(topics, row["wanted"])
         return row["created"]

@@ -15,13 +15,13 @@ SELECT id, queue, partition, level FROM {schema}.lane_ids($1, $2, $3)
 -- name: create
 SELECT * FROM {schema}.create_tasks($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 
--- name: create_one
-SELECT * FROM {schema}.create_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17,
-    $18, $19)
-
 -- name: create_alike
 SELECT * FROM {schema}.create_alike($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17,
     $18)
+
+-- name: create_one
+SELECT * FROM {schema}.create_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17,
+    $18, $19)
 
 -- name: create_by_columns
 SELECT * FROM {schema}.create_tasks($1, $2, $3, ARRAY(SELECT u::{schema}.new_task FROM unnest($4::text[],
