@@ -2,7 +2,7 @@
 
 Changes travel as rows of the type `change`, not as an array for each column: for every element of
 an array the driver asks whether it is an array itself, and a change has some forty columns. Ends of
-runs that are alike, the most frequent batch by far, have six, and travel as arrays of those.
+runs that are alike, the most frequent batch by far, have seven, and travel as arrays of those.
 """
 
 from collections.abc import Callable, Sequence
