@@ -76,9 +76,9 @@ async def test_a_task_whose_transaction_was_open_while_others_were_claimed_is_cl
     handle = await app.submit("send", connection=db)
     submitted = kit.store.now()
     other = await asyncpg.connect(url.partition("?")[0])
-    await kit.moved(await kit.active(), Complete())
 
     async def passed() -> bool:
+        await kit.moved(await kit.active(), Complete())
         await kit.take_due()
         return await _ready_from(other, schema) > submitted
 
