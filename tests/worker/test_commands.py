@@ -1,5 +1,6 @@
 """Commands: a program is told by stdin and environment, and judged by its exit status."""
 
+import asyncio
 import logging
 import os
 import sys
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from andon.model.words import Event, Reason, State
+from andon.worker.executors.commands import CommandExecutor
 
 from .kit import Kit, error_of, gone, result_of, written
 
@@ -129,6 +131,40 @@ async def test_a_cancelled_command_gets_sigterm_and_may_clean_up(kit: Kit, tmp_p
     await kit.local.cancel([task_id])
     task = await kit.end(task_id)
     assert (task.state, task.status.reason) == (State.CANCELLED, Reason.CANCEL_REQUESTED)
+    assert cleaned.exists()
+
+
+async def test_a_command_told_while_it_is_being_started_has_its_grace(
+    kit: Kit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    ready, cleaned = tmp_path / "ready", tmp_path / "cleaned"
+    told = asyncio.Event()
+    start, stop = asyncio.create_subprocess_exec, CommandExecutor.stop
+
+    async def slowly(*words: Any, **settings: Any) -> Any:
+        process = await start(*words, **settings)
+        await told.wait()  # the program is at work before its pipes are in our hands
+        return process
+
+    def tell(executor: CommandExecutor, run: Any) -> None:
+        stop(executor, run)
+        told.set()
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", slowly)
+    monkeypatch.setattr(CommandExecutor, "stop", tell)
+    python(
+        kit,
+        "import signal,sys,time\n"
+        f"def stop(*_): open({str(cleaned)!r}, 'w').write('yes'); sys.exit(3)\n"
+        "signal.signal(signal.SIGTERM, stop)\n"
+        f"open({str(ready)!r}, 'w').write('yes')\n"
+        "time.sleep(60)",
+    )
+    await kit.start()
+    task_id = await kit.submit("script")
+    await written(ready)
+    await kit.local.cancel([task_id])
+    assert (await kit.end(task_id)).state is State.CANCELLED
     assert cleaned.exists()
 
 

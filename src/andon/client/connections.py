@@ -12,6 +12,7 @@ import msgspec
 
 from andon.model.errors import ConfigurationError
 from andon.model.fleet import TypeInfo
+from andon.stores.shared import shared
 
 if TYPE_CHECKING:
     from andon.engine.base import Engine
@@ -66,7 +67,7 @@ class Connections:
         opening = connection.opening
         if opening is None:
             opening = connection.opening = loop.create_task(self._open(loop, connection))
-        await asyncio.shield(opening)
+        await shared(opening)
         return connection.engine
 
     def _connect(self, loop: asyncio.AbstractEventLoop) -> _Connection:

@@ -17,6 +17,7 @@ from andon.model.errors import StoreUnavailable, TaskNotFound
 from andon.model.task import Task, TaskEvent
 from andon.model.words import TERMINAL, Event, State
 from andon.stores.base import EVENTS_TOPIC, SLOW_POLL_S, Listener, Store, task_topic
+from andon.stores.shared import shared
 
 log = logging.getLogger("andon.watching")
 
@@ -110,7 +111,7 @@ class Watching:
         if self._tail is None or self._tail.done() or self._started is None:
             self._started = asyncio.get_running_loop().create_future()
             self._tail = asyncio.ensure_future(self._follow(self._started))
-        await asyncio.shield(self._started)
+        await shared(self._started)
 
     async def _follow(self, started: asyncio.Future[None]) -> None:
         try:

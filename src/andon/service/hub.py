@@ -22,6 +22,7 @@ from andon.model.errors import StoreUnavailable
 from andon.model.task import Task, TaskEvent
 from andon.model.words import State
 from andon.stores.base import EVENTS_TOPIC, SLOW_POLL_S, EventPage
+from andon.stores.shared import shared
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -185,7 +186,7 @@ class Hub:
             ]
         assert self._started is not None
         try:
-            await asyncio.shield(self._started)
+            await shared(self._started)
         except BaseException:
             self.leave(subscriber)
             raise

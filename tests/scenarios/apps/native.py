@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -162,12 +161,10 @@ def defy_in_thread(gate: str) -> str:
 
 @app.task(name="defy-in-process", isolation="process")
 def defy_in_process(gate: str) -> None:
-    bodies.begin(gate)
-    while not bodies.is_open(gate):
-        try:
-            time.sleep(bodies.TICK)
-        except BaseException:
-            continue
+    try:
+        bodies.wait_blocking(gate)
+    except BaseException:  # told once, wherever it was; from then on it is killed
+        bodies.wait_blocking(gate)
 
 
 @app.task(name="end-when-told")

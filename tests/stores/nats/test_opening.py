@@ -104,8 +104,8 @@ async def a_server_of(version: str) -> AsyncIterator[str]:
 
 def test_a_server_that_is_too_old_is_told() -> None:
     async def course() -> None:
-        async with a_server_of("2.12.0") as url:
-            with pytest.raises(StoreIncompatible, match=r"is 2\.12\.0; Andon needs 2\.12\.1"):
+        async with a_server_of("2.12.1") as url:
+            with pytest.raises(StoreIncompatible, match=r"is 2\.12\.1; Andon needs 2\.12\.2"):
                 await opened(url)
 
     asyncio.run(course())

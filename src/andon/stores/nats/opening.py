@@ -10,8 +10,9 @@ from andon.stores.nats.wire import Wire
 
 SCHEMA = 2
 """2: pending records stand in lanes (see `names`). 1 was never released."""
-OLDEST = (2, 12, 1)
-"""Atomic batches that hold schedules came with this release of the server."""
+OLDEST = (2, 12, 2)
+"""2.12.1 was the first to take schedules in atomic batches, and stops for good when somebody writes
+while somebody reads a batch: it takes a lock twice that a waiting writer stands between."""
 
 _NO_STREAM = 10059
 _IN_USE = 10058
@@ -24,7 +25,7 @@ def check_server(wire: Wire, location: Location) -> None:
     if (version.major, version.minor, version.patch) < OLDEST:
         raise StoreIncompatible(
             f"The NATS server at {location.shown} is {version.major}.{version.minor}."
-            f"{version.patch}; Andon needs 2.12.1 or newer. Upgrade the server."
+            f"{version.patch}; Andon needs 2.12.2 or newer. Upgrade the server."
         )
 
 

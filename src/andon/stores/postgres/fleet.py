@@ -14,6 +14,7 @@ from andon.model.fleet import QueueConfig, TypeInfo, WorkerInfo
 from andon.stores.base import CONFIG_TOPIC, ready_topic
 from andon.stores.codec import encode
 from andon.stores.postgres.server import Server
+from andon.stores.shared import shared
 
 _decode_queue = msgspec.msgpack.Decoder(QueueConfig).decode
 _decode_type = msgspec.msgpack.Decoder(TypeInfo).decode
@@ -36,7 +37,7 @@ class Fleet:
         self._asked.add(kind)
         if setting:
             self._settings.add(setting)
-        rows = await asyncio.shield(self._answer)
+        rows = await shared(self._answer)
         return [row for row in rows if row[0] == kind and (not setting or row[1] == setting)]
 
     async def _look(self) -> list[Any]:

@@ -43,6 +43,10 @@ _LOOK_S = 0.25
 _TAIL_LINES = 50
 
 
+_STARTING = object()
+"""Where a run is whose process may have begun though nobody has its pipes yet."""
+
+
 class _Running:
     __slots__ = ("process", "timer")
 
@@ -70,6 +74,7 @@ class CommandExecutor:
             "ANDON_RUN": str(context.run),
             "ANDON_FENCE": str(context.fence),
         }
+        run.where = _STARTING
         try:
             process = await asyncio.create_subprocess_exec(
                 *kind.argv,
@@ -145,9 +150,9 @@ class CommandExecutor:
     def stop(self, run: RunInHand) -> None:
         running = run.where
         if running is None and run.handle is not None:
-            run.handle.cancel()  # the process is still being started
-        if not isinstance(running, _Running):
-            return
+            run.handle.cancel()  # middleware has not let it start
+        if not isinstance(running, _Running) or running.timer is not None:
+            return  # one that is being started is told as soon as it can be
 
         def killed() -> None:
             run.killed = True
