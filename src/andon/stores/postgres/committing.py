@@ -1,7 +1,8 @@
 """Committing: what is sent for each change, and what comes back.
 
 Changes travel as rows of the type `change`, not as an array for each column: for every element of
-an array the driver asks whether it is an array itself, and a change has some forty columns.
+an array the driver asks whether it is an array itself, and a change has some forty columns. Ends of
+runs that are alike, the most frequent batch by far, have seven, and travel as arrays of those.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +12,7 @@ import msgspec
 
 from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.model.task import Task
-from andon.model.words import Event, State
+from andon.model.words import TERMINAL, Event, State
 from andon.stores.base import (
     EVENTS_TOPIC,
     SLOW_POLL_S,
@@ -25,7 +26,11 @@ from andon.stores.base import (
 )
 from andon.stores.codec import encode, encode_event
 from andon.stores.postgres.creating import frees, lane_of
+from andon.stores.postgres.edges import Edges
 from andon.stores.postgres.names import Lane, Names
+from andon.stores.postgres.reading import Reading
+from andon.stores.postgres.server import Server
+from andon.stores.postgres.timers import Timers
 
 APPLIED = Changed(ChangeKind.APPLIED)
 HAS_DEPENDENTS = Changed(ChangeKind.APPLIED, has_dependents=True)
@@ -56,7 +61,6 @@ class _Prepared(msgspec.Struct, frozen=True, gc=False):
             and before.unique_key is None
             and after.unique_key is None
             and before.state not in (State.BLOCKED, State.UNKNOWN)
-            and not (c.sets_result and c.result is None)
         )
 
 
@@ -68,6 +72,33 @@ class Commit:
         prepared.sort(key=lambda p: p.change.before.ref)
         self._prepared = prepared
         self._partition_of = partition_of
+
+    def is_of_ends(self) -> bool:
+        """Whether they are ends of runs that are alike (sql/0001_commit_ends.sql)."""
+        first = self._prepared[0].after
+        return first is not None and all(_is_end_like(p, first) for p in self._prepared)
+
+    async def arguments_of_ends(self, names: Names) -> tuple[list[Any], set[str]]:
+        """Arguments of the statement for such ends after its first two, and their topics."""
+        queues = {p.before.queue for p in self._prepared}
+        await names.know(queues)
+        alike = self._prepared[0].after
+        assert alike is not None
+        rows = [
+            (
+                p.change.before.ref,
+                p.change.before.status.revision,
+                None if p.after is None else p.after.timer,
+                p.change.event.at,
+                encode(p.change.after),
+                encode_event(p.change.event, p.change.before.definition.id),
+                p.change.result,
+            )
+            for p in self._prepared
+        ]
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        shared = [[names.ids[queue] for queue in queues], alike.state.value, alike.dead_letter]
+        return [*shared, *columns], self._topics()
 
     async def arguments(self, names: Names) -> tuple[list[Any], set[str]]:
         """Arguments of the statement after its first two, and the topics of its hints."""
@@ -120,6 +151,27 @@ def _prepare(place: int, change: Change) -> _Prepared:
         )
         after = entry_of(record)
     return _Prepared(change, place, record, entry_of(change.before), after)
+
+
+def _is_end_like(p: _Prepared, first: IndexEntry) -> bool:
+    """Whether it ends a run, touches nothing but its record, and leaves such an entry."""
+    change, before, after = p.change, p.before, p.after
+    status = change.after
+    return (
+        p.is_plain()
+        and status is not None
+        and after is not None
+        and change.sets_result
+        and change.seen_lease is None
+        and before.state is State.ACTIVE
+        and not before.dead_letter
+        and status.state in TERMINAL
+        and status.revision == change.before.status.revision + 1
+        and not (status.run or status.worker)
+        and status.cancel_requested_at is None
+        and after.state is first.state
+        and after.dead_letter == first.dead_letter
+    )
 
 
 def _row(p: _Prepared, names: Names, old: Lane | None, new: Lane | None) -> tuple[Any, ...]:
@@ -192,3 +244,92 @@ def _keys(p: _Prepared) -> tuple[Any, ...]:
         p.after.unique_until if takes is not None and p.after is not None else None,
         before if after is None else None,
     )
+
+
+class Committing:
+    """Sends batches of changes, and tells what became of each."""
+
+    def __init__(
+        self,
+        server: Server,
+        reading: Reading,
+        timers: Timers,
+        edges: Edges,
+        partition_of: Callable[[str], int],
+    ) -> None:
+        self._server = server
+        self._reading = reading
+        self._timers = timers
+        self._edges = edges
+        self._partition_of = partition_of
+
+    async def commit(self, changes: Sequence[Change]) -> list[Changed]:
+        """See the contract."""
+        if not changes:
+            return []
+        return await self._commit(changes, Commit(changes, self._partition_of))
+
+    async def _commit(
+        self, changes: Sequence[Change], batch: Commit, *, one_by_one: bool = False
+    ) -> list[Changed]:
+        if not one_by_one and batch.is_of_ends():
+            columns, topics = await batch.arguments_of_ends(self._server.names)
+            row = await self._server.call(self._server.calls.commit_ends, *columns)
+        else:
+            columns, topics = await batch.arguments(self._server.names)
+            row = await self._server.call(self._server.calls.commit, *columns)
+        if row["due"]:
+            topics.add(TIMER_TOPIC)
+        await self._server.tell(topics, row)
+        if row["kinds"] is None:
+            self._timers.moved(changes)
+            return [APPLIED] * len(changes)
+        kinds = batch.in_order(row["kinds"])
+        holders = batch.in_order(row["holders"]) if row["holders"] is not None else []
+        self._timers.moved(
+            [c for c, kind in zip(changes, kinds, strict=True) if kind in ("a", "d")]
+        )
+        outcomes = [APPLIED] * len(changes)
+        for i, kind in enumerate(kinds):
+            if kind == "d":
+                outcomes[i] = HAS_DEPENDENTS
+            elif kind == "g":
+                outcomes[i] = GONE
+            elif kind == "k":
+                outcomes[i] = Changed(ChangeKind.KEY_HELD, holder=holders[i])
+        conflicts = [i for i, kind in enumerate(kinds) if kind == "c"]
+        if conflicts:
+            await self._look(changes, conflicts, outcomes)
+        left = [i for i, kind in enumerate(kinds) if kind is None]
+        if left:  # no ends of those runs any more: what they are, the other call tells
+            rest = [changes[i] for i in left]
+            told = await self._commit(rest, Commit(rest, self._partition_of), one_by_one=True)
+            for i, outcome in zip(left, told, strict=True):
+                outcomes[i] = outcome
+        return outcomes
+
+    async def _look(
+        self, changes: Sequence[Change], conflicts: Sequence[int], outcomes: list[Changed]
+    ) -> None:
+        """What is there instead; or applied, if what is there is this very write (R31)."""
+        ids = [changes[i].before.definition.id for i in conflicts]
+        ended: set[str] = set()
+        found = await self._reading.tasks(ids)
+        for i, current in zip(conflicts, found, strict=True):
+            write_id = changes[i].event.write_id
+            if current is None:
+                outcomes[i] = GONE
+            elif write_id and any(e.write_id == write_id for e in current.status.events):
+                outcomes[i] = APPLIED
+                ended.add(current.definition.id)
+            else:
+                outcomes[i] = Changed(ChangeKind.CONFLICT, current=current)
+        for i in conflicts:
+            task_id = changes[i].before.definition.id
+            after = changes[i].after
+            if (
+                task_id in ended
+                and after is not None
+                and await self._edges.dependents(task_id, "", 1)
+            ):
+                outcomes[i] = HAS_DEPENDENTS

@@ -105,9 +105,15 @@ class Creation:
 
     def __init__(self, tasks: Sequence[Task], partition_of: Callable[[str], int]) -> None:
         self.tasks = tasks
-        self._entries = [entry_of(task) for task in tasks]
+        self.entries = [entry_of(task) for task in tasks]
         self._lanes: list[int | None] = []
         self._partitions = [partition_of(task.definition.id) for task in tasks]
+
+    @property
+    def partition(self) -> int | None:
+        """The one in which all of them are."""
+        first = self._partitions[0]
+        return first if all(p == first for p in self._partitions) else None
 
     async def arguments(self, names: Names) -> tuple[list[Any], set[str]]:
         """Arguments of the statement after its first three, and the topics of its hints."""
@@ -118,7 +124,7 @@ class Creation:
 
     async def columns(self, names: Names) -> tuple[list[Any], set[str]]:
         """What is sent of every record that comes in, and the topics of its hints."""
-        entries, tasks = self._entries, self.tasks
+        entries, tasks = self.entries, self.tasks
         is_new = await names.know([n for e in entries for n in (e.queue, e.name)])
         lanes = [lane_of(e, names, p) for e, p in zip(entries, self._partitions, strict=True)]
         await names.know_lanes(lane for lane in lanes if lane is not None)
@@ -164,7 +170,7 @@ class Creation:
 
     def summary(self, names: Names) -> list[Any]:
         """What the server is told of the batch as a whole, after its columns."""
-        entries = self._entries
+        entries = self.entries
         keyed = [e for e in entries if e.key is not None]
         lows: dict[int, int] = {}
         for lane, entry in zip(self._lanes, entries, strict=True):

@@ -123,8 +123,8 @@ async def _note(db: Connection, location: Location, version: int, *, is_new: boo
             "min_writer": "1",
             "partitions": str(location.partitions or 1),
             "birth": secrets.token_hex(8),
-            "log_start_xid": "0",
-            "log_start_pos": "0",
+            "log_start": "0",
+            "counts_from": "0",
         }
     for name, value in values.items():
         await db.execute(

@@ -55,27 +55,27 @@ class Reading:
         return History(events, max(rows[0][8] - len(events), 0))
 
     async def events(self, cursor: str, limit: int) -> EventPage:
-        """Events after a position (transaction, place in the log). What was trimmed is a gap."""
-        after = _position(cursor)
-        *rows, end = await self._run(self._sql.events, *(after or (0, 0)), limit)
+        """Events after a place in the log. What was trimmed is a gap."""
+        after = _place(cursor)
+        *rows, end = await self._run(self._sql.events, after or 0, limit)
         for pause in _HELD_PAUSES_S:
             if rows or not end["held"]:
                 break
             await asyncio.sleep(pause)
-            *rows, end = await self._run(self._sql.events, *(after or (0, 0)), limit)
-        start: tuple[int, int] = (end["xid"], end["pos"])
+            *rows, end = await self._run(self._sql.events, after or 0, limit)
+        start: int = end["place"]
         gap = bool(cursor) and (after is None or after < start)
-        last: tuple[int, int] = max(after or start, start)
+        last: int = max(after or start, start)
         if rows:
-            last = (rows[-1]["xid"], rows[-1]["pos"])
+            last = rows[-1]["place"]
         found: list[TaskEvent] = [event_of(row[:8]) for row in rows]
-        return EventPage(tuple(found), f"{last[0]}-{last[1]}", gap)
+        return EventPage(tuple(found), str(last), gap)
 
     async def events_end(self) -> str:
         """The cursor after every event that is final: the place of the newest of them, which
         stands still while nothing is written here, whatever else the server does."""
-        ((xid, pos),) = await self._run(self._sql.events_end)
-        return f"{xid}-{pos}"
+        ((end,),) = await self._run(self._sql.events_end)
+        return str(end)
 
     async def stats(self) -> list[QueueStats]:
         """Counts per queue, from the counters; the age from the first entry of each lane."""
@@ -137,8 +137,8 @@ def _axis_of(query: Query) -> tuple[str, tuple[Any, ...]]:
     return "by_state", ([s.value for s in (states or tuple(State))], query.queue)
 
 
-def _position(cursor: str) -> tuple[int, int] | None:
-    xid, _, pos = cursor.partition("-")
-    if not (xid.isdecimal() and pos.isdecimal()):
+def _place(cursor: str) -> int | None:
+    if not cursor.isdecimal():
         return None
-    return int(xid), int(pos)
+    place = int(cursor)
+    return place if place <= _LAST else None

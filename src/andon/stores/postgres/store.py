@@ -19,7 +19,6 @@ from andon.stores.base import (
     TIMER_TOPIC,
     Change,
     Changed,
-    ChangeKind,
     ClaimRequest,
     Created,
     CreateKind,
@@ -39,9 +38,9 @@ from andon.stores.base import (
 )
 from andon.stores.codec import task_of_row
 from andon.stores.partitions import partition_of
-from andon.stores.postgres import restoring
+from andon.stores.postgres import alike, restoring
 from andon.stores.postgres.claiming import Claiming
-from andon.stores.postgres.committing import APPLIED, GONE, HAS_DEPENDENTS, Commit
+from andon.stores.postgres.committing import Committing
 from andon.stores.postgres.connections import Connection, Connections
 from andon.stores.postgres.creating import (
     CREATED,
@@ -88,6 +87,9 @@ class PostgresStore:
         self._claiming = Claiming(self._server)
         self._timers = Timers(self._server)
         self._edges = Edges(self._server)
+        self._committing = Committing(
+            self._server, self._reading, self._timers, self._edges, self.partition_of
+        )
         self._fleet = Fleet(self._server)
         self._renewer = Renewer(self._location, self._calls.renew, self._time)
 
@@ -155,6 +157,8 @@ class PostgresStore:
         if len(tasks) == 1 and await self._created_alone(tasks[0]):
             return [CREATED]
         creation = Creation(tasks, self.partition_of)
+        if await self._created_alike(creation):
+            return [CREATED] * len(tasks)
         columns, topics = await creation.arguments(self._names)
         rows = list(zip(*columns, strict=True))
         row = await self._server.call(
@@ -166,6 +170,19 @@ class PostgresStore:
         if any(o.kind is CreateKind.FULL for o in outcomes):
             return await self._with_oldest(tasks, outcomes)
         return outcomes
+
+    async def _created_alike(self, creation: Creation) -> bool:
+        """Create records by the call for those alike; False if that left it to the other."""
+        partition = creation.partition
+        if partition is None or not alike.are_alike(creation.tasks, creation.entries):
+            return False
+        arguments, topics = await alike.arguments(
+            creation.tasks, creation.entries, partition, self._names
+        )
+        row = await self._server.call(self._calls.create_alike, *arguments)
+        if row["created"]:
+            self._wake.tell(topics, row["wanted"])
+        return row["created"]
 
     async def _created_alone(self, task: Task) -> bool:
         """Create one record by the call for plain ones; False if that left it to the other."""
@@ -252,56 +269,7 @@ class PostgresStore:
         return [Verdict(verdict) for verdict in row["verdicts"]]
 
     async def commit(self, changes: Sequence[Change]) -> list[Changed]:
-        if not changes:
-            return []
-        batch = Commit(changes, self.partition_of)
-        columns, topics = await batch.arguments(self._names)
-        row = await self._server.call(self._calls.commit, *columns)
-        if row["due"]:
-            topics.add(TIMER_TOPIC)
-        await self._server.tell(topics, row)
-        if row["kinds"] is None:
-            self._timers.moved(changes)
-            return [APPLIED] * len(changes)
-        kinds = batch.in_order(row["kinds"])
-        holders = batch.in_order(row["holders"]) if row["holders"] is not None else []
-        self._timers.moved(
-            [c for c, kind in zip(changes, kinds, strict=True) if kind in ("a", "d")]
-        )
-        outcomes = [APPLIED] * len(changes)
-        for i, kind in enumerate(kinds):
-            if kind == "d":
-                outcomes[i] = HAS_DEPENDENTS
-            elif kind == "g":
-                outcomes[i] = GONE
-            elif kind == "k":
-                outcomes[i] = Changed(ChangeKind.KEY_HELD, holder=holders[i])
-        conflicts = [i for i, kind in enumerate(kinds) if kind == "c"]
-        if conflicts:
-            await self._look(changes, conflicts, outcomes)
-        return outcomes
-
-    async def _look(
-        self, changes: Sequence[Change], conflicts: Sequence[int], outcomes: list[Changed]
-    ) -> None:
-        """What is there instead; or applied, if what is there is this very write (R31)."""
-        ids = [changes[i].before.definition.id for i in conflicts]
-        ended: set[str] = set()
-        found = await self._reading.tasks(ids)
-        for i, current in zip(conflicts, found, strict=True):
-            write_id = changes[i].event.write_id
-            if current is None:
-                outcomes[i] = GONE
-            elif write_id and any(e.write_id == write_id for e in current.status.events):
-                outcomes[i] = APPLIED
-                ended.add(current.definition.id)
-            else:
-                outcomes[i] = Changed(ChangeKind.CONFLICT, current=current)
-        for i in conflicts:
-            task_id = changes[i].before.definition.id
-            after = changes[i].after
-            if task_id in ended and after is not None and await self.dependents(task_id, limit=1):
-                outcomes[i] = HAS_DEPENDENTS
+        return await self._committing.commit(changes)
 
     # --- timers ---
 

@@ -70,7 +70,7 @@ class Timers:
         if not known:
             return
         ids, at, held = (list(column) for column in zip(*known, strict=True))
-        await server.write(server.calls.rearm, ids, at, held)
+        await server.write(server.calls.rearm, server.clock.argument(), ids, at, held)
         soon = server.clock.now() + SLOW_POLL_S * 1000
         if any(timer is not None and timer < soon for timer in at):
             server.wake.tell({TIMER_TOPIC}, None)

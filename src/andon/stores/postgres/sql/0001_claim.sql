@@ -50,9 +50,9 @@ CREATE FUNCTION claim_tasks(
 #variable_conflict use_column
 DECLARE
     t bigint;
-    before bigint[]; allowed integer[]; picked bigint[]; lanes integer[]; ords bigint[]; awake text[];
+    before bigint[]; allowed integer[]; entries tid[]; tasks tid[]; awake text[];
     r record; room integer[] := p_room; at integer; looked integer := 0; left_of integer[];
-    picking refcursor; wait bigint; bounded boolean; roomy boolean := true;
+    picking refcursor; wait bigint; bounded boolean; roomy boolean := true; since bigint; first bigint;
 BEGIN
     PERFORM lock_name('token ' || p_token);
     t := store_time(p_told);
@@ -82,13 +82,13 @@ BEGIN
     END IF;
 
     IF roomy THEN
-        SELECT array_agg(x.lane), array_agg(x.ord), array_agg(x.seq) INTO lanes, ords, picked FROM (
+        SELECT array_agg(x.entry), array_agg(x.task) INTO entries, tasks FROM (
             SELECT y.* FROM unnest(p_queues, allowed) q (queue, most)
             CROSS JOIN LATERAL (
                 SELECT z.* FROM (SELECT l.id, l.mark FROM lane l WHERE l.queue = q.queue
                     AND l.partition = p_partition ORDER BY l.level) l
                 CROSS JOIN LATERAL (
-                    SELECT e.lane, e.ord, e.seq FROM ready e JOIN task k ON k.seq = e.seq
+                    SELECT e.ctid AS entry, k.ctid AS task FROM ready e JOIN task k ON k.seq = e.seq
                     WHERE e.lane = l.id AND e.ord >= l.mark AND (e.dead_at IS NULL OR e.dead_at > t)
                         AND e.kind <> ALL (p_kinds)
                     ORDER BY e.lane, e.ord, e.seq FOR UPDATE OF e, k SKIP LOCKED LIMIT q.most
@@ -96,13 +96,13 @@ BEGIN
             ) y LIMIT p_limit
         ) x;
     ELSE
-        left_of := allowed; lanes := '{}'; ords := '{}'; picked := '{}';
+        left_of := allowed; entries := '{}'; tasks := '{}';
         OPEN picking FOR SELECT q.i, y.* FROM unnest(p_queues, allowed) WITH ORDINALITY q (queue, most, i)
             CROSS JOIN LATERAL (
                 SELECT z.* FROM (SELECT l.id, l.mark FROM lane l WHERE l.queue = q.queue
                     AND l.partition = p_partition ORDER BY l.level) l
                 CROSS JOIN LATERAL (
-                    SELECT e.lane, e.ord, e.seq, e.kind FROM ready e JOIN task k ON k.seq = e.seq
+                    SELECT e.ctid AS entry, k.ctid AS task, e.kind FROM ready e JOIN task k ON k.seq = e.seq
                     WHERE e.lane = l.id AND e.ord >= l.mark AND (e.dead_at IS NULL OR e.dead_at > t)
                     ORDER BY e.lane, e.ord, e.seq FOR UPDATE OF e, k SKIP LOCKED
                 ) z
@@ -117,41 +117,44 @@ BEGIN
             IF at IS NOT NULL THEN
                 room[at] := room[at] - 1;
             END IF;
-            lanes := lanes || r.lane; ords := ords || r.ord; picked := picked || r.seq;
-            EXIT WHEN cardinality(picked) >= p_limit;
+            entries := entries || r.entry; tasks := tasks || r.task;
+            EXIT WHEN cardinality(tasks) >= p_limit;
         END LOOP;
         CLOSE picking;
     END IF;
 
-    IF cardinality(picked) > 0 THEN
+    -- Both rows are locked, so they stay where they are.
+    IF cardinality(tasks) > 0 THEN
+        since := store_time(p_told);  -- the rows are locked, so the transaction has its number
+        first := place_of(0);
         RETURN QUERY
         WITH picks AS (
-            DELETE FROM ready e USING unnest(lanes, ords, picked) WITH ORDINALITY u (lane, ord, seq, i)
-            WHERE e.lane = u.lane AND e.ord = u.ord AND e.seq = u.seq
-            RETURNING u.i, e.seq, e.dead_at, e.first_limit, e.run_no, e.frees, nextval('event_pos') AS pos,
+            DELETE FROM ready e USING unnest(entries, tasks) WITH ORDINALITY u (entry, task, i)
+            WHERE e.ctid = u.entry
+            RETURNING u.i, u.task, e.dead_at, e.first_limit, e.run_no, e.frees, first + u.i AS place,
+                nextval('event_pos') AS pos,
                 p_token || '-' || (u.i - 1 + coalesce(cardinality(before), 0)) AS run
         ), stamped AS (
             UPDATE task k SET state = 'active', revision = k.revision + 1,
-                timer = least(t + p_lease, t + p.first_limit, p.dead_at), run = p.run,
+                timer = timer_from(since, least(t + p_lease, t + p.first_limit, p.dead_at)), run = p.run,
                 fence = greatest(k.fence + 1, t), worker = p_worker, token = p_token, claimed_at = t,
                 lease_until = t + p_lease, heartbeat_at = t, progress = 0, message = '', prev = k.last,
-                last = p.pos, asked = false
-            FROM picks p WHERE k.seq = p.seq
+                last = p.place, asked = false
+            FROM picks p WHERE k.ctid = p.task
             RETURNING k.seq, k.state, k.revision, k.run, k.fence, k.worker, k.token, k.claimed_at,
-                k.lease_until, k.heartbeat_at, k.progress, k.message, k.body, p.pos, k.prev, k.queue,
+                k.lease_until, k.heartbeat_at, k.progress, k.message, k.body, p.place, p.pos, k.prev, k.queue,
                 p.run_no, p.frees, p.i
         ), whole AS (
             SELECT s.*, d.id, d.body AS definition FROM stamped s JOIN definition d ON d.seq = s.seq
         ), logged AS (
-            INSERT INTO event (pos, seq, prev, at, revision, run_no, task, worker, run)
-            SELECT w.pos, w.seq, w.prev, t, w.revision, w.run_no, w.id, w.worker, w.run FROM whole w
+            INSERT INTO event (place, pos, seq, prev, at, revision, run_no, task, worker, run)
+            SELECT w.place, w.pos, w.seq, w.prev, t, w.revision, w.run_no, w.id, w.worker, w.run FROM whole w
         ), freed AS (
             DELETE FROM unique_key u USING whole w
             WHERE w.frees IS NOT NULL AND u.key = w.frees AND u.id = w.id
         ), counted AS (
-            INSERT INTO delta (queue, n, state)
-            SELECT w.queue, s.sign * count(*), s.state FROM stamped w
-            CROSS JOIN (VALUES (-1, 'pending'), (1, 'active')) s (sign, state) GROUP BY w.queue, s.sign, s.state
+            INSERT INTO delta (queue, n, state, was)
+            SELECT w.queue, count(*), 'active', 'pending' FROM stamped w GROUP BY w.queue
         ), drawn AS (
             INSERT INTO bucket AS b (queue, tokens, at)
             SELECT c.id, tokens(c.id, t) - count(*), t FROM stamped w JOIN queue c ON c.id = w.queue
@@ -167,7 +170,7 @@ BEGIN
         FROM whole w ORDER BY w.i;
     END IF;
 
-    IF coalesce(cardinality(picked), 0) >= p_limit THEN
+    IF coalesce(cardinality(tasks), 0) >= p_limit THEN
         RETURN;
     END IF;
     IF bounded THEN
@@ -180,7 +183,7 @@ BEGIN
         WHERE l.queue = ANY (p_queues) AND l.partition = p_partition AND e.dead_at <= t AND k.timer > t
         LIMIT 200 FOR UPDATE OF k SKIP LOCKED
     ), hurried AS (
-        UPDATE task k SET timer = t FROM dead d WHERE k.seq = d.seq RETURNING 1
+        UPDATE task k SET timer = store_time(p_told) FROM dead d WHERE k.seq = d.seq RETURNING 1
     ) SELECT count(*) INTO looked FROM hurried;
     IF wait IS NOT NULL OR looked > 0 THEN
         RETURN QUERY SELECT NULL::bigint, NULL::bytea, NULL, NULL::bigint, NULL, NULL::bigint, NULL, NULL,

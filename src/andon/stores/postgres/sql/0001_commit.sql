@@ -23,18 +23,16 @@ CREATE FUNCTION delete_record(
 DECLARE start bigint[]; freed boolean := false; parent text; cut bigint;
 BEGIN
     -- Events that the log has trimmed lived on for the record's history; they go with it.
-    cut := (SELECT value::bigint FROM meta WHERE name = 'log_start_pos');
+    cut := (SELECT value::bigint FROM meta WHERE name = 'log_start');
     IF cut > 0 THEN
         WITH RECURSIVE chain AS (
-            SELECT e.pos, e.prev FROM event e WHERE e.pos = p_last
-            UNION ALL SELECT e.pos, e.prev FROM chain c JOIN event e ON e.pos = c.prev
+            SELECT e.place, e.prev FROM event e WHERE e.place = p_last AND e.seq = p_seq
+            UNION ALL SELECT e.place, e.prev FROM chain c JOIN event e ON e.place = c.prev AND e.seq = p_seq
         )
-        DELETE FROM event e USING chain c WHERE e.pos = c.pos
-            AND (e.xid, e.pos) <= ((SELECT value::bigint FROM meta WHERE name = 'log_start_xid'), cut);
+        DELETE FROM event e USING chain c WHERE e.place = c.place AND e.seq = p_seq AND e.place <= cut;
     END IF;
     DELETE FROM task WHERE seq = p_seq;
     DELETE FROM definition WHERE seq = p_seq;
-    DELETE FROM result WHERE seq = p_seq;
     FOR parent IN DELETE FROM edge e WHERE e.child = p_id RETURNING e.parent LOOP
         freed := let_go(parent, t) OR freed;
     END LOOP;
@@ -51,7 +49,7 @@ END $$;
 CREATE FUNCTION set_aside(p_seq bigint, t bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE {settings} AS $$
 #variable_conflict use_column
-DECLARE k record; admitted boolean;
+DECLARE k record; admitted boolean; p bigint;
 BEGIN
     SELECT x.queue, x.key INTO k FROM task x WHERE x.seq = p_seq;
     IF NOT FOUND THEN
@@ -80,10 +78,11 @@ BEGIN
     END IF;
     DELETE FROM fan_in WHERE child = k.id;
     DELETE FROM satisfied WHERE child = k.id;
-    INSERT INTO event (pos, seq, prev, at, revision, task, source)
-    VALUES (nextval('event_pos'), p_seq, k.last, t, k.revision + 1, k.id, k.state);
+    p := places(1);
+    INSERT INTO event (place, pos, seq, prev, at, revision, task, source)
+    VALUES (p, nextval('event_pos'), p_seq, k.last, t, k.revision + 1, k.id, k.state);
     UPDATE task SET state = 'unknown', revision = revision + 1, timer = NULL, dead = false, run = NULL,
-        worker = NULL, last = currval('event_pos') WHERE seq = p_seq;
+        worker = NULL, last = p WHERE seq = p_seq;
 END $$;
 
 -- One change, every guard looked at. Its row is locked, its keys are held.
@@ -148,23 +147,16 @@ BEGIN
         DELETE FROM unique_key u WHERE u.key = c.leaves AND u.id = c.id;
     END IF;
 
-    p := nextval('event_pos');
-    INSERT INTO event (pos, seq, prev, at, body) VALUES (p, c.seq, k.last, c.at, c.event);
+    p := places(2);
+    INSERT INTO event (place, pos, seq, prev, at, body) VALUES (p, nextval('event_pos'), c.seq, k.last, c.at, c.event);
     IF c.state IS NULL THEN
         due := delete_record(c.seq, c.id, c.digest, k.state, c.writes, k.last, t);
         kind := 'a';
         RETURN;
     END IF;
-    UPDATE task SET state = c.state, revision = c.new_revision, timer = c.timer, dead = c.dead,
-        asked = c.asked, body = c.status, run = c.run, worker = c.worker, last = p WHERE seq = c.seq;
-    IF c.sets_result THEN
-        IF c.result IS NULL THEN
-            DELETE FROM result WHERE seq = c.seq;
-        ELSE
-            INSERT INTO result AS r (seq, body) VALUES (c.seq, c.result)
-            ON CONFLICT (seq) DO UPDATE SET body = excluded.body;
-        END IF;
-    END IF;
+    UPDATE task SET state = c.state, revision = c.new_revision, timer = timer_from(t, c.timer), dead = c.dead,
+        asked = c.asked, body = c.status, run = c.run, worker = c.worker, last = p,
+        result = CASE WHEN c.sets_result THEN c.result ELSE result END WHERE seq = c.seq;
     INSERT INTO delta (queue, n, state) VALUES (k.queue, 1, c.state);
     IF c.dead THEN
         INSERT INTO delta (queue, n, state) VALUES (k.queue, 1, '+dead');
@@ -196,7 +188,8 @@ BEGIN
             IF c.dead THEN
                 INSERT INTO delta (queue, n, state) VALUES (k.queue, -1, '+dead');
             END IF;
-            INSERT INTO event (pos, seq, prev, at, body) VALUES (nextval('event_pos'), c.seq, p, c.at, c.discard);
+            INSERT INTO event (place, pos, seq, prev, at, body)
+            VALUES (p + 1, nextval('event_pos'), c.seq, p, c.at, c.discard);
             due := delete_record(c.seq, c.id, c.digest, c.state, c.write_id, p, t);
         END IF;
     END IF;
@@ -211,28 +204,28 @@ CREATE FUNCTION commit_changes(
 #variable_conflict use_column
 DECLARE
     t bigint; size integer := cardinality(p_changes); seqs bigint[]; c change; r record; o record;
-    edges boolean;
+    edges boolean; first bigint;
 BEGIN
     IF cardinality(p_keys) > 0 THEN
         PERFORM hold_keys(p_key_queues, p_keys);
     END IF;
-    t := store_time(p_told);
+    t := write_time(p_told);
     told := t;
     due := false;
+    first := place_of(0);
     WITH moved AS (
-        UPDATE task k SET state = c.state, revision = c.new_revision, timer = c.timer, dead = c.dead,
-            asked = c.asked, body = c.status, run = c.run, worker = c.worker, prev = k.last, last = c.pos
-        FROM (SELECT u.ordinality AS i, u.*, nextval('event_pos') AS pos
+        UPDATE task k SET state = c.state, revision = c.new_revision, timer = timer_from(t, c.timer), dead = c.dead,
+            asked = c.asked, body = c.status, run = c.run, worker = c.worker, prev = k.last, last = first + c.i,
+            result = CASE WHEN c.sets_result THEN c.result ELSE k.result END
+        FROM (SELECT u.ordinality AS i, u.*
             FROM unnest(p_changes) WITH ORDINALITY u WHERE u.plain) c
         WHERE k.seq = c.seq AND k.revision = c.revision AND k.state = c.was AND k.dead = c.was_dead
             AND (c.seen_lease IS NULL OR k.lease_until IS NOT DISTINCT FROM c.seen_lease)
-        RETURNING c.i, c.seq, c.pos, c.at, c.event, c.result, c.state, c.dead, c.was, c.was_dead, c.old_lane,
+        RETURNING c.i, c.seq, k.last, c.at, c.event, c.state, c.dead, c.was, c.was_dead, c.old_lane,
             c.old_ord, c.lane, c.ord, c.kind, c.dead_at, c.first_limit, c.run_no, c.frees, k.queue, k.prev
     ), logged AS (
-        INSERT INTO event (pos, seq, prev, at, body) SELECT m.pos, m.seq, m.prev, m.at, m.event FROM moved m
-    ), results AS (
-        INSERT INTO result AS x (seq, body) SELECT m.seq, m.result FROM moved m WHERE m.result IS NOT NULL
-        ON CONFLICT (seq) DO UPDATE SET body = excluded.body
+        INSERT INTO event (place, pos, seq, prev, at, body)
+        SELECT m.last, nextval('event_pos'), m.seq, m.prev, m.at, m.event FROM moved m
     ), left_ready AS (
         DELETE FROM ready e USING moved m
         WHERE m.old_lane IS NOT NULL AND e.lane = m.old_lane AND e.ord = m.old_ord AND e.seq = m.seq
@@ -241,13 +234,10 @@ BEGIN
         SELECT m.lane, m.kind, m.ord, m.seq, m.dead_at, m.first_limit, m.run_no, m.frees
         FROM moved m WHERE m.lane IS NOT NULL
     ), counted AS (
-        INSERT INTO delta (queue, n, state)
-        SELECT x.queue, sum(x.n), x.state FROM (
-            SELECT m.queue, -1 AS n, m.was AS state FROM moved m
-            UNION ALL SELECT m.queue, 1, m.state FROM moved m
-            UNION ALL SELECT m.queue, -1, '+dead' FROM moved m WHERE m.was_dead
-            UNION ALL SELECT m.queue, 1, '+dead' FROM moved m WHERE m.dead
-        ) x GROUP BY x.queue, x.state HAVING sum(x.n) <> 0
+        INSERT INTO delta (queue, n, state, was)
+        SELECT m.queue, count(*), m.state, m.was FROM moved m WHERE m.state <> m.was GROUP BY 1, 3, 4
+        UNION ALL SELECT m.queue, sum(CASE WHEN m.dead THEN 1 ELSE -1 END), '+dead', NULL
+        FROM moved m WHERE m.dead <> m.was_dead GROUP BY 1
     )
     SELECT count(*) AS n, array_agg(m.i) AS done,
         array_agg(m.lane) FILTER (WHERE m.lane IS NOT NULL) AS lanes,

@@ -22,8 +22,9 @@ CREATE FUNCTION create_tasks(
 ) LANGUAGE plpgsql VOLATILE {settings} AS $$
 #variable_conflict use_column
 DECLARE
-    t bigint := store_time(p_told);
+    t bigint := write_time(p_told);
     size integer := cardinality(p_tasks);
+    first bigint := CASE WHEN p_free THEN places(size) ELSE place_of(0) END;
     seqs bigint[]; posits bigint[]; written integer; r record; holder text; at integer; sized boolean;
     stubs boolean; lower boolean;
     taken_keys text[] := '{}'; taken_ids text[] := '{}'; sizes jsonb := '{}'; pending bigint;
@@ -118,14 +119,16 @@ BEGIN
     END IF;
 
     WITH u AS MATERIALIZED (
-        SELECT u.* FROM unnest(seqs, posits, outcomes, p_tasks) u (seq, pos, outcome)
+        SELECT u.*, first + u.ordinality - 1 AS place
+        FROM unnest(seqs, posits, outcomes, p_tasks) WITH ORDINALITY u (seq, pos, outcome)
         WHERE u.outcome IS NULL OR u.outcome = 'n'
     ), logged AS (
-        INSERT INTO event (pos, seq, at, body) SELECT u.pos, u.seq, t, u.event FROM u
+        INSERT INTO event (place, pos, seq, at, body) SELECT u.place, u.pos, u.seq, t, u.event FROM u
     ), stored AS (
         INSERT INTO task (seq, partition, queue, kind, revision, created, timer, fence, last, dead, asked,
             state, key, "group", body)
-        SELECT u.seq, u.partition, u.queue, u.kind, u.revision, u.created, u.timer, 0, u.pos, u.dead, false,
+        SELECT u.seq, u.partition, u.queue, u.kind, u.revision, u.created, timer_from(t, u.timer), 0, u.place, u.dead,
+            false,
             u.state, u.key, u."group", u.status FROM u
     ), entered AS (
         INSERT INTO ready (lane, kind, ord, seq, dead_at, first_limit, run_no, frees)

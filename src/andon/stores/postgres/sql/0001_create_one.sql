@@ -12,7 +12,8 @@ CREATE FUNCTION create_one(
     OUT told bigint, OUT pos bigint, OUT wanted text[], OUT created boolean
 ) LANGUAGE plpgsql VOLATILE SET enable_seqscan = off AS $$
 #variable_conflict use_column
-DECLARE t bigint := {schema}.store_time(p_told); number bigint := nextval('{schema}.task_seq'); odd boolean;
+DECLARE t bigint := {schema}.write_time(p_told); number bigint := nextval('{schema}.task_seq'); odd boolean;
+    place bigint := pg_current_xact_id()::text::bigint << 20;
 BEGIN
     told := t;
     created := false;
@@ -32,10 +33,11 @@ BEGIN
         DELETE FROM {schema}.definition d WHERE d.seq = number;
         RETURN;
     END IF;
-    INSERT INTO {schema}.event (pos, seq, at, body) VALUES (pos, number, t, p_event);
+    INSERT INTO {schema}.event (place, pos, seq, at, body) VALUES (place, pos, number, t, p_event);
     INSERT INTO {schema}.task (seq, partition, queue, kind, revision, created, timer, fence, last, dead, asked,
         state, "group", body)
-    VALUES (number, p_partition, p_queue, p_kind, p_revision, p_created, p_timer, 0, pos, false, false,
+    VALUES (number, p_partition, p_queue, p_kind, p_revision, p_created, {schema}.timer_from(t, p_timer), 0, place,
+        false, false,
         p_state, p_group, p_status);
     IF p_lane IS NOT NULL THEN
         INSERT INTO {schema}.ready (lane, kind, ord, seq, dead_at, first_limit, run_no)

@@ -37,11 +37,14 @@ CREATE FUNCTION take_due(
     p_keep boolean
 ) RETURNS SETOF task_record LANGUAGE plpgsql VOLATILE {settings} AS $$
 #variable_conflict use_column
-DECLARE t bigint := store_time(p_told); seen bigint; wait bigint; seqs bigint[]; early bigint[]; woken integer[];
+DECLARE t bigint; seen bigint; wait bigint; seqs bigint[]; early bigint[]; woken integer[]; first bigint;
 BEGIN
     IF p_keep THEN
         woken := keep(p_told);
+        PERFORM move_timer_mark(p_told, p_partition);
     END IF;
+    t := store_time(p_told);  -- `keep` may have waited
+    first := coalesce((SELECT k.mark FROM timekept k WHERE k.partition = p_partition), -9223372036854775808);
     SELECT value::bigint INTO seen FROM meta WHERE name = 'kept_at';
     IF p_jump > 0 AND (seen IS NULL OR t - seen > 3000) THEN
         IF seen IS NOT NULL AND t - seen > p_jump THEN
@@ -51,10 +54,10 @@ BEGIN
         INSERT INTO meta AS m (name, value) VALUES ('kept_at', t::text)
         ON CONFLICT (name) DO UPDATE SET value = greatest(m.value::bigint, t)::text;
     END IF;
-    IF EXISTS (SELECT FROM task k WHERE k.partition = p_partition AND k.timer <= t) THEN
+    IF EXISTS (SELECT FROM task k WHERE k.partition = p_partition AND k.timer >= first AND k.timer <= t) THEN
         wait := (SELECT value::bigint FROM meta WHERE name = 'leases_wait');
         SELECT array_agg(x.seq) INTO seqs FROM (
-            SELECT k.seq FROM task k WHERE k.partition = p_partition AND k.timer <= t
+            SELECT k.seq FROM task k WHERE k.partition = p_partition AND k.timer >= first AND k.timer <= t
             ORDER BY k.timer LIMIT p_limit FOR UPDATE SKIP LOCKED) x;
         IF p_jump > 0 AND wait > t THEN
             WITH put AS (
@@ -71,26 +74,62 @@ BEGIN
         NULL::bigint, NULL::integer, array_to_string(woken, ' '), NULL::bytea, NULL::bytea, NULL::text, NULL::bigint;
 END $$;
 
+-- Move on the mark of a partition's timers, see `timekept`. What a clock may jump back: a second.
+CREATE FUNCTION move_timer_mark(p_told bigint, p_partition integer) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_column
+DECLARE t bigint := store_time(p_told); k timekept; low bigint; high bigint;
+BEGIN
+    SELECT x.* INTO k FROM timekept x WHERE x.partition = p_partition;
+    low := pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
+    high := pg_snapshot_xmax(pg_current_snapshot())::text::bigint;
+    IF k IS NULL THEN
+        INSERT INTO timekept (partition, mark, since, before_xid)
+        VALUES (p_partition, -9223372036854775808, t, high) ON CONFLICT DO NOTHING;
+    ELSIF low >= k.before_xid AND t - k.since >= 1000 THEN
+        UPDATE timekept x SET since = t, before_xid = high, mark = least(k.since - 1000,
+            (SELECT min(u.timer) FROM task u WHERE u.partition = p_partition AND u.timer >= k.mark))
+        WHERE x.partition = p_partition AND x.since = k.since;
+    END IF;
+END $$;
+
 -- What the timekeeper does besides: fold the counts, let parked tasks of users' transactions
 -- through, move the marks of busy lanes on, forget sleepers whose session has ended. Queues in which
 -- something was let through.
 CREATE FUNCTION keep(p_told bigint) RETURNS integer[] LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
-DECLARE t bigint := store_time(p_told); r record; woken integer[] := '{}'; busy integer[];
+DECLARE
+    t bigint := store_time(p_told); r record; woken integer[] := '{}'; moving integer[];
+    counts_from bigint; low bigint;
 BEGIN
     IF NOT pg_try_advisory_xact_lock(hashtextextended(current_schema() || ' keep', 0)) THEN
         RETURN woken;
     END IF;
-    WITH gone AS (DELETE FROM delta RETURNING queue, n, state),
-    sums AS (SELECT g.queue, g.state, sum(g.n) AS n FROM gone g GROUP BY 1, 2),
+    low := pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
+    counts_from := (SELECT m.value::bigint FROM meta m WHERE m.name = 'counts_from');
+    IF low < counts_from THEN  -- the namespace was restored on a server whose numbers are lower
+        counts_from := 0;
+    END IF;
+    WITH gone AS (DELETE FROM delta d WHERE d.xid >= counts_from RETURNING d.*),
+    sums AS (
+        SELECT g.queue, x.state, sum(x.n) AS n
+        FROM gone g CROSS JOIN LATERAL (VALUES (g.state, g.n), (g.was, -g.n)) x (state, n)
+        WHERE x.state IS NOT NULL GROUP BY 1, 2
+    ),
     folded AS (
         INSERT INTO counter AS c (queue, state, n) SELECT s.queue, s.state, s.n FROM sums s
         ON CONFLICT (queue, state) DO UPDATE SET n = c.n + excluded.n
     )
-    SELECT array_agg(DISTINCT s.queue) INTO busy FROM sums s WHERE s.state = 'active';
-    UPDATE lane l SET mark = x.mark FROM (
-        SELECT y.id, least(t - 1000, (SELECT e.ord FROM ready e WHERE e.lane = y.id ORDER BY e.lane, e.ord LIMIT 1)) AS mark
-        FROM lane y WHERE y.queue = ANY (busy)) x
+    SELECT array_agg(DISTINCT s.queue) INTO moving FROM sums s WHERE s.state IN ('pending', 'active');
+    IF moving IS NOT NULL OR low > counts_from + 1000 THEN
+        UPDATE meta m SET value = low::text WHERE m.name = 'counts_from' AND m.value <> low::text;
+    END IF;
+    -- From the beginning: what a transaction entered at its old place before the mark had come so far,
+    -- and committed after, is found here (its count has just been folded), and moves the mark back.
+    UPDATE lane l SET mark = x.mark, busy = CASE WHEN x.is_busy THEN t + 15000 ELSE l.busy END FROM (
+        SELECT y.id, coalesce(y.queue = ANY (moving), false) AS is_busy, least(t - 1000,
+            (SELECT e.ord FROM ready e WHERE e.lane = y.id ORDER BY e.lane, e.ord LIMIT 1)) AS mark
+        FROM lane y WHERE y.queue = ANY (moving) OR y.busy > t) x
     WHERE l.id = x.id AND l.mark <> x.mark;
     FOR r IN SELECT DISTINCT p.queue, p.key FROM promotion p ORDER BY 1, 2 LIMIT 500 LOOP
         PERFORM hold_keys(ARRAY[r.queue], ARRAY[r.key]);
@@ -104,11 +143,12 @@ BEGIN
 END $$;
 
 -- Set timers anew, unless a move has set its own since they were taken.
-CREATE FUNCTION rearm(p_ids text[], p_timers bigint[], p_held bigint[]) RETURNS void
+CREATE FUNCTION rearm(p_told bigint, p_ids text[], p_timers bigint[], p_held bigint[]) RETURNS void
 LANGUAGE plpgsql VOLATILE {settings} AS $$
 #variable_conflict use_column
+DECLARE t bigint := write_time(p_told);
 BEGIN
-    UPDATE task k SET timer = u.timer
+    UPDATE task k SET timer = timer_from(t, u.timer)
     FROM (SELECT d.seq, u.timer, u.held FROM unnest(p_ids, p_timers, p_held) u (id, timer, held)
         JOIN definition d ON d.id = u.id ORDER BY d.seq) u
     WHERE k.seq = u.seq AND k.timer = u.held;
@@ -165,7 +205,7 @@ CREATE FUNCTION settle_edges(
     p_told bigint, p_children text[], p_parents text[], p_satisfied boolean[], OUT remaining bigint[], OUT due boolean
 ) LANGUAGE plpgsql VOLATILE {settings} AS $$
 #variable_conflict use_column
-DECLARE t bigint := store_time(p_told); r record; n bigint;
+DECLARE t bigint := write_time(p_told); r record; n bigint;
 BEGIN
     due := false;
     remaining := array_fill(0::bigint, ARRAY[cardinality(p_children)]);
@@ -195,7 +235,7 @@ END $$;
 CREATE FUNCTION unlink_edges(p_told bigint, p_parents text[], p_children text[]) RETURNS boolean
 LANGUAGE plpgsql VOLATILE {settings} AS $$
 #variable_conflict use_column
-DECLARE t bigint := store_time(p_told); r record; due boolean := false;
+DECLARE t bigint := write_time(p_told); r record; due boolean := false;
 BEGIN
     DELETE FROM edge e USING unnest(p_parents, p_children) u (parent, child)
     WHERE e.parent = u.parent AND e.child = u.child;
@@ -259,30 +299,26 @@ CREATE FUNCTION trim_log(p_told bigint, p_limit integer, p_most bigint, p_kept b
 LANGUAGE plpgsql VOLATILE {settings} AS $$
 #variable_conflict use_column
 DECLARE
-    t bigint := store_time(p_told); r record; n bigint := 0; start_xid bigint; start_pos bigint; total bigint;
-    dropped bigint[] := '{}'; stubs bigint;
+    t bigint := store_time(p_told); r record; n bigint := 0; start bigint; total bigint;
+    dropped bigint[] := '{}'; tasks bigint[] := '{}'; stubs bigint;
 BEGIN
     IF NOT pg_try_advisory_xact_lock(hashtextextended(current_schema() || ' trim', 0)) THEN
         RETURN 0;
     END IF;
-    SELECT value::bigint INTO start_xid FROM meta WHERE name = 'log_start_xid';
-    SELECT value::bigint INTO start_pos FROM meta WHERE name = 'log_start_pos';
-    SELECT coalesce(max(e.pos), 0) INTO total FROM event e;
-    FOR r IN SELECT e.xid, e.pos, e.at, EXISTS (SELECT FROM task k WHERE k.seq = e.seq) AS lives FROM event e
-        WHERE (e.xid, e.pos) > (start_xid, start_pos) AND e.xid < pg_snapshot_xmin(pg_current_snapshot())::text::bigint
-        ORDER BY e.xid, e.pos LIMIT p_limit LOOP
+    SELECT value::bigint INTO start FROM meta WHERE name = 'log_start';
+    SELECT last_value INTO total FROM event_pos;
+    FOR r IN SELECT e.place, e.pos, e.seq, e.at, EXISTS (SELECT FROM task k WHERE k.seq = e.seq) AS lives FROM event e
+        WHERE e.place > start AND e.place < place_final() ORDER BY e.place LIMIT p_limit LOOP
         EXIT WHEN r.at > t - p_kept AND r.pos > total - p_most;
         n := n + 1;
-        start_xid := r.xid;
-        start_pos := r.pos;
+        start := r.place;
         IF NOT r.lives THEN
-            dropped := dropped || r.pos;
+            dropped := dropped || r.place; tasks := tasks || r.seq;
         END IF;
     END LOOP;
     IF n > 0 THEN
-        DELETE FROM event e WHERE e.pos = ANY (dropped);
-        UPDATE meta SET value = start_xid::text WHERE name = 'log_start_xid';
-        UPDATE meta SET value = start_pos::text WHERE name = 'log_start_pos';
+        DELETE FROM event e USING unnest(dropped, tasks) u (place, seq) WHERE e.place = u.place AND e.seq = u.seq;
+        UPDATE meta SET value = start::text WHERE name = 'log_start';
     END IF;
     DELETE FROM stub s WHERE s.id IN (SELECT x.id FROM stub x WHERE x.at < t - 600000 LIMIT p_limit);
     GET DIAGNOSTICS stubs = ROW_COUNT;

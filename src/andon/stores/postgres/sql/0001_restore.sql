@@ -16,10 +16,10 @@ CREATE FUNCTION restore_tasks(
     OUT told bigint, OUT pos bigint, OUT wanted text[], OUT promoted integer[], OUT stored boolean[]
 ) LANGUAGE plpgsql VOLATILE {settings} AS $$
 #variable_conflict use_column
-DECLARE t bigint; r record; m record; p_seq bigint; newest bigint; surplus bigint;
+DECLARE t bigint; r record; m record; p_seq bigint; newest bigint; surplus bigint; place bigint;
 BEGIN
     PERFORM hold_keys(p_queues, p_keys);
-    t := store_time(p_told);
+    t := write_time(p_told);
     told := t;
     promoted := '{}';
     stored := array_fill(false, ARRAY[cardinality(p_ids)]);
@@ -44,17 +44,16 @@ BEGIN
         FOR m IN SELECT u.* FROM unnest(p_move_of, p_move_at, p_moves) WITH ORDINALITY u (of, at, body, i)
             WHERE u.of = r.i ORDER BY u.i LOOP
             pos := nextval('event_pos');
-            INSERT INTO event (pos, seq, prev, at, body) VALUES (pos, p_seq, newest, m.at, m.body);
-            newest := pos;
+            place := places(1);
+            INSERT INTO event (place, pos, seq, prev, at, body) VALUES (place, pos, p_seq, newest, m.at, m.body);
+            newest := place;
         END LOOP;
         INSERT INTO task (seq, partition, queue, kind, revision, created, timer, fence, last, claimed_at, lease_until,
-            heartbeat_at, progress, dead, asked, state, key, "group", run, worker, message, body)
-        VALUES (p_seq, r.partition, r.queue, r.kind, r.revision, r.created, r.timer, r.fence, newest, r.claimed_at,
+            heartbeat_at, progress, dead, asked, state, key, "group", run, worker, message, body,
+            result)
+        VALUES (p_seq, r.partition, r.queue, r.kind, r.revision, r.created, timer_from(t, r.timer), r.fence, newest, r.claimed_at,
             r.lease_until, r.heartbeat_at, r.progress, r.dead, r.asked, r.state, r.key, r.grp, r.run, r.worker,
-            r.message, r.status);
-        IF r.result IS NOT NULL THEN
-            INSERT INTO result (seq, body) VALUES (p_seq, r.result);
-        END IF;
+            r.message, r.status, r.result);
         IF r.takes IS NOT NULL AND (r.takes_until IS NULL OR r.takes_until > t) THEN
             PERFORM take_unique(r.takes, r.id, r.takes_until, t);  -- held by nobody else, it is ours
         END IF;

@@ -8,14 +8,26 @@ CREATE TABLE meta (name text PRIMARY KEY, value text NOT NULL);
 CREATE TABLE name (id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text NOT NULL UNIQUE);
 
 -- A line of ready tasks: queue, partition and level (minus the priority). Nothing ready stands
--- before `mark`: claims begin there instead of walking what was claimed before (decisions).
+-- before `mark`: claims begin there instead of walking what was claimed before (decisions). It was
+-- claimed from not long before `busy`, so the mark still has a way to go.
 CREATE TABLE lane (
     id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     queue integer NOT NULL,
     partition integer NOT NULL,
     level integer NOT NULL,
     mark bigint NOT NULL DEFAULT -9223372036854775808,
+    busy bigint NOT NULL DEFAULT 0,
     UNIQUE (queue, partition, level)
+) WITH (fillfactor = 50);
+
+-- No timer of a partition stands before `mark`, nor will: a look at the timers begins there instead
+-- of walking those that moved or went. It may move on to `since` (less what a clock may jump back)
+-- when every transaction before `before_xid` has ended: all later ones set no timer before it.
+CREATE TABLE timekept (
+    partition integer PRIMARY KEY,
+    mark bigint NOT NULL,
+    since bigint NOT NULL,
+    before_xid bigint NOT NULL
 ) WITH (fillfactor = 50);
 
 CREATE SEQUENCE task_seq;
@@ -36,7 +48,7 @@ CREATE TABLE task (
     created bigint NOT NULL,
     timer bigint,
     fence bigint NOT NULL,
-    last bigint,              -- newest event of this task (event.pos), chained by event.prev
+    last bigint,              -- newest event of this task (event.place), chained by event.prev
     prev bigint,              -- what an UPDATE put `last` in place of, for its RETURNING
     claimed_at bigint,
     lease_until bigint,
@@ -51,15 +63,14 @@ CREATE TABLE task (
     worker text,
     token text,
     message text,
-    body bytea NOT NULL
+    body bytea NOT NULL,
+    result bytea              -- written with the end; a large one is stored apart (TOAST)
 ) WITH (fillfactor = 85);
 CREATE INDEX task_state ON task (queue, state, seq);
 CREATE INDEX task_timer ON task (partition, timer) WHERE timer IS NOT NULL;
 CREATE INDEX task_key ON task (key, seq) WHERE key IS NOT NULL;
 CREATE INDEX task_group ON task ("group", seq) WHERE "group" IS NOT NULL;
 CREATE INDEX task_dead ON task (seq) WHERE dead;
-
-CREATE TABLE result (seq bigint PRIMARY KEY, body bytea NOT NULL);
 
 -- What may be claimed. Rows are inserted and deleted, never updated.
 CREATE TABLE ready (
@@ -98,14 +109,16 @@ CREATE TABLE admitted (
 -- Keys whose parked tasks a user's transaction added; the timekeeper lets through what fits.
 CREATE TABLE promotion (queue integer NOT NULL, key text NOT NULL);
 
--- The event log. `xid` orders what readers see: everything below the oldest transaction that still
+-- The event log. `place` is the number of the transaction and, in its low 20 bits, the place in it
+-- (see `place_of`). That orders what readers see: everything below the oldest transaction that still
 -- writes is final; a sequence alone would lose events. The event of a claim has no body: its
--- columns say it all, so that a claim is one statement.
+-- columns say it all, so that a claim is one statement. The only index is not unique: a namespace
+-- that was restored on a server with lower numbers may meet the same place again, in another task.
 CREATE TABLE event (
-    pos bigint PRIMARY KEY,
-    xid bigint NOT NULL DEFAULT (pg_current_xact_id()::text)::bigint,
+    place bigint NOT NULL,
+    pos bigint NOT NULL,      -- how many there were before it, for the log's bound
     seq bigint NOT NULL,
-    prev bigint,              -- the task's event before this one
+    prev bigint,              -- place of the task's event before this one
     at bigint NOT NULL,
     revision bigint,
     run_no integer,
@@ -115,7 +128,7 @@ CREATE TABLE event (
     run text,
     body bytea
 );
-CREATE UNIQUE INDEX event_xid ON event (xid, pos);
+CREATE INDEX event_place ON event (place);
 
 -- One row per claim call, so that a repeated token finds its runs again.
 CREATE TABLE claim (token text PRIMARY KEY, at bigint NOT NULL, seqs bigint[] NOT NULL);
@@ -152,10 +165,19 @@ CREATE TABLE satisfied (child text NOT NULL, parent text NOT NULL, PRIMARY KEY (
 
 -- Counts per queue and state ('+dead' counts dead letters, '+parked' the parked): appended to
 -- `delta` with every move, so that nobody waits for another's count, and folded into `counter`.
+-- A delta takes its `n` out of `was`, if there is one. Those of transactions before `counts_from`
+-- (in `meta`) have all been folded: readers begin there instead of walking what is gone.
 CREATE TABLE counter (
     queue integer NOT NULL, state text NOT NULL, n bigint NOT NULL, PRIMARY KEY (queue, state)
 ) WITH (fillfactor = 50);
-CREATE TABLE delta (queue integer NOT NULL, n bigint NOT NULL, state text NOT NULL);
+CREATE TABLE delta (
+    xid bigint NOT NULL DEFAULT (pg_current_xact_id()::text)::bigint,
+    n bigint NOT NULL,
+    queue integer NOT NULL,
+    state text NOT NULL,
+    was text
+);
+CREATE INDEX delta_xid ON delta (xid);
 
 CREATE TABLE queue (
     id integer PRIMARY KEY,   -- name.id
@@ -180,12 +202,18 @@ CREATE TABLE setting (name text PRIMARY KEY, value bytea NOT NULL);
 -- sessions of all who slept.
 CREATE UNLOGGED TABLE sleeper (instance text PRIMARY KEY, pid integer NOT NULL, kinds text[] NOT NULL);
 
+-- What is not folded into the counters yet.
+CREATE VIEW unfolded AS
+SELECT d.queue, x.state, x.n
+FROM delta d CROSS JOIN LATERAL (VALUES (d.state, d.n), (d.was, -d.n)) x (state, n)
+WHERE d.xid >= (SELECT m.value::bigint FROM meta m WHERE m.name = 'counts_from') AND x.state IS NOT NULL;
+
 -- A record as it is read.
 CREATE VIEW task_record AS
 SELECT d.seq, d.body AS definition, t.state, t.revision, t.run, t.fence, t.worker, t.token,
     t.claimed_at, t.lease_until, t.heartbeat_at, t.progress, t.message, t.body AS status,
-    r.body AS result, d.id, t.last
-FROM definition d JOIN task t USING (seq) LEFT JOIN result r USING (seq);
+    t.result, d.id, t.last
+FROM definition d JOIN task t USING (seq);
 
 -- Dead rows cost the claims that walk over them: clean the small tables early and without pause,
 -- and do not let vacuum sleep on the large ones. Thresholds are absolute where a table is meant to

@@ -10,6 +10,38 @@ CREATE FUNCTION store_time(told bigint) RETURNS bigint LANGUAGE sql VOLATILE AS 
         ELSE greatest(told, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) END
 $$;
 
+-- The same for whoever writes: the transaction has its number before it looks at the clock. And a
+-- timer as it is written, which is never before that. So whoever sees that all transactions before
+-- its own have ended knows that no timer will be set before its own time (see `timekept`).
+CREATE FUNCTION write_time(told bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
+    SELECT CASE WHEN pg_current_xact_id() IS NOT NULL THEN {schema}.store_time(told) END
+$$;
+CREATE FUNCTION timer_from(t bigint, timer bigint) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN timer < t THEN t ELSE timer END
+$$;
+
+-- The n-th place in the event log of this transaction. Whoever has the transaction to himself numbers
+-- his events from 0 on; beyond 2^16, and wherever a transaction may hold more than one call, places
+-- are taken by `places`, which gives the first of so many.
+CREATE FUNCTION place_of(n bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
+    SELECT (pg_current_xact_id()::text::bigint << 20) + n
+$$;
+-- Events before this place are final: no transaction that still writes can have one there.
+CREATE FUNCTION place_final() RETURNS bigint LANGUAGE sql STABLE AS $$
+    SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint << 20
+$$;
+CREATE FUNCTION places(many bigint) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_column
+DECLARE taken bigint := coalesce(nullif(current_setting('andon.places', true), ''), '65536')::bigint;
+BEGIN
+    IF taken + many > 1048576 THEN
+        RAISE EXCEPTION 'One transaction can hold at most 983040 events of tasks; commit before the next.'
+            USING ERRCODE = 'program_limit_exceeded';
+    END IF;
+    PERFORM set_config('andon.places', (taken + many)::text, true);
+    RETURN place_of(taken);
+END $$;
+
 -- Kinds of hints that other processes sleep for; NULL when nobody does.
 CREATE FUNCTION sleepers(me text) RETURNS text[] LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
@@ -79,7 +111,7 @@ CREATE FUNCTION counted(q integer, s text) RETURNS bigint LANGUAGE plpgsql VOLAT
 BEGIN
     RETURN (SELECT coalesce(sum(n), 0) FROM (
         SELECT n FROM counter WHERE queue = q AND state = s
-        UNION ALL SELECT n FROM delta WHERE queue = q AND state = s) x);
+        UNION ALL SELECT n FROM unfolded WHERE queue = q AND state = s) x);
 END $$;
 
 -- Admit parked tasks of a key while its limit has room; how many. The key is held by the caller.

@@ -15,6 +15,10 @@ SELECT id, queue, partition, level FROM {schema}.lane_ids($1, $2, $3)
 -- name: create
 SELECT * FROM {schema}.create_tasks($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 
+-- name: create_alike
+SELECT * FROM {schema}.create_alike($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17,
+    $18)
+
 -- name: create_one
 SELECT * FROM {schema}.create_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17,
     $18, $19)
@@ -37,6 +41,9 @@ SELECT * FROM {schema}.claim_tasks($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 -- name: commit
 SELECT * FROM {schema}.commit_changes($1, $2, $3, $4, $5, $6)
 
+-- name: commit_ends
+SELECT * FROM {schema}.commit_ends($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+
 -- name: restore
 SELECT * FROM {schema}.restore_tasks($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
     $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30,
@@ -52,7 +59,7 @@ SELECT * FROM {schema}.renew_runs($1, $2, $3, $4, $5, $6, $7, $8)
 SELECT * FROM {schema}.take_due($1, $2, $3, $4, $5, $6, $7)
 
 -- name: rearm
-SELECT {schema}.rearm($1, $2, $3)
+SELECT {schema}.rearm($1, $2, $3, $4)
 
 -- name: link
 SELECT u.i, l.parent, l.state FROM unnest($2::text[], $3::text[], $4::boolean[], $5::boolean[])

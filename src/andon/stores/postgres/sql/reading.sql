@@ -34,9 +34,9 @@ SELECT {schema}.state_of(u, {schema}.store_time($2)) FROM unnest($1::text[]) WIT
 -- name: history
 WITH RECURSIVE chain AS (
     SELECT e.*, 1 AS n FROM {schema}.definition d JOIN {schema}.task t USING (seq)
-    JOIN {schema}.event e ON e.pos = t.last WHERE d.id = $1
+    JOIN {schema}.event e ON e.place = t.last AND e.seq = t.seq WHERE d.id = $1
     UNION ALL
-    SELECT e.*, c.n + 1 FROM chain c JOIN {schema}.event e ON e.pos = c.prev WHERE c.n < $2
+    SELECT e.*, c.n + 1 FROM chain c JOIN {schema}.event e ON e.place = c.prev AND e.seq = c.seq WHERE c.n < $2
 )
 SELECT c.body, c.revision, c.at, c.run_no, c.task, c.source, c.worker, c.run,
     (SELECT t.revision FROM {schema}.definition d JOIN {schema}.task t USING (seq) WHERE d.id = $1)
@@ -46,31 +46,23 @@ FROM chain c ORDER BY c.n
 -- them any more. The last row, without an event, has the log's start, and whether there are newer
 -- ones that have to wait.
 -- name: events
-(SELECT e.body, e.revision, e.at, e.run_no, e.task, e.source, e.worker, e.run, e.xid, e.pos, false AS held
+(SELECT e.body, e.revision, e.at, e.run_no, e.task, e.source, e.worker, e.run, e.place, false AS held
 FROM {schema}.event e
-WHERE (e.xid, e.pos) > (greatest($1::bigint, 0), $2::bigint)
-    AND (e.xid, e.pos) > ((SELECT value::bigint FROM {schema}.meta WHERE name = 'log_start_xid'),
-        (SELECT value::bigint FROM {schema}.meta WHERE name = 'log_start_pos'))
-    AND e.xid < pg_snapshot_xmin(pg_current_snapshot())::text::bigint
-ORDER BY e.xid, e.pos LIMIT $3)
+WHERE e.place > greatest($1::bigint, (SELECT value::bigint FROM {schema}.meta WHERE name = 'log_start'))
+    AND e.place < {schema}.place_final()
+ORDER BY e.place LIMIT $2)
 UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    (SELECT value::bigint FROM {schema}.meta WHERE name = 'log_start_xid'),
-    (SELECT value::bigint FROM {schema}.meta WHERE name = 'log_start_pos'),
-    EXISTS (SELECT FROM {schema}.event e WHERE e.xid >= pg_snapshot_xmin(pg_current_snapshot())::text::bigint)
+    (SELECT value::bigint FROM {schema}.meta WHERE name = 'log_start'),
+    EXISTS (SELECT FROM {schema}.event e WHERE e.place >= {schema}.place_final())
 
 -- name: events_end
-SELECT e.xid, e.pos FROM (
-    (SELECT e.xid, e.pos FROM {schema}.event e
-    WHERE e.xid < pg_snapshot_xmin(pg_current_snapshot())::text::bigint ORDER BY e.xid DESC, e.pos DESC LIMIT 1)
-    UNION ALL
-    SELECT (SELECT value::bigint FROM {schema}.meta WHERE name = 'log_start_xid'),
-        (SELECT value::bigint FROM {schema}.meta WHERE name = 'log_start_pos')
-) e ORDER BY e.xid DESC, e.pos DESC LIMIT 1
+SELECT greatest((SELECT value::bigint FROM {schema}.meta WHERE name = 'log_start'),
+    (SELECT e.place FROM {schema}.event e WHERE e.place < {schema}.place_final() ORDER BY e.place DESC LIMIT 1))
 
 -- name: stats
 SELECT n.name, x.state, sum(x.n)::bigint FROM (
-    SELECT queue, state, n FROM {schema}.counter UNION ALL SELECT queue, state, n FROM {schema}.delta
+    SELECT queue, state, n FROM {schema}.counter UNION ALL SELECT queue, state, n FROM {schema}.unfolded
 ) x JOIN {schema}.name n ON n.id = x.queue GROUP BY 1, 2
 UNION ALL
 SELECT n.name, '+oldest', min(e.ord) FROM {schema}.lane l JOIN {schema}.name n ON n.id = l.queue
@@ -80,7 +72,7 @@ CROSS JOIN LATERAL (
 
 -- name: entries
 SELECT coalesce(sum(n), 0)::bigint FROM (
-    SELECT state, n FROM {schema}.counter UNION ALL SELECT state, n FROM {schema}.delta
+    SELECT state, n FROM {schema}.counter UNION ALL SELECT state, n FROM {schema}.unfolded
 ) x WHERE state NOT LIKE '+%'
 
 -- name: size
@@ -107,7 +99,7 @@ WHERE t.state NOT IN ('blocked', 'scheduled', 'pending', 'active', 'retry') LIMI
 SELECT n.name, q.body FROM {schema}.name n LEFT JOIN {schema}.queue q ON q.id = n.id
 WHERE q.id IS NOT NULL OR EXISTS (SELECT FROM {schema}.lane l WHERE l.queue = n.id)
     OR EXISTS (SELECT FROM {schema}.counter c WHERE c.queue = n.id)
-    OR EXISTS (SELECT FROM {schema}.delta c WHERE c.queue = n.id)
+    OR EXISTS (SELECT FROM {schema}.unfolded c WHERE c.queue = n.id)
 ORDER BY n.name
 
 -- name: types
@@ -126,7 +118,7 @@ SELECT c.kind, c.name, c.body FROM (
     FROM {schema}.name n LEFT JOIN {schema}.queue q ON q.id = n.id
     WHERE q.id IS NOT NULL OR EXISTS (SELECT FROM {schema}.lane l WHERE l.queue = n.id)
         OR EXISTS (SELECT FROM {schema}.counter c WHERE c.queue = n.id)
-        OR EXISTS (SELECT FROM {schema}.delta c WHERE c.queue = n.id)
+        OR EXISTS (SELECT FROM {schema}.unfolded c WHERE c.queue = n.id)
     UNION ALL SELECT 'type', t.name, t.version, t.body FROM {schema}.type t
     UNION ALL SELECT 'setting', s.name, 0, s.value FROM {schema}.setting s WHERE s.name = ANY ($1)
 ) c ORDER BY c.kind, c.name, c.version
@@ -160,7 +152,7 @@ SELECT t.seq FROM {schema}.task t WHERE t.dead AND t.seq < $1 ORDER BY t.seq DES
 SELECT x.seq FROM (
     SELECT DISTINCT q.id FROM {schema}.name q JOIN {schema}.lane l ON l.queue = q.id WHERE $4::text IS NULL
     UNION SELECT DISTINCT c.queue FROM {schema}.counter c WHERE $4::text IS NULL
-    UNION SELECT DISTINCT c.queue FROM {schema}.delta c WHERE $4::text IS NULL
+    UNION SELECT DISTINCT c.queue FROM {schema}.unfolded c WHERE $4::text IS NULL
     UNION SELECT n.id FROM {schema}.name n WHERE n.name = $4
 ) q CROSS JOIN unnest($3::text[]) s CROSS JOIN LATERAL (
     SELECT t.seq FROM {schema}.task t WHERE t.queue = q.id AND t.state = s AND t.seq > $1
@@ -171,7 +163,7 @@ SELECT x.seq FROM (
 SELECT x.seq FROM (
     SELECT DISTINCT q.id FROM {schema}.name q JOIN {schema}.lane l ON l.queue = q.id WHERE $4::text IS NULL
     UNION SELECT DISTINCT c.queue FROM {schema}.counter c WHERE $4::text IS NULL
-    UNION SELECT DISTINCT c.queue FROM {schema}.delta c WHERE $4::text IS NULL
+    UNION SELECT DISTINCT c.queue FROM {schema}.unfolded c WHERE $4::text IS NULL
     UNION SELECT n.id FROM {schema}.name n WHERE n.name = $4
 ) q CROSS JOIN unnest($3::text[]) s CROSS JOIN LATERAL (
     SELECT t.seq FROM {schema}.task t WHERE t.queue = q.id AND t.state = s AND t.seq < $1
