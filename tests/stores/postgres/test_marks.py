@@ -67,6 +67,25 @@ async def test_a_start_that_passes_while_its_transaction_is_open_is_due_when_tha
     await app.close()
 
 
+@pytest.mark.parametrize("since", [-120_000, 3_600_000], ids=["unseen", "seen"])
+async def test_a_timer_that_a_clock_gone_back_set_before_the_mark_is_due(
+    url: str, kit: Kit, schema: str, db: asyncpg.Connection, since: int
+) -> None:
+    app = Andon(url)
+    await kit.take_due()
+    now = kit.store.now()
+    await db.execute(
+        f'UPDATE "{schema}".timekept SET mark = {now + 3_590_000}, since = {now + since}'
+    )
+    handle = await app.submit("send", delay=0.2)
+
+    async def due() -> list[str]:
+        return [task.id for task in await kit.take_due()]
+
+    assert await kit.until(due) == [handle.id]
+    await app.close()
+
+
 async def test_a_task_whose_transaction_was_open_while_others_were_claimed_is_claimed(
     url: str, kit: Kit, schema: str, db: asyncpg.Connection
 ) -> None:

@@ -183,3 +183,26 @@ def test_processes_that_open_at_once_make_it_once(url: str) -> None:
     said = [process.communicate(timeout=60) for process in running]
     assert "".join(errors for _, errors in said) == ""
     assert [version for version, _ in said] == ["1\n"] * 4
+
+
+async def test_a_schema_that_another_process_makes_meanwhile_is_no_stranger(url: str) -> None:
+    location = parse(url)
+    db = await asyncpg.connect(location.dsn)
+    other = PostgresStore(url)
+
+    class Slow:
+        """A connection whose first answer is on its way while another process makes the schema."""
+
+        transaction = db.transaction
+
+        async def fetchval(self, *words: str) -> object:
+            found = await db.fetchval(*words)
+            await other.open()
+            return found
+
+    assert await migrating.read(Slow(), location) is None  # type: ignore[arg-type]
+    found = await migrating.read(db, location)
+    assert found is not None
+    assert found.version == migrating.newest()
+    await other.close()
+    await db.close()

@@ -50,16 +50,16 @@ async def read(db: Connection, location: Location) -> Facts | None:
     """What the schema says of itself; None if there is none (or an empty one)."""
     schema = location.namespace
     async with db.transaction():
-        has_meta = await db.fetchval("SELECT to_regclass($1)", f"{quoted(schema)}.meta")
-        if has_meta is None:
-            foreign = await db.fetchval(
-                "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
-                "WHERE n.nspname = $1 ORDER BY 1 LIMIT 1",
-                schema,
-            )
-            if foreign is not None:
-                raise _foreign(location)
+        # In one look, for somebody else may be making it: `meta` if there is one, else any other.
+        found = await db.fetchval(
+            "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+            "WHERE n.nspname = $1 ORDER BY c.relname <> 'meta' LIMIT 1",
+            schema,
+        )
+        if found is None:
             return None
+        if found != "meta":
+            raise _foreign(location)
         try:
             rows = await db.fetch(f"SELECT name, value FROM {quoted(schema)}.meta")  # noqa: S608
         except asyncpg.UndefinedColumnError:

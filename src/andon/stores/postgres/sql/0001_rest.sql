@@ -74,7 +74,9 @@ BEGIN
         NULL::bigint, NULL::integer, array_to_string(woken, ' '), NULL::bytea, NULL::bytea, NULL::text, NULL::bigint;
 END $$;
 
--- Move on the mark of a partition's timers, see `timekept`. What a clock may jump back: a second.
+-- Move on the mark of a partition's timers, see `timekept`. What a clock may jump back: a second. If
+-- it went back further, as after a failover to a host that is behind, timers were set before the mark:
+-- so then, and once a minute whatever is known, all timers are looked at and the mark moves back.
 CREATE FUNCTION move_timer_mark(p_told bigint, p_partition integer) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
@@ -86,8 +88,11 @@ BEGIN
     IF k IS NULL THEN
         INSERT INTO timekept (partition, mark, since, before_xid)
         VALUES (p_partition, -9223372036854775808, t, high) ON CONFLICT DO NOTHING;
-    ELSIF low >= k.before_xid AND t - k.since >= 1000 THEN
-        UPDATE timekept x SET since = t, before_xid = high, mark = least(k.since - 1000,
+    ELSIF low >= k.before_xid AND t - k.since NOT BETWEEN 0 AND 999 THEN
+        IF t < k.since OR t / 60000 > k.since / 60000 THEN
+            k.mark := 0;
+        END IF;
+        UPDATE timekept x SET since = t, before_xid = high, mark = least(k.since - 1000, t - 1000,
             (SELECT min(u.timer) FROM task u WHERE u.partition = p_partition AND u.timer >= k.mark))
         WHERE x.partition = p_partition AND x.since = k.since;
     END IF;

@@ -20,9 +20,10 @@ CREATE TABLE lane (
     UNIQUE (queue, partition, level)
 ) WITH (fillfactor = 50);
 
--- No timer of a partition stands before `mark`, nor will: a look at the timers begins there instead
--- of walking those that moved or went. It may move on to `since` (less what a clock may jump back)
--- when every transaction before `before_xid` has ended: all later ones set no timer before it.
+-- No timer of a partition stands before `mark`, nor will, unless the clock goes back: a look at the
+-- timers begins there instead of walking those that moved or went. It may move on to `since` (less
+-- what a clock may jump back) when every transaction before `before_xid` has ended: all later ones
+-- set no timer before it.
 CREATE TABLE timekept (
     partition integer PRIMARY KEY,
     mark bigint NOT NULL,
