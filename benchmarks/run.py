@@ -8,6 +8,7 @@
     make bench ARGS="--store redis --quick"      tiny counts: does everything work?
     make bench ARGS="--store redis --peers huey,taskiq"
     make bench ARGS="--store redis --flat"       only 10 thousand against 1 million stored tasks
+    make bench ARGS="--store redis --limit"      only the limit, beside what is kept of the last run
 
 Rounds are interleaved; the tables hold medians over the rounds and ratios of medians. Every figure
 comes with its count of completions. No time is asserted: what a figure should be depends on the
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import flatness
+import limits
 import page
 import peers
 
@@ -52,12 +54,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--quick", action="store_true", help="small: only the counts matter")
     parser.add_argument("--flat", action="store_true", help="only 10 thousand against 1 million")
+    parser.add_argument("--limit", action="store_true", help="only the limit of a server store")
     parser.add_argument("--keep-docs", action="store_true", help="leave docs/benchmarks alone")
     parser.add_argument("--n", type=int, default=20_000, help="tasks in a measurement of Andon")
     parser.add_argument("--few", type=int, default=5_000, help="where each is a commit (SQLite)")
     asked = parser.parse_args()
     if asked.flat and asked.store == "service":
         parser.error("--flat is about a store: sqlite, redis, postgres or nats")
+    if asked.limit and not (limits.has(asked.store) and asked.store in peers.BY_STORE):
+        parser.error("--limit is about a server store: redis, postgres or nats")
     begun, where = time.time(), machine()
     kept = page.kept(asked.store)
     if asked.store == "sqlite":
@@ -69,10 +74,12 @@ def main() -> None:
     else:
         import side_by_side as section
         import side_by_side_report as report
-    if asked.flat and kept is not None:
-        told = kept | {"flat": flatness.asked(asked.store, quick=asked.quick)}
-    elif asked.flat:
+    if (asked.flat or asked.limit) and kept is None:
         raise SystemExit(f"Measure the rest first: make bench ARGS='--store {asked.store}'")
+    if asked.limit:
+        told = section.limit_again(asked, kept)
+    elif asked.flat:
+        told = kept | {"flat": flatness.asked(asked.store, quick=asked.quick)}
     else:
         told = section.measure(asked)
         told |= {"store": asked.store, "machine": where, "took_s": round(time.time() - begun)}

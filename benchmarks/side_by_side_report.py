@@ -141,10 +141,11 @@ def _durability(told: Told) -> list[str]:
 def _limit(told: Told) -> list[str]:
     if "limit" not in told["sides"]:
         return []
+    alone = f" Measured in a run of its own, {told['limit_at']}." if "limit_at" in told else ""
     return [
         "*The limit* is one bare connection that sends the server what Andon's store sent during "
         "the same life of the same tasks (creates of 200, claims and commits of 100), each request "
-        "when the one before is answered: the server's work with nothing beside it.",
+        f"when the one before is answered: the server's work with nothing beside it.{alone}",
         "",
     ]
 

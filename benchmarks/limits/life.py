@@ -17,6 +17,7 @@ from typing import Any
 
 from andon.client.ids import IdMaker
 from andon.engine.control import change_of
+from andon.engine.writes import new_write_id
 from andon.lifecycle.admission import admit
 from andon.lifecycle.apply import apply
 from andon.lifecycle.commands import Complete
@@ -32,10 +33,11 @@ _ids = IdMaker()
 
 
 def new_tasks(size: int, now: int) -> list[Task]:
-    """Tasks as a client submits them."""
+    """Tasks as a client submits them in one call."""
+    write_id = new_write_id()
     return [
-        admit(Definition(id=_ids(), name="bench.noop", queue="bench"), now, f"w{i}")
-        for i in range(size)
+        admit(Definition(id=_ids(), name="bench.noop", queue="bench"), now, write_id)
+        for _ in range(size)
     ]
 
 

@@ -21,17 +21,17 @@ from limits import life
 def recording() -> Iterator[list[bytes]]:
     """While it is open, what every connection sends is kept as well as sent."""
     requests: list[bytes] = []
-    send = Connection.send
+    send = Connection.send_alive  # `send` comes by it, too
 
-    def kept(connection: Connection, packed: bytes) -> Any:
+    def kept(connection: Connection, packed: bytes, **how: Any) -> Any:
         requests.append(packed)
-        return send(connection, packed)
+        return send(connection, packed, **how)
 
-    Connection.send = kept
+    Connection.send_alive = kept
     try:
         yield requests
     finally:
-        Connection.send = send
+        Connection.send_alive = send
 
 
 def repeat(url: str, requests: list[bytes]) -> float:
