@@ -52,7 +52,7 @@ DECLARE
     t bigint;
     before bigint[]; allowed integer[]; entries tid[]; tasks tid[]; awake text[];
     r record; room integer[] := p_room; at integer; looked integer := 0; left_of integer[];
-    picking refcursor; wait bigint; bounded boolean; roomy boolean := true; since bigint; first bigint;
+    picking refcursor; wait bigint; bounded boolean; roomy boolean := true; first bigint;
 BEGIN
     PERFORM lock_name('token ' || p_token);
     t := store_time(p_told);
@@ -123,9 +123,10 @@ BEGIN
         CLOSE picking;
     END IF;
 
-    -- Both rows are locked, so they stay where they are.
+    -- Both rows are locked, so they stay where they are, the transaction has its number, and what was
+    -- written of them before was written before this time: some of it may be younger than the call.
     IF cardinality(tasks) > 0 THEN
-        since := store_time(p_told);  -- the rows are locked, so the transaction has its number
+        t := store_time(p_told);
         first := place_of(0);
         RETURN QUERY
         WITH picks AS (
@@ -136,7 +137,7 @@ BEGIN
                 p_token || '-' || (u.i - 1 + coalesce(cardinality(before), 0)) AS run
         ), stamped AS (
             UPDATE task k SET state = 'active', revision = k.revision + 1,
-                timer = timer_from(since, least(t + p_lease, t + p.first_limit, p.dead_at)), run = p.run,
+                timer = timer_from(t, least(t + p_lease, t + p.first_limit, p.dead_at)), run = p.run,
                 fence = greatest(k.fence + 1, t), worker = p_worker, token = p_token, claimed_at = t,
                 lease_until = t + p_lease, heartbeat_at = t, progress = 0, message = '', prev = k.last,
                 last = p.place, asked = false
