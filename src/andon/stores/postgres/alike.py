@@ -12,6 +12,7 @@ from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.base import CONFIG_TOPIC, EVENTS_TOPIC, ready_topic, task_topic
 from andon.stores.codec import encode, encode_event
+from andon.stores.postgres.arrays import numbers
 from andon.stores.postgres.creating import is_plain, lane_of
 from andon.stores.postgres.names import Names
 
@@ -68,8 +69,8 @@ async def arguments(
         *_shared(tasks, ids),
         ids,
         [encode(task.definition) for task in tasks],
-        [task.status.created_at for task in tasks],
-        orders,
+        numbers([task.status.created_at for task in tasks]),
+        numbers(orders),
         *_own(tasks, ids),
     ], topics
 
