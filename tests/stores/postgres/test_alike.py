@@ -13,7 +13,7 @@ from andon.model.fleet import QueueConfig
 from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.base import ChangeKind, CreateKind, Link
-from andon.stores.postgres.committing import Commit
+from andon.stores.postgres import ends
 
 from .conftest import TellOfStatements
 
@@ -111,7 +111,7 @@ async def test_ends_that_are_alike_leave_what_each_leaves_by_itself(
     assert {c.kind for c in await kit.store.commit(changes[:2])} == {ChangeKind.APPLIED}
     assert any("commit_ends" in sql for sql in sent)
     assert not any("commit_changes" in sql for sql in sent)
-    monkeypatch.setattr(Commit, "is_of_ends", lambda _: False)
+    monkeypatch.setattr(ends, "are_alike", lambda _: False)
     assert {c.kind for c in await kit.store.commit(changes[2:])} == {ChangeKind.APPLIED}
     assert any("commit_changes" in sql for sql in sent)
     rows = [await db.fetch(_ENDED.format(schema=schema), task.id) for task in tasks]

@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from andon.model.task import Task
+from andon.lifecycle.apply import stamped
+from andon.model.task import Stamp, Status, Task
 from andon.model.words import State
 from andon.stores.base import (
     EVENTS_TOPIC,
@@ -12,10 +13,34 @@ from andon.stores.base import (
     TIMER_TOPIC,
     ClaimRequest,
     ready_topic,
-    task_topic,
 )
-from andon.stores.codec import task_of_row
+from andon.stores.codec import Undecodable, decode_definition, decode_status, task_of_row
 from andon.stores.postgres.server import Server
+
+
+class _Stamping:
+    """Makes records of the rows of a claim: what the claim itself says of all of them is not in
+    the rows."""
+
+    def __init__(self, request: ClaimRequest) -> None:
+        self._request = request
+        self._body = b""  # of the newest status: tasks submitted together mostly share it
+        self._status: Status | None = None
+
+    def task_of(self, row: Any) -> Task | None:
+        """The record as claimed; None if it does not decode."""
+        body = row["status"]
+        try:
+            if self._status is None or body != self._body:
+                self._status, self._body = decode_status(body), body
+            definition = decode_definition(row["definition"])
+        except Undecodable:
+            return None
+        request, at = self._request, row["told"]
+        stamp = Stamp(
+            row["run"], row["fence"], request.worker, request.token, at, at + request.lease_ms
+        )
+        return stamped(Task(definition=definition, status=self._status, ref=row["seq"]), stamp)
 
 
 class Claiming:
@@ -52,29 +77,29 @@ class Claiming:
         )
         claimed: list[Task] = []
         broken: list[int] = []
-        topics: set[str] = set()
         last: Any = None
+        stamping = _Stamping(request)
         for row in rows:
-            if row[0] is None:
+            if row["seq"] is None:
                 if row["lease_until"] is not None:
                     self._hint_when_rate_allows(request.queues, row["lease_until"])
                 if row["progress"]:
                     server.wake.tell({TIMER_TOPIC}, row["wanted"])
                 continue
             last = row
-            task = task_of_row(row)
-            if task.state is State.UNKNOWN:
-                broken.append(row[0])
-                continue
-            claimed.append(task)
-            topics.add(task_topic(task.definition.id))
+            task = stamping.task_of(row) if row["state"] is None else task_of_row(row)
+            if task is None or task.state is State.UNKNOWN:
+                broken.append(row["seq"])
+            else:
+                claimed.append(task)
         if last is not None:
             server.clock.told(last["told"])
+            topics = {EVENTS_TOPIC}
             if request.lease_ms < SLOW_POLL_S * 1000:
                 topics.add(TIMER_TOPIC)
             if last["pos"] is not None:
                 server.wake.newest_own = max(server.wake.newest_own, last["pos"])
-                server.wake.tell(topics | {EVENTS_TOPIC}, last["wanted"])
+                server.wake.tell(topics, last["wanted"], [task.definition.id for task in claimed])
         await server.set_aside(broken)
         return claimed
 

@@ -2,7 +2,7 @@
 
 Changes travel as rows of the type `change`, not as an array for each column: for every element of
 an array the driver asks whether it is an array itself, and a change has some forty columns. Ends of
-runs that are alike, the most frequent batch by far, have seven, and travel as arrays of those.
+runs that are alike go another way (`ends`).
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ import msgspec
 
 from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.model.task import Task
-from andon.model.words import TERMINAL, Event, State
+from andon.model.words import Event, State
 from andon.stores.base import (
     EVENTS_TOPIC,
     SLOW_POLL_S,
@@ -22,9 +22,9 @@ from andon.stores.base import (
     ChangeKind,
     control_topic,
     ready_topic,
-    task_topic,
 )
 from andon.stores.codec import encode, encode_event
+from andon.stores.postgres import ends
 from andon.stores.postgres.creating import frees, lane_of
 from andon.stores.postgres.edges import Edges
 from andon.stores.postgres.names import Lane, Names
@@ -45,7 +45,6 @@ class _Prepared(msgspec.Struct, frozen=True, gc=False):
     """A change with its index entries before and after."""
 
     change: Change
-    place: int  #: in the caller's batch
     record: Task | None
     before: IndexEntry
     after: IndexEntry | None
@@ -65,43 +64,15 @@ class _Prepared(msgspec.Struct, frozen=True, gc=False):
 
 
 class Commit:
-    """One batch on its way, in the order of the records' keys."""
+    """One batch on its way."""
 
     def __init__(self, changes: Sequence[Change], partition_of: Callable[[str], int]) -> None:
-        prepared = [_prepare(place, change) for place, change in enumerate(changes)]
-        prepared.sort(key=lambda p: p.change.before.ref)
-        self._prepared = prepared
+        self._prepared = [_prepare(change) for change in changes]
         self._partition_of = partition_of
 
-    def is_of_ends(self) -> bool:
-        """Whether they are ends of runs that are alike (sql/0001_commit_ends.sql)."""
-        first = self._prepared[0].after
-        return first is not None and all(_is_end_like(p, first) for p in self._prepared)
-
-    async def arguments_of_ends(self, names: Names) -> tuple[list[Any], set[str]]:
-        """Arguments of the statement for such ends after its first two, and their topics."""
-        queues = {p.before.queue for p in self._prepared}
-        await names.know(queues)
-        alike = self._prepared[0].after
-        assert alike is not None
-        rows = [
-            (
-                p.change.before.ref,
-                p.change.before.status.revision,
-                None if p.after is None else p.after.timer,
-                p.change.event.at,
-                encode(p.change.after),
-                encode_event(p.change.event, p.change.before.definition.id),
-                p.change.result,
-            )
-            for p in self._prepared
-        ]
-        columns = [list(column) for column in zip(*rows, strict=True)]
-        shared = [[names.ids[queue] for queue in queues], alike.state.value, alike.dead_letter]
-        return [*shared, *columns], self._topics()
-
     async def arguments(self, names: Names) -> tuple[list[Any], set[str]]:
-        """Arguments of the statement after its first two, and the topics of its hints."""
+        """Arguments of the statement after its first two, and the topics of its hints but for the
+        tasks' own."""
         batch = self._prepared
         await names.know([n for p in batch for n in (p.before.queue, p.before.name)])
         old = [self._lane(p.change, p.before, names) for p in batch]
@@ -115,13 +86,6 @@ class Commit:
             [entry.key for entry in keyed],
         ], self._topics()
 
-    def in_order(self, values: Sequence[Any]) -> list[Any]:
-        """Values as the server gave them, in the order of the caller's batch."""
-        found: list[Any] = [None] * len(self._prepared)
-        for p, value in zip(self._prepared, values, strict=True):
-            found[p.place] = value
-        return found
-
     def _lane(self, change: Change, entry: IndexEntry, names: Names) -> Any:
         return lane_of(entry, names, self._partition_of(change.before.definition.id))
 
@@ -129,7 +93,6 @@ class Commit:
         topics = {EVENTS_TOPIC}
         for p in self._prepared:
             change, before, after = p.change, p.before, p.after
-            topics.add(task_topic(change.before.definition.id))
             if before.state is State.ACTIVE and (
                 change.seen_lease is not None or change.event.event in _DONE_TO_A_RUN
             ):
@@ -143,35 +106,14 @@ class Commit:
         return topics
 
 
-def _prepare(place: int, change: Change) -> _Prepared:
+def _prepare(change: Change) -> _Prepared:
     record = after = None
     if change.after is not None:
         record = Task(
             definition=change.before.definition, status=change.after, cell=change.before.cell
         )
         after = entry_of(record)
-    return _Prepared(change, place, record, entry_of(change.before), after)
-
-
-def _is_end_like(p: _Prepared, first: IndexEntry) -> bool:
-    """Whether it ends a run, touches nothing but its record, and leaves such an entry."""
-    change, before, after = p.change, p.before, p.after
-    status = change.after
-    return (
-        p.is_plain()
-        and status is not None
-        and after is not None
-        and change.sets_result
-        and change.seen_lease is None
-        and before.state is State.ACTIVE
-        and not before.dead_letter
-        and status.state in TERMINAL
-        and status.revision == change.before.status.revision + 1
-        and not (status.run or status.worker)
-        and status.cancel_requested_at is None
-        and after.state is first.state
-        and after.dead_letter == first.dead_letter
-    )
+    return _Prepared(change, record, entry_of(change.before), after)
 
 
 def _row(p: _Prepared, names: Names, old: Lane | None, new: Lane | None) -> tuple[Any, ...]:
@@ -267,25 +209,33 @@ class Committing:
         """See the contract."""
         if not changes:
             return []
-        return await self._commit(changes, Commit(changes, self._partition_of))
+        order = sorted(range(len(changes)), key=lambda i: changes[i].before.ref)
+        # in the order of their keys, in which every commit locks rows
+        told = await self._commit([changes[i] for i in order])
+        outcomes = list(told)
+        for place, outcome in zip(order, told, strict=True):
+            outcomes[place] = outcome
+        return outcomes
 
     async def _commit(
-        self, changes: Sequence[Change], batch: Commit, *, one_by_one: bool = False
+        self, changes: Sequence[Change], *, one_by_one: bool = False
     ) -> list[Changed]:
-        if not one_by_one and batch.is_of_ends():
-            columns, topics = await batch.arguments_of_ends(self._server.names)
-            row = await self._server.call(self._server.calls.commit_ends, *columns)
+        server = self._server
+        if not one_by_one and ends.are_alike(changes):
+            columns, topics = await ends.arguments(changes, server.names)
+            row = await server.call(server.calls.commit_ends, *columns)
         else:
-            columns, topics = await batch.arguments(self._server.names)
-            row = await self._server.call(self._server.calls.commit, *columns)
+            batch = Commit(changes, self._partition_of)
+            columns, topics = await batch.arguments(server.names)
+            row = await server.call(server.calls.commit, *columns)
         if row["due"]:
             topics.add(TIMER_TOPIC)
-        await self._server.tell(topics, row)
-        if row["kinds"] is None:
+        await server.tell(topics, row, [change.before.definition.id for change in changes])
+        kinds: list[str | None] | None = row["kinds"]
+        if kinds is None:
             self._timers.moved(changes)
             return [APPLIED] * len(changes)
-        kinds = batch.in_order(row["kinds"])
-        holders = batch.in_order(row["holders"]) if row["holders"] is not None else []
+        holders: list[str] = row["holders"] or []
         self._timers.moved(
             [c for c, kind in zip(changes, kinds, strict=True) if kind in ("a", "d")]
         )
@@ -303,7 +253,7 @@ class Committing:
         left = [i for i, kind in enumerate(kinds) if kind is None]
         if left:  # no ends of those runs any more: what they are, the other call tells
             rest = [changes[i] for i in left]
-            told = await self._commit(rest, Commit(rest, self._partition_of), one_by_one=True)
+            told = await self._commit(rest, one_by_one=True)
             for i, outcome in zip(left, told, strict=True):
                 outcomes[i] = outcome
         return outcomes

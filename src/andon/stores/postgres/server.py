@@ -2,6 +2,7 @@
 answer tells besides (the time, the newest event, who sleeps)."""
 
 import secrets
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from andon.model.errors import StoreUnavailable
@@ -59,11 +60,11 @@ class Server:
         finally:
             self.wake.in_flight -= 1
 
-    async def tell(self, topics: set[str], row: Any) -> None:
-        """Hint of what such a call did."""
+    async def tell(self, topics: set[str], row: Any, tasks: Sequence[str] = ()) -> None:
+        """Hint of what such a call did, and those who wait for these tasks."""
         if row["promoted"]:
             topics |= {ready_topic(name) for name in await self.names.named(row["promoted"])}
-        self.wake.tell(topics, row["wanted"])
+        self.wake.tell(topics, row["wanted"], tasks)
 
     async def set_aside(self, broken: list[int]) -> None:
         """Take records that do not decode out of every index (R28)."""

@@ -14,11 +14,11 @@ What is lost with a connection is made up for by the slow poll of whoever waits.
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Sequence, Set
 from typing import Any, Self
 
 from andon.model.errors import AndonError
-from andon.stores.base import CONFIG_TOPIC, Listener
+from andon.stores.base import CONFIG_TOPIC, Listener, task_topic
 from andon.stores.hints import HintListener, Hub
 from andon.stores.postgres.connections import Connection, Pauses, connect, heeding
 from andon.stores.postgres.location import Location
@@ -40,6 +40,9 @@ _LEAVE_S = 1.0
 def kind_of(topic: str) -> str:
     """What is marked: `ready` of `ready:emails`."""
     return topic.partition(":")[0]
+
+
+_TASK = kind_of(task_topic(""))
 
 
 class Wake:
@@ -185,12 +188,17 @@ class Wake:
 
     # --- waking ---
 
-    def tell(self, topics: Set[str], wanted: Iterable[str] | None) -> None:
-        """Hint those who listen here, and those elsewhere who sleep for such a kind."""
+    def tell(
+        self, topics: Set[str], wanted: Iterable[str] | None, tasks: Sequence[str] = ()
+    ) -> None:
+        """Hint those who listen here, and those elsewhere who sleep for such a kind. `tasks` are
+        topics too, made only if somebody waits for one: a tenth of what is sent of an end."""
         if self._hub.listeners:
-            self._hub.hint_all(topics)
+            self._hub.hint_all(topics, tasks)
         if wanted:
             kinds = set(wanted)
+            if _TASK in kinds:
+                topics = topics | {task_topic(task) for task in tasks}
             self._pending |= {topic for topic in topics if kind_of(topic) in kinds}
             if self._pending and self._sender is None:
                 self._sender = asyncio.ensure_future(self._send())

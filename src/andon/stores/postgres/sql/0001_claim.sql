@@ -36,9 +36,11 @@ BEGIN
         FROM queue c LEFT JOIN bucket b ON b.queue = c.id WHERE c.id = q);
 END $$;
 
--- Rows: the records as claimed. One more row without a record may tell, in `lease_until`, in how
--- many ms a bucket that gave out will hold something again, and in `progress`, how many dead entries
--- were made due.
+-- Rows: the records as they were before this claim, with what it stamped on each (run, fence); the
+-- rest of the stamp is what was asked for, at the time `told`. Records of a claim that is repeated
+-- come as they are now, with their state. One more row without a record may tell, in `lease_until`,
+-- in how many ms a bucket that gave out will hold something again, and in `progress`, how many dead
+-- entries were made due.
 CREATE FUNCTION claim_tasks(
     p_told bigint, p_me text, p_worker text, p_token text, p_queues integer[], p_limit integer,
     p_lease bigint, p_kinds integer[], p_room integer[], p_partition integer
@@ -142,8 +144,7 @@ BEGIN
                 lease_until = t + p_lease, heartbeat_at = t, progress = 0, message = '', prev = k.last,
                 last = p.place, asked = false
             FROM picks p WHERE k.ctid = p.task
-            RETURNING k.seq, k.state, k.revision, k.run, k.fence, k.worker, k.token, k.claimed_at,
-                k.lease_until, k.heartbeat_at, k.progress, k.message, k.body, p.place, p.pos, k.prev, k.queue,
+            RETURNING k.seq, k.revision, k.run, k.fence, k.worker, k.body, p.place, p.pos, k.prev, k.queue,
                 p.run_no, p.frees, p.i
         ), whole AS (
             SELECT s.*, d.id, d.body AS definition FROM stamped s JOIN definition d ON d.seq = s.seq
@@ -166,8 +167,8 @@ BEGIN
             SELECT p_token, t, coalesce(before, '{}') || array_agg(w.seq ORDER BY w.i) FROM stamped w
             ON CONFLICT (token) DO UPDATE SET at = excluded.at, seqs = excluded.seqs
         )
-        SELECT w.seq, w.definition, w.state, w.revision, w.run, w.fence, w.worker, w.token, w.claimed_at,
-            w.lease_until, w.heartbeat_at, w.progress, w.message, w.body, NULL::bytea, w.id, t, awake, w.pos
+        SELECT w.seq, w.definition, NULL, NULL::bigint, w.run, w.fence, NULL, NULL, NULL::bigint, NULL::bigint,
+            NULL::bigint, NULL::integer, NULL, w.body, NULL::bytea, NULL, t, awake, w.pos
         FROM whole w ORDER BY w.i;
     END IF;
 

@@ -1,0 +1,78 @@
+"""Committing the ends of runs that are alike, the most frequent batch by far: what is sent once,
+and what of each (sql/0001_commit_ends.sql).
+
+Whether they are alike is seen by the changes themselves: to derive what is indexed of each record
+before and after takes longer than all that is sent of it.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from andon.lifecycle.apply import is_dead_letter
+from andon.lifecycle.timers import next_timer
+from andon.model.task import Task
+from andon.model.words import TERMINAL, State
+from andon.stores.base import EVENTS_TOPIC, SLOW_POLL_S, TIMER_TOPIC, Change
+from andon.stores.codec import encode, encode_event
+from andon.stores.postgres.names import Names
+
+_ACTIVE = State.ACTIVE
+
+
+def are_alike(changes: Sequence[Change]) -> bool:
+    """Whether each ends a run, touches nothing but its record, and leaves the same state."""
+    first = changes[0].after
+    if first is None or first.state not in TERMINAL:
+        return False
+    state, dead = first.state, is_dead_letter(changes[0].before, first)
+    for change in changes:
+        before, after = change.before, change.after
+        old, definition = before.status, before.definition
+        if not (
+            after is not None
+            and after.state is state
+            and old.state is _ACTIVE
+            and change.sets_result
+            and before.ref > 0
+            and after.revision == old.revision + 1
+            and change.discard is None
+            and change.seen_lease is None
+            and after.cancel_requested_at is None
+            and not (after.run or after.worker)
+            and definition.key is None
+            and definition.unique_key is None
+            and is_dead_letter(before, after) == dead
+        ):
+            return False
+    return True
+
+
+async def arguments(changes: Sequence[Change], names: Names) -> tuple[list[Any], set[str]]:
+    """Arguments of the statement after its first two, and the topics of its hints but for the
+    tasks' own. The changes come in the order in which their rows are to be locked."""
+    ended = [change.after for change in changes if change.after is not None]
+    queues = {change.before.definition.queue for change in changes}
+    await names.know(queues)
+    timers = [_timer(change) for change in changes]
+    at = [change.event.at for change in changes]
+    topics = {EVENTS_TOPIC}
+    soon = max(at) + SLOW_POLL_S * 1000
+    if any(timer is not None and timer < soon for timer in timers):
+        topics.add(TIMER_TOPIC)
+    return [
+        [names.ids[queue] for queue in queues],
+        ended[0].state.value,
+        is_dead_letter(changes[0].before, ended[0]),
+        [change.before.ref for change in changes],
+        [change.before.status.revision for change in changes],
+        timers,
+        at,
+        [encode(status) for status in ended],
+        [encode_event(change.event, change.before.definition.id) for change in changes],
+        [change.result for change in changes],
+    ], topics
+
+
+def _timer(change: Change) -> int | None:
+    assert change.after is not None
+    return next_timer(Task(definition=change.before.definition, status=change.after))
