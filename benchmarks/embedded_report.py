@@ -66,7 +66,7 @@ def _rates(told: Told) -> list[str]:
             drains.append(f"huey drain {other}, {threads} threads")
         drain = max(drains, key=lambda name: _of(told, name))
         rows = (
-            ("submit in bulk (calls of 5,000)", "andon submit bulk", single, "limit submit"),
+            ("submit in bulk (one stream)", "andon submit bulk", single, "limit submit"),
             ("awaited singles, 100 coroutines", "andon submit 100 coroutines", single, ""),
             ("awaited singles, one after another", "andon submit single", single, ""),
             ("drain, one worker process", "andon drain", drain, "limit drain"),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from andon.client.function import Draft, TaskFunction
     from andon.client.handle import TaskHandle
     from andon.client.views import TaskView
+    from andon.engine.base import Submitted
     from andon.model import errors
     from andon.model.policy import Backoff
     from andon.model.words import Reason, State
@@ -33,6 +34,7 @@ __all__ = [
     "Retry",
     "Snooze",
     "State",
+    "Submitted",
     "TaskFunction",
     "TaskHandle",
     "TaskView",
@@ -50,6 +52,7 @@ _HOMES = {
     "Retry": "andon.worker.context",
     "Snooze": "andon.worker.context",
     "State": "andon.model.words",
+    "Submitted": "andon.engine.base",
     "TaskFunction": "andon.client.function",
     "TaskHandle": "andon.client.handle",
     "TaskView": "andon.client.views",

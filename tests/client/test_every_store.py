@@ -94,6 +94,17 @@ def test_the_sync_face_serves_many_threads(url: str) -> None:
     assert states == [State.CANCELLED] * 100
 
 
+async def test_a_stream_is_stored_and_told_in_the_order_given(url: str) -> None:
+    async with Andon(url) as app:
+        given = [app.draft("x", {"n": n}) for n in range(1_500)]
+        given[700] = app.draft("x", delay=60, deadline_in=30)  # late before it may start
+        told = [outcome async for some in app.submit_stream(given) for outcome in some]
+        assert [outcome.id for outcome in told] == [draft.id for draft in given]
+        assert [n for n, outcome in enumerate(told) if outcome.error is not None] == [700]
+        stored = {task.id async for task in app.find()}
+    assert stored == {draft.id for n, draft in enumerate(given) if n != 700}
+
+
 def test_a_store_opened_by_many_processes_at_once_is_made_once(url: str) -> None:
     """The first use makes what is missing, whoever else is doing so."""
     script = f"from andon import Andon\nAndon({url!r}).sync.submit('x')\n"

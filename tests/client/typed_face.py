@@ -6,7 +6,7 @@ Every `ignore` marks an error that must be found; if it is not, the comment itse
 
 from typing import Any, assert_type
 
-from andon import Andon, Context, State, TaskHandle
+from andon import Andon, Context, State, Submitted, TaskHandle
 from andon.client.sync import SyncHandle
 
 app = Andon("memory://", max_retries=5, retry_on=(ConnectionError, "NETWORK_ERROR"))
@@ -69,6 +69,10 @@ async def many_are_drafts() -> None:
     await fetch.submit_many([tidy.draft()])  # pyright: ignore[reportArgumentType]
     mixed = await app.submit_many([fetch.draft("a"), tidy.draft()])
     assert_type(await mixed[0].result(), bytes | int)
+    async for some in app.submit_stream(fetch.draft(url) for url in ("a", "b")):
+        assert_type(some, list[Submitted])
+    for some in app.sync.submit_stream([fetch.draft("a"), tidy.draft()]):
+        assert_type(some, list[Submitted])
     assert_type(await app.submit("by-name", {"x": 1}), TaskHandle[Any])
     assert_type(app.handle("id", resize), TaskHandle[list[int]])
 

@@ -19,6 +19,20 @@ def python(kit: Kit, script: str, name: str = "script", **settings: Any) -> None
     kit.add(None, name=name, kind="command", argv=(sys.executable, "-S", "-c", script), **settings)
 
 
+def one_that_cleans_up(kit: Kit, ready: Path, cleaned: Path) -> None:
+    """A program that writes one file when it is at work, another when it is told to stop."""
+    python(
+        kit,
+        "import signal,sys,time\n"
+        "def stop(*_):\n"
+        f"    open({str(cleaned)!r}, 'w').write('yes'); signal.signal(15, signal.SIG_DFL)\n"
+        "    signal.raise_signal(15)\n"
+        "signal.signal(signal.SIGTERM, stop)\n"
+        f"open({str(ready)!r}, 'w').write('yes')\n"
+        "time.sleep(60)",
+    )
+
+
 async def test_the_payload_comes_on_stdin_and_json_on_stdout_is_the_result(kit: Kit):
     python(kit, "import sys,json; print(json.dumps({'got': json.load(sys.stdin)}))")
     await kit.start()
@@ -115,16 +129,7 @@ async def test_a_process_left_behind_does_not_hold_the_run(kit: Kit, tmp_path: P
 
 async def test_a_cancelled_command_gets_sigterm_and_may_clean_up(kit: Kit, tmp_path: Path):
     ready, cleaned = tmp_path / "ready", tmp_path / "cleaned"
-    python(
-        kit,
-        "import signal,sys,time\n"
-        "def stop(*_):\n"
-        f"    open({str(cleaned)!r}, 'w').write('yes'); signal.signal(15, signal.SIG_DFL)\n"
-        "    signal.raise_signal(15)\n"
-        "signal.signal(signal.SIGTERM, stop)\n"
-        f"open({str(ready)!r}, 'w').write('yes')\n"
-        "time.sleep(60)",
-    )
+    one_that_cleans_up(kit, ready, cleaned)
     await kit.start()
     task_id = await kit.submit("script")
     await written(ready)
@@ -152,14 +157,7 @@ async def test_a_command_told_while_it_is_being_started_has_its_grace(
 
     monkeypatch.setattr(asyncio, "create_subprocess_exec", slowly)
     monkeypatch.setattr(CommandExecutor, "stop", tell)
-    python(
-        kit,
-        "import signal,sys,time\n"
-        f"def stop(*_): open({str(cleaned)!r}, 'w').write('yes'); sys.exit(3)\n"
-        "signal.signal(signal.SIGTERM, stop)\n"
-        f"open({str(ready)!r}, 'w').write('yes')\n"
-        "time.sleep(60)",
-    )
+    one_that_cleans_up(kit, ready, cleaned)
     await kit.start()
     task_id = await kit.submit("script")
     await written(ready)

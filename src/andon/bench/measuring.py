@@ -67,7 +67,7 @@ def run(
 ) -> dict[str, Any]:
     """Measure one thing once.
 
-    - `submit`: `n` tasks from this process; `how` is `bulk` (calls of `submit_many`),
+    - `submit`: `n` tasks from this process; `how` is `bulk` (`submit_stream`),
       `concurrent` (awaited singles from `concurrency` coroutines) or `single` (one after another).
       By default bulk; with a `concurrency` concurrent, or single if that is 1.
     - `drain`: one worker process works off `n` tasks that wait.
@@ -275,7 +275,7 @@ def _batching(plan: Plan) -> dict[str, Any]:
         told["submit"] = {
             "single": "one awaited after another",
             "concurrent": f"{plan.coroutines} coroutines, each awaits its submit",
-            "bulk": f"submit_many of {producing.PER_CALL}",
+            "bulk": "submit_stream",
         }[plan.how]
     else:
         told["submit"] = "before the clock starts"

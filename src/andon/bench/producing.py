@@ -10,9 +10,6 @@ from andon.client.function import TaskFunction
 
 How = Literal["single", "concurrent", "bulk"]
 
-PER_CALL = 5_000
-"""Tasks in one call of `submit_many`, so that a long measurement does not hold them all."""
-
 Noop = TaskFunction[[int], Any, Any]
 
 
@@ -27,10 +24,11 @@ async def submit(task: Noop, n: int, how: How, coroutines: int) -> list[str]:
 
 async def _bulk(task: Noop, n: int) -> list[str]:
     ids: list[str] = []
-    for start in range(0, n, PER_CALL):
-        numbers = range(start, min(start + PER_CALL, n))
-        handles = await task.submit_many(task.draft(i) for i in numbers)
-        ids.extend(handle.id for handle in handles)
+    async for some in task.app.submit_stream(task.draft(number) for number in range(n)):
+        for outcome in some:
+            if outcome.error is not None:
+                raise outcome.error
+            ids.append(outcome.id)
     return ids
 
 

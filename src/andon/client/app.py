@@ -1,7 +1,14 @@
 """The application: its task types, and the way to the store that they are submitted to."""
 
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from functools import cached_property
 from types import TracebackType
@@ -32,6 +39,7 @@ from andon.client.options import (
     check_names,
 )
 from andon.client.services import is_service, service_at
+from andon.client.streaming import streamed
 from andon.client.views import TaskView
 from andon.engine.base import Engine, Joining, Submission, Submitted
 from andon.engine.measuring import measured_engine
@@ -194,20 +202,27 @@ class Andon(Declaring):
         Drafts may depend on one another. Each stands alone: if some are refused, the others are
         accepted all the same and `SubmissionsRefused` says which is which.
         """
-        many = list(drafts)
-        connections = {id(draft.connection): draft.connection for draft in many}
-        if len(connections) > 1:
-            raise TypeError(
-                "These drafts are for several connections; submit those of each in a call of "
-                "their own."
-            )
-        connection = next(iter(connections.values()), None)
-        outcomes = await self._send([draft.submission for draft in many], connection)
+        # Drawn where the caller is: a cursor or a session may be used in its own thread only.
+        many = await in_calling_thread(lambda: list(drafts))
+        outcomes = await self._send_drafts(many)
         errors = {o.id: o.error for o in outcomes if o.error is not None}
         if errors:
             accepted = tuple(o.id for o in outcomes if o.error is None)
             raise SubmissionsRefused(errors, accepted)
         return [self._handle(*pair) for pair in zip(many, outcomes, strict=True)]
+
+    def submit_stream(
+        self, drafts: Iterable[Draft[Any]] | AsyncIterable[Draft[Any]]
+    ) -> AsyncGenerator[list[Submitted]]:
+        """Submit any number of drafts, drawing more while the store writes those before; yields
+        how each ended, some hundred at a time, in the order given.
+
+        None is raised for: a refusal is the `error` of its outcome, and the others are accepted all
+        the same. What is yielded is stored. If the iterable raises, what it gave before is stored
+        and yielded first; whoever wants all or nothing of what cannot be drafted makes a list, and
+        submits that. A draft that depends on others of the stream comes after them.
+        """
+        return streamed(self._send_drafts, drafts)
 
     async def submit_draft(self, draft: Draft[R]) -> TaskHandle[R]:
         """Submit one draft. Raises like `TaskFunction.submit`."""
@@ -237,6 +252,16 @@ class Andon(Declaring):
 
     def _handle(self, draft: Draft[R], outcome: Submitted) -> TaskHandle[R]:
         return TaskHandle(self, outcome.id, draft.codec, outcome.created)
+
+    async def _send_drafts(self, drafts: Sequence[Draft[Any]]) -> list[Submitted]:
+        connections = {id(draft.connection): draft.connection for draft in drafts}
+        if len(connections) > 1:
+            raise TypeError(
+                "These drafts are for several connections; submit those of each in a call of "
+                "their own."
+            )
+        connection = next(iter(connections.values()), None)
+        return await self._send([draft.submission for draft in drafts], connection)
 
     async def _send(self, submissions: list[Submission], connection: Any = None) -> list[Submitted]:
         for hook in self._on_submit:

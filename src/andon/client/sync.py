@@ -74,6 +74,7 @@ class SyncApp:
     submit = blocking_then(Andon.submit, SyncHandle[Any])
     submit_draft = blocking_then(Andon.submit_draft, SyncHandle[Any])
     submit_many = blocking_then(Andon.submit_many, _handles)
+    submit_stream = iterating(Andon.submit_stream)
     get = blocking(Andon.get)
     find = iterating(Andon.find)
 

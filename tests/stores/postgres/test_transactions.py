@@ -259,6 +259,16 @@ async def test_many_drafts_join_one_transaction(app: Andon, kit: Kit, dsn: str) 
     await app.close()
 
 
+async def test_a_stream_of_drafts_joins_one_transaction(app: Andon, kit: Kit, dsn: str) -> None:
+    async with of_asyncpg(dsn) as connection:
+        drafts = (app.draft("send", {"n": n}, connection=connection) for n in range(1_000))
+        told = [outcome.error async for some in app.submit_stream(drafts) for outcome in some]
+        assert told == [None] * 1_000
+        assert await kit.find_all() == []
+    assert (await kit.stats()).counts == {"pending": 1_000}
+    await app.close()
+
+
 async def test_a_child_may_depend_on_a_parent_of_the_same_transaction(
     app: Andon, kit: Kit, dsn: str
 ) -> None:
