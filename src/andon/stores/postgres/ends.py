@@ -1,8 +1,8 @@
 """Committing the ends of runs that are alike, the most frequent batch by far: what is sent once,
 and what of each (sql/0001_commit_ends.sql).
 
-Whether they are alike is seen by the changes themselves: to derive what is indexed of each record
-before and after takes longer than all that is sent of it.
+Whether they are alike is seen by the changes themselves. Of what is indexed of a record, only the
+timer is derived: the rest is the same for all of them, or not there.
 """
 
 from collections.abc import Sequence
