@@ -57,6 +57,7 @@ class Batcher(Generic[Item, Outcome]):
         self._is_carrying = False  #: a caller flushes its own item
         self._carried: asyncio.Future[None] | None = None  #: until it has, if somebody waits for it
         self._running: set[asyncio.Task[None]] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None  #: of the flushes under way
 
     async def put(self, item: Item) -> Outcome:
         """Hand over one item and wait for its outcome."""
@@ -76,9 +77,11 @@ class Batcher(Generic[Item, Outcome]):
             finally:
                 self._carried_over()
             return outcome
-        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        self._waiting.append((item, future))
         running = len(self._running) + self._is_carrying
+        if self._loop is None or not running:
+            self._loop = asyncio.get_running_loop()  # asks the system, before Python 3.12
+        future: asyncio.Future[Outcome] = self._loop.create_future()
+        self._waiting.append((item, future))
         if not running or (
             running < self._in_flight and len(self._waiting) >= _WORTH_A_FLUSH * running
         ):

@@ -152,3 +152,13 @@ async def test_of_ends_that_are_alike_those_with_dependents_are_told(
     changed = await kit.store.commit([kit.change(task, Complete(result=b"1")) for task in tasks])
     assert [c.has_dependents for c in changed] == [False, True, False]
     assert [p for p, _ in await kit.store.take_unsettled(10)] == [tasks[1].id]
+
+
+async def test_ends_that_are_alike_keep_each_its_own_result(kit: Kit) -> None:
+    await kit.submit_many(6)
+    tasks = await kit.claim(limit=6)
+    results = [b"1", None, b"2", b"null", b"null", b"null"]
+    changes = [kit.change(t, Complete(result=r)) for t, r in zip(tasks, results, strict=True)]
+    for batch in (changes[:3], changes[3:]):
+        assert {c.kind for c in await kit.store.commit(batch)} == {ChangeKind.APPLIED}
+    assert [(await kit.there(task.id)).result for task in tasks] == results

@@ -10,8 +10,9 @@ from typing import Any
 from andon.lifecycle.indexes import IndexEntry
 from andon.model.task import Task
 from andon.model.words import State
-from andon.stores.base import CONFIG_TOPIC, EVENTS_TOPIC, ready_topic, task_topic
+from andon.stores.base import CONFIG_TOPIC, EVENTS_TOPIC, ready_topic
 from andon.stores.codec import encode, encode_event
+from andon.stores.postgres.arrays import numbers
 from andon.stores.postgres.creating import is_plain, lane_of
 from andon.stores.postgres.names import Names
 
@@ -45,11 +46,11 @@ def _key(entry: IndexEntry) -> tuple[Any, ...]:
 async def arguments(
     tasks: Sequence[Task], entries: Sequence[IndexEntry], partition: int, names: Names
 ) -> tuple[list[Any], set[str]]:
-    """Arguments of the statement after its first two, and the topics of its hints."""
+    """Arguments of the statement after its first two, and the topics of its hints but for the
+    tasks' own."""
     first = entries[0]
     ready = [entry.ready for entry in entries if entry.ready is not None]
     topics = {EVENTS_TOPIC, ready_topic(first.queue)}
-    topics.update([task_topic(task.definition.id) for task in tasks])
     if await names.know((first.queue, first.name)):
         topics.add(CONFIG_TOPIC)
     lane = lane_of(first, names, partition)
@@ -68,8 +69,8 @@ async def arguments(
         *_shared(tasks, ids),
         ids,
         [encode(task.definition) for task in tasks],
-        [task.status.created_at for task in tasks],
-        orders,
+        numbers([task.status.created_at for task in tasks]),
+        numbers(orders),
         *_own(tasks, ids),
     ], topics
 

@@ -1,8 +1,8 @@
 """Committing the ends of runs that are alike, the most frequent batch by far: what is sent once,
 and what of each (sql/0001_commit_ends.sql).
 
-Whether they are alike is seen by the changes themselves: to derive what is indexed of each record
-before and after takes longer than all that is sent of it.
+Whether they are alike is seen by the changes themselves. Of what is indexed of a record, only the
+timer is derived: the rest is the same for all of them, or not there.
 """
 
 from collections.abc import Sequence
@@ -14,6 +14,7 @@ from andon.model.task import Task
 from andon.model.words import TERMINAL, State
 from andon.stores.base import EVENTS_TOPIC, SLOW_POLL_S, TIMER_TOPIC, Change
 from andon.stores.codec import encode, encode_event
+from andon.stores.postgres.arrays import numbers
 from andon.stores.postgres.names import Names
 
 _ACTIVE = State.ACTIVE
@@ -63,14 +64,20 @@ async def arguments(changes: Sequence[Change], names: Names) -> tuple[list[Any],
         [names.ids[queue] for queue in queues],
         ended[0].state.value,
         is_dead_letter(changes[0].before, ended[0]),
-        [change.before.ref for change in changes],
-        [change.before.status.revision for change in changes],
-        timers,
-        at,
+        numbers([change.before.ref for change in changes]),
+        numbers([change.before.status.revision for change in changes]),
+        numbers(timers),
+        numbers(at),
         [encode(status) for status in ended],
         [encode_event(change.event, change.before.definition.id) for change in changes],
-        [change.result for change in changes],
+        *_results([change.result for change in changes]),
     ], topics
+
+
+def _results(results: list[bytes | None]) -> tuple[list[bytes | None], bytes | None]:
+    """Results one by one, and the one that all have: most handlers return nothing."""
+    first = results[0]
+    return ([], first) if results.count(first) == len(results) else (results, None)
 
 
 def _timer(change: Change) -> int | None:

@@ -181,7 +181,8 @@ class PostgresStore:
         )
         row = await self._server.call(self._calls.create_alike, *arguments)
         if row["created"]:
-            self._wake.tell(topics, row["wanted"])
+            ids = [task.definition.id for task in creation.tasks]
+            self._wake.tell(topics, row["wanted"], ids)
         return row["created"]
 
     async def _created_alone(self, task: Task) -> bool:

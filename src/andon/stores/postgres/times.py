@@ -12,8 +12,7 @@ class ServerTime:
     def __init__(self, clock: Callable[[], int] | None = None) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._told = 0
-        self._heard = 0.0
+        self._newest = (0, 0.0)  # told, heard: replaced as one, so that readers need no lock
 
     @property
     def virtual(self) -> bool:
@@ -24,18 +23,18 @@ class ServerTime:
         """Milliseconds since 1970 UTC."""
         if self._clock is not None:
             return self._clock()
-        with self._lock:
-            return self._told + int((time.monotonic() - self._heard) * 1000)
+        told, heard = self._newest
+        return told + int((time.monotonic() - heard) * 1000)
 
     def argument(self) -> int:
         """What statements are given: the newest time told, which the server will not go behind; or
         the time itself, as a negative number."""
-        return -self._clock() if self._clock is not None else self._told
+        return -self._clock() if self._clock is not None else self._newest[0]
 
     def told(self, at: int) -> None:
         """The server said what time it is."""
         heard = time.monotonic()
         with self._lock:
-            passed = int((heard - self._heard) * 1000)
-            if at >= self._told + passed:
-                self._told, self._heard = at, heard
+            before, since = self._newest
+            if at >= before + int((heard - since) * 1000):
+                self._newest = at, heard

@@ -192,7 +192,7 @@ class Wake:
         self, topics: Set[str], wanted: Iterable[str] | None, tasks: Sequence[str] = ()
     ) -> None:
         """Hint those who listen here, and those elsewhere who sleep for such a kind. `tasks` are
-        topics too, made only if somebody waits for one: a tenth of what is sent of an end."""
+        topics too, made only if somebody waits for one."""
         if self._hub.listeners:
             self._hub.hint_all(topics, tasks)
         if wanted:

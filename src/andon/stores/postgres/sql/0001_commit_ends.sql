@@ -4,10 +4,12 @@
 --
 -- Each ends an active task without keys whose revision is the one given, and sets its result. What
 -- is no longer so is left as it is, its kind NULL, for `commit_changes` to look at. `kinds` is NULL
--- when all were applied and none has dependents.
+-- when all were applied and none has dependents. `p_results` is empty when all have the result
+-- `p_result`.
 CREATE FUNCTION commit_ends(
     p_told bigint, p_me text, p_queues integer[], p_state text, p_dead boolean, p_seqs bigint[],
     p_revisions bigint[], p_timers bigint[], p_at bigint[], p_statuses bytea[], p_events bytea[], p_results bytea[],
+    p_result bytea,
     OUT told bigint, OUT pos bigint, OUT wanted text[], OUT promoted integer[], OUT due boolean, OUT kinds text[], OUT holders text[]
 ) LANGUAGE plpgsql VOLATILE {settings} AS $$
 #variable_conflict use_column
@@ -19,7 +21,7 @@ BEGIN
     due := false;
     WITH moved AS (
         UPDATE task k SET state = p_state, revision = c.revision + 1, timer = timer_from(t, c.timer), dead = p_dead,
-            asked = false, body = c.status, result = c.result, run = NULL, worker = NULL, prev = k.last,
+            asked = false, body = c.status, result = coalesce(c.result, p_result), run = NULL, worker = NULL, prev = k.last,
             last = first + c.i
         FROM unnest(p_seqs, p_revisions, p_timers, p_at, p_statuses, p_events, p_results)
             WITH ORDINALITY c (seq, revision, timer, at, status, event, result, i)

@@ -16,8 +16,8 @@ SELECT id, queue, partition, level FROM {schema}.lane_ids($1, $2, $3)
 SELECT * FROM {schema}.create_tasks($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 
 -- name: create_alike
-SELECT * FROM {schema}.create_alike($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17,
-    $18)
+SELECT * FROM {schema}.create_alike($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
+    $15::text::bigint[], $16::text::bigint[], $17, $18)
 
 -- name: create_one
 SELECT * FROM {schema}.create_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17,
@@ -42,7 +42,8 @@ SELECT * FROM {schema}.claim_tasks($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 SELECT * FROM {schema}.commit_changes($1, $2, $3, $4, $5, $6)
 
 -- name: commit_ends
-SELECT * FROM {schema}.commit_ends($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+SELECT * FROM {schema}.commit_ends($1, $2, $3, $4, $5, $6::text::bigint[], $7::text::bigint[],
+    $8::text::bigint[], $9::text::bigint[], $10, $11, $12, $13)
 
 -- name: restore
 SELECT * FROM {schema}.restore_tasks($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
