@@ -20,12 +20,13 @@ from andon.client.bridge import in_calling_thread
 from andon.client.function import Draft
 from andon.engine.base import Submitted
 
-SLICE = 400
-"""Drafts that are drawn at once: less than a millisecond, in which nothing else gets its turn."""
+SLICE = 200
+"""Drafts that are drawn at once: less than half a millisecond, in which nothing else gets its turn;
+and as many as a store takes in one batch."""
 
-_MOST_IN_FLIGHT = 3
-"""Slices under way while another is drawn. With more, or larger ones, no store was faster; with
-fewer some were slower by a tenth."""
+_MOST_IN_FLIGHT = 2
+"""Slices under way while another is drawn. More, or larger ones, are faster by a few per cent where
+nobody works on the tasks, and slow down who does (docs/decisions/streams.md)."""
 
 Drafts = Sequence[Draft[Any]]
 Send = Callable[[Drafts], Awaitable[list[Submitted]]]
