@@ -19,6 +19,7 @@ from andon.artifacts.blobs import Blobs
 from andon.artifacts.folder import FolderBlobs
 from andon.artifacts.memory import MemoryBlobs
 from andon.model.errors import ConfigurationError
+from andon.model.urls import split
 
 VARIABLE = "ANDON_ARTIFACTS"
 """Environment variable with the URL of the place."""
@@ -35,7 +36,7 @@ def named_place() -> str | None:
 def default_place(store_url: str) -> str | None:
     """Where artifacts go when nothing is said: beside an embedded store; nowhere for a server's,
     whose clients may be on many machines."""
-    parts = urlsplit(store_url)
+    parts = split(store_url)
     if parts.scheme == "sqlite":
         return f"file://{quote(f'{Path(unquote(parts.path)[1:]).absolute()}-artifacts')}"
     return "memory://" if parts.scheme == "memory" else None

@@ -2,9 +2,9 @@
 
 from importlib import import_module
 from typing import cast
-from urllib.parse import urlsplit
 
 from andon.model.errors import ConfigurationError
+from andon.model.urls import split
 from andon.stores.base import Store
 
 _REDIS = "andon.stores.redis:RedisStore"
@@ -37,7 +37,7 @@ def open_store(url: str) -> Store:
 
     Raises `ConfigurationError` for a scheme that no store of this release has.
     """
-    scheme = urlsplit(url).scheme
+    scheme = split(url).scheme
     known = " or ".join(f"{name}://" for name in _SHOWN)
     if scheme not in _STORES:
         raise ConfigurationError(f"There is no store for {url!r}. Use {known}.")

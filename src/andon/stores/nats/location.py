@@ -2,11 +2,12 @@
 
 import re
 from typing import Literal
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
 from andon.model.errors import ConfigurationError
+from andon.model.urls import split
 
 _OPTIONS = ("namespace", "partitions", "storage", "replicas", "max_events", "monitor")
 _NAMESPACE = re.compile(r"[a-z][a-z0-9_-]{0,31}")
@@ -30,7 +31,7 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
 
 def parse(url: str) -> Location:
     """Parse a NATS URL. Raises `ConfigurationError` naming what is wrong."""
-    parts = urlsplit(url)
+    parts = split(url)
     credentials, _, hosts = parts.netloc.rpartition("@")
     addresses = [host for host in hosts.split(",") if host]
     if parts.scheme not in ("nats", "tls") or not addresses or parts.path not in ("", "/"):

@@ -2,11 +2,12 @@
 
 import re
 from typing import Literal
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlencode, urlunsplit
 
 import msgspec
 
 from andon.model.errors import ConfigurationError
+from andon.model.urls import split
 
 _OURS = {
     "namespace": "a schema name",
@@ -44,7 +45,7 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
 
 def parse(url: str) -> Location:
     """Parse a `postgresql:` URL. Raises `ConfigurationError` naming what is wrong."""
-    parts = urlsplit(url)
+    parts = split(url)
     if parts.scheme not in ("postgresql", "postgres"):
         raise ConfigurationError(
             f"{hidden(url)!r} is not a PostgreSQL URL; write postgresql://user@host/database."
@@ -88,7 +89,7 @@ def parse(url: str) -> Location:
 
 def hidden(url: str) -> str:
     """The URL as it may be shown: without its password."""
-    parts = urlsplit(url)
+    parts = split(url)
     netloc = re.sub(r":[^:@]*@", "@", parts.netloc)
     query = [
         (name, "…" if "password" in name else value)

@@ -2,11 +2,12 @@
 
 import re
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
 from andon.model.errors import ConfigurationError
+from andon.model.urls import split
 
 DEFAULT_PORT = 6379
 MAX_EVENTS = 1_000_000
@@ -54,7 +55,7 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
 
 def parse(url: str) -> Location:
     """Take a URL apart; `ConfigurationError` says what is wrong with it."""
-    parts = urlsplit(url)
+    parts = split(url)
     if parts.scheme not in _KINDS:
         raise ConfigurationError(f"{parts.scheme}:// does not name a Redis store; use redis://.")
     kind, tls = _KINDS[parts.scheme]
