@@ -12,13 +12,14 @@ import sysconfig
 from collections.abc import Generator
 from hashlib import blake2b
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import msgspec
 
 from andon.demo import scanning
 from andon.demo.files import write_whole
 from andon.model.errors import ConfigurationError
+from andon.model.urls import split
 
 
 class Round(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,7 +126,7 @@ def find(folder: Path, home: Path, url: str | None) -> Place:
             f"{str(home)!r} holds the demo of {kept.folder}. Name another folder with --out."
         )
     chosen = url or store_in(home)
-    if urlsplit(chosen).scheme == "memory":
+    if split(chosen).scheme == "memory":
         raise ConfigurationError(
             "The demo's workers are processes, and memory:// lives in one. Use sqlite:///file.db."
         )
