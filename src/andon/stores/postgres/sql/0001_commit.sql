@@ -218,7 +218,7 @@ BEGIN
             asked = c.asked, body = c.status, run = c.run, worker = c.worker, prev = k.last, last = first + c.i,
             result = CASE WHEN c.sets_result THEN c.result ELSE k.result END
         FROM (SELECT u.ordinality AS i, u.*
-            FROM unnest(p_changes) WITH ORDINALITY u WHERE u.plain) c
+            FROM unnest(p_changes) WITH ORDINALITY u WHERE u.plain LIMIT size) c
         WHERE k.seq = c.seq AND k.revision = c.revision AND k.state = c.was AND k.dead = c.was_dead
             AND (c.seen_lease IS NULL OR k.lease_until IS NOT DISTINCT FROM c.seen_lease)
         RETURNING c.i, c.seq, k.last, c.at, c.event, c.state, c.dead, c.was, c.was_dead, c.old_lane,

@@ -23,8 +23,8 @@ BEGIN
         UPDATE task k SET state = p_state, revision = c.revision + 1, timer = timer_from(t, c.timer), dead = p_dead,
             asked = false, body = c.status, result = coalesce(c.result, p_result), run = NULL, worker = NULL, prev = k.last,
             last = first + c.i
-        FROM unnest(p_seqs, p_revisions, p_timers, p_at, p_statuses, p_events, p_results)
-            WITH ORDINALITY c (seq, revision, timer, at, status, event, result, i)
+        FROM (SELECT u.* FROM unnest(p_seqs, p_revisions, p_timers, p_at, p_statuses, p_events, p_results)
+            WITH ORDINALITY u (seq, revision, timer, at, status, event, result, i) LIMIT size) c
         WHERE k.seq = c.seq AND k.revision = c.revision AND k.state = 'active' AND NOT k.dead
         RETURNING c.i, c.seq, c.at, c.event, k.last, k.prev, k.queue
     ), logged AS (

@@ -13,8 +13,9 @@ BEGIN
     verdicts := array_fill('lost'::text, ARRAY[cardinality(p_ids)]);
     FOR r IN
         WITH u AS MATERIALIZED (
-            SELECT d.seq, u.* FROM unnest(p_ids, p_runs, p_leases, p_beats, p_progress, p_messages)
-                WITH ORDINALITY u (id, run, lease, beat, progress, message, i)
+            SELECT d.seq, u.* FROM (
+                SELECT x.* FROM unnest(p_ids, p_runs, p_leases, p_beats, p_progress, p_messages)
+                    WITH ORDINALITY x (id, run, lease, beat, progress, message, i) LIMIT cardinality(p_ids)) u
             JOIN definition d ON d.id = u.id ORDER BY d.seq
         )
         UPDATE task k SET lease_until = greatest(k.lease_until, t + u.lease),

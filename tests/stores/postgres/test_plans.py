@@ -1,0 +1,56 @@
+"""Plans are made once in a session, often over empty tables, and must serve when there are many rows."""
+
+import asyncpg
+from conformance.kit import LEASE_MS, Kit
+
+from andon.lifecycle.commands import Complete, Release
+from andon.model.task import Task
+from andon.stores.base import ChangeKind, Renewal, Verdict
+
+_MANY = 200
+
+_LOOKED = """
+SELECT
+    (SELECT sum(idx_scan) FROM pg_stat_all_indexes
+        WHERE schemaname = $1 AND indexrelname = 'task_pkey') AS by_key,
+    (SELECT sum(idx_tup_read) FROM pg_stat_all_indexes
+        WHERE schemaname = $1 AND indexrelname = 'task_pkey') AS found_by_key,
+    (SELECT sum(idx_scan) FROM pg_stat_all_indexes
+        WHERE schemaname = $1 AND indexrelname = 'task_state') AS by_state,
+    (SELECT sum(seq_tup_read) FROM pg_stat_all_tables
+        WHERE schemaname = $1 AND relname IN ('task', 'definition')) AS in_passing
+"""
+
+
+async def _carry_through(kit: Kit, count: int) -> None:
+    """Tasks that are claimed, renewed and put back, then claimed, renewed and completed."""
+    await kit.submit_many(count)
+    for command in (Release(), Complete(result=b"1")):
+        tasks = await kit.claim(count)
+        assert len(tasks) == count
+        verdicts = await kit.store.renew([_renewal(task) for task in tasks])
+        assert set(verdicts) == {Verdict.OK}
+        told = await kit.store.commit([kit.change(task, command) for task in tasks])
+        assert {changed.kind for changed in told} == {ChangeKind.APPLIED}
+
+
+def _renewal(task: Task) -> Renewal:
+    return Renewal(task=task.id, run=task.status.run, lease_ms=LEASE_MS)
+
+
+async def test_what_was_planned_over_empty_tables_goes_by_keys_when_they_are_full(
+    kit: Kit, schema: str, db: asyncpg.Connection
+) -> None:
+    await _carry_through(kit, 1)
+    await _carry_through(kit, _MANY)
+    await kit.store.close()  # what a session has done is counted when it ends
+
+    async def counted() -> bool:
+        looked = await db.fetchrow(_LOOKED, schema)
+        return looked["by_key"] is not None and looked["by_key"] >= 4 * _MANY
+
+    await kit.until(counted)
+    looked = await db.fetchrow(_LOOKED, schema)
+    assert looked["by_state"] == 0
+    assert looked["in_passing"] == 0
+    assert looked["found_by_key"] <= 2 * looked["by_key"], "keys lead to one row each"
