@@ -1,4 +1,4 @@
-"""Plans are made once in a session, often over empty tables, and must serve when there are many rows."""
+"""Plans are made once in a session, often over empty tables, and must serve when they are full."""
 
 import asyncpg
 from conformance.kit import LEASE_MS, Kit
