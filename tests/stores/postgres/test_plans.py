@@ -3,11 +3,16 @@
 import asyncpg
 from conformance.kit import LEASE_MS, Kit
 
-from andon.lifecycle.commands import Complete, Release
+from andon.lifecycle.commands import Cancel, Complete, Release
 from andon.model.task import Task
 from andon.stores.base import ChangeKind, Renewal, Verdict
 
 _MANY = 200
+
+_ENTRIES_READ = """
+SELECT idx_scan, idx_tup_read FROM pg_stat_all_indexes
+WHERE schemaname = $1 AND indexrelname = 'ready_pkey'
+"""
 
 _LOOKED = """
 SELECT
@@ -54,3 +59,30 @@ async def test_what_was_planned_over_empty_tables_goes_by_keys_when_they_are_ful
     assert looked["by_state"] == 0
     assert looked["in_passing"] == 0
     assert looked["found_by_key"] <= 2 * looked["by_key"], "keys lead to one row each"
+
+
+async def _cancel(kit: Kit, tasks: list[Task]) -> None:
+    found = [task for task in await kit.store.get([task.id for task in tasks]) if task is not None]
+    told = await kit.store.commit([kit.change(task, Cancel()) for task in found])
+    assert [changed.kind for changed in told] == [ChangeKind.APPLIED] * len(tasks)
+
+
+async def test_what_was_planned_while_nothing_was_ready_does_not_walk_what_is_ready_later(
+    kit: Kit, schema: str, db: asyncpg.Connection
+) -> None:
+    await _cancel(kit, [await kit.submit(queue="other")])
+    await db.execute(f'VACUUM (ANALYZE, TRUNCATE false) "{schema}".ready')
+    await _cancel(kit, [await kit.submit(queue="other")])
+    assert await kit.claim(queues=("other",)) == []
+    before = len(await kit.submit_many(_MANY)) + len(await kit.submit_many(_MANY))
+    await _cancel(kit, await kit.submit_many(_MANY // 10))
+    assert await kit.claim(queues=("other",)) == []
+    await kit.store.close()
+
+    async def counted() -> bool:
+        looked = await db.fetchrow(_ENTRIES_READ, schema)
+        return looked is not None and looked["idx_scan"] > _MANY // 10
+
+    await kit.until(counted)
+    looked = await db.fetchrow(_ENTRIES_READ, schema)
+    assert looked["idx_tup_read"] < before

@@ -179,10 +179,14 @@ BEGIN
         SELECT min(ceil((1 - tokens(c.id, t)) * 1000 / c.rate)) INTO wait FROM queue c
         WHERE c.id = ANY (p_queues) AND c.rate > 0 AND NOT c.paused AND tokens(c.id, t) < 1;
     END IF;
-    -- Dead entries are not handed out; their timers fire now and expire them (R6).
+    -- Dead entries are not handed out; their timers fire now and expire them (R6). OFFSET keeps to the
+    -- lanes asked, and the sum to the tasks found, whatever the planner takes the tables for.
     WITH dead AS (
-        SELECT k.seq FROM lane l JOIN ready e ON e.lane = l.id AND e.ord >= l.mark JOIN task k ON k.seq = e.seq
-        WHERE l.queue = ANY (p_queues) AND l.partition = p_partition AND e.dead_at <= t AND k.timer > t
+        SELECT k.seq FROM lane l CROSS JOIN LATERAL (
+            SELECT e.seq FROM ready e WHERE e.lane = l.id AND e.ord >= l.mark AND e.dead_at <= t
+            ORDER BY e.lane, e.ord, e.seq OFFSET 0
+        ) e JOIN task k ON k.seq = e.seq
+        WHERE l.queue = ANY (p_queues) AND l.partition = p_partition AND k.timer - t > 0
         LIMIT 200 FOR UPDATE OF k SKIP LOCKED
     ), hurried AS (
         UPDATE task k SET timer = store_time(p_told) FROM dead d WHERE k.seq = d.seq RETURNING 1

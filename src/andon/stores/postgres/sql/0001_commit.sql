@@ -213,6 +213,7 @@ BEGIN
     told := t;
     due := false;
     first := place_of(0);
+    -- LIMIT as in `commit_ends`.
     WITH moved AS (
         UPDATE task k SET state = c.state, revision = c.new_revision, timer = timer_from(t, c.timer), dead = c.dead,
             asked = c.asked, body = c.status, run = c.run, worker = c.worker, prev = k.last, last = first + c.i,
@@ -227,8 +228,12 @@ BEGIN
         INSERT INTO event (place, pos, seq, prev, at, body)
         SELECT m.last, nextval('event_pos'), m.seq, m.prev, m.at, m.event FROM moved m
     ), left_ready AS (
-        DELETE FROM ready e USING moved m
-        WHERE m.old_lane IS NOT NULL AND e.lane = m.old_lane AND e.ord = m.old_ord AND e.seq = m.seq
+        -- By where they are, and OFFSET keeps the look-up one by key: `ready` is empty most of the time,
+        -- and a plan made then would walk all of it when it is not. Entries never move.
+        DELETE FROM ready e USING moved m CROSS JOIN LATERAL (
+            SELECT x.ctid AS entry FROM ready x
+            WHERE x.lane = m.old_lane AND x.ord = m.old_ord AND x.seq = m.seq OFFSET 0
+        ) x WHERE m.old_lane IS NOT NULL AND e.ctid = x.entry
     ), entered AS (
         INSERT INTO ready (lane, kind, ord, seq, dead_at, first_limit, run_no, frees)
         SELECT m.lane, m.kind, m.ord, m.seq, m.dead_at, m.first_limit, m.run_no, m.frees

@@ -19,6 +19,9 @@ DECLARE
 BEGIN
     told := t;
     due := false;
+    -- LIMIT takes none away. It lets the planner expect one row of the array in place of ten: a plan is
+    -- made once in a session, often while the table is empty, and ten look-ups by key are dearer then
+    -- than a walk through all active tasks, and compare each of them with each of the array.
     WITH moved AS (
         UPDATE task k SET state = p_state, revision = c.revision + 1, timer = timer_from(t, c.timer), dead = p_dead,
             asked = false, body = c.status, result = coalesce(c.result, p_result), run = NULL, worker = NULL, prev = k.last,

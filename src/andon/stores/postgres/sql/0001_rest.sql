@@ -12,7 +12,7 @@ BEGIN
     told := t;
     verdicts := array_fill('lost'::text, ARRAY[cardinality(p_ids)]);
     FOR r IN
-        WITH u AS MATERIALIZED (
+        WITH u AS MATERIALIZED (  -- LIMIT as in `commit_ends`
             SELECT d.seq, u.* FROM (
                 SELECT x.* FROM unnest(p_ids, p_runs, p_leases, p_beats, p_progress, p_messages)
                     WITH ORDINALITY x (id, run, lease, beat, progress, message, i) LIMIT cardinality(p_ids)) u
