@@ -213,7 +213,7 @@ BEGIN
     told := t;
     due := false;
     first := place_of(0);
-    -- LIMIT as in `commit_ends`.
+    -- LIMIT and OFFSET are for the planner, see `commit_ends`. `ready` entries never move.
     WITH moved AS (
         UPDATE task k SET state = c.state, revision = c.new_revision, timer = timer_from(t, c.timer), dead = c.dead,
             asked = c.asked, body = c.status, run = c.run, worker = c.worker, prev = k.last, last = first + c.i,
@@ -228,8 +228,6 @@ BEGIN
         INSERT INTO event (place, pos, seq, prev, at, body)
         SELECT m.last, nextval('event_pos'), m.seq, m.prev, m.at, m.event FROM moved m
     ), left_ready AS (
-        -- By where they are, and OFFSET keeps the look-up one by key: `ready` is empty most of the time,
-        -- and a plan made then would walk all of it when it is not. Entries never move.
         DELETE FROM ready e USING moved m CROSS JOIN LATERAL (
             SELECT x.ctid AS entry FROM ready x
             WHERE x.lane = m.old_lane AND x.ord = m.old_ord AND x.seq = m.seq OFFSET 0
@@ -267,7 +265,7 @@ BEGIN
         FOR r IN SELECT u.i, u.id, bool_or(NOT e.settled) AS unsettled
             FROM (SELECT x.ordinality AS i, x.id FROM unnest(p_changes) WITH ORDINALITY x
                 WHERE x.ordinality = ANY (o.ended)) u
-            JOIN edge e ON e.parent = u.id GROUP BY 1, 2
+            CROSS JOIN LATERAL (SELECT x.settled FROM edge x WHERE x.parent = u.id OFFSET 0) e GROUP BY 1, 2
         LOOP
             kinds[r.i] := 'd';
             IF r.unsettled THEN
