@@ -5,6 +5,7 @@ from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
     AsyncIterator,
+    Awaitable,
     Iterable,
     Mapping,
     Sequence,
@@ -226,11 +227,18 @@ class Andon(Declaring):
 
     async def submit_draft(self, draft: Draft[R]) -> TaskHandle[R]:
         """Submit one draft. Raises like `TaskFunction.submit`."""
+        [outcome] = await self.sending(draft)
+        return self.sent(draft, outcome)
+
+    def sending(self, draft: Draft[Any]) -> Awaitable[list[Submitted]]:
+        """What submits one draft when it is awaited, with as few coroutines as it takes."""
         engine = self.connections.at_hand()
         if engine is None or draft.connection is not None or self._on_submit:
-            [outcome] = await self._send([draft.submission], draft.connection)
-        else:  # as most are: a coroutine less
-            [outcome] = await engine.submit([draft.submission])
+            return self._send([draft.submission], draft.connection)
+        return engine.submit([draft.submission])
+
+    def sent(self, draft: Draft[R], outcome: Submitted) -> TaskHandle[R]:
+        """The handle on what was submitted. Raises why it was not."""
         if outcome.error is not None:
             raise outcome.error
         return self._handle(draft, outcome)
