@@ -210,7 +210,7 @@ class Andon(Declaring):
         if errors:
             accepted = tuple(o.id for o in outcomes if o.error is None)
             raise SubmissionsRefused(errors, accepted)
-        return [self._handle(*pair) for pair in zip(many, outcomes, strict=True)]
+        return [self.sent(*pair) for pair in zip(many, outcomes, strict=True)]
 
     def submit_stream(
         self, drafts: Iterable[Draft[Any]] | AsyncIterable[Draft[Any]]
@@ -241,7 +241,7 @@ class Andon(Declaring):
         """The handle on what was submitted. Raises why it was not."""
         if outcome.error is not None:
             raise outcome.error
-        return self._handle(draft, outcome)
+        return TaskHandle(self, outcome.id, draft.codec, outcome.created)
 
     def records_invalid(self, task_type: TaskType, options: Mapping[str, Any]) -> bool:
         """Whether a submission with these options is kept, as failed, if its arguments do not fit
@@ -257,9 +257,6 @@ class Andon(Declaring):
         from andon.lifecycle.profiles import profile
 
         return profile(self.profile).defaults.get(option, otherwise)
-
-    def _handle(self, draft: Draft[R], outcome: Submitted) -> TaskHandle[R]:
-        return TaskHandle(self, outcome.id, draft.codec, outcome.created)
 
     async def _send_drafts(self, drafts: Sequence[Draft[Any]]) -> list[Submitted]:
         connections = {id(draft.connection): draft.connection for draft in drafts}
