@@ -205,12 +205,13 @@ class PostgresStore:
         # the record if somebody slept the last time.
         if self._sleepers and not self._location.pgbouncer:
             row = await self._created_and_told(arguments, topics)
+            wanted, created = row["wanted"], bool(row["created"])
         else:
-            row = await self._server.call(self._calls.create_one, *arguments)
-            if row["created"]:
-                self._wake.tell(topics, row["wanted"])
-        self._sleepers = bool(row["wanted"])
-        return row["created"]
+            wanted, created = await self._server.call_for_one(self._calls.create_one, *arguments)
+            if created:
+                self._wake.tell(topics, wanted)
+        self._sleepers = bool(wanted)
+        return created
 
     async def _created_and_told(self, arguments: Sequence[Any], topics: set[str]) -> Any:
         """The same by the call that also wakes who sleeps elsewhere. (Not behind a pooler, where

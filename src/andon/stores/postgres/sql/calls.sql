@@ -20,7 +20,7 @@ SELECT * FROM {schema}.create_alike($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11
     $16::text::integer[], $17::text::bigint[], $18::text::bigint[], $19, $20)
 
 -- name: create_one
-SELECT * FROM {schema}.create_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17,
+SELECT {schema}.create_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17,
     $18, $19)
 
 -- name: create_and_tell
