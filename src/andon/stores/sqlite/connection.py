@@ -33,17 +33,25 @@ def connect(location: Location, *, write: bool) -> sqlite3.Connection:
             timeout=BUSY_TIMEOUT_S,
             cached_statements=256,
         )
-        db.execute("PRAGMA foreign_keys = OFF")
-        db.execute(f"PRAGMA synchronous = {location.synchronous}")
-        # A thread of its own checkpoints; this is the bound on the log if that one falls behind.
-        db.execute("PRAGMA wal_autocheckpoint = 8000")
-        db.execute("PRAGMA secure_delete = OFF")
-        db.execute("PRAGMA temp_store = memory")
-        if not write:
-            db.execute("PRAGMA query_only = ON")
+        try:
+            _set_up(db, location, write=write)
+        except BaseException:
+            db.close()
+            raise
     except sqlite3.Error as error:
         raise translated(error, str(path)) from error
     return db
+
+
+def _set_up(db: sqlite3.Connection, location: Location, *, write: bool) -> None:
+    db.execute("PRAGMA foreign_keys = OFF")
+    db.execute(f"PRAGMA synchronous = {location.synchronous}")
+    # A thread of its own checkpoints; this is the bound on the log if that one falls behind.
+    db.execute("PRAGMA wal_autocheckpoint = 8000")
+    db.execute("PRAGMA secure_delete = OFF")
+    db.execute("PRAGMA temp_store = memory")
+    if not write:
+        db.execute("PRAGMA query_only = ON")
 
 
 def prepare(db: sqlite3.Connection, location: Location, lock: WriteLock) -> int:

@@ -112,6 +112,7 @@ class SqliteStore:
         try:
             self.partitions = prepare(db, self._location, lock)
             self._load_configs(db)
+            reading = connect(self._location, write=False)
         except BaseException:
             db.close()
             lock.close()
@@ -125,7 +126,7 @@ class SqliteStore:
             committing=self._committing,
             committed=self._committed,
         )
-        self._reader = Reader(connect(self._location, write=False), path)
+        self._reader = Reader(reading, path)
         self._checkpointer = Checkpointer(self._location)
         for thread in (self._writer, self._reader, self._checkpointer):
             thread.start()
