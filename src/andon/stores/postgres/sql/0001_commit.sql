@@ -213,14 +213,14 @@ BEGIN
     told := t;
     due := false;
     first := place_of(0);
-    -- LIMIT and OFFSET are for the planner, see `commit_ends`. `ready` entries never move.
+    -- LIMIT, OFFSET and `||` are for the planner, see `commit_ends`. `ready` entries never move.
     WITH moved AS (
         UPDATE task k SET state = c.state, revision = c.new_revision, timer = timer_from(t, c.timer), dead = c.dead,
             asked = c.asked, body = c.status, run = c.run, worker = c.worker, prev = k.last, last = first + c.i,
             result = CASE WHEN c.sets_result THEN c.result ELSE k.result END
         FROM (SELECT u.ordinality AS i, u.*
             FROM unnest(p_changes) WITH ORDINALITY u WHERE u.plain LIMIT size) c
-        WHERE k.seq = c.seq AND k.revision = c.revision AND k.state = c.was AND k.dead = c.was_dead
+        WHERE k.seq = c.seq AND k.revision = c.revision AND k.state || '' = c.was AND k.dead = c.was_dead
             AND (c.seen_lease IS NULL OR k.lease_until IS NOT DISTINCT FROM c.seen_lease)
         RETURNING c.i, c.seq, k.last, c.at, c.event, c.state, c.dead, c.was, c.was_dead, c.old_lane,
             c.old_ord, c.lane, c.ord, c.kind, c.dead_at, c.first_limit, c.run_no, c.frees, k.queue, k.prev
