@@ -1,5 +1,6 @@
 """Submitting a stream: what is drawn when, what is stored, and what a failure leaves."""
 
+import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterator
 
@@ -7,11 +8,20 @@ import pytest
 
 from andon import Andon, State
 from andon.client.function import Draft
-from andon.client.streaming import SLICE
+from andon.client.streaming import SLICE, Drafts, streamed
+from andon.engine.base import Submitted
 from andon.model.errors import InvalidSubmission
+from andon.stores.memory import MemoryStore
 from andon.testing import running, virtual_time
 
 MANY = 10 * SLICE + 7
+
+
+@pytest.fixture(params=[SLICE, 3 * SLICE], ids=["a slice", "three slices"], autouse=True)
+def at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many records the store creates in one call."""
+    monkeypatch.setattr(MemoryStore, "most_created", request.param, raising=False)
+    return request.param
 
 
 @pytest.fixture
@@ -46,7 +56,9 @@ async def test_an_empty_stream_ends_at_once(app: Andon):
 
 
 @virtual_time
-async def test_no_more_is_drawn_than_a_few_slices_ahead_of_what_is_told(app: Andon, add):
+async def test_no_more_is_drawn_than_a_few_slices_ahead_of_what_is_told(
+    app: Andon, add, at_once: int
+):
     drawn, told = 0, 0
 
     def drafts() -> Iterator[Draft[int]]:
@@ -57,9 +69,33 @@ async def test_no_more_is_drawn_than_a_few_slices_ahead_of_what_is_told(app: And
 
     async with running(app, worker=False):
         async for some in app.submit_stream(drafts()):
-            assert drawn - told <= 3 * SLICE
+            assert drawn - told <= 3 * at_once
             told += len(some)
     assert drawn == told == MANY
+
+
+@virtual_time
+async def test_a_store_that_waits_gets_a_slice_and_one_that_writes_as_much_as_it_takes(
+    app: Andon, add, at_once: int
+):
+    sent: list[int] = []
+    written = asyncio.Event()
+
+    async def send(drafts: Drafts) -> list[Submitted]:
+        sent.append(len(drafts))
+        if len(sent) == 2:
+            assert sent == [SLICE, at_once]
+            written.set()
+        await written.wait()
+        return [Submitted(draft.id, State.PENDING, created=True) for draft in drafts]
+
+    async def size() -> int:
+        return at_once
+
+    drafts = [add.draft(n) for n in range(MANY)]
+    told = [o.id async for some in streamed(send, size, drafts) for o in some]
+    assert told == [draft.id for draft in drafts]
+    assert (sum(sent), max(sent)) == (MANY, at_once)
 
 
 @virtual_time
@@ -122,13 +158,13 @@ async def test_what_came_before_an_error_of_the_iterable_is_stored_and_told(
 
 
 @virtual_time
-async def test_who_leaves_early_leaves_nothing_half_written(app: Andon, add):
+async def test_who_leaves_early_leaves_nothing_half_written(app: Andon, add, at_once: int):
     async with running(app, worker=False):
         stream = app.submit_stream(add.draft(n) for n in range(MANY))
         first = await anext(stream)
         await stream.aclose()
         known = await stored(app)
-        assert len(first) <= len(known) <= 3 * SLICE
+        assert len(first) <= len(known) <= 3 * at_once
         assert known == list(range(len(known)))
 
 

@@ -2,7 +2,7 @@
 
 from andon.lifecycle.commands import Cancel, Complete, Delete
 from andon.model.words import Event, State
-from andon.stores.base import CreateKind
+from andon.stores.base import MAX_BATCH, CreateKind, TakesMany
 
 from .kit import Kit
 
@@ -31,6 +31,23 @@ async def test_a_repeated_submit_stores_nothing_and_tells_what_is_there(kit: Kit
     assert (again.kind, again.digest, again.state) == (CreateKind.EXISTS, "d1", State.PENDING)
     assert (await kit.read_events(end)).events == ()
     assert (await kit.stats()).counts == {"pending": 1}
+
+
+async def test_as_many_are_created_in_one_call_as_the_store_says_it_takes(kit: Kit) -> None:
+    most = kit.store.most_created if isinstance(kit.store, TakesMany) else MAX_BATCH
+    alike = [kit.record(write_id="together") for _ in range(most)]
+    mixed = [alike[0], *(kit.record(run_at=kit.store.now() + 60_000 + i) for i in range(1, most))]
+    end = await kit.store.events_end()
+    assert {o.kind for o in await kit.create(*alike)} == {CreateKind.CREATED}
+    kinds = [o.kind for o in await kit.create(*mixed)]
+    assert kinds == [CreateKind.EXISTS, *[CreateKind.CREATED] * (most - 1)]
+    names = {task.id for task in (*alike, *mixed)}
+    assert len(names) == 2 * most - 1
+    assert {event.task for event in (await kit.read_events(end)).events} == names
+    assert (await kit.stats()).counts == {State.PENDING: most, State.SCHEDULED: most - 1}
+    for task in (alike[0], alike[-1], mixed[-1]):
+        read = await kit.there(task.id)
+        assert (read.definition, read.status) == (task.definition, task.status)
 
 
 async def test_tasks_of_one_write_are_each_their_own(kit: Kit) -> None:

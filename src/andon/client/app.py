@@ -223,7 +223,7 @@ class Andon(Declaring):
         and yielded first; whoever wants all or nothing of what cannot be drafted makes a list, and
         submits that. A draft that depends on others of the stream comes after them.
         """
-        return streamed(self._send_drafts, drafts)
+        return streamed(self._send_drafts, self._at_once, drafts)
 
     async def submit_draft(self, draft: Draft[R]) -> TaskHandle[R]:
         """Submit one draft. Raises like `TaskFunction.submit`."""
@@ -257,6 +257,10 @@ class Andon(Declaring):
         from andon.lifecycle.profiles import profile
 
         return profile(self.profile).defaults.get(option, otherwise)
+
+    async def _at_once(self) -> int:
+        engine = self.connections.at_hand() or await self.connections.engine()
+        return engine.at_once
 
     async def _send_drafts(self, drafts: Sequence[Draft[Any]]) -> list[Submitted]:
         connections = {id(draft.connection): draft.connection for draft in drafts}

@@ -21,32 +21,42 @@ from andon.client.function import Draft
 from andon.engine.base import Submitted
 
 SLICE = 200
-"""Drafts that are drawn at once: less than half a millisecond, in which nothing else gets its turn;
-and as many as a store takes in one batch."""
+"""Drafts that are drawn at once: less than half a millisecond, in which nothing else gets its
+turn."""
 
 _MOST_IN_FLIGHT = 2
-"""Slices under way while another is drawn. More, or larger ones, are faster by a few per cent where
-nobody works on the tasks, and slow down who does (docs/decisions/streams.md)."""
+"""Batches under way while another is drawn. More are faster by a few per cent where nobody works on
+the tasks, and slow down who does (docs/decisions/streams.md)."""
 
 Drafts = Sequence[Draft[Any]]
 Send = Callable[[Drafts], Awaitable[list[Submitted]]]
+Size = Callable[[], Awaitable[int]]
+"""How many drafts are best sent at once."""
 
 
 async def streamed(
-    send: Send, drafts: Iterable[Draft[Any]] | AsyncIterable[Draft[Any]]
+    send: Send, size: Size, drafts: Iterable[Draft[Any]] | AsyncIterable[Draft[Any]]
 ) -> AsyncGenerator[list[Submitted]]:
-    """How each ended, slice by slice; see `Andon.submit_stream`."""
+    """How each ended, batch by batch; see `Andon.submit_stream`."""
     slices = _slices(drafts)
     writing: deque[asyncio.Future[list[Submitted]]] = deque()
     failed: Exception | None = None
+    most_sent = await size()
+    is_last = False
     try:
-        while failed is None:
-            try:
-                some = await anext(slices, None)
-            except Exception as error:  # the caller's own, raised when all before it is told
-                failed = error
-                break
-            if some is None:
+        while not is_last:
+            some: list[Draft[Any]] = []
+            while len(some) < most_sent and not is_last:
+                try:
+                    drawn = await anext(slices, None)
+                except Exception as error:  # the caller's own, raised when all before it is told
+                    failed, drawn = error, None
+                some += drawn or ()
+                is_last = drawn is None
+                if all(sent.done() for sent in writing):
+                    break  # the store has nothing to do
+                await asyncio.sleep(0)
+            if not some:
                 break
             most = 0 if _needs_those_before(some) else _MOST_IN_FLIGHT - 1
             while len(writing) > most:

@@ -111,6 +111,7 @@ class Engine(Protocol):
     """All that can be asked about tasks."""
 
     in_flight: int  #: claims that a worker's room is best shared out to, one under way at a time
+    at_once: int  #: submissions that who has many best hands over in one call
 
     async def open(self) -> None:
         """Connect to the store or service. Idempotent."""

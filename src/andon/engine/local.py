@@ -18,7 +18,7 @@ from andon.engine.book import PolicyBook
 from andon.engine.control import Control
 from andon.engine.dependencies import Dependencies
 from andon.engine.runs import Mark, Runs
-from andon.engine.submitting import Submitting
+from andon.engine.submitting import Submitting, at_once
 from andon.engine.timekeeper import Timekeeper
 from andon.engine.watching import Watching
 from andon.lifecycle.admission import check_name
@@ -71,6 +71,7 @@ class LocalEngine:
         self.store = store
         self.max_payload = max_payload
         self.in_flight = store.in_flight
+        self.at_once = at_once(store)
         self._hands_over = store if isinstance(store, HandsOver) else None
         self.book = PolicyBook(store, profile)
         self._dependencies = Dependencies(store)

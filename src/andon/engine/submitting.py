@@ -36,6 +36,7 @@ from andon.stores.base import (
     CreateKind,
     Joined,
     Store,
+    TakesMany,
     Transactional,
     in_batches,
 )
@@ -60,6 +61,11 @@ _MOST_IN_FLIGHT = 3
 one whose outcomes are on their way back."""
 
 
+def at_once(store: Store) -> int:
+    """Records that a bulk submit best has the store create in one call."""
+    return store.most_created if isinstance(store, TakesMany) else MAX_BATCH
+
+
 class Submitting:
     """Turns submissions into stored records."""
 
@@ -78,6 +84,7 @@ class Submitting:
         self._control = control
         self._max_payload = max_payload
         self._lone_write = LoneWrites()
+        self._at_once = at_once(store)
         self.batcher: Batcher[Task, Created] = Batcher(
             store.create, size=MAX_BATCH, in_flight=store.in_flight, finishes=True
         )
@@ -115,8 +122,8 @@ class Submitting:
         outcomes: list[Submitted] = []
         writing: deque[asyncio.Task[list[Submitted]]] = deque()
         try:
-            for batch in in_batches(submissions):
-                prepared = self._records(batch, self._store.now())
+            for batch in in_batches(submissions, self._at_once):
+                prepared = await self._batch(batch)
                 writing.append(asyncio.ensure_future(self._create(*prepared)))
                 await asyncio.sleep(0)  # it is on its way to the store now
                 if len(writing) == _MOST_IN_FLIGHT:
@@ -128,13 +135,26 @@ class Submitting:
             await asyncio.gather(*writing, return_exceptions=True)
         return outcomes
 
-    def _records(
-        self, submissions: Sequence[Submission], now: int
+    async def _batch(
+        self, submissions: Sequence[Submission]
     ) -> tuple[list[Submitted | None], list[Task]]:
-        """The records to be stored, and the outcomes of those refused, None for the others."""
+        """Records and refusals of one batch. Other coroutines get their turn in between."""
+        now, write_id = self._store.now(), new_write_id()
+        outcomes, tasks = self._records(submissions[:MAX_BATCH], now, write_id)
+        for some in in_batches(submissions[MAX_BATCH:]):
+            await asyncio.sleep(0)
+            more_outcomes, more_tasks = self._records(some, now, write_id)
+            outcomes += more_outcomes
+            tasks += more_tasks
+        return outcomes, tasks
+
+    def _records(
+        self, submissions: Sequence[Submission], now: int, write_id: str
+    ) -> tuple[list[Submitted | None], list[Task]]:
+        """The records to be stored, and the outcomes of those refused, None for the others. A
+        write id is for what is written together; a submit is known by its task."""
         outcomes: list[Submitted | None] = []
         tasks: list[Task] = []
-        write_id = new_write_id()  # they are written together; a submit is known by its task
         for submission in submissions:
             try:
                 tasks.append(self._record(submission, now, write_id))
@@ -155,7 +175,7 @@ class Submitting:
     async def join(self, submissions: Sequence[Submission]) -> Joinable:
         """Records made, and what stores them on a connection of the user's."""
         store = self.joinable_store()
-        refused, tasks = self._records(submissions, self._store.now())
+        refused, tasks = self._records(submissions, self._store.now(), new_write_id())
         return _Join(refused, tasks, await store.join(tasks) if tasks else None, self._answer)
 
     async def _create(

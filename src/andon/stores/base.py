@@ -26,7 +26,7 @@ from andon.model.task import Status, Task, TaskEvent
 from andon.model.words import State
 
 MAX_BATCH = 200
-"""Most changes in one call; a caller splits what is larger."""
+"""Most changes in one call; a caller splits what is larger. (Of creates see `TakesMany`.)"""
 
 MAX_PAYLOAD = 256 * 1024
 """Default limit in bytes for arguments and for a result."""
@@ -318,6 +318,13 @@ class HandsOver(Protocol):
         """Call `act`, on the loop, with what is handed over to that worker's claim, which then
         stands no more; None: nobody takes it any longer."""
         ...
+
+
+@runtime_checkable
+class TakesMany(Protocol):
+    """A store that creates more than `MAX_BATCH` records in a call, and is the faster for it."""
+
+    most_created: int
 
 
 class Store(Protocol):

@@ -1,6 +1,8 @@
 """Records that are alike are created, and ends that are alike written, by calls of their own, which
 leave what the others leave, and leave to those what is not as plain as it looked."""
 
+import asyncio
+import json
 from typing import Any
 
 import asyncpg
@@ -12,8 +14,9 @@ from andon.lifecycle.commands import Cancel, Complete
 from andon.model.fleet import QueueConfig
 from andon.model.task import Task
 from andon.model.words import State
-from andon.stores.base import ChangeKind, CreateKind, Link
-from andon.stores.postgres import ends
+from andon.stores.base import MAX_BATCH, ChangeKind, CreateKind, Link
+from andon.stores.postgres import PostgresStore, ends
+from andon.stores.postgres.creating import MOST_BYTES
 
 from .conftest import TellOfStatements
 
@@ -53,6 +56,52 @@ async def test_records_that_are_alike_are_read_as_they_were_created(
     assert [(e.task, e.revision, e.event) for e in events] == [(t.id, 1, "submit") for t in tasks]
     assert [e.write_id for e in events] == [t.status.events[0].write_id for t in tasks]
     assert ids(await kit.claim(limit=5)) == ids(tasks)
+
+
+async def test_a_batch_of_the_largest_size_is_one_call_and_in_parts_if_that_would_be_too_much(
+    kit: Kit, store: PostgresStore, tell_of_statements: TellOfStatements
+) -> None:
+    sent: list[str] = []
+    tell_of_statements(sent.append)
+
+    async def calls(name: str, **fields: Any) -> int:
+        tasks = sharing(kit, *(f"{name}{i}" for i in range(store.most_created)), **fields)
+        sent.clear()
+        assert {c.kind for c in await store.create(tasks)} == {CreateKind.CREATED}
+        return sum("create_" in sql for sql in sent)
+
+    parts = -(-store.most_created // MAX_BATCH)
+    assert parts > 1
+    assert await calls("small") == 1
+    assert (
+        await calls("large", args=b'"' + b"x" * (MOST_BYTES // store.most_created) + b'"') == parts
+    )
+    assert await calls("later", run_at=kit.store.now() + 60_000) == parts
+    assert (await kit.stats()).counts == {
+        State.PENDING: 2 * store.most_created,
+        State.SCHEDULED: store.most_created,
+    }
+
+
+async def test_definitions_of_all_lengths_come_apart_again(kit: Kit) -> None:
+    texts = ["", "one", "ä" * 300, "\0", "x" * 3_000, ""]
+    tasks = [kit.record(args=json.dumps(text).encode(), write_id="together") for text in texts]
+    assert {c.kind for c in await kit.store.create(tasks)} == {CreateKind.CREATED}
+    assert [(await kit.there(task.id)).definition for task in tasks] == [
+        task.definition for task in tasks
+    ]
+
+
+async def test_two_who_create_the_same_records_at_once_create_each_once(kit: Kit) -> None:
+    other = await kit.again()
+    names = [f"n{i}" for i in range(100)]
+    there, here = sharing(kit, *names), sharing(kit, *reversed(names))
+    outcomes = await asyncio.gather(kit.store.create(here), other.create(there))
+    kinds = [[c.kind for c in some] for some in (outcomes[0][::-1], outcomes[1])]
+    for one, two in zip(*kinds, strict=True):
+        assert {one, two} == {CreateKind.CREATED, CreateKind.EXISTS}
+    assert (await kit.stats()).counts == {State.PENDING: 100}
+    assert len((await kit.read_events("")).events) == 100
 
 
 async def test_a_known_id_among_records_that_are_alike_is_told_and_the_others_are_created(

@@ -5,9 +5,10 @@ the driver and the server as much as a small computation (sql/0001_create_alike.
 """
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
-from andon.lifecycle.indexes import IndexEntry
+from andon.lifecycle.indexes import IndexEntry, ReadyEntry
 from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.base import CONFIG_TOPIC, EVENTS_TOPIC, ready_topic
@@ -57,7 +58,8 @@ async def arguments(
     assert lane is not None
     await names.know_lanes((lane,))
     ids = [task.definition.id for task in tasks]
-    orders = [entry.order for entry in ready]
+    definitions = [encode(task.definition) for task in tasks]
+    starts = list(accumulate(map(len, definitions), initial=1))[:-1]
     return [
         partition,
         names.ids[first.queue],
@@ -65,37 +67,41 @@ async def arguments(
         first.group,
         names.lanes[lane],
         ready[0].first_limit,
-        min(orders),
+        min(entry.order for entry in ready),
         *_shared(tasks, ids),
-        ids,
-        [encode(task.definition) for task in tasks],
-        numbers([task.status.created_at for task in tasks]),
-        numbers(orders),
-        *_own(tasks, ids),
+        " ".join(ids),
+        b"".join(definitions),
+        numbers(starts),
+        *_own(tasks, ready, ids),
     ], topics
 
 
 def _is_shared(tasks: Sequence[Task], ids: Sequence[str]) -> bool:
-    """Whether they have one status, and so events that differ by the id alone."""
+    """Whether they have one status, and so one place in their lane, and events that differ by the
+    id alone."""
     status, size = tasks[0].status, len(ids[0])
     return all(task.status is status for task in tasks) and all(len(i) == size for i in ids)
 
 
-def _shared(tasks: Sequence[Task], ids: Sequence[str]) -> tuple[bytes | None, ...]:
-    """The status, and what stands before and after the id in an event, if they have that in
-    common; ids of one length, because the length stands before it."""
+def _shared(tasks: Sequence[Task], ids: Sequence[str]) -> tuple[int | bytes | None, ...]:
+    """When they were created, the status, and what stands before and after the id in an event, if
+    they have that in common; ids of one length, because the length stands before it."""
     if not _is_shared(tasks, ids):
-        return None, None, None
+        return None, None, None, None
     status = tasks[0].status
     head, _, tail = encode_event(status.events[-1], ids[0]).rpartition(ids[0].encode())
-    return encode(status), head, tail
+    return status.created_at, encode(status), head, tail
 
 
-def _own(tasks: Sequence[Task], ids: Sequence[str]) -> tuple[list[bytes], list[bytes]]:
-    """Statuses and events where they have them not in common."""
+def _own(
+    tasks: Sequence[Task], ready: Sequence[ReadyEntry], ids: Sequence[str]
+) -> tuple[str, str, list[bytes], list[bytes]]:
+    """Times, places, statuses and events where they have them not in common."""
     if _is_shared(tasks, ids):
-        return [], []
+        return "{}", "{}", [], []
     return (
+        numbers([task.status.created_at for task in tasks]),
+        numbers([entry.order for entry in ready]),
         [encode(task.status) for task in tasks],
         [encode_event(task.status.events[-1], task.definition.id) for task in tasks],
     )

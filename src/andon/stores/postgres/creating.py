@@ -9,6 +9,7 @@ from andon.model.words import State
 from andon.stores.base import (
     CONFIG_TOPIC,
     EVENTS_TOPIC,
+    MAX_BATCH,
     SLOW_POLL_S,
     TIMER_TOPIC,
     Created,
@@ -23,6 +24,9 @@ CREATED = Created(CreateKind.CREATED)
 
 MOST_OFFERED = 8
 """How many of the oldest tasks a full queue names, for `discard-old` to evict."""
+
+MOST_BYTES = 1_000_000
+"""Arguments that are sent in one call of more than `MAX_BATCH` records."""
 
 BEFORE_EVENTS = 13
 """Columns before that of the events."""
@@ -114,6 +118,12 @@ class Creation:
         """The one in which all of them are."""
         first = self._partitions[0]
         return first if all(p == first for p in self._partitions) else None
+
+    @property
+    def is_heavy(self) -> bool:
+        """Whether it is better sent in parts."""
+        tasks = self.tasks
+        return len(tasks) > MAX_BATCH and sum(len(t.definition.args) for t in tasks) > MOST_BYTES
 
     async def arguments(self, names: Names) -> tuple[list[Any], set[str]]:
         """Arguments of the statement after its first three, and the topics of its hints."""

@@ -26,9 +26,9 @@ class Names:
 
     async def know(self, names: Iterable[str]) -> bool:
         """Make sure that these have numbers; whether one had none here yet."""
-        new = sorted({name for name in names if name not in self.ids})
+        new = {name for name in names if name not in self.ids}
         if new:
-            self._learn(await self._run(self._calls.name_ids, new))
+            self._learn(await self._run(self._calls.name_ids, sorted(new)))
         return bool(new)
 
     async def know_if_there(self, *groups: Iterable[str]) -> None:

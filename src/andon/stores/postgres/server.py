@@ -48,17 +48,23 @@ class Server:
 
     async def call(self, sql: str, *arguments: Any) -> Any:
         """The row of one of the calls that say what time it is, where events stand, who sleeps."""
-        self.wake.in_flight += 1
-        try:
-            rows = await self.run(sql, self.clock.argument(), self.instance, *arguments)
-            row = rows[0]
-            self.clock.told(row["told"])
-            pos = row.get("pos")
-            if pos is not None:
-                self.wake.newest_own = max(self.wake.newest_own, pos)
-            return row
-        finally:
-            self.wake.in_flight -= 1
+        rows = await self.write(sql, self.clock.argument(), self.instance, *arguments)
+        row = rows[0]
+        self._heard(row["told"], row.get("pos"))
+        return row
+
+    async def call_for_one(self, sql: str, *arguments: Any) -> tuple[list[str] | None, bool]:
+        """Who sleeps, and whether it was done, as told by a call whose row comes as one value. (A
+        row of columns costs the server a table, which it makes and reads.)"""
+        rows = await self.write(sql, self.clock.argument(), self.instance, *arguments)
+        told, pos, wanted, done = rows[0][0]
+        self._heard(told, pos)
+        return wanted, bool(done)
+
+    def _heard(self, told: int, pos: int | None) -> None:
+        self.clock.told(told)
+        if pos is not None and pos > self.wake.newest_own:
+            self.wake.newest_own = pos
 
     async def tell(self, topics: set[str], row: Any, tasks: Sequence[str] = ()) -> None:
         """Hint of what such a call did, and those who wait for these tasks."""

@@ -16,11 +16,11 @@ SELECT id, queue, partition, level FROM {schema}.lane_ids($1, $2, $3)
 SELECT * FROM {schema}.create_tasks($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 
 -- name: create_alike
-SELECT * FROM {schema}.create_alike($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
-    $15::text::bigint[], $16::text::bigint[], $17, $18)
+SELECT * FROM {schema}.create_alike($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
+    $16::text::integer[], $17::text::bigint[], $18::text::bigint[], $19, $20)
 
 -- name: create_one
-SELECT * FROM {schema}.create_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17,
+SELECT {schema}.create_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17,
     $18, $19)
 
 -- name: create_and_tell
