@@ -5,6 +5,7 @@ from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
     AsyncIterator,
+    Awaitable,
     Iterable,
     Mapping,
     Sequence,
@@ -209,7 +210,7 @@ class Andon(Declaring):
         if errors:
             accepted = tuple(o.id for o in outcomes if o.error is None)
             raise SubmissionsRefused(errors, accepted)
-        return [self._handle(*pair) for pair in zip(many, outcomes, strict=True)]
+        return [self.sent(*pair) for pair in zip(many, outcomes, strict=True)]
 
     def submit_stream(
         self, drafts: Iterable[Draft[Any]] | AsyncIterable[Draft[Any]]
@@ -226,14 +227,21 @@ class Andon(Declaring):
 
     async def submit_draft(self, draft: Draft[R]) -> TaskHandle[R]:
         """Submit one draft. Raises like `TaskFunction.submit`."""
+        [outcome] = await self.sending(draft)
+        return self.sent(draft, outcome)
+
+    def sending(self, draft: Draft[Any]) -> Awaitable[list[Submitted]]:
+        """What submits one draft when it is awaited, with as few coroutines as it takes."""
         engine = self.connections.at_hand()
         if engine is None or draft.connection is not None or self._on_submit:
-            [outcome] = await self._send([draft.submission], draft.connection)
-        else:  # as most are: a coroutine less
-            [outcome] = await engine.submit([draft.submission])
+            return self._send([draft.submission], draft.connection)
+        return engine.submit([draft.submission])
+
+    def sent(self, draft: Draft[R], outcome: Submitted) -> TaskHandle[R]:
+        """The handle on what was submitted. Raises why it was not."""
         if outcome.error is not None:
             raise outcome.error
-        return self._handle(draft, outcome)
+        return TaskHandle(self, outcome.id, draft.codec, outcome.created)
 
     def records_invalid(self, task_type: TaskType, options: Mapping[str, Any]) -> bool:
         """Whether a submission with these options is kept, as failed, if its arguments do not fit
@@ -249,9 +257,6 @@ class Andon(Declaring):
         from andon.lifecycle.profiles import profile
 
         return profile(self.profile).defaults.get(option, otherwise)
-
-    def _handle(self, draft: Draft[R], outcome: Submitted) -> TaskHandle[R]:
-        return TaskHandle(self, outcome.id, draft.codec, outcome.created)
 
     async def _at_once(self) -> int:
         engine = self.connections.at_hand() or await self.connections.engine()

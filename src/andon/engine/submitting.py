@@ -17,7 +17,7 @@ from andon.engine.book import PolicyBook
 from andon.engine.control import Control
 from andon.engine.definitions import define
 from andon.engine.dependencies import Dependencies
-from andon.engine.writes import new_write_id
+from andon.engine.writes import LoneWrites, new_write_id
 from andon.lifecycle.admission import admit, admit_invalid, check_form, check_times
 from andon.lifecycle.commands import Evict
 from andon.model.errors import (
@@ -83,6 +83,7 @@ class Submitting:
         self._dependencies = dependencies
         self._control = control
         self._max_payload = max_payload
+        self._lone_write = LoneWrites()
         self._at_once = at_once(store)
         self.batcher: Batcher[Task, Created] = Batcher(
             store.create, size=MAX_BATCH, in_flight=store.in_flight, finishes=True
@@ -106,7 +107,8 @@ class Submitting:
 
     async def _submit_one(self, submission: Submission) -> list[Submitted]:
         try:
-            task = self._record(submission, self._store.now(), new_write_id())
+            now = self._store.now()
+            task = self._record(submission, now, self._lone_write(submission.id, now))
         except AndonError as error:
             return [Submitted(submission.id, None, created=False, error=error)]
         created = await self.batcher.put(task)

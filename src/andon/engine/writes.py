@@ -26,6 +26,23 @@ class WriteIds:
         return f"{self._prefix}{next(self._count):x}"
 
 
+class LoneWrites:
+    """Write ids of tasks that are submitted one by one. Those of one millisecond share theirs, as
+    those of one call do: what they begin with is the same then, and is made and packed once."""
+
+    def __init__(self) -> None:
+        self._at = -1
+        self._newest = ""
+        self._write_id = ""
+
+    def __call__(self, task_id: str, now: int) -> str:
+        """The write id of that task's submit. No id comes twice with it: those that share grow."""
+        if now != self._at or task_id <= self._newest:
+            self._at, self._write_id = now, new_write_id()
+        self._newest = task_id
+        return self._write_id
+
+
 new_write_id = WriteIds()
 """The write ids of this process."""
 

@@ -71,7 +71,7 @@ class TaskEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     worker: str = ""
     write_id: str = ""
     """Unique per intended write of a task; a repeat of it is recognised (R31). Tasks submitted in
-    one call may share it."""
+    one call, or one by one within a millisecond, may share it."""
     error: TaskError | None = None
     task: str = ""  #: task id; set in the event log, left out inside the record
     result: bytes | None = None  #: only when the task is discarded with its end (R9)

@@ -113,6 +113,20 @@ async def lives(kit: Kit) -> None:
         ]
         assert set(kinds(await kit.create(*together[:2]))) == {CREATED}
         assert kinds(await kit.create(*together)) == [EXISTS, EXISTS, CREATED]
+    for i in range(24):  # one by one, of one millisecond and one write
+        alone = kit.record(
+            f"alone-{i}",
+            queue=("default", "other")[i % 2],
+            name=("job", "work")[i // 2 % 2],
+            priority=(0, 5)[i // 4 % 2],
+            key="a key" if i in (7, 8) else None,
+            policy={"retry_delay": (0.1, 60.0)[i // 6 % 2]},
+            write_id="alone",
+        )
+        assert kinds(await kit.create(alone)) == [CREATED]
+        assert kinds(await kit.create(alone)) == [EXISTS]
+    for task_id in ("short", "l" * 60, "longer"):  # the ids of events are packed with their lengths
+        assert kinds(await kit.create(kit.record(task_id, write_id="alone"))) == [CREATED]
     ends = [
         Complete(result=b"1"),
         Complete(),

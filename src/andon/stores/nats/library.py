@@ -138,9 +138,11 @@ class Publisher(Client):
         still there."""
         client: Any = self
         waiting = [subscription._wait_for_msgs_task for subscription in client._subs.values()]
-        with contextlib.suppress(Exception):
-            async with asyncio.timeout(_LET_GO_S):
-                await self.close()
+        closing = asyncio.ensure_future(self.close())
+        # Not by a timeout: in a task that is cancelled, Python 3.11.2 ends one as a cancel.
+        await asyncio.wait({closing}, timeout=_LET_GO_S)
+        closing.cancel()
+        await asyncio.gather(closing, return_exceptions=True)
         of_library = (client._reading_task, client._flusher_task, client._ping_interval_task)
         left = {task for task in (*waiting, *of_library) if task is not None and not task.done()}
         left.discard(asyncio.current_task())

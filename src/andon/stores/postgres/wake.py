@@ -100,15 +100,15 @@ class Wake:
         assert task is not None
         while not task.cancelling():
             try:
-                await self._listen_until_lost()
+                await self._listen_until_lost(task)
             except Exception:  # a cancel may come as one, out of the driver
                 self._db = None
                 self._kinds.clear()
             if not task.cancelling():
                 await asyncio.sleep(self._pauses.next())
 
-    async def _listen_until_lost(self) -> None:
-        db = await heeding(connect(self._location, application="andon listener"))
+    async def _listen_until_lost(self, task: asyncio.Task[Any]) -> None:
+        db = await connect(self._location, application="andon listener")
         lost = asyncio.Event()
 
         def end(_: object) -> None:
@@ -117,6 +117,8 @@ class Wake:
 
         db.add_termination_listener(end)
         try:
+            if task.cancelling():  # the driver kept it for itself (see `heeding`), and made this
+                return
             await heeding(db.add_listener(self.config, self._heard))
             self._db = db
             self._pauses.reset()
@@ -127,12 +129,14 @@ class Wake:
         finally:
             self._db = None
             self._kinds.clear()
-            with contextlib.suppress(Exception):
-                async with asyncio.timeout(_LEAVE_S):
-                    if not db.is_closed():
-                        await db.execute(self._calls.wake.replace("$1", f"'{self._instance}'"))
-                    await db.close()
-            db.terminate()
+            try:
+                with contextlib.suppress(Exception):
+                    async with asyncio.timeout(_LEAVE_S):
+                        if not db.is_closed():
+                            await db.execute(self._calls.wake.replace("$1", f"'{self._instance}'"))
+                        await db.close()
+            finally:  # in a task that is cancelled, Python 3.11.2 ends a timeout as a cancel
+                db.terminate()
 
     async def _mark(self, db: Connection) -> None:
         if self._wanted <= self._kinds:

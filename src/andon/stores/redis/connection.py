@@ -63,19 +63,17 @@ class Connection(asyncio.Protocol):
 
     def send_alive(self, packed: bytes, *, last: bool = False) -> asyncio.Future[Any]:
         """The same for who has just seen that the connection is alive."""
-        reply: asyncio.Future[Any] = self._loop.create_future()
-        idle = not self._waiting and not self._out
-        if last and idle:
-            nobody: asyncio.Future[Any] = self._loop.create_future()
-            nobody.cancel()
-            self._waiting.append((nobody, self._loop.time() + REPLY_WITHIN_S))
-            packed = _PING + packed
-        self._waiting.append((reply, self._loop.time() + REPLY_WITHIN_S))
-        if idle:
-            assert self._transport is not None
-            self._transport.write(packed)
-        else:
+        if self._waiting or self._out:
             self.post(packed)
+        else:  # all that can come after it does: while it is on its way, that costs nobody time
+            assert self._transport is not None
+            self._transport.write(_PING + packed if last else packed)
+            if last:
+                nobody: asyncio.Future[Any] = self._loop.create_future()
+                nobody.cancel()
+                self._waiting.append((nobody, self._loop.time() + REPLY_WITHIN_S))
+        reply: asyncio.Future[Any] = self._loop.create_future()
+        self._waiting.append((reply, self._loop.time() + REPLY_WITHIN_S))
         if self._alarm is None:
             self._alarm = self._loop.call_later(REPLY_WITHIN_S, self._look_at_time)
         return reply

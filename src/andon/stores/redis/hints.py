@@ -47,6 +47,7 @@ class Subscription:
         self._confirmed: set[str] = set()
         self._settled = asyncio.Event()
         self._settled.set()
+        self.is_settled = True  #: whether everything listened to is subscribed to
         self._connection: Connection | None = None
         self._task: asyncio.Task[None] | None = None
         self._early: list[HintListener] = []
@@ -67,7 +68,7 @@ class Subscription:
         for kind in map(kind_of, wanted):
             self._kinds.update((kind, HEARD_WITH.get(kind, kind)))
         self._follow()
-        if not self._settled.is_set():
+        if not self.is_settled:
             self._early.append(listener)
         return listener
 
@@ -79,17 +80,12 @@ class Subscription:
 
     async def settled(self) -> None:
         """Wait until what is listened to is subscribed to; gives up soon, hints may be lost."""
-        if self._settled.is_set():
+        if self.is_settled:
             return
         self._awaited = True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(SETTLE_WITHIN_S):
                 await self._settled.wait()
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether everything listened to is subscribed to."""
-        return self._settled.is_set()
 
     async def close(self) -> None:
         """Unsubscribe."""
@@ -105,6 +101,7 @@ class Subscription:
         if self._kinds <= self._confirmed:
             return
         self._settled.clear()
+        self.is_settled = False
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._keep_subscribed())
         elif self._connection is not None and self._connection.alive:
@@ -148,6 +145,7 @@ class Subscription:
         self._early.clear()
         self._awaited = False
         self._settled.set()
+        self.is_settled = True
 
     def _pushed(self, push: list[Any]) -> None:
         if push[0] == b"subscribe":

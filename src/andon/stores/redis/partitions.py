@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+import hiredis
+
 from andon.stores.codec import encode
 from andon.stores.partitions import partition_of
 from andon.stores.redis.clock import RemoteClock
@@ -11,8 +13,8 @@ from andon.stores.redis.errors import refusal, word_of
 from andon.stores.redis.hints import Refills, Subscription
 from andon.stores.redis.network import Network
 from andon.stores.redis.routes import prefix
-from andon.stores.redis.scripts import script
-from andon.stores.redis.wire import refused
+from andon.stores.redis.scripts import Script, script
+from andon.stores.redis.wire import Words, refused
 
 Parts = tuple[Sequence[Any], Sequence[bytes | str]]
 """Groups of items that share most, and the parts of each item, as scripts take them as they are."""
@@ -82,16 +84,22 @@ class Partitions:
         keys = prefix(self.location.namespace, partition)
         words = (b"EVALSHA", found.sha, b"1", keys, packed, self.clock.given, *parts)
         reply = await self.network.ask(partition, words, found, last=last)
-        reason = refused(reply)
-        if reason:
-            if word_of(reason) == "ANDONEMPTY" and self.set_up is not None:
-                await self.set_up(self, partition)  # a server that was emptied, or came back so
-                reply = await self.network.ask(partition, words, found)
-                reason = refused(reply)
-            if reason:
-                raise refusal(self.location.shown, reason)
+        if isinstance(reply, hiredis.ReplyError):
+            reply = await self._reply_after_all(partition, words, found, refused(reply))
         self.clock.tell(reply[0])
         return reply
+
+    async def _reply_after_all(
+        self, partition: int, words: Words, found: Script, reason: str
+    ) -> list[Any]:
+        """The reply of a server that had to be set up first. Raises any other refusal."""
+        if word_of(reason) == "ANDONEMPTY" and self.set_up is not None:
+            await self.set_up(self, partition)  # a server that was emptied, or came back so
+            reply = await self.network.ask(partition, words, found)
+            reason = refused(reply)
+            if not reason:
+                return reply
+        raise refusal(self.location.shown, reason)
 
     async def look(self, partition: int, command: bytes, key: str, *words: str | int) -> Any:
         """One plain command on one key: what is asked for at every poll needs no script."""

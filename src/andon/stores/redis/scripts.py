@@ -6,9 +6,13 @@ from importlib.resources import files
 
 _FOLDER = files("andon.stores.redis") / "lua"
 
-FIRST = {name: f"{name}_plain" for name in ("create", "claim", "commit")}
-"""Scripts that begin with another one, before any shared part is there: for most of what they are
-given it returns the answer, for all else it goes on to the rest."""
+FIRST = {
+    "create": ("create_alone", "create_plain"),
+    "claim": ("claim_plain",),
+    "commit": ("commit_plain",),
+}
+"""Scripts that begin with others, before any shared part is there: for most of what they are given
+one of these returns the answer, for all else it goes on to the rest."""
 
 
 class Script:
@@ -30,7 +34,7 @@ def _whole(head: bytes, first: bytes, common: bytes, body: bytes) -> bytes:
     the head's locals as upvalues of theirs, where Lua 5.1 would look through all locals that
     any of them captures, for each of them."""
     needed = _needed(*(_COMMENTS.sub(b"", _inlined(common + _END + body)).split(_END)))
-    begun = _COMMENTS.sub(b"", head + _inlined(first))
+    begun = _COMMENTS.sub(b"", head + first)
     return begun + b"return (function()\n" + needed + b"\nend)()\n"
 
 
@@ -80,7 +84,7 @@ class Scripts:
         if script is None:
             self._shared = self._shared or (_read("head"), _read("common"))
             head, common = self._shared
-            first = _read(FIRST[name]) if name in FIRST else b""
+            first = b"".join(_inlined(_read(part)) for part in FIRST.get(name, ()))
             script = self._loaded[name] = Script(name, _whole(head, first, common, _read(name)))
         return script
 

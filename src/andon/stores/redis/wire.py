@@ -1,6 +1,7 @@
 """What goes over the wire, in both directions: hiredis packs commands and reads replies."""
 
 import re
+from collections.abc import Callable
 from typing import Any, cast
 
 import hiredis
@@ -12,12 +13,8 @@ NOTHING = object()
 
 _IN_SCRIPT = re.compile(r"^ERR Error running script.*: -([A-Z]+ .*)$", re.DOTALL)
 
-_pack: Any = cast("Any", hiredis).pack_command
-
-
-def pack(words: Words) -> bytes:
-    """A command as bytes."""
-    return _pack(words)
+pack: Callable[[Words], bytes] = cast("Any", hiredis).pack_command
+"""A command as bytes."""
 
 
 def reader() -> hiredis.Reader:

@@ -130,9 +130,12 @@ BEGIN
     IF cardinality(tasks) > 0 THEN
         t := store_time(p_told);
         first := place_of(0);
+        -- LIMIT and OFFSET take none away: they are for the planner, see `commit_ends`.
         RETURN QUERY
         WITH picks AS (
-            DELETE FROM ready e USING unnest(entries, tasks) WITH ORDINALITY u (entry, task, i)
+            DELETE FROM ready e USING (
+                SELECT x.* FROM unnest(entries, tasks) WITH ORDINALITY x (entry, task, i) LIMIT p_limit
+            ) u
             WHERE e.ctid = u.entry
             RETURNING u.i, u.task, e.dead_at, e.first_limit, e.run_no, e.frees, first + u.i AS place,
                 nextval('event_pos') AS pos,
@@ -147,7 +150,8 @@ BEGIN
             RETURNING k.seq, k.revision, k.run, k.fence, k.worker, k.body, p.place, p.pos, k.prev, k.queue,
                 p.run_no, p.frees, p.i
         ), whole AS (
-            SELECT s.*, d.id, d.body AS definition FROM stamped s JOIN definition d ON d.seq = s.seq
+            SELECT s.*, d.id, d.body AS definition FROM stamped s
+            CROSS JOIN LATERAL (SELECT x.id, x.body FROM definition x WHERE x.seq = s.seq OFFSET 0) d
         ), logged AS (
             INSERT INTO event (place, pos, seq, prev, at, revision, run_no, task, worker, run)
             SELECT w.place, w.pos, w.seq, w.prev, t, w.revision, w.run_no, w.id, w.worker, w.run FROM whole w
@@ -179,10 +183,14 @@ BEGIN
         SELECT min(ceil((1 - tokens(c.id, t)) * 1000 / c.rate)) INTO wait FROM queue c
         WHERE c.id = ANY (p_queues) AND c.rate > 0 AND NOT c.paused AND tokens(c.id, t) < 1;
     END IF;
-    -- Dead entries are not handed out; their timers fire now and expire them (R6).
+    -- Dead entries are not handed out; their timers fire now and expire them (R6). OFFSET and the
+    -- sum are for the planner.
     WITH dead AS (
-        SELECT k.seq FROM lane l JOIN ready e ON e.lane = l.id AND e.ord >= l.mark JOIN task k ON k.seq = e.seq
-        WHERE l.queue = ANY (p_queues) AND l.partition = p_partition AND e.dead_at <= t AND k.timer > t
+        SELECT k.seq FROM lane l CROSS JOIN LATERAL (
+            SELECT e.seq FROM ready e WHERE e.lane = l.id AND e.ord >= l.mark AND e.dead_at <= t
+            ORDER BY e.lane, e.ord, e.seq OFFSET 0
+        ) e JOIN task k ON k.seq = e.seq
+        WHERE l.queue = ANY (p_queues) AND l.partition = p_partition AND k.timer - t > 0
         LIMIT 200 FOR UPDATE OF k SKIP LOCKED
     ), hurried AS (
         UPDATE task k SET timer = store_time(p_told) FROM dead d WHERE k.seq = d.seq RETURNING 1

@@ -213,12 +213,13 @@ BEGIN
     told := t;
     due := false;
     first := place_of(0);
+    -- LIMIT and OFFSET are for the planner, see `commit_ends`. `ready` entries never move.
     WITH moved AS (
         UPDATE task k SET state = c.state, revision = c.new_revision, timer = timer_from(t, c.timer), dead = c.dead,
             asked = c.asked, body = c.status, run = c.run, worker = c.worker, prev = k.last, last = first + c.i,
             result = CASE WHEN c.sets_result THEN c.result ELSE k.result END
         FROM (SELECT u.ordinality AS i, u.*
-            FROM unnest(p_changes) WITH ORDINALITY u WHERE u.plain) c
+            FROM unnest(p_changes) WITH ORDINALITY u WHERE u.plain LIMIT size) c
         WHERE k.seq = c.seq AND k.revision = c.revision AND k.state = c.was AND k.dead = c.was_dead
             AND (c.seen_lease IS NULL OR k.lease_until IS NOT DISTINCT FROM c.seen_lease)
         RETURNING c.i, c.seq, k.last, c.at, c.event, c.state, c.dead, c.was, c.was_dead, c.old_lane,
@@ -227,8 +228,10 @@ BEGIN
         INSERT INTO event (place, pos, seq, prev, at, body)
         SELECT m.last, nextval('event_pos'), m.seq, m.prev, m.at, m.event FROM moved m
     ), left_ready AS (
-        DELETE FROM ready e USING moved m
-        WHERE m.old_lane IS NOT NULL AND e.lane = m.old_lane AND e.ord = m.old_ord AND e.seq = m.seq
+        DELETE FROM ready e USING moved m CROSS JOIN LATERAL (
+            SELECT x.ctid AS entry FROM ready x
+            WHERE x.lane = m.old_lane AND x.ord = m.old_ord AND x.seq = m.seq OFFSET 0
+        ) x WHERE m.old_lane IS NOT NULL AND e.ctid = x.entry
     ), entered AS (
         INSERT INTO ready (lane, kind, ord, seq, dead_at, first_limit, run_no, frees)
         SELECT m.lane, m.kind, m.ord, m.seq, m.dead_at, m.first_limit, m.run_no, m.frees
@@ -262,7 +265,7 @@ BEGIN
         FOR r IN SELECT u.i, u.id, bool_or(NOT e.settled) AS unsettled
             FROM (SELECT x.ordinality AS i, x.id FROM unnest(p_changes) WITH ORDINALITY x
                 WHERE x.ordinality = ANY (o.ended)) u
-            JOIN edge e ON e.parent = u.id GROUP BY 1, 2
+            CROSS JOIN LATERAL (SELECT x.settled FROM edge x WHERE x.parent = u.id OFFSET 0) e GROUP BY 1, 2
         LOOP
             kinds[r.i] := 'd';
             IF r.unsettled THEN

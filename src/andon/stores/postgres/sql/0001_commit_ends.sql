@@ -19,12 +19,16 @@ DECLARE
 BEGIN
     told := t;
     due := false;
+    -- LIMIT takes none away: it is for the planner. A plan is made once in a session, often while the
+    -- tables are empty. It expects ten rows of an array, and ten look-ups by key are dearer then than
+    -- a walk through all active tasks that compares each with each of the array; with LIMIT it expects
+    -- one. OFFSET in what only reads keeps a look-up by key one.
     WITH moved AS (
         UPDATE task k SET state = p_state, revision = c.revision + 1, timer = timer_from(t, c.timer), dead = p_dead,
             asked = false, body = c.status, result = coalesce(c.result, p_result), run = NULL, worker = NULL, prev = k.last,
             last = first + c.i
-        FROM unnest(p_seqs, p_revisions, p_timers, p_at, p_statuses, p_events, p_results)
-            WITH ORDINALITY c (seq, revision, timer, at, status, event, result, i)
+        FROM (SELECT u.* FROM unnest(p_seqs, p_revisions, p_timers, p_at, p_statuses, p_events, p_results)
+            WITH ORDINALITY u (seq, revision, timer, at, status, event, result, i) LIMIT size) c
         WHERE k.seq = c.seq AND k.revision = c.revision AND k.state = 'active' AND NOT k.dead
         RETURNING c.i, c.seq, c.at, c.event, k.last, k.prev, k.queue
     ), logged AS (
@@ -46,7 +50,9 @@ BEGIN
     INTO edges, promoted, wanted;
     IF edges THEN
         FOR r IN SELECT u.i, e.parent, bool_or(NOT e.settled) AS unsettled FROM unnest(done) u (i)
-            JOIN definition d ON d.seq = p_seqs[u.i] JOIN edge e ON e.parent = d.id GROUP BY 1, 2
+            CROSS JOIN LATERAL (SELECT x.id FROM definition x WHERE x.seq = p_seqs[u.i] OFFSET 0) d
+            CROSS JOIN LATERAL (SELECT x.parent, x.settled FROM edge x WHERE x.parent = d.id OFFSET 0) e
+            GROUP BY 1, 2
         LOOP
             kinds := coalesce(kinds, array_fill('a'::text, ARRAY[size]));
             kinds[r.i] := 'd';

@@ -12,10 +12,11 @@ BEGIN
     told := t;
     verdicts := array_fill('lost'::text, ARRAY[cardinality(p_ids)]);
     FOR r IN
-        WITH u AS MATERIALIZED (
-            SELECT d.seq, u.* FROM unnest(p_ids, p_runs, p_leases, p_beats, p_progress, p_messages)
-                WITH ORDINALITY u (id, run, lease, beat, progress, message, i)
-            JOIN definition d ON d.id = u.id ORDER BY d.seq
+        WITH u AS MATERIALIZED (  -- for the planner, see `commit_ends`
+            SELECT d.seq, u.* FROM (
+                SELECT x.* FROM unnest(p_ids, p_runs, p_leases, p_beats, p_progress, p_messages)
+                    WITH ORDINALITY x (id, run, lease, beat, progress, message, i) LIMIT cardinality(p_ids)) u
+            CROSS JOIN LATERAL (SELECT x.seq FROM definition x WHERE x.id = u.id OFFSET 0) d ORDER BY d.seq
         )
         UPDATE task k SET lease_until = greatest(k.lease_until, t + u.lease),
             heartbeat_at = CASE WHEN u.beat THEN t ELSE k.heartbeat_at END,

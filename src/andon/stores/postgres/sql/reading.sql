@@ -44,17 +44,21 @@ FROM chain c ORDER BY c.n
 
 -- Events of transactions that are older than every one that still writes: nothing can appear among
 -- them any more. The last row, without an event, has the log's start, and whether there are newer
--- ones that have to wait.
+-- ones that have to wait. Both look along the index, whatever is known of the table: the bound that
+-- nobody can estimate is looked at outside, and the newest event is the one asked.
 -- name: events
-(SELECT e.body, e.revision, e.at, e.run_no, e.task, e.source, e.worker, e.run, e.place, false AS held
-FROM {schema}.event e
-WHERE e.place > greatest($1::bigint, (SELECT value::bigint FROM {schema}.meta WHERE name = 'log_start'))
-    AND e.place < {schema}.place_final()
-ORDER BY e.place LIMIT $2)
+(SELECT n.body, n.revision, n.at, n.run_no, n.task, n.source, n.worker, n.run, n.place, false AS held
+FROM (
+    SELECT e.* FROM {schema}.event e
+    WHERE e.place > greatest($1::bigint, (SELECT value::bigint FROM {schema}.meta WHERE name = 'log_start'))
+    ORDER BY e.place LIMIT $2
+) n
+WHERE n.place < {schema}.place_final()
+ORDER BY n.place)
 UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     (SELECT value::bigint FROM {schema}.meta WHERE name = 'log_start'),
-    EXISTS (SELECT FROM {schema}.event e WHERE e.place >= {schema}.place_final())
+    coalesce((SELECT max(e.place) FROM {schema}.event e) >= {schema}.place_final(), false)
 
 -- name: events_end
 SELECT greatest((SELECT value::bigint FROM {schema}.meta WHERE name = 'log_start'),

@@ -77,7 +77,7 @@ if not (A[ROOM] or A[GRANTS] or A[PART_OF]) and A[LIMIT] <= MOST then
   if plain then
     local claimed = {now, 'claim', 0, {}, {}}
     if n == 0 then
-      -- It stands where no other does; `create_plain` hands over to it.
+      -- It stands where no other does; `create_alone` hands over to it.
       if A[STANDS] and #queues <= MOST_QUEUES then
         local free, row = {}, {}
         for i = last + 1, #wanted do

@@ -1,4 +1,4 @@
--- What `create` does first, before the shared parts, which cost a lone call more than all else: new
+-- What `create` does before the shared parts, which cost a small batch more than all else: new
 -- records of pending tasks without keys, group or timer, if their queues are known and bounded by
 -- no size and none of the ids is taken. Whatever else is left to `create`, with nothing written.
 -- A has the groups, in turn: tasks that share an index entry and what their version begins with.
@@ -8,8 +8,6 @@
 local ENTRY, HEAD, QUEUE, NAME, CREATED, SCORE, SIZE = 1, 2, 3, 4, 5, 6, 7
 local ID, DEFINITION, DIGEST, STATUS, EVENT = 1, 2, 3, 4, 5
 local FIRST = 4
-local FIRST_LIMIT, RUN_NUMBER, FENCE = 9, 15, 16 -- of an entry
-local NEAR_MS, WINDOW_MS = 5000, 600000
 if #ARGV > FIRST then
   local common, begun, width = ARGV[3], ARGV[4], 3
   if common == '' then common, width = nil, 5 end
@@ -21,11 +19,9 @@ if #ARGV > FIRST then
       wanted[#wanted + 1] = 'queue:' .. last
     end
   end
-  local queues_end = #wanted
-  if #ARGV == FIRST + width then wanted[queues_end + 1] = 'stands:' .. last end
   local found = call('HMGET', meta, unpack(wanted))
-  local plain, left = found[1] == '1', found[queues_end + 1]
-  for i = 3, queues_end do plain = plain and (found[i] == 'free' or found[i] == 'open') end
+  local plain = found[1] == '1'
+  for i = 3, #wanted do plain = plain and (found[i] == 'free' or found[i] == 'open') end
   local keys, n = {}, 0
   for at = FIRST + ID, #ARGV, width do
     n = n + 1
@@ -39,42 +35,6 @@ if #ARGV > FIRST then
   end
   if plain then
     local number = call('HINCRBY', meta, 'number', n) - n
-    if left and common and found[3] == 'free' then
-      -- A claim stands: if it still does, and would get this task and no other, it has it. What it is
-      -- given is what `claim_plain` would make of the task.
-      local stands = cmsgpack.unpack(left)
-      local token, lanes = stands[1], {}
-      for i, queue in ipairs(stands[7]) do lanes[i] = P .. 'lanes:' .. queue end
-      call('HDEL', meta, unpack(stands[8]))
-      local channel = string.match(P, '^{(.*):%d+}:$') .. ':hints:'
-      local listen = redis.pcall('PUBSUB', 'NUMSUB', channel .. stands[4])
-      local id = ARGV[FIRST + ID]
-      if stands[3] >= now and (listen[2] or 0) > 0 and call('EXISTS', unpack(lanes)) == 0
-        and call('SET', P .. 'claim:' .. token, id, 'PX', WINDOW_MS, 'NX') then
-        local group, definition, status = A[1], ARGV[FIRST + DEFINITION], common
-        local queue, x = group[QUEUE], cmsgpack.unpack(group[ENTRY])
-        local revision, rest = string.match(group[HEAD], '^(%d+)(.*)$')
-        local run, worker, lease_until = token .. '-1', stands[5], now + stands[6]
-        local fence, timer = math.max(x[FENCE] + 1, now), lease_until
-        if x[FIRST_LIMIT] then timer = math.min(timer, now + x[FIRST_LIMIT]) end
-        revision = revision + 1
-        call('HSET', keys[1], 'd', definition, 's', status, 'x', group[ENTRY], 'st', 'active',
-          'v', string.format('%d', revision) .. rest .. string.format('%012d ', number + 1)
-            .. ARGV[FIRST + DIGEST],
-          'c', cmsgpack.pack({revision, run, fence, worker, token, now, lease_until, now, 0, ''}))
-        call('ZADD', P .. 'state:' .. queue .. '|active', group[CREATED], id)
-        call('ZADD', P .. 'timers', string.format('%d', timer), id)
-        call('RPUSH', P .. 'log', begun .. id .. '\192',
-          'C' .. cmsgpack.pack({revision, now, x[RUN_NUMBER], worker, run, id}))
-        call('PUBLISH', channel .. stands[4], table.concat({token, stands[2],
-          string.format('%d', now), string.format('%d', fence), #definition,
-          definition .. status}, '\n'))
-        call('PUBLISH', channel .. 'events', '')
-        call('PUBLISH', channel .. 'task', id)
-        if timer <= now + NEAR_MS then call('PUBLISH', channel .. 'timer', '') end
-        return {now, 'h'}
-      end
-    end
     local lists, ready, log, at, made = {}, {}, {}, FIRST, 0
     for _, group in ipairs(A) do
       local entry, head, queue, name = group[ENTRY], group[HEAD], group[QUEUE], group[NAME]

@@ -1,0 +1,96 @@
+"""Plans are made once in a session, often over empty tables, and must serve when they are full."""
+
+import asyncpg
+import pytest
+from conformance.kit import LEASE_MS, Kit
+
+from andon.lifecycle.commands import Cancel, Complete, Release
+from andon.model.task import Task
+from andon.stores.base import ChangeKind, Renewal, Verdict
+
+_MANY = 200
+
+_ENTRIES_READ = """
+SELECT idx_scan, idx_tup_read FROM pg_stat_all_indexes
+WHERE schemaname = $1 AND indexrelname = 'ready_pkey'
+"""
+
+_LOOKED = """
+SELECT
+    (SELECT sum(idx_scan) FROM pg_stat_all_indexes WHERE schemaname = $1
+        AND indexrelname IN ('task_pkey', 'definition_pkey', 'definition_id_key')) AS by_key,
+    (SELECT sum(idx_tup_read) FROM pg_stat_all_indexes WHERE schemaname = $1
+        AND indexrelname IN ('task_pkey', 'definition_pkey', 'definition_id_key')) AS found_by_key,
+    (SELECT sum(idx_scan) FROM pg_stat_all_indexes
+        WHERE schemaname = $1 AND indexrelname = 'task_state') AS by_state,
+    (SELECT sum(seq_tup_read) FROM pg_stat_all_tables
+        WHERE schemaname = $1 AND relname IN ('task', 'definition')) AS in_passing
+"""
+
+
+async def _carry_through(kit: Kit, count: int) -> None:
+    """Tasks that are claimed, renewed and put back, then claimed, renewed and completed."""
+    await kit.submit_many(count)
+    for command in (Release(), Complete(result=b"1")):
+        tasks = await kit.claim(count)
+        assert len(tasks) == count
+        verdicts = await kit.store.renew([_renewal(task) for task in tasks])
+        assert set(verdicts) == {Verdict.OK}
+        told = await kit.store.commit([kit.change(task, command) for task in tasks])
+        assert {changed.kind for changed in told} == {ChangeKind.APPLIED}
+
+
+def _renewal(task: Task) -> Renewal:
+    return Renewal(task=task.id, run=task.status.run, lease_ms=LEASE_MS)
+
+
+@pytest.mark.parametrize("counted_before", [False, True], ids=["empty", "nearly empty"])
+async def test_what_was_planned_over_empty_tables_goes_by_keys_when_they_are_full(
+    kit: Kit, schema: str, db: asyncpg.Connection, counted_before: bool
+) -> None:
+    await _carry_through(kit, 4)
+    if counted_before:  # and so planned again, knowing that
+        for table in ("task", "definition", "ready", "edge"):
+            await db.execute(f'VACUUM (ANALYZE, TRUNCATE false) "{schema}".{table}')
+        await _carry_through(kit, 1)
+    for _ in range(5):
+        await kit.submit_many(_MANY, queue="other")
+    await _carry_through(kit, _MANY)
+    await kit.store.close()  # what a session has done is counted when it ends
+
+    async def counted() -> bool:
+        looked = await db.fetchrow(_LOOKED, schema)
+        return looked["by_key"] is not None and looked["by_key"] >= 8 * _MANY
+
+    await kit.until(counted)
+    looked = await db.fetchrow(_LOOKED, schema)
+    assert looked["by_state"] == 0
+    assert looked["in_passing"] == 0
+    assert looked["found_by_key"] < looked["by_key"] + 5 * _MANY, "all rows were read once"
+
+
+async def _cancel(kit: Kit, tasks: list[Task]) -> None:
+    found = [task for task in await kit.store.get([task.id for task in tasks]) if task is not None]
+    told = await kit.store.commit([kit.change(task, Cancel()) for task in found])
+    assert [changed.kind for changed in told] == [ChangeKind.APPLIED] * len(tasks)
+
+
+async def test_what_was_planned_while_nothing_was_ready_does_not_walk_what_is_ready_later(
+    kit: Kit, schema: str, db: asyncpg.Connection
+) -> None:
+    await _cancel(kit, [await kit.submit(queue="other")])
+    await db.execute(f'VACUUM (ANALYZE, TRUNCATE false) "{schema}".ready')
+    await _cancel(kit, [await kit.submit(queue="other")])
+    assert await kit.claim(queues=("other",)) == []
+    before = len(await kit.submit_many(_MANY)) + len(await kit.submit_many(_MANY))
+    await _cancel(kit, await kit.submit_many(_MANY // 10))
+    assert await kit.claim(queues=("other",)) == []
+    await kit.store.close()
+
+    async def counted() -> bool:
+        looked = await db.fetchrow(_ENTRIES_READ, schema)
+        return looked is not None and looked["idx_scan"] > _MANY // 10
+
+    await kit.until(counted)
+    looked = await db.fetchrow(_ENTRIES_READ, schema)
+    assert looked["idx_tup_read"] < before
