@@ -247,7 +247,7 @@ async def _circumstances(engine: Engine, plan: Plan) -> dict[str, Any]:
     return {
         "loop": type(asyncio.get_running_loop()).__module__.partition(".")[0],
         "durability": info.durability,
-        "batching": _batching(plan),
+        "batching": _batching(plan, engine.at_once),
         "store": {"kind": info.kind, **info.settings},
         "versions": {
             "andon": version("andon"),
@@ -269,13 +269,13 @@ def _driver(kind: str) -> dict[str, str]:
     return {name: version(name)} if name else {}
 
 
-def _batching(plan: Plan) -> dict[str, Any]:
+def _batching(plan: Plan, at_once: int) -> dict[str, Any]:
     told: dict[str, Any] = {"store_batch": MAX_BATCH}
     if plan.kind != "drain":
         told["submit"] = {
             "single": "one awaited after another",
             "concurrent": f"{plan.coroutines} coroutines, each awaits its submit",
-            "bulk": "submit_stream",
+            "bulk": f"submit_stream, up to {at_once} at once",
         }[plan.how]
     else:
         told["submit"] = "before the clock starts"

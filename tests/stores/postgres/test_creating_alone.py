@@ -11,7 +11,9 @@ from conformance.kit import PATIENCE_S, Kit
 
 from andon.model.fleet import QueueConfig
 from andon.model.task import Task
+from andon.model.words import State
 from andon.stores.base import CONFIG_TOPIC, Created, CreateKind, ready_topic
+from andon.stores.postgres import PostgresStore
 
 from .conftest import TellOfStatements
 
@@ -111,6 +113,67 @@ async def test_a_record_created_alone_is_told_of_in_the_same_call_while_somebody
     assert [sql for sql in sent if "create_and_tell" in sql]
     alone = sent[: next(i for i, sql in enumerate(sent) if "claim_tasks" in sql)]
     assert not [sql for sql in alone if "pg_notify" in sql or "create_one(" in sql]
+
+
+_WAITING = "SELECT pid FROM pg_locks WHERE NOT granted AND relation = $1::text::regclass"
+
+
+async def test_a_record_created_alone_is_stored_though_its_caller_has_gone(
+    kit: Kit, store: PostgresStore, schema: str, db: asyncpg.Connection
+) -> None:
+    """Also if the server did not come to the end of the statement that he had sent."""
+    await kit.submit()
+    record, table = kit.record(), f"{schema}.definition"
+    async with db.transaction():
+        await db.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")
+        caller = asyncio.ensure_future(store.create([record]))
+
+        assert await kit.until(lambda: db.fetch(_WAITING, table))
+        caller.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await caller
+        ends = f"SELECT pg_terminate_backend(w.pid) FROM ({_WAITING}) w"
+        assert await kit.until(lambda: db.fetch(ends, table))
+    await kit.until(lambda: kit.get(record.id))
+    assert (await kit.stats()).counts == {State.PENDING: 2}
+
+
+async def test_no_record_created_alone_is_half_stored_whenever_its_caller_goes(
+    kit: Kit, store: PostgresStore
+) -> None:
+    await kit.submit()
+    records = [kit.record() for _ in range(24)]
+    for turns, record in enumerate(records):
+        caller = asyncio.ensure_future(store.create([record]))
+        for _ in range(1 + turns % 4):
+            await asyncio.sleep(0)
+        caller.cancel()
+        await asyncio.gather(caller, return_exceptions=True)
+
+    async def stored() -> bool:
+        return None not in await store.get([record.id for record in records])
+
+    assert await kit.until(stored)
+    assert (await kit.stats()).counts == {State.PENDING: 25}
+    assert len((await kit.read_events("")).events) == 25
+
+
+async def test_a_record_created_alone_is_created_once_when_the_reply_was_lost(
+    kit: Kit, tell_of_statements: TellOfStatements
+) -> None:
+    await kit.submit()
+    lost: list[str] = []
+
+    def lose(sql: str) -> None:
+        if "create_one" in sql and sql not in lost:
+            lost.append(sql)
+            raise asyncpg.ConnectionDoesNotExistError("connection was closed in the middle")
+
+    tell_of_statements(lose)
+    await kit.create(kit.record())
+    assert lost
+    assert (await kit.stats()).counts == {State.PENDING: 2}
+    assert len((await kit.read_events("")).events) == 2
 
 
 async def test_who_only_submits_is_not_woken_by_what_he_submits(

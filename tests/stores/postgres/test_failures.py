@@ -238,17 +238,22 @@ async def test_a_schema_that_was_replaced_is_not_written_to(
     await other.close()
 
 
+@pytest.mark.parametrize("doing", ["asks", "submits"])
 async def test_a_store_is_closed_soon_though_its_server_has_frozen(
-    hurt_server: PostgresServer,
+    hurt_server: PostgresServer, doing: str
 ) -> None:
     """Neither a statement on its way nor the mark of a sleeper keeps a process from leaving."""
-    store = PostgresStore(hurt_server.url("frozen"))
+    kit = Kit(StoreFactory(hurt_server.url(f"frozen_{doing}"), shared=True, durable=True))
+    store = kit.store
     await store.open()
+    await kit.submit()
     with store.listen([ready_topic("default")]) as listener:
         await listener.wait(0.2)
         hurt_server.pause()
         try:
-            asked = asyncio.create_task(store.stats())
+            asked = asyncio.create_task(
+                kit.create(kit.record()) if doing == "submits" else kit.stats()
+            )
             await asyncio.sleep(0)
             async with asyncio.timeout(2 * PATIENCE_S):
                 await store.close()
