@@ -74,6 +74,7 @@ class Claiming:
             list(room),
             list(room.values()),
             request.partition,
+            often=True,
         )
         claimed: list[Task] = []
         broken: list[int] = []

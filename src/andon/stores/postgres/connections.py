@@ -91,14 +91,17 @@ async def statement(location: Location, db: Connection, sql: str, *arguments: An
 
 
 class Connections:
-    """At most `pool` connections, the one used last first, so that few stay busy."""
+    """At most `pool` connections. What is done often goes by the one used last, so that few stay
+    busy; all else by the one that has rested longest. A session's first call of a function costs
+    it up to ten milliseconds, and what is seldom done must not leave a claim to a session that
+    never claimed."""
 
     def __init__(
         self, location: Location, *, check: Callable[[Connection], Awaitable[None]]
     ) -> None:
         self._location = location
         self._check = check  # is this still the schema we opened?
-        self._idle: list[Connection] = []
+        self._idle: deque[Connection] = deque()  # those that rest longest first
         self._busy: set[Connection] = set()
         self._count = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -113,18 +116,20 @@ class Connections:
 
     async def once(self, work: Callable[[Connection], Awaitable[Result]]) -> Result:
         """Do something with one connection, again on another while the server is away."""
-        return await heeding(self._persist(work))
+        return await heeding(self._persist(work, often=False))
 
-    async def do(self, sql: str, *arguments: Any) -> list[Any]:
+    async def do(self, sql: str, *arguments: Any, often: bool = False) -> list[Any]:
         """Run a statement to its end even if the caller goes away; its rows."""
         if self._closed:
             raise StoreUnavailable(f"The store {self._location.shown} is not open.")
-        return await self._set_off(sql, arguments)
+        return await self._set_off(sql, arguments, often=often)
 
-    def _set_off(self, sql: str, arguments: Sequence[Any]) -> asyncio.Future[list[Any]]:
+    def _set_off(
+        self, sql: str, arguments: Sequence[Any], *, often: bool
+    ) -> asyncio.Future[list[Any]]:
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[list[Any]] = loop.create_future()
-        task = loop.create_task(self._carry_out(outcome, sql, arguments))
+        task = loop.create_task(self._carry_out(outcome, sql, arguments, often=often))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         return outcome
@@ -133,7 +138,7 @@ class Connections:
         """The same in the caller's own task, two turns of the loop less. For what is seldom given
         up: then its connection is too, and the statement begins again on another."""
         if self._closed or not self._idle or self._idle[-1].is_closed():
-            return await self.do(sql, *arguments)
+            return await self.do(sql, *arguments, often=True)
         db = self._idle.pop()
         self._busy.add(db)
         ended = asyncio.get_running_loop().create_future()
@@ -142,7 +147,7 @@ class Connections:
             return await statement(self._location, db, sql, *arguments)
         except asyncio.CancelledError:
             db.terminate()
-            self._set_off(sql, arguments)
+            self._set_off(sql, arguments, often=True)
             raise
         except Exception as error:
             if isinstance(error, LOST):
@@ -153,16 +158,18 @@ class Connections:
             self._running.discard(ended)
             ended.cancel()
             self._busy.discard(db)
-            self._give(db)
-        return await self.do(sql, *arguments)
+            self._give(db, often=True)
+        return await self.do(sql, *arguments, often=True)
 
     async def _carry_out(
-        self, outcome: asyncio.Future[list[Any]], sql: str, arguments: Sequence[Any]
+        self, outcome: asyncio.Future[list[Any]], sql: str, arguments: Sequence[Any], *, often: bool
     ) -> None:
         """Run a statement for whoever waits for the outcome, if anybody still does. (A future
         shielded from its waiter would take him a turn of the loop more.)"""
         try:
-            rows = await self._persist(lambda db: statement(self._location, db, sql, *arguments))
+            rows = await self._persist(
+                lambda db: statement(self._location, db, sql, *arguments), often=often
+            )
         except asyncio.CancelledError:  # by `close`
             if not outcome.done():
                 outcome.set_exception(
@@ -194,10 +201,12 @@ class Connections:
             for task in self._running:
                 task.cancel()
             await asyncio.wait(set(self._running))
-        idle, self._idle = self._idle, []
+        idle, self._idle = self._idle, deque()
         await asyncio.gather(*(_let_go(db) for db in idle))
 
-    async def _persist(self, work: Callable[[Connection], Awaitable[Result]]) -> Result:
+    async def _persist(
+        self, work: Callable[[Connection], Awaitable[Result]], *, often: bool
+    ) -> Result:
         pauses: Pauses | None = None
         now = time.monotonic()
         end = now + PATIENCE_S
@@ -205,7 +214,7 @@ class Connections:
             end = max(now + min(LATER_S, PATIENCE_S), self._away_since + PATIENCE_S)
         while True:
             try:
-                result = await self._once(work)
+                result = await self._once(work, often=often)
             except (StoreError, ConfigurationError):
                 raise
             except Exception as error:
@@ -221,8 +230,10 @@ class Connections:
     def _translated(self, error: Exception) -> StoreError | ConfigurationError:
         return translated(error, self._location.shown, self._location.namespace)
 
-    async def _once(self, work: Callable[[Connection], Awaitable[Result]]) -> Result:
-        db = await self._take()
+    async def _once(
+        self, work: Callable[[Connection], Awaitable[Result]], *, often: bool
+    ) -> Result:
+        db = await self._take(often=often)
         self._busy.add(db)
         try:
             return await work(db)
@@ -231,12 +242,12 @@ class Connections:
             raise
         finally:
             self._busy.discard(db)
-            self._give(db)
+            self._give(db, often=often)
 
-    async def _take(self) -> Connection:
+    async def _take(self, *, often: bool) -> Connection:
         while True:
             while self._idle:
-                db = self._idle.pop()
+                db = self._idle.pop() if often else self._idle.popleft()
                 if not db.is_closed():
                     return db
                 self._count -= 1
@@ -276,11 +287,13 @@ class Connections:
             raise
         return db
 
-    def _give(self, db: Connection) -> None:
+    def _give(self, db: Connection, *, often: bool) -> None:
         if db.is_closed():
             self._count -= 1
-        else:
+        elif often:
             self._idle.append(db)
+        else:
+            self._idle.appendleft(db)
         self._wake_one()
 
     def _wake_one(self) -> None:

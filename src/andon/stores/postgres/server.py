@@ -32,23 +32,23 @@ class Server:
         self.wake = Wake(location, self.instance, self.hub, self.run, self.calls)
         self.connections: Connections | None = None
 
-    async def run(self, sql: str, *arguments: Any) -> list[Any]:
-        """Rows of a statement that only asks."""
+    async def run(self, sql: str, *arguments: Any, often: bool = False) -> list[Any]:
+        """Rows of a statement that only asks. `often`: see `Connections`."""
         if self.connections is None:
             raise StoreUnavailable(f"The store {self.location.shown} is not open.")
-        return await self.connections.do(sql, *arguments)
+        return await self.connections.do(sql, *arguments, often=often)
 
-    async def write(self, sql: str, *arguments: Any) -> list[Any]:
+    async def write(self, sql: str, *arguments: Any, often: bool = False) -> list[Any]:
         """Rows of a statement that may write, and so counts as on its way."""
         self.wake.in_flight += 1
         try:
-            return await self.run(sql, *arguments)
+            return await self.run(sql, *arguments, often=often)
         finally:
             self.wake.in_flight -= 1
 
     async def call(self, sql: str, *arguments: Any) -> Any:
         """The row of one of the calls that say what time it is, where events stand, who sleeps."""
-        rows = await self.write(sql, self.clock.argument(), self.instance, *arguments)
+        rows = await self.write(sql, self.clock.argument(), self.instance, *arguments, often=True)
         row = rows[0]
         self._heard(row["told"], row.get("pos"))
         return row
