@@ -18,7 +18,7 @@ from andon.engine.book import PolicyBook
 from andon.engine.control import Control
 from andon.engine.dependencies import Dependencies
 from andon.engine.runs import Mark, Runs
-from andon.engine.submitting import Submitting, at_once
+from andon.engine.submitting import Submitting
 from andon.engine.timekeeper import Timekeeper
 from andon.engine.watching import Watching
 from andon.lifecycle.admission import check_name
@@ -71,7 +71,6 @@ class LocalEngine:
         self.store = store
         self.max_payload = max_payload
         self.in_flight = store.in_flight
-        self.at_once = at_once(store)
         self._hands_over = store if isinstance(store, HandsOver) else None
         self.book = PolicyBook(store, profile)
         self._dependencies = Dependencies(store)
@@ -81,6 +80,7 @@ class LocalEngine:
         self._submitting = Submitting(
             store, self.book, self._dependencies, self._control, max_payload=max_payload
         )
+        self.at_once = self._submitting.at_once
         self._watching = Watching(store, jitter)
         self._keeping = Keeping(store, store.url, artifacts)
         limit = dead_letter_limit

@@ -61,11 +61,6 @@ _MOST_IN_FLIGHT = 3
 one whose outcomes are on their way back."""
 
 
-def at_once(store: Store) -> int:
-    """Records that a bulk submit best has the store create in one call."""
-    return store.most_created if isinstance(store, TakesMany) else MAX_BATCH
-
-
 class Submitting:
     """Turns submissions into stored records."""
 
@@ -84,7 +79,7 @@ class Submitting:
         self._control = control
         self._max_payload = max_payload
         self._lone_write = LoneWrites()
-        self._at_once = at_once(store)
+        self.at_once = store.most_created if isinstance(store, TakesMany) else MAX_BATCH
         self.batcher: Batcher[Task, Created] = Batcher(
             store.create, size=MAX_BATCH, in_flight=store.in_flight, finishes=True
         )
@@ -122,7 +117,7 @@ class Submitting:
         outcomes: list[Submitted] = []
         writing: deque[asyncio.Task[list[Submitted]]] = deque()
         try:
-            for batch in in_batches(submissions, self._at_once):
+            for batch in in_batches(submissions, self.at_once):
                 prepared = await self._batch(batch)
                 writing.append(asyncio.ensure_future(self._create(*prepared)))
                 await asyncio.sleep(0)  # it is on its way to the store now

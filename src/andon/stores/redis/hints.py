@@ -47,7 +47,6 @@ class Subscription:
         self._confirmed: set[str] = set()
         self._settled = asyncio.Event()
         self._settled.set()
-        self.is_settled = True  #: whether everything listened to is subscribed to
         self._connection: Connection | None = None
         self._task: asyncio.Task[None] | None = None
         self._early: list[HintListener] = []
@@ -87,6 +86,11 @@ class Subscription:
             async with asyncio.timeout(SETTLE_WITHIN_S):
                 await self._settled.wait()
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether everything listened to is subscribed to."""
+        return self._settled.is_set()
+
     async def close(self) -> None:
         """Unsubscribe."""
         task, self._task = self._task, None
@@ -101,7 +105,6 @@ class Subscription:
         if self._kinds <= self._confirmed:
             return
         self._settled.clear()
-        self.is_settled = False
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._keep_subscribed())
         elif self._connection is not None and self._connection.alive:
@@ -145,7 +148,6 @@ class Subscription:
         self._early.clear()
         self._awaited = False
         self._settled.set()
-        self.is_settled = True
 
     def _pushed(self, push: list[Any]) -> None:
         if push[0] == b"subscribe":
