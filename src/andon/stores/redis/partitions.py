@@ -41,7 +41,7 @@ class Partitions:
         self.network = network
         self.refills = refills
         self.set_up: Callable[[Partitions, int], Awaitable[None]] | None = None
-        self.standing = subscription.standing
+        self.standing, self.handed = subscription.standing, subscription.handed
         self.hands_over_now = False  #: the newest record created alone was handed over
         self._subscription = subscription
 
