@@ -23,7 +23,8 @@ SELECT d.body IS NOT NULL, k.partition, k.queue, k.kind, k.revision, k.created, 
     k."group", k.worker, k.message, length(k.body), length(k.run), k.token = c.token, k.run,
     c.seqs = ARRAY[k.seq], k.last = e.place, k.prev = e.prev, f.place = e.prev,
     e.revision, e.run_no, e.task = d.id, e.source, e.worker, e.run = k.run, e.body, e.at,
-    e.pos - f.pos, f.revision, f.run_no, f.task, f.source, f.worker, f.run, length(f.body), f.prev, f.at,
+    e.pos - f.pos, f.revision, f.run_no, f.task, f.source, f.worker, f.run, length(f.body),
+    f.prev, f.at,
     (SELECT count(*) FROM {schema}.ready r WHERE r.seq = k.seq)
 FROM {schema}.definition d JOIN {schema}.task k USING (seq)
 JOIN {schema}.event e ON e.seq = k.seq AND e.place = k.last
