@@ -6,7 +6,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from andon.engine.local import LocalEngine
 from andon.lifecycle.commands import Complete
 from andon.model.fleet import QueueConfig
 from andon.model.task import Task
@@ -278,8 +277,3 @@ async def test_arguments_of_any_size_reach_whoever_stands(kit: Kit) -> None:
             run = await stander.handed()
         assert run == await kit.there(task.id)
         await kit.moved(run, Complete())
-
-
-async def test_the_engine_says_whether_claims_may_stand(kit: Kit) -> None:
-    stands = isinstance(kit.store, HandsOver) and kit.store.hands_over
-    assert LocalEngine(kit.store).hands_over is stands

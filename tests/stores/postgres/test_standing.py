@@ -9,6 +9,7 @@ import pytest
 from conformance.kit import Kit, StoreFactory, ids
 from conformance.test_standing import Stander, begin, other_beside
 
+from andon.engine.local import LocalEngine
 from andon.lifecycle.commands import Complete
 from andon.model.words import State
 from andon.stores.base import Store
@@ -257,4 +258,5 @@ async def test_claims_stand_only_with_one_partition_and_without_a_pooler(url: st
         store = PostgresStore(f"{url}_{option[:4]}&{option}")
         await store.open()
         assert store.hands_over is stands
+        assert LocalEngine(store).hands_over is stands
         await store.close()

@@ -8,6 +8,7 @@ from conformance.kit import Kit, StoreFactory
 from conformance.test_standing import Stander, begin
 from servers.redis import RedisServer, until
 
+from andon.engine.local import LocalEngine
 from andon.model.words import State
 from andon.stores.base import Store
 from andon.stores.redis import network
@@ -91,9 +92,9 @@ async def test_claims_stand_only_where_one_server_holds_everything(
     kit = await open_kit(shared.url("apart") + "&partitions=2")
     assert isinstance(kit.store, RedisStore)
     assert not kit.store.hands_over
+    assert not LocalEngine(kit.store).hands_over
     alone = await open_kit(shared.url("alone"))
-    assert isinstance(alone.store, RedisStore)
-    assert alone.store.hands_over
+    assert LocalEngine(alone.store).hands_over
 
 
 async def test_a_standing_claim_survives_a_reply_that_is_lost(
