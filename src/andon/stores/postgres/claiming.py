@@ -64,7 +64,7 @@ class Claiming:
         }
         queues = [ids[name] for name in request.queues if name in ids]
         ear = server.wake.ear
-        if ear is None and request.stands:
+        if request.stands and (ear is None or not queues):
             request = msgspec.structs.replace(request, stands=False)
         word = server.wake.standing.word(request)
         if not queues and word.stood is None:

@@ -117,7 +117,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass of it
-        self._awake = awake_at(transport.get_extra_info("socket").fileno())
+        socket = transport.get_extra_info("socket")
+        self._awake = None if socket is None else awake_at(socket.fileno())
 
     def data_received(self, data: bytes) -> None:
         self._reader.feed(data)
