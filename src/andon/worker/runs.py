@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from andon.engine.base import Engine
-from andon.lifecycle.commands import Command, Expire, Interrupted, Release, UnknownTask
+from andon.lifecycle.commands import Command, Complete, Expire, Interrupted, Release, UnknownTask
 from andon.lifecycle.timers import run_timeout
 from andon.model.errors import InvalidTransition, LeaseLost, PayloadTooLarge, StoreUnavailable
 from andon.model.task import RunCell, Task
@@ -363,7 +363,7 @@ class Runs:
                     return
                 # After a cancel request there is no way to expire; the record is cancelled (R7).
                 command = Interrupted()
-            elif isinstance(error, PayloadTooLarge):
+            elif isinstance(error, PayloadTooLarge) and isinstance(command, Complete):
                 command = outcomes.invalid_result(str(error))
             elif isinstance(error, asyncio.CancelledError):
                 if not stray:

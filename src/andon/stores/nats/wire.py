@@ -136,6 +136,11 @@ class Wire:
         """The connection, perhaps lost; raises `StoreUnavailable` when the store is closed."""
         return self._connection.client
 
+    @property
+    def most_bytes(self) -> int:
+        """Of one message, its headers included: the server's `max_payload`."""
+        return self.client.max_payload
+
     async def connect(self) -> None:
         """Connect, for up to the connection's patience. Wrong credentials are told at once."""
         await self._connection.open()
@@ -183,6 +188,7 @@ class Wire:
         seqs = [CONFLICT] * len(writes)
         if not writes:
             return seqs
+        self._check_sizes(writes)
         open_ = list(range(len(writes)))
         deadline = time.monotonic() + PATIENCE_S
         pause, problem, guard_lost = 0.02, "no answer", CONFLICT
@@ -206,6 +212,16 @@ class Wire:
         if newest > self.acked.get(stream, 0):
             self.acked[stream] = newest
         return seqs
+
+    def _check_sizes(self, writes: Sequence[Write]) -> None:
+        """Or sending them would fail again and again, each for all that go with it."""
+        most = self.most_bytes
+        for subject, payload, _ in writes:
+            if len(payload) > most:
+                raise StoreIncompatible(
+                    f"{self._location.shown} takes {most:,} bytes in a message, and {subject} "
+                    f"needs {len(payload):,}: raise max_payload in the server's configuration."
+                )
 
     def _judge(self, answer: Reply | None) -> tuple[int, str]:
         """A sequence, CONFLICT, or _AGAIN with what was wrong."""
