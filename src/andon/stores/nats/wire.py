@@ -127,6 +127,7 @@ class Wire:
         self._waiting: dict[bytes, tuple[_Round | _Reading, int]] = {}
         self.acked: dict[str, int] = {}
         self.reconnected: Callable[[], None] = lambda: None
+        self.troubled: Callable[[], None] = lambda: None  #: called when somebody was refused
         self.away_s = 0.0  #: how long the connection was lost, the last time it was
         self.losses = 0  #: how often the connection was lost
         self.leaving = False  #: the store is being closed: what fails now is not tried again
@@ -411,6 +412,7 @@ class Wire:
 
     def unavailable(self, problem: str) -> StoreUnavailable:
         """What to raise when the patience is over."""
+        self.troubled()
         return StoreUnavailable(
             f"NATS at {self._location.shown} does not take or give messages: {problem}. "
             "Look at the server and its JetStream; what was under way may have been written."
