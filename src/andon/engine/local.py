@@ -106,6 +106,7 @@ class LocalEngine:
             if self._is_open:
                 return
             await self.store.open()
+            self._watching.open()
             await self.book.refresh()
             self._following = asyncio.ensure_future(self._follow_configuration())
             self._is_open = True
