@@ -21,6 +21,9 @@ from .kit import Kit, StoreFactory
 
 GIVEN_URL = "ANDON_TEST_STORE_URL"
 
+OF_SOME_STORES = {"test_standing": ("redis", "postgres")}
+"""Parts of the suite, and the stores of ours that they are for."""
+
 ONE_PARTITION = {
     "test_hints_that_were_taken_do_not_come_again": "each partition hints for itself",
     "test_a_full_queue_refuses_no_restored_task": "max_size is a share of each partition",
@@ -61,9 +64,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     partitioned = ["memory", "sqlite"]
     if metafunc.config.getoption("--store"):  # a minute each: when these stores are asked for
         partitioned += ["postgres", "nats"]
-    kinds += [f"{kind}-4" for kind in partitioned if kind in kinds]
-    if "redis" in kinds:
-        kinds.append("redis-cluster")
+    some = OF_SOME_STORES.get(metafunc.definition.path.stem)
+    if some is not None:
+        kinds = [kind for kind in kinds if kind in (*some, "given")]
+    else:
+        kinds += [f"{kind}-4" for kind in partitioned if kind in kinds]
+        if "redis" in kinds:
+            kinds.append("redis-cluster")
     metafunc.parametrize("store_kind", kinds)
 
 

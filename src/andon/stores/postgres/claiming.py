@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from andon.lifecycle.apply import stamped
 from andon.model.task import Stamp, Status, Task
 from andon.model.words import State
@@ -16,6 +18,7 @@ from andon.stores.base import (
 )
 from andon.stores.codec import Undecodable, decode_definition, decode_status, task_of_row
 from andon.stores.postgres.server import Server
+from andon.stores.standing import STANDS_MS
 
 
 class _Stamping:
@@ -60,7 +63,11 @@ class Claiming:
             if name in ids and left < request.limit
         }
         queues = [ids[name] for name in request.queues if name in ids]
-        if not queues or request.limit <= 0:
+        ear = server.wake.ear
+        if request.stands and (ear is None or not queues):
+            request = msgspec.structs.replace(request, stands=False)
+        word = server.wake.standing.word(request)
+        if not queues and word.stood is None:
             return []
         rows = await server.write(
             server.calls.claim,
@@ -74,6 +81,10 @@ class Claiming:
             list(room),
             list(room.values()),
             request.partition,
+            [ids[name] for name in word.queues if name in ids],
+            word.number,
+            STANDS_MS if word.number else 0,
+            ear or 0,
             often=True,
         )
         claimed: list[Task] = []
@@ -101,6 +112,7 @@ class Claiming:
             if last["pos"] is not None:
                 server.wake.newest_own = max(server.wake.newest_own, last["pos"])
                 server.wake.tell(topics, last["wanted"], [task.definition.id for task in claimed])
+        server.wake.standing.answered(request, found=bool(claimed or broken))
         await server.set_aside(broken)
         return claimed
 

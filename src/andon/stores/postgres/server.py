@@ -29,7 +29,9 @@ class Server:
         self.sql = Statements("reading", location.namespace)
         self.hub = Hub()
         self.names = Names(self.run, self.calls)
-        self.wake = Wake(location, self.instance, self.hub, self.run, self.calls)
+        self.wake = Wake(
+            location, self.instance, self.hub, run=self.run, calls=self.calls, clock=clock
+        )
         self.connections: Connections | None = None
 
     async def run(self, sql: str, *arguments: Any, often: bool = False) -> list[Any]:

@@ -37,6 +37,7 @@ from andon.stores.base import (
     Snapshot,
     Verdict,
     in_batches,
+    ready_topic,
 )
 from andon.stores.codec import task_of_row
 from andon.stores.partitions import partition_of
@@ -202,9 +203,10 @@ class PostgresStore:
         partition = self.partition_of(task.definition.id)
         arguments, topics = await arguments_of_one(task, entry, partition, self._names)
         # What wakes others costs a call more than it saves while nobody sleeps, so it is sent with
-        # the record if somebody slept the last time.
-        if self._sleepers and not self._location.pgbouncer:
-            row = await self._created_and_told(arguments, topics)
+        # the record if somebody slept the last time, or a claim of this process stands.
+        tells = self._sleepers or self._wake.standing.any
+        if tells and not self._location.pgbouncer:
+            row = await self._created_and_told(task, arguments, topics)
             wanted, created = row["wanted"], bool(row["created"])
         else:
             wanted, created = await self._server.call_for_one(self._calls.create_one, *arguments)
@@ -213,7 +215,9 @@ class PostgresStore:
         self._sleepers = bool(wanted)
         return created
 
-    async def _created_and_told(self, arguments: Sequence[Any], topics: set[str]) -> Any:
+    async def _created_and_told(
+        self, task: Task, arguments: Sequence[Any], topics: set[str]
+    ) -> Any:
         """The same by the call that also wakes who sleeps elsewhere. (Not behind a pooler, where
         every statement is in a transaction.)"""
         work = topics - {CONFIG_TOPIC}
@@ -221,7 +225,8 @@ class PostgresStore:
             self._calls.create_and_tell, *arguments, self._wake.work, list(work)
         )
         if row["created"]:
-            self._wake.tell(work, None)
+            unready = {ready_topic(task.definition.queue)} if row["handed"] else set[str]()
+            self._wake.tell(work - unready, None)
             self._wake.tell(topics - work, row["wanted"])
         return row
 
@@ -259,6 +264,13 @@ class PostgresStore:
 
     async def claim(self, request: ClaimRequest) -> list[Task]:
         return await self._claiming.claim(request)
+
+    @property
+    def hands_over(self) -> bool:
+        return self.partitions == 1 and not self._location.pgbouncer
+
+    def hand_over_to(self, worker: str, act: Callable[[list[Task]], None] | None) -> None:
+        self._wake.hand_over_to(worker, act)
 
     async def renew(self, renewals: Sequence[Renewal]) -> list[Verdict]:
         if not renewals:

@@ -7,23 +7,32 @@ wait for each other. A process that is kept busy takes its mark away, and leaves
 sleeps; then it wakes up once for nothing, because something may have come in between.
 
 There are two channels: one for what every process listens to, and one for all else, so that who
-only submits is not woken by each of his own tasks.
+only submits is not woken by each of his own tasks. A process with workers has one of its own, where
+it hears what is handed over to a claim that stands.
 
 What is lost with a connection is made up for by the slow poll of whoever waits.
 """
 
 import asyncio
+import binascii
 import contextlib
-from collections.abc import Iterable, Sequence, Set
+import secrets
+from collections.abc import Callable, Iterable, Sequence, Set
 from typing import Any, Self
 
 from andon.model.errors import AndonError
+from andon.model.task import Task
 from andon.stores.base import CONFIG_TOPIC, Listener, task_topic
 from andon.stores.hints import HintListener, Hub
 from andon.stores.postgres.connections import Connection, Pauses, connect, heeding
 from andon.stores.postgres.location import Location
 from andon.stores.postgres.names import Run
 from andon.stores.postgres.statements import Statements
+from andon.stores.postgres.times import ServerTime
+from andon.stores.standing import Handed, Standing
+
+_EAR = "andon_"
+"""What the channel begins with where one process hears what is handed over to it."""
 
 _MOST_BYTES = 7_900
 """PostgreSQL takes notifications of less than 8,000 bytes."""
@@ -49,13 +58,21 @@ class Wake:
     """The hints of one store instance."""
 
     def __init__(
-        self, location: Location, instance: str, hub: Hub, run: Run, calls: Statements
+        self,
+        location: Location,
+        instance: str,
+        hub: Hub,
+        *,
+        run: Run,
+        calls: Statements,
+        clock: ServerTime,
     ) -> None:
         self._location = location
         self._instance = instance
         self._hub = hub
         self._run = run
         self._calls = calls
+        self._clock = clock
         self.config = f"andon_{location.namespace}"  #: channel of what everybody hears
         self.work = f"{self.config}_work"  #: channel of all else
         self._db: Connection | None = None
@@ -72,6 +89,9 @@ class Wake:
         self.newest_own = 0  #: newest event that this process wrote, or found when it opened
         self.in_flight = 0  #: its writes on their way
         self._background: set[asyncio.Task[Any]] = set()
+        self.standing = Standing()
+        self.ear: int | None = None  #: number of the channel where we hear what is handed over
+        self._takes_runs = False
 
     # --- being woken ---
 
@@ -82,9 +102,16 @@ class Wake:
         if not kinds <= self._wanted:
             self._wanted |= kinds
             self._changed.set()
-        if self._keeper is None and not self._location.pgbouncer:
-            self._keeper = asyncio.ensure_future(self._keep())
+        self._begin()
         return _Listening(self._hub.listen(wanted), self)
+
+    def hand_over_to(self, worker: str, act: Callable[[list[Task]], None] | None) -> None:
+        """Who takes what is handed over to that worker's claim that stands."""
+        self.standing.hand_over_to(worker, act)
+        if act is not None and not self._takes_runs:
+            self._takes_runs = True
+            self._changed.set()
+            self._begin()
 
     def waiting(self, change: int) -> None:
         """Somebody of ours begins (1) or stops (-1) to wait."""
@@ -93,6 +120,10 @@ class Wake:
             self._unheeded = 0
             if not self._wanted <= self._kinds:
                 self._changed.set()
+
+    def _begin(self) -> None:
+        if self._keeper is None and not self._location.pgbouncer:
+            self._keeper = asyncio.ensure_future(self._keep())
 
     async def _keep(self) -> None:
         """Hold the listening connection and the mark as they are wanted, for as long as we live."""
@@ -123,11 +154,13 @@ class Wake:
             self._db = db
             self._pauses.reset()
             while not lost.is_set():
+                if self._takes_runs and self.ear is None:
+                    await heeding(self._open_ear(db))
                 await heeding(self._mark(db))
                 await self._changed.wait()
                 self._changed.clear()
         finally:
-            self._db = None
+            self._db = self.ear = None
             self._kinds.clear()
             try:
                 with contextlib.suppress(Exception):
@@ -137,6 +170,30 @@ class Wake:
                         await db.close()
             finally:  # in a task that is cancelled, Python 3.11.2 ends a timeout as a cancel
                 db.terminate()
+
+    async def _open_ear(self, db: Connection) -> None:
+        """Hear what is handed over, and hold the lock by which others know that we do."""
+        ear = secrets.randbits(62)
+        await db.add_listener(f"{_EAR}{ear}", self._heard_run)
+        await db.execute(self._calls.hear, ear)
+        self.ear = ear
+
+    def _heard_run(self, _db: Any, _pid: int, _channel: str, payload: object) -> None:
+        token, number, place, now, fence, seq, size, coded = str(payload).split("\n", 7)
+        bodies, status_at = binascii.a2b_base64(coded), int(size)
+        self._clock.told(int(now))
+        self.standing.heard(
+            Handed(
+                token,
+                int(number),
+                f"{token}-{place}",
+                int(fence),
+                int(now),
+                bodies[:status_at],
+                bodies[status_at:],
+                int(seq),
+            )
+        )
 
     async def _mark(self, db: Connection) -> None:
         if self._wanted <= self._kinds:

@@ -14,6 +14,7 @@ from andon.stores.codec import Undecodable, decode_definition, decode_status, en
 from andon.stores.redis import reserving, spread
 from andon.stores.redis.partitions import Partitions
 from andon.stores.redis.records import records_in
+from andon.stores.standing import STANDS_MS
 
 _CLAIMED = 4
 """What `claim.lua` hands out of each task: id, definition, status and fence."""
@@ -49,7 +50,7 @@ async def _claim(
     part_of: str | None = None,
 ) -> tuple[list[Task], list[Any]]:
     """One claim, with grants of `spread.Grants` as part of another claim, or without."""
-    word = (None, None) if grants or not at.hands_over else at.standing.word(request)
+    word = (None, None) if grants or not at.hands_over else _word(at, request)
     packed = encode(
         (
             request.worker,
@@ -78,6 +79,12 @@ async def _claim(
     if broken:
         await at.run("set_aside", request.partition, broken)
     return tasks, reply
+
+
+def _word(at: Partitions, request: ClaimRequest) -> tuple[Any, Any]:
+    """How the claim is to stand, and what stood before it."""
+    number, stood, queues = at.standing.word(request)
+    return (number, at.handed, STANDS_MS) if number else None, stood and (stood, queues)
 
 
 def _claimed(reply: list[Any], request: ClaimRequest) -> tuple[list[Task], list[str]]:

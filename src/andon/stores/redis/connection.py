@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import hiredis
 
+from andon.stores.redis.awake import Awake, awake_at
 from andon.stores.redis.wire import NOTHING, pack, reader
 
 REPLY_WITHIN_S = 10.0
@@ -36,6 +37,7 @@ class Connection(asyncio.Protocol):
         self._waiting: deque[tuple[asyncio.Future[Any], float]] = deque()
         self._out: list[bytes] = []
         self._transport: asyncio.Transport | None = None
+        self._awake: Awake | None = None
         self._alarm: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[None] = self._loop.create_future()
@@ -61,10 +63,14 @@ class Connection(asyncio.Protocol):
         reply.set_exception(Lost("the connection is closed"))
         return reply
 
-    def send_alive(self, packed: bytes, *, last: bool = False) -> asyncio.Future[Any]:
-        """The same for who has just seen that the connection is alive."""
+    def send_alive(
+        self, packed: bytes, *, last: bool = False, awake: bool = False
+    ) -> asyncio.Future[Any]:
+        """The same for who has just seen that the connection is alive. `awake`: if nothing else is
+        on its way, the answer may be waited for awake (see `awake`)."""
         if self._waiting or self._out:
             self.post(packed)
+            awake = False
         else:  # all that can come after it does: while it is on its way, that costs nobody time
             assert self._transport is not None
             self._transport.write(_PING + packed if last else packed)
@@ -76,6 +82,8 @@ class Connection(asyncio.Protocol):
         self._waiting.append((reply, self._loop.time() + REPLY_WITHIN_S))
         if self._alarm is None:
             self._alarm = self._loop.call_later(REPLY_WITHIN_S, self._look_at_time)
+        if awake and self._awake is not None:
+            self._awake.wait()
         return reply
 
     def post(self, packed: bytes) -> None:
@@ -109,6 +117,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass of it
+        socket = transport.get_extra_info("socket")
+        self._awake = None if socket is None else awake_at(socket.fileno())
 
     def data_received(self, data: bytes) -> None:
         self._reader.feed(data)
@@ -127,6 +137,8 @@ class Connection(asyncio.Protocol):
                 waiter, _ = self._waiting.popleft()
                 if not waiter.done():  # else its caller has gone
                     waiter.set_result(reply)
+                if self._awake is not None and self._awake.watches and not self._waiting:
+                    self._awake.answered()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lose(Lost(str(exc) if exc else "the server closed the connection"))

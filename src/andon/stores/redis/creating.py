@@ -64,7 +64,9 @@ async def _create_alone(
     partition = 0 if at.count == 1 else at.of(definition.id)
     packed, status_body, begun = beginning
     parts = (status_body, begun, definition.id, encode(definition), definition.digest)
-    reply = await at.run_packed("create", partition, packed, parts, last=at.hands_over_now)
+    reply = await at.run_packed(
+        "create", partition, packed, parts, last=at.hands_over_now, awake=True
+    )
     at.hands_over_now = reply[1:] == [_HANDED_OVER]
     return [_CREATED if len(reply) == 1 else _outcome(reply[1])]
 

@@ -9,6 +9,7 @@ way.
 import asyncio
 import contextlib
 import random
+import secrets
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -18,12 +19,15 @@ from andon.stores.hints import HintListener, Hub
 from andon.stores.redis.connection import Connection, Lost
 from andon.stores.redis.location import Address, Location
 from andon.stores.redis.network import connect
-from andon.stores.redis.standing import Standing
 from andon.stores.redis.wire import pack
+from andon.stores.standing import Handed, Standing
 
 FROM_THE_START = ("config",)
 HEARD_WITH = {"events": "ready"}
 """Kinds heard with others: who hints of ready tasks has written events too, and says so once."""
+
+HANDED = "handed-"
+"""What the kind of a process's own channel begins with, for what is handed over to it."""
 
 SETTLE_WITHIN_S = 2.0
 PING_EVERY_S = 5.0
@@ -51,6 +55,7 @@ class Subscription:
         self._task: asyncio.Task[None] | None = None
         self._early: list[HintListener] = []
         self.standing = Standing()
+        self.handed = HANDED + secrets.token_hex(8)  #: the kind of this process's own channel
         self._awaited = False
         self._missed = False
 
@@ -73,8 +78,8 @@ class Subscription:
 
     def hear_of_handed(self) -> None:
         """Subscribe to what is handed over to this process."""
-        if self.standing.kind not in self._kinds:
-            self._kinds.add(self.standing.kind)
+        if self.handed not in self._kinds:
+            self._kinds.add(self.handed)
             self._follow()
 
     async def settled(self) -> None:
@@ -156,8 +161,8 @@ class Subscription:
                 self._settle()
         elif push[0] == b"message":
             kind = push[1][len(self._prefix) :].decode()
-            if kind == self.standing.kind:
-                self.standing.pushed(push[2])
+            if kind == self.handed:
+                self.standing.heard(_handed(push[2]))
             elif kind in ("ready", "control", "task"):
                 for name in push[2].split(b"\n"):
                     self._hub.hint(f"{kind}:{name.decode()}")
@@ -165,6 +170,21 @@ class Subscription:
                     self._hub.hint(EVENTS_TOPIC)
             else:
                 self._hub.hint(kind)
+
+
+def _handed(payload: bytes) -> Handed:
+    """Five lines, then the bodies of definition and status, as `create_alone.lua` tells them."""
+    token, number, now, fence, size, bodies = payload.split(b"\n", 5)
+    name, status_at = token.decode(), int(size)
+    return Handed(
+        name,
+        int(number),
+        f"{name}-1",
+        int(fence),
+        int(now),
+        bodies[:status_at],
+        bodies[status_at:],
+    )
 
 
 class Refills:

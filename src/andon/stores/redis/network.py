@@ -78,9 +78,15 @@ class Network:
         return reply
 
     async def ask(
-        self, partition: int, words: Words, script: Script | None = None, *, last: bool = False
+        self,
+        partition: int,
+        words: Words,
+        script: Script | None = None,
+        *,
+        last: bool = False,
+        awake: bool = False,
     ) -> Any:
-        """The same, with a refusal as a value; `last` as in `Connection.send`."""
+        """The same, with a refusal as a value; `last` and `awake` as in `Connection`."""
         until = time.monotonic() + PATIENCE_S
         wait = FIRST_WAIT_S
         request = pack(words)
@@ -88,7 +94,7 @@ class Network:
             straight = self._straight
             try:
                 if straight is not None and straight.alive:
-                    reply = await straight.send_alive(request, last=last)
+                    reply = await straight.send_alive(request, last=last, awake=awake)
                 else:
                     straight = None
                     reply = await self._send(partition, request)

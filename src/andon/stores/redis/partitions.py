@@ -41,7 +41,7 @@ class Partitions:
         self.network = network
         self.refills = refills
         self.set_up: Callable[[Partitions, int], Awaitable[None]] | None = None
-        self.standing = subscription.standing
+        self.standing, self.handed = subscription.standing, subscription.handed
         self.hands_over_now = False  #: the newest record created alone was handed over
         self._subscription = subscription
 
@@ -75,15 +75,16 @@ class Partitions:
         parts: Sequence[bytes | str] = (),
         *,
         last: bool = False,
+        awake: bool = False,
     ) -> list[Any]:
         """The same, with arguments packed already, and parts that the script takes as they are;
-        `last` as in `Connection.send`."""
+        `last` and `awake` as in `Connection`."""
         if not self._subscription.is_settled:
             await self._subscription.settled()
         found = script(name)
         keys = prefix(self.location.namespace, partition)
         words = (b"EVALSHA", found.sha, b"1", keys, packed, self.clock.given, *parts)
-        reply = await self.network.ask(partition, words, found, last=last)
+        reply = await self.network.ask(partition, words, found, last=last, awake=awake)
         if isinstance(reply, hiredis.ReplyError):
             reply = await self._reply_after_all(partition, words, found, refused(reply))
         self.clock.tell(reply[0])

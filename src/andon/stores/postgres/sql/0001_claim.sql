@@ -41,9 +41,13 @@ END $$;
 -- come as they are now, with their state. One more row without a record may tell, in `lease_until`,
 -- in how many ms a bucket that gave out will hold something again, and in `progress`, how many dead
 -- entries were made due.
+--
+-- A claim of this worker that may stand in the queues `p_stood` stands no more. This one does, for
+-- `p_stands` ms, if it finds nothing (0: it does not).
 CREATE FUNCTION claim_tasks(
     p_told bigint, p_me text, p_worker text, p_token text, p_queues integer[], p_limit integer,
-    p_lease bigint, p_kinds integer[], p_room integer[], p_partition integer
+    p_lease bigint, p_kinds integer[], p_room integer[], p_partition integer, p_stood integer[], p_number bigint,
+    p_stands bigint, p_ear bigint
 ) RETURNS TABLE (
     seq bigint, definition bytea, state text, revision bigint, run text, fence bigint, worker text,
     token text, claimed_at bigint, lease_until bigint, heartbeat_at bigint, progress integer,
@@ -58,6 +62,9 @@ DECLARE
 BEGIN
     PERFORM lock_name('token ' || p_token);
     t := store_time(p_told);
+    IF cardinality(p_stood) > 0 THEN
+        PERFORM take_back(p_stood, p_worker);
+    END IF;
     -- One look at all that is seldom there: each statement costs as much as two tasks.
     SELECT (SELECT c.seqs FROM claim c WHERE c.token = p_token),
         EXISTS (SELECT FROM queue c WHERE c.id = ANY (p_queues)
@@ -178,6 +185,9 @@ BEGIN
 
     IF coalesce(cardinality(tasks), 0) >= p_limit THEN
         RETURN;
+    END IF;
+    IF p_stands > 0 AND coalesce(cardinality(tasks), 0) = 0 AND before IS NULL AND NOT bounded THEN
+        PERFORM stand(p_queues, p_stands, p_number, p_lease, p_ear, p_token, p_worker, t);
     END IF;
     IF bounded THEN
         SELECT min(ceil((1 - tokens(c.id, t)) * 1000 / c.rate)) INTO wait FROM queue c

@@ -205,6 +205,23 @@ CREATE TABLE setting (name text PRIMARY KEY, value bytea NOT NULL);
 -- sessions of all who slept.
 CREATE UNLOGGED TABLE sleeper (instance text PRIMARY KEY, pid integer NOT NULL, kinds text[] NOT NULL);
 
+-- Claims that found nothing and have left word that they have room, one for a queue at the most,
+-- until `until`: a lone task may be handed over to one as it is created (create_handed). `ear` is the
+-- number of the channel where its process hears of it, and of a lock which that process's listening
+-- session holds for as long as it lives; `held` is that of the lock on the token. A crash of the
+-- server empties it; workers repeat their claims.
+CREATE UNLOGGED TABLE standing (
+    queue integer PRIMARY KEY,
+    until bigint NOT NULL,    -- 0: stands no more
+    number bigint NOT NULL,   -- of the claim's sending
+    lease bigint NOT NULL,
+    held bigint NOT NULL,
+    ear bigint NOT NULL,
+    token text NOT NULL,
+    worker text NOT NULL,
+    queues integer[] NOT NULL -- where it would have looked
+) WITH (fillfactor = 50);
+
 -- What is not folded into the counters yet.
 CREATE VIEW unfolded AS
 SELECT d.queue, x.state, x.n

@@ -78,15 +78,18 @@ BEGIN
 END $$;
 
 -- Held until the transaction ends. Two names that hash alike only wait for each other.
+CREATE FUNCTION name_key(what text) RETURNS bigint LANGUAGE sql STABLE AS $$
+    SELECT hashtextextended(current_schema() || ' ' || what, 0)
+$$;
 CREATE FUNCTION lock_name(what text) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 BEGIN
-    PERFORM pg_advisory_xact_lock(hashtextextended(current_schema() || ' ' || what, 0));
+    PERFORM pg_advisory_xact_lock(name_key(what));
 END $$;
 CREATE FUNCTION share_name(what text) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 BEGIN
-    PERFORM pg_advisory_xact_lock_shared(hashtextextended(current_schema() || ' ' || what, 0));
+    PERFORM pg_advisory_xact_lock_shared(name_key(what));
 END $$;
 
 -- Before anything is done to tasks with concurrency keys: hold the queues' configuration as it is,

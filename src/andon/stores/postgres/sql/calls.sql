@@ -25,7 +25,7 @@ SELECT {schema}.create_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $1
 
 -- name: create_and_tell
 CALL {schema}.create_and_tell($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17,
-    $18, $19, $20, $21, NULL, NULL, NULL, NULL)
+    $18, $19, $20, $21, NULL, NULL, NULL, NULL, NULL)
 
 -- name: create_by_columns
 SELECT * FROM {schema}.create_tasks($1, $2, $3, ARRAY(SELECT u::{schema}.new_task FROM unnest($4::text[],
@@ -36,7 +36,7 @@ SELECT * FROM {schema}.create_tasks($1, $2, $3, ARRAY(SELECT u::{schema}.new_tas
     $32::bigint[], $33::boolean, $34::boolean)
 
 -- name: claim
-SELECT * FROM {schema}.claim_tasks($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+SELECT * FROM {schema}.claim_tasks($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 
 -- name: commit
 SELECT * FROM {schema}.commit_changes($1, $2, $3, $4, $5, $6)
@@ -105,6 +105,9 @@ DELETE FROM {schema}.sleeper WHERE instance = $1
 
 -- name: notify
 SELECT pg_notify(c, p) FROM unnest($1::text[], $2::text[]) u (c, p)
+
+-- name: hear
+SELECT pg_advisory_lock($1)
 
 -- name: newest_pos
 SELECT last_value - (NOT is_called)::integer FROM {schema}.event_pos

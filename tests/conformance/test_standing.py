@@ -1,0 +1,279 @@
+"""A claim that found nothing may stand: the next task it would have got is handed over to it."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from andon.lifecycle.commands import Complete
+from andon.model.fleet import QueueConfig
+from andon.model.task import Task
+from andon.model.words import Event, State
+from andon.stores.base import ClaimRequest, CreateKind, HandsOver, Store, Verdict, ready_topic
+
+from .kit import PATIENCE_S, Kit, ids
+
+
+class Stander:
+    """A worker whose claims stand, and what was handed over to it."""
+
+    def __init__(self, kit: Kit, store: Store, worker: str) -> None:
+        assert isinstance(store, HandsOver)
+        self.kit = kit
+        self.store = store
+        self.worker = worker
+        self.taken: list[Task] = []
+        self._some = asyncio.Event()
+        self._listener = store.listen([ready_topic("default")])
+        self.takes(True)
+
+    def takes(self, does: bool) -> None:
+        """Whether it is there to hear of what it is given."""
+        assert isinstance(self.store, HandsOver)
+        self.store.hand_over_to(self.worker, self._take if does else None)
+
+    def _take(self, tasks: list[Task]) -> None:
+        self.taken += tasks
+        self._some.set()
+
+    def request(self, **fields: Any) -> ClaimRequest:
+        return self.kit.request(limit=5, worker=self.worker, **{"stands": True, **fields})
+
+    async def stand(self, **fields: Any) -> ClaimRequest:
+        """A claim that finds nothing, and stands from now on."""
+        request = self.request(**fields)
+        assert await self.store.claim(request) == []
+        return request
+
+    async def handed(self) -> Task:
+        """What is handed over next."""
+        async with asyncio.timeout(PATIENCE_S):
+            await self._some.wait()
+        self._some.clear()
+        return self.taken.pop()
+
+    async def begin(self, *queues: str) -> None:
+        """Wait until each queue's next task is handed over: the first one of a queue is not, and
+        those are not that come before the store hears them."""
+        for queue in queues:
+
+            async def once(queue: str = queue) -> bool:
+                await self.stand(queues=(queue,))
+                task = await self.kit.submit(queue=queue)
+                if await self.kit.state(task.id) is State.ACTIVE:
+                    run = await self.handed()
+                    await self.kit.moved(run, Complete())
+                    return True
+                (run,) = await self.store.claim(self.request(queues=(queue,), stands=False))
+                await self.kit.moved(run, Complete())
+                return False
+
+            await self.kit.until(once)
+
+
+async def begin(kit: Kit, *queues: str, worker: str = "stander") -> Stander:
+    store = kit.store
+    if not isinstance(store, HandsOver) or not store.hands_over:
+        pytest.skip("claims do not stand at this store")
+    stander = Stander(kit, store, worker)
+    await stander.begin(*(queues or ("default",)))
+    return stander
+
+
+async def other_beside(kit: Kit, worker: str = "other") -> Stander:
+    """A worker of another process."""
+    other = Stander(kit, await kit.again(), worker)
+    await other.begin("default")
+    return other
+
+
+async def test_the_next_task_is_handed_over_as_a_claim_would_give_it(kit: Kit) -> None:
+    stander = await begin(kit)
+    request = await stander.stand()
+    task = await kit.submit()
+    run = await stander.handed()
+    assert run.id == task.id
+    assert run == await kit.there(task.id)
+    assert run.state is State.ACTIVE
+    assert run.status.run.startswith(f"{request.token}-")
+    assert (run.status.runs[-1].number, run.status.runs[-1].worker) == (0, "stander")
+    assert await kit.renew(run) is Verdict.OK
+    assert (await kit.moved(run, Complete(result=b"1"))).state is State.COMPLETED
+    history = await kit.store.history(task.id)
+    assert [event.event for event in history.events] == [Event.SUBMIT, Event.CLAIM, Event.COMPLETE]
+
+
+async def test_a_task_is_handed_over_to_another_process(kit: Kit) -> None:
+    await begin(kit)
+    other = await other_beside(kit)
+    for _ in range(3):
+        await other.stand()
+        task = await kit.submit()
+        run = await other.handed()
+        assert run == await kit.there(task.id)
+        await kit.moved(run, Complete())
+
+
+async def test_the_log_tells_of_the_submit_and_then_of_the_claim(kit: Kit) -> None:
+    stander = await begin(kit)
+    await stander.stand()
+    cursor = await kit.store.events_end()
+    task = await kit.submit()
+    told = (await kit.read_events(cursor)).events
+    assert [(one.task, one.event, one.revision) for one in told] == [
+        (task.id, Event.SUBMIT, 1),
+        (task.id, Event.CLAIM, 2),
+    ]
+
+
+async def test_a_task_handed_over_is_counted_and_found_as_active(kit: Kit) -> None:
+    stander = await begin(kit)
+    await stander.stand()
+    task = await kit.submit()
+    stats = await kit.stats()
+    assert (stats.counts.get(State.ACTIVE, 0), stats.counts.get(State.PENDING, 0)) == (1, 0)
+    assert await kit.find_all(queue="default", states=(State.ACTIVE,)) == [task.id]
+
+
+async def test_one_task_is_handed_over_and_those_after_it_wait(kit: Kit) -> None:
+    stander = await begin(kit)
+    await stander.stand()
+    with kit.store.listen([ready_topic("default")]) as ready:
+        first = await kit.submit()
+        assert (await stander.handed()).id == first.id
+        assert not await ready.wait(0)  # nobody was woken in vain
+        second = await kit.submit()
+        assert await ready.wait(PATIENCE_S)
+    assert await kit.state(second.id) is State.PENDING
+
+
+async def test_what_was_handed_over_and_lost_is_found_by_the_claims_token(kit: Kit) -> None:
+    stander = await begin(kit)
+    request = await stander.stand()
+    stander.takes(False)
+    task = await kit.submit()
+    assert await kit.state(task.id) is State.ACTIVE
+    for again in (request, msgspec.structs.replace(request, limit=0, stands=False)):
+        assert ids(await stander.store.claim(again)) == [task.id]
+
+
+async def test_what_comes_with_the_reply_to_a_repeat_is_not_handed_over_as_well(kit: Kit) -> None:
+    stander = await begin(kit)
+    request = await stander.stand()
+    other = await kit.again()
+    for stands in (True, False):
+        repeat = msgspec.structs.replace(request, stands=stands)
+        task = kit.record()
+        # The repeat leaves before what is handed over to the claim before it can be heard.
+        claims = asyncio.ensure_future(stander.store.claim(repeat))
+        await other.create([task])
+        found = ids(await claims)
+        if not found and await kit.state(task.id) is State.PENDING:
+            found = ids(await stander.store.claim(repeat))
+        elif not found:
+            found = [(await stander.handed()).id]
+        assert found == [task.id]
+        assert not stander.taken
+        request = await stander.stand()
+
+
+async def test_a_claim_that_is_repeated_without_standing_stands_no_more(kit: Kit) -> None:
+    stander = await begin(kit)
+    request = await stander.stand()
+    nothing = msgspec.structs.replace(request, limit=0, stands=False)
+    assert await stander.store.claim(nothing) == []
+    task = await kit.submit()
+    assert await kit.state(task.id) is State.PENDING
+
+
+@pytest.mark.parametrize("limit", [{"paused": True}, {"max_concurrent": 1}, {"rate_limit": 5.0}])
+async def test_a_queue_that_is_paused_or_limited_hands_nothing_over(
+    kit: Kit, limit: dict[str, Any]
+) -> None:
+    stander = await begin(kit)
+    request = await stander.stand()
+    await kit.store.put_queue(QueueConfig(name="default", **limit))
+    task = await kit.submit()
+    assert await kit.state(task.id) is State.PENDING
+    nothing = msgspec.structs.replace(request, limit=0, stands=False)
+    assert await stander.store.claim(nothing) == []
+
+
+async def test_what_waits_goes_first(kit: Kit) -> None:
+    stander = await begin(kit, "default", "other")
+    request = await stander.stand(queues=("other", "default"))
+    waiting = await kit.submit_many(2, queue="other")
+    late = await kit.submit(priority=9)
+    assert await kit.state(late.id) is State.PENDING
+    found = await stander.store.claim(request)
+    assert ids(found) == [*ids(waiting), late.id]
+
+
+async def test_a_task_that_is_not_plain_is_not_handed_over(kit: Kit) -> None:
+    stander = await begin(kit)
+    await stander.stand()
+    later: dict[str, Any] = {"run_at": kit.store.now() + 3_600_000}
+    for fields in ({"unique_key": "one"}, later):
+        task = await kit.submit(**fields)
+        assert await kit.state(task.id) is not State.ACTIVE
+
+
+async def test_a_queue_has_one_standing_claim_and_the_next_worker_takes_its_place(kit: Kit) -> None:
+    one = await begin(kit)
+    other = await other_beside(kit)
+    await one.stand()
+    request = await other.stand()
+    first = await kit.submit()
+    assert (await one.handed()).id == first.id
+    await other.stand(token=request.token)
+    second = await kit.submit()
+    assert (await other.handed()).id == second.id
+
+
+async def test_a_repeated_submit_of_a_task_handed_over_is_the_same_task(kit: Kit) -> None:
+    stander = await begin(kit)
+    await stander.stand()
+    task = await kit.submit()
+    await stander.handed()
+    await stander.stand()
+    (again,) = await kit.create(task)
+    assert again.kind is CreateKind.EXISTS
+    assert not stander.taken
+    assert len((await kit.store.history(task.id)).events) == 2
+
+
+async def test_a_claim_that_is_answered_leaves_those_of_other_workers_standing(kit: Kit) -> None:
+    one = await begin(kit, "left", "right", worker="one")
+    other = Stander(kit, kit.store, "other")
+    await one.stand(queues=("left",))
+    await other.stand(queues=("left", "right"))
+    task = await kit.submit(queue="right")
+    assert (await other.handed()).id == task.id
+    task = await kit.submit(queue="left")
+    assert (await one.handed()).id == task.id
+
+
+async def test_a_worker_that_was_given_a_task_of_one_queue_stands_in_all_of_them_again(
+    kit: Kit,
+) -> None:
+    stander = await begin(kit, "left", "right")
+    for queue in ("left", "right", "left"):
+        await stander.stand(queues=("left", "right"))
+        task = await kit.submit(queue=queue)
+        run = await stander.handed()
+        assert run.id == task.id
+        await kit.moved(run, Complete())
+
+
+async def test_arguments_of_any_size_reach_whoever_stands(kit: Kit) -> None:
+    stander = await begin(kit)
+    for size in (10, 2_000, 6_000, 100_000):
+        request = await stander.stand()
+        task = await kit.submit(args=b'"%s"' % (b"x" * size))
+        if await kit.state(task.id) is State.PENDING:  # told of as ever: it is too large to be told
+            (run,) = await stander.store.claim(request)
+        else:
+            run = await stander.handed()
+        assert run == await kit.there(task.id)
+        await kit.moved(run, Complete())
