@@ -3,9 +3,11 @@
 import asyncio
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import HTTP, stores_by_url
@@ -13,6 +15,7 @@ from servers import Servers
 from servers.http import PLAIN, service_of
 
 from andon import Andon, State
+from andon.model.errors import AndonError, StoreUnavailable
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -117,3 +120,36 @@ def test_a_store_opened_by_many_processes_at_once_is_made_once(url: str) -> None
         assert (process.returncode, said) == (0, "")
     with Andon(url).sync as face:
         assert len(list(face.find())) == 6
+
+
+async def test_who_waits_is_told_when_the_application_is_closed(url: str) -> None:
+    app = Andon(url)
+    handle = await app.submit("x")
+    waiting = [asyncio.ensure_future(handle.result()) for _ in range(2)]
+    await asyncio.sleep(0)  # they have begun
+    await app.close()
+    async with asyncio.timeout(20):
+        for one in waiting:
+            with pytest.raises(StoreUnavailable, match="was closed"):
+                await one
+
+
+def test_a_thread_that_waits_is_told_when_the_application_is_closed(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = Andon(url)
+    handle = app.sync.submit("x")
+    engine, begun = app.engine, threading.Event()
+
+    async def noted() -> Any:
+        found = await engine()
+        begun.set()  # and the wait follows before the loop does anything else
+        return found
+
+    monkeypatch.setattr(app, "engine", noted)
+    with ThreadPoolExecutor() as threads:
+        waiting = threads.submit(handle.result)
+        assert begun.wait(20)
+        app.sync.close()
+        with pytest.raises(AndonError, match="was closed"):
+            waiting.result(20)

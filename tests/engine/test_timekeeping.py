@@ -1,9 +1,14 @@
 """Timers: each fires once, on whoever looks, and never against a renewal."""
 
+import asyncio
+from typing import Any
+
 import pytest
 
+from andon.engine import timekeeper
 from andon.lifecycle.commands import Complete, Fail
-from andon.model.errors import LeaseLost
+from andon.model.errors import ConfigurationError, LeaseLost
+from andon.model.fleet import QueueConfig
 from andon.model.task import TaskError
 from andon.model.words import Reason, State
 from andon.stores.base import Renewal, Verdict
@@ -147,3 +152,65 @@ class TestDeadLetters:
         assert [await shop.state(f"d{i}") for i in range(5)] == [None] * 2 + [State.FAILED] * 3
         events = (await shop.engine.events("")).events
         assert sum(e.reason is Reason.DEAD_LETTER_BOUND for e in events) == 2
+
+
+class FailsOnce:
+    """What a store does, but for the first time: then it raises. Counts its calls."""
+
+    def __init__(self, real: Any, error: Exception) -> None:
+        self._real = real
+        self._error: Exception | None = error
+        self.calls = 0
+
+    async def __call__(self, *args: Any) -> Any:
+        self.calls += 1
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+        return await self._real(*args)
+
+    async def called(self, times: int) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while self.calls < times:  # noqa: ASYNC110 - a loop that ended says nothing
+                await asyncio.sleep(0.01)
+
+
+PATIENCE_S = 20.0
+
+REFUSED = ConfigurationError("the user may not do this")
+"""What a store raises while the rights of its user, or a password, are being changed."""
+
+UNFORESEEN = RuntimeError("a defect")
+
+
+@pytest.mark.parametrize("error", [REFUSED, UNFORESEEN])
+async def test_timers_go_on_after_whatever_a_round_met(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    taking = FailsOnce(shop.engine.store.take_due, error)
+    looking = FailsOnce(shop.engine.store.take_unsettled, error)
+    monkeypatch.setattr(shop.engine.store, "take_due", taking)
+    monkeypatch.setattr(shop.engine.store, "take_unsettled", looking)
+    monkeypatch.setattr(timekeeper, "HOUSEKEEPING_S", 0.1)
+    await shop.submit("a", delay=10)
+    shop.clock.ms += 10_000
+    shop.engine.keep_time()
+    await taking.called(2)
+    await looking.called(2)
+    await until(shop, "a", State.PENDING)
+
+
+async def until(shop: Shop, task_id: str, state: State) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while await shop.state(task_id) is not state:  # noqa: ASYNC110 - of a timer nobody tells
+            await asyncio.sleep(0.01)
+
+
+async def test_configuration_is_followed_after_whatever_a_look_at_it_met(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading = FailsOnce(shop.engine.store.types, REFUSED)
+    monkeypatch.setattr(shop.engine.store, "types", reading)
+    for times in (1, 2):
+        await shop.engine.store.put_queue(QueueConfig(name="q"))
+        await reading.called(times)

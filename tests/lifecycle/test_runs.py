@@ -6,7 +6,14 @@ from andon.lifecycle import commands as c
 from andon.lifecycle.apply import kept_for, next_fence
 from andon.model.errors import InvalidTransition
 from andon.model.policy import Retention
-from andon.model.task import MAX_EVENTS_KEPT, MAX_RUNS_KEPT, Task, TaskError
+from andon.model.task import (
+    MAX_EVENTS_KEPT,
+    MAX_RUNS_KEPT,
+    Definition,
+    Status,
+    Task,
+    TaskError,
+)
 from andon.model.words import Event, Reason, State
 
 from .examples import ERROR, NOW, after, claimed, decided, in_state, renewed, submitted
@@ -346,3 +353,13 @@ def test_states_without_a_row_are_kept_as_failed_is_and_dead_letters_by_their_ow
     }
     plain = in_state(State.STALLED, policy={**policy, "dead_letter": "none"})
     assert kept_for(plain, plain.status) == 2_000
+
+
+def test_records_are_equal_or_not_by_their_parts_wherever_they_are_kept() -> None:
+    def record(revision: int, ref: int) -> Task:
+        status = Status(state=State.PENDING, created_at=1, revision=revision)
+        return Task(definition=Definition(id="a", name="job"), status=status, ref=ref)
+
+    same, other = (record(1, 1), record(1, 2)), record(2, 1)
+    assert (same[0] == same[1], same[0] != same[1]) == (True, False)
+    assert (same[0] == other, same[0] != other) == (False, True)

@@ -51,6 +51,34 @@ async def test_a_sync_handler_runs_in_a_thread_of_its_own(kit: Kit):
     assert result_of(await kit.run("elsewhere", "2030-05-01")) == [2030, True]
 
 
+async def test_a_handler_for_which_no_thread_is_to_be_had_does_not_run_later(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+):
+    ran: list[int] = []
+
+    def note(number: int) -> int:
+        ran.append(number)
+        return number
+
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name.startswith("andon-handler"):
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    kit.add(note)
+    await kit.start()
+    with monkeypatch.context() as full:
+        full.setattr(threading.Thread, "start", refuse)
+        task = await kit.run("note", 1)
+    assert (task.state, task.status.reason) == (State.FAILED, Reason.INTERNAL_ERROR)
+    assert task.status.last_error is not None
+    assert "no thread to be had" in task.status.last_error.message
+    assert result_of(await kit.run("note", 2)) == 2
+    assert ran == [2]
+
+
 async def test_the_context_says_which_run_it_is(kit: Kit):
     async def who(ctx: Context) -> list[Any]:
         assert current() is ctx

@@ -181,6 +181,26 @@ async def test_a_run_within_its_timeout_is_left_alone(kit: Kit):
     assert result_of(await kit.run("quick", timeout=5)) == 1
 
 
+@pytest.mark.parametrize("hours", [1, -1])
+async def test_a_timeout_is_as_long_as_it_says_whatever_became_of_the_stores_clock(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch, hours: int
+):
+    async def long(seconds: float) -> str:
+        await asyncio.sleep(seconds)
+        return "in time"
+
+    kit.add(long)
+    await kit.start()
+    # Claims are stamped by a server whose clock was set, or that replaced another one.
+    monkeypatch.setattr(
+        kit.engine, "now", lambda: kit.local.now() + hours * 3_600_000, raising=False
+    )
+    assert result_of(await kit.run("long", 0.3, timeout=WAIT)) == "in time"
+    begun = time.monotonic()
+    assert error_of(await kit.run("long", WAIT, timeout=0.2))[2] == "TIMEOUT"
+    assert time.monotonic() - begun < WAIT
+
+
 async def test_a_deadline_that_covers_the_task_expires_its_run(kit: Kit):
     async def waits() -> None:
         await asyncio.Event().wait()

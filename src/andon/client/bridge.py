@@ -9,6 +9,7 @@ import atexit
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import CancelledError as FutureCancelled
 from concurrent.futures import Future
 from contextvars import ContextVar
 from importlib import import_module
@@ -101,6 +102,8 @@ class Bridge:
             while (errand := errands.get()) is not None:
                 errand()
             return future.result()
+        except FutureCancelled:
+            raise AndonError("The application was closed while this call was under way.") from None
         except BaseException:
             future.cancel()
             raise
@@ -143,8 +146,17 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
     try:
         loop.run_forever()
     finally:
+        loop.run_until_complete(_give_up())
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
+
+
+async def _give_up() -> None:
+    """End what is under way, so that no thread waits for it for ever."""
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
 
 
 async def _hosted(coroutine: Coroutine[Any, Any, X]) -> X:

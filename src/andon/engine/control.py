@@ -21,6 +21,7 @@ from andon.lifecycle.delays import Random
 from andon.model.errors import (
     AndonError,
     InvalidTransition,
+    PayloadTooLarge,
     StoreUnavailable,
     TaskNotFound,
     UniqueKeyHeld,
@@ -156,6 +157,8 @@ class Control:
     def _refusal(self, task: Task, changed: Changed) -> AndonError:
         if changed.kind is ChangeKind.KEY_HELD:
             return UniqueKeyHeld(task.definition.unique_key or "", changed.holder)
+        if changed.kind is ChangeKind.TOO_LARGE:
+            return PayloadTooLarge("record", changed.size, changed.limit)
         return TaskNotFound(task.id)
 
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from andon.engine.base import Acted
 from andon.lifecycle.commands import Command, Unblock, Unreach
-from andon.model.errors import StoreError
+from andon.model.errors import AndonError
 from andon.model.task import Task
 from andon.model.words import TERMINAL, State
 from andon.stores.base import MAX_BATCH, Ended, Link, Settlement, Store
@@ -86,7 +86,7 @@ class Dependencies:
                 for start in range(0, len(unlinks), _PAGE):
                     await self._store.unlink(unlinks[start : start + _PAGE])
                 await asyncio.gather(*(self._fan_out(parent, state) for parent, state in ends))
-        except StoreError:
+        except AndonError:
             # The store keeps unsettled edges in its fan-out index and every blocked task has a
             # verify timer: what was not told now is told by the next timekeeper.
             return

@@ -14,6 +14,13 @@ log = logging.getLogger("andon.watching")
 _AWAY_S = 0.5
 
 
+class Closed(StoreUnavailable):
+    """Raised to those who still wait when the engine is closed: nobody would ever tell them."""
+
+    def __init__(self, awaited: str) -> None:
+        super().__init__(f"The application was closed while {awaited} was waited for.")
+
+
 async def until_ended(
     watch: Callable[[str], AsyncIterator[Task]],
     task_id: str,
@@ -32,6 +39,8 @@ async def until_ended(
                     if task.state in TERMINAL or task.state is State.UNKNOWN:
                         return task
                 raise TaskNotFound(task_id)
+            except Closed:
+                raise
             except StoreUnavailable as error:
                 log.warning("Waiting for task %s and for the store: %s", task_id, error)
                 await pause_away(jitter)

@@ -24,7 +24,7 @@ from andon.engine.watching import Watching
 from andon.lifecycle.admission import check_name
 from andon.lifecycle.commands import Command
 from andon.lifecycle.policies import check_options
-from andon.model.errors import ConfigurationError, StoreError
+from andon.model.errors import AndonError, ConfigurationError
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, WorkerInfo
 from andon.model.task import Task, TaskEvent
 from andon.model.words import State
@@ -106,6 +106,7 @@ class LocalEngine:
             if self._is_open:
                 return
             await self.store.open()
+            self._watching.open()
             await self.book.refresh()
             self._following = asyncio.ensure_future(self._follow_configuration())
             self._is_open = True
@@ -292,7 +293,7 @@ class LocalEngine:
                 await hints.wait(SLOW_POLL_S)
                 try:
                     await self.book.refresh()
-                except StoreError:
+                except AndonError:
                     continue  # the old configuration serves until the store is back
 
 

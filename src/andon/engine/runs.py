@@ -11,7 +11,7 @@ from andon.engine.writes import new_write_id
 from andon.lifecycle.apply import apply
 from andon.lifecycle.commands import Command
 from andon.lifecycle.delays import Random
-from andon.model.errors import InvalidTransition, LeaseLost, StoreUnavailable
+from andon.model.errors import InvalidTransition, LeaseLost, PayloadTooLarge, StoreUnavailable
 from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.base import (
@@ -116,6 +116,8 @@ class Runs:
                     if changed.has_dependents or task.definition.dependencies:
                         self._ended(task, state, changed)
                     return None if moved.discard is not None else state
+                if changed.kind is ChangeKind.TOO_LARGE:
+                    raise PayloadTooLarge("result", changed.size, changed.limit)
                 current = changed.current
             if current is None:
                 raise LeaseLost(task.id, run)

@@ -24,6 +24,7 @@ from andon.model.errors import (
     AndonError,
     ConfigurationError,
     InvalidSubmission,
+    PayloadTooLarge,
     QueueFull,
     TaskConflict,
     UniqueKeyHeld,
@@ -213,6 +214,9 @@ class Submitting:
         if created.kind is CreateKind.KEY_HELD:
             held = UniqueKeyHeld(definition.unique_key or "", created.holder)
             return Submitted(task.id, None, created=False, error=held)
+        if created.kind is CreateKind.TOO_LARGE:
+            large = PayloadTooLarge("submission", created.size, created.limit)
+            return Submitted(task.id, None, created=False, error=large)
         limit = self._book.queue(definition.queue).max_size or 0
         return Submitted(task.id, None, created=False, error=QueueFull(definition.queue, limit))
 

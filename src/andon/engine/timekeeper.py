@@ -18,7 +18,7 @@ from andon.engine.writes import new_write_id
 from andon.lifecycle.apply import apply
 from andon.lifecycle.commands import Delete
 from andon.lifecycle.timers import on_timer, rearm, wants_verify
-from andon.model.errors import InvalidTransition, StoreError
+from andon.model.errors import AndonError, InvalidTransition
 from andon.model.task import Task
 from andon.model.words import Reason, State
 from andon.stores.base import (
@@ -109,8 +109,8 @@ class Timekeeper:
                 try:
                     next_at = await self.run_once(partition)
                     wait = self._until(next_at)
-                except StoreError as error:
-                    log.warning("timers wait for the store: %s", error)
+                except Exception as error:
+                    _say("timers wait for the store", error)
                     await asyncio.sleep(1 + self._random.random())
                     continue
                 if wait > 0:
@@ -178,8 +178,8 @@ class Timekeeper:
         while True:
             try:
                 await self.housekeep()
-            except StoreError as error:
-                log.warning("housekeeping waits for the store: %s", error)
+            except Exception as error:
+                _say("housekeeping waits for the store", error)
             await asyncio.sleep(HOUSEKEEPING_S * (0.75 + self._random.random() / 2))
 
     async def housekeep(self) -> None:
@@ -227,3 +227,13 @@ class Timekeeper:
             return ()
         query = Query(dead_letters=True, limit=min(excess, MAX_BATCH))
         return (await self._store.find(query)).tasks
+
+
+def _say(what: str, error: Exception) -> None:
+    """Whatever one round met, the next one comes: a loop that ended here would leave every timer to
+    other processes, and nobody would know. (A password that was changed is no error of the store's,
+    and passes all the same.)"""
+    if isinstance(error, AndonError):
+        log.warning("%s: %s", what, error)
+    else:
+        log.error("%s, after an error that was not foreseen.", what, exc_info=error)

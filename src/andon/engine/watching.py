@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from copy import copy
 from functools import partial
 
-from andon.engine.ending import pause_away, until_ended
+from andon.engine.ending import Closed, pause_away, until_ended
 from andon.model.errors import StoreUnavailable, TaskNotFound
 from andon.model.task import Task, TaskEvent
 from andon.model.words import TERMINAL, Event, State
@@ -33,6 +33,7 @@ class Watching:
         self._waiters: dict[str, set[asyncio.Queue[TaskEvent | None]]] = {}
         self._tail: asyncio.Task[None] | None = None
         self._started: asyncio.Future[None] | None = None
+        self._is_closed = False
 
     async def wait_end(self, task_id: str, timeout: float | None) -> Task:
         """Wait for a terminal state; the record as it ended."""
@@ -46,6 +47,8 @@ class Watching:
         end: TaskEvent | None = None
         self._waiters.setdefault(task_id, set()).add(queue)
         try:
+            if self._is_closed:
+                raise Closed(f"task {task_id}")
             with self._store.listen([task_topic(task_id)]) as hints:
                 await self._ensure_tail()
                 (last,) = await self._store.get([task_id])
@@ -54,6 +57,8 @@ class Watching:
                 yield last
                 while last.state not in TERMINAL and last.state is not State.UNKNOWN:
                     event, waited = await self._next(queue, hints if progress else None)
+                    if self._is_closed:
+                        raise Closed(f"task {task_id}")
                     if event is not None and event.target in TERMINAL:
                         end = event
                     task = await self._now(last, event, end, waited=waited)
@@ -90,6 +95,8 @@ class Watching:
             try:
                 (task,) = await self._store.get([last.id])
             except StoreUnavailable as error:
+                if self._is_closed:
+                    raise Closed(f"task {last.id}") from error
                 log.warning("Waiting for task %s and for the store: %s", last.id, error)
                 await pause_away(self._jitter)
                 continue
@@ -133,6 +140,8 @@ class Watching:
             if cursor is None:
                 cursor = await self._store.events_end()
             while True:
+                if self._is_closed:
+                    raise Closed("the next event")
                 try:
                     page = await self._store.events(cursor, _PAGE)
                 except StoreUnavailable:
@@ -144,8 +153,16 @@ class Watching:
                 if not page.events:
                     await hints.wait(SLOW_POLL_S * (0.5 + self._jitter.random()))
 
+    def open(self) -> None:
+        """Take waiters (again)."""
+        self._is_closed = False
+
     async def close(self) -> None:
-        """Stop following."""
+        """Stop following; who waits is told."""
+        self._is_closed = True
+        for queues in self._waiters.values():
+            for queue in queues:
+                queue.put_nowait(None)
         tail, self._tail = self._tail, None
         if tail is not None:
             tail.cancel()

@@ -169,6 +169,10 @@ class Task(msgspec.Struct, kw_only=True, eq=False, gc=False):
             other.result,
         )
 
+    def __ne__(self, other: object) -> bool:
+        """Not equal: a struct without equality of its own would ask whether it is the same one."""
+        return not self == other
+
     __hash__ = None  # type: ignore[assignment]  # a record changes with every move
 
     @property

@@ -48,13 +48,15 @@ class CreateKind(StrEnum):
     EXISTS = "exists"  #: the id is taken: the same submit repeated, or a conflict (see digest)
     KEY_HELD = "key-held"
     FULL = "full"
+    TOO_LARGE = "too-large"  #: the store cannot hold so large a record
 
 
 class Created(msgspec.Struct, frozen=True, gc=False):
     """Outcome of one creation.
 
     EXISTS carries the digest and state of what is there (also of the stub of a deleted task),
-    KEY_HELD the holder's id, FULL the oldest pending tasks that `discard-old` may evict.
+    KEY_HELD the holder's id, FULL the oldest pending tasks that `discard-old` may evict, TOO_LARGE
+    the bytes it would take and the most it may.
     """
 
     kind: CreateKind
@@ -62,6 +64,8 @@ class Created(msgspec.Struct, frozen=True, gc=False):
     state: State | None = None
     holder: str = ""
     oldest: tuple[Task, ...] = ()
+    size: int = 0
+    limit: int = 0
 
 
 class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +90,7 @@ class ChangeKind(StrEnum):
     CONFLICT = "conflict"  #: the revision or the seen lease has moved; `current` has the record
     GONE = "gone"
     KEY_HELD = "key-held"
+    TOO_LARGE = "too-large"  #: the store cannot hold the record with this result
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -109,6 +114,8 @@ class Changed(msgspec.Struct, frozen=True, gc=False):
     kind: ChangeKind
     current: Task | None = None
     holder: str = ""
+    size: int = 0  #: of TOO_LARGE: the bytes it would take, and the most it may
+    limit: int = 0
     has_dependents: bool = False  #: the task has ended and has edges, settled or not
 
 

@@ -5,7 +5,7 @@ import logging
 import random
 from collections.abc import Awaitable, Callable
 
-from andon.model.errors import StoreUnavailable
+from andon.model.errors import ConfigurationError, StoreError, StoreUnavailable
 from andon.worker.patience import Patience
 
 logger = logging.getLogger("andon.worker")
@@ -27,6 +27,9 @@ async def attempt(what: str, once: Callable[[], Awaitable[None]]) -> bool:
         await once()
     except StoreUnavailable as error:
         logger.warning("%s: the store did not answer, trying again: %s", what, error)
+        return False
+    except (StoreError, ConfigurationError) as error:  # rights or a password that were changed, say
+        logger.error("%s: the store refuses, trying again: %s", what, error)
         return False
     except Exception:
         logger.exception("%s failed; it goes on.", what)

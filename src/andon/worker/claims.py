@@ -21,7 +21,7 @@ from typing import NamedTuple
 import msgspec
 
 from andon.engine.base import Engine
-from andon.model.errors import StoreUnavailable
+from andon.model.errors import ConfigurationError, StoreError, StoreUnavailable
 from andon.model.task import Task
 from andon.stores.base import SLOW_POLL_S, ClaimRequest, Listener, ready_topic
 from andon.worker.limits import Limits
@@ -318,5 +318,7 @@ class Claims:
 def _log(error: Exception) -> None:
     if isinstance(error, StoreUnavailable):
         logger.warning("The store did not answer a claim, trying again: %s", error)
+    elif isinstance(error, StoreError | ConfigurationError):
+        logger.error("The store refuses a claim, trying again: %s", error)
     else:
         logger.error("A claim failed, trying again.", exc_info=error)

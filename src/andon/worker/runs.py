@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from andon.engine.base import Engine
-from andon.lifecycle.commands import Command, Expire, Interrupted, Release, UnknownTask
+from andon.lifecycle.commands import Command, Complete, Expire, Interrupted, Release, UnknownTask
 from andon.lifecycle.timers import run_timeout
 from andon.model.errors import InvalidTransition, LeaseLost, PayloadTooLarge, StoreUnavailable
 from andon.model.task import RunCell, Task
@@ -121,6 +121,7 @@ class Runs:
         kind = self._registry.route(definition.name, definition.version)
         context = Context(task, self._worker, self._keeper.mark, self._clock, self._files)
         run = RunInHand(context, task, kind)
+        run.asked_at = sent_at
         self.in_hand[run_id] = run
         self._empty.clear()
         self._keeper.hold(Lease(context, length=self._lease, sent_at=sent_at))
@@ -168,8 +169,7 @@ class Runs:
             return Expire()
         timeout = run_timeout(task)
         if timeout is not None:
-            claimed = task.status.runs[-1].claimed_at or self._engine.now()
-            self._arm(run, (claimed + timeout - self._engine.now()) / 1000, "timeout")
+            self._arm(run, timeout / 1000 - self._since_claim(run), "timeout")
         if task.definition.load_dependencies:
             await self._load_dependencies(run)
         if context.stop_reason:
@@ -205,6 +205,13 @@ class Runs:
             return own
         cancelled = Reason.HANDLER_KILLED if run.killed else Reason.CANCEL_REQUESTED
         return outcomes.told(kind, run.task, reason, run.on_shutdown, own, cancelled=cancelled)
+
+    def _since_claim(self, run: RunInHand) -> float:
+        """Seconds. By the store's clock, which may have been set, or be another server's since: so
+        never more than have passed here since the claim was asked for."""
+        now = self._engine.now()
+        told = (now - (run.task.status.runs[-1].claimed_at or now)) / 1000
+        return min(max(told, 0.0), self._clock() - run.asked_at)
 
     def _past_deadline(self, run: RunInHand) -> bool:
         """Arm the deadline where it covers the run; True if it has passed already (R6)."""
@@ -356,7 +363,7 @@ class Runs:
                     return
                 # After a cancel request there is no way to expire; the record is cancelled (R7).
                 command = Interrupted()
-            elif isinstance(error, PayloadTooLarge):
+            elif isinstance(error, PayloadTooLarge) and isinstance(command, Complete):
                 command = outcomes.invalid_result(str(error))
             elif isinstance(error, asyncio.CancelledError):
                 if not stray:

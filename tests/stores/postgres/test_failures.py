@@ -108,6 +108,22 @@ async def test_a_server_that_is_started_again_is_found_again(hurt_server: Postgr
 
 
 @pytest.mark.usefixtures("impatience")
+@pytest.mark.parametrize("limit", ["statement_timeout", "lock_timeout"])
+async def test_a_statement_given_up_for_a_limit_of_the_user_says_which(
+    hurt_server: PostgresServer, limit: str
+) -> None:
+    async with connected(hurt_server) as admin:
+        async with on(hurt_server, limit):
+            await admin.execute(f"ALTER DATABASE postgres SET {limit} = 200")
+        async with on(hurt_server, limit) as kit, admin.transaction():
+            await admin.execute(f"LOCK TABLE {limit}.definition")
+            with pytest.raises(StoreUnavailable, match=f"gave a statement up.*{limit}"):
+                await kit.submit()
+        async with on(hurt_server, limit) as kit:
+            await kit.submit()
+
+
+@pytest.mark.usefixtures("impatience")
 async def test_a_server_that_stays_away_is_reported(hurt_server: PostgresServer) -> None:
     async with on(hurt_server, "away") as kit:
         hurt_server.stop()

@@ -12,6 +12,7 @@ import contextlib
 import random
 from collections.abc import AsyncIterator, Iterable
 
+from andon.engine.ending import Closed
 from andon.engine.http.errors import error_of, problem_of
 from andon.engine.http.transport import Transport
 from andon.engine.http.wire import Attention as Subjects
@@ -44,7 +45,7 @@ class Attention:
         self._rng = rng
         self._hub = Hub()
         self._wanted: dict[_Subject, int] = {}
-        self._watchers: dict[str, dict[asyncio.Queue[Frame], None]] = {}
+        self._watchers: dict[str, dict[asyncio.Queue[Frame | None], None]] = {}
         self._newest: dict[str, Frame] = {}
         self._streams: list[_Stream] = []
         self._changed = asyncio.Event()
@@ -64,7 +65,9 @@ class Attention:
 
     async def watch(self, task_id: str) -> AsyncIterator[Task]:
         """The task now, and after each change, until it has ended."""
-        queue: asyncio.Queue[Frame] = asyncio.Queue()
+        if self._closed:
+            raise Closed(f"task {task_id}")
+        queue: asyncio.Queue[Frame | None] = asyncio.Queue()  # None: it is closed
         self._watchers.setdefault(task_id, {})[queue] = None
         subject = ("task", task_id)
         known = self._newest.get(task_id)
@@ -75,6 +78,8 @@ class Attention:
         try:
             while True:
                 frame = await queue.get()
+                if frame is None:
+                    raise Closed(f"task {task_id}")
                 if frame.record is not None and _differs(frame.record, last):
                     last = frame.record
                     yield last
@@ -96,6 +101,9 @@ class Attention:
         """End every stream; whoever listens stops waiting."""
         self._closed = True
         self._hub.close()
+        for watchers in self._watchers.values():
+            for queue in watchers:
+                queue.put_nowait(None)
         tasks = [stream.reader for stream in self._streams if stream.reader is not None]
         if self._tending is not None:
             tasks.append(self._tending)

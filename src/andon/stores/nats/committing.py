@@ -210,12 +210,16 @@ class _Commit:
         if change.discard is not None and not (edges and await self._core.edges.held(after.id)):
             now = self._core.clock.now()
             body = self._heads.tombstone(head, (change.event, change.discard), now)
+            if self._refused_as_large(position, body):
+                return None
             plan = _Plan(head, body, self._heads.names.rest(after.id))
             plan.ttl = LOG_AGE_S
             plan.edges = edges
             return plan
         token = head.body.token if after.state is State.ACTIVE else ""
         body = self._heads.body(after, head, token=token)
+        if self._refused_as_large(position, body):
+            return None
         plan = _Plan(head, body, self._heads.subject(after, head))
         plan.edges = edges
         if after.state is State.PENDING:
@@ -230,6 +234,17 @@ class _Commit:
         if edges:
             plan.first.append((self._heads.names.of("x", after.id), b"1", None))
         return plan
+
+    def _refused_as_large(self, position: int, body: Body) -> bool:
+        """By itself: those it came with are written."""
+        excess, room = self._heads.excess(body)
+        if excess <= 0:
+            return False
+        size = len(body.result or b"") or room + excess
+        self._outcomes[position] = Changed(
+            ChangeKind.TOO_LARGE, size=size, limit=max(size - excess, 0)
+        )
+        return True
 
     async def _plan_deletion(self, position: int, change: Change, head: Head) -> _Plan | None:
         task_id = head.body.id

@@ -39,6 +39,13 @@ class Core:
         self.fleet = Fleet(self.heads[0], clock.now)
         self._background: set[asyncio.Task[Any]] = set()
 
+    def anew(self) -> "Core":
+        """The same for streams of which nothing is known yet."""
+        self.wire.acked.clear()
+        core = Core(self.location, self.wire, self.clock, len(self.heads), self.hints)
+        core._background = self._background
+        return core
+
     def partition(self, task_id: str) -> int:
         """The partition of a task or key."""
         return partition_of(task_id, len(self.heads))

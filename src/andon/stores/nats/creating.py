@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.model.fleet import QueueConfig
-from andon.model.task import Task
+from andon.model.task import Definition, Task
 from andon.model.words import State
 from andon.stores.base import (
     CONFIG_TOPIC,
@@ -18,6 +18,7 @@ from andon.stores.base import (
     ready_topic,
     task_topic,
 )
+from andon.stores.codec import encode
 from andon.stores.nats.bodies import Head
 from andon.stores.nats.core import Core
 from andon.stores.nats.dead import marks_of
@@ -32,6 +33,10 @@ from andon.stores.partitions import rounds_of
 
 _CREATED = Created(CreateKind.CREATED)
 
+_SMALL = 65_536
+_FEW = 100
+"""Arguments of fewer bytes, with fewer names beside them, fit without a look."""
+
 
 async def create(core: Core, index: Index, tasks: Sequence[Task]) -> list[Created]:
     """Store new records; outcomes in order."""
@@ -44,6 +49,10 @@ async def create(core: Core, index: Index, tasks: Sequence[Task]) -> list[Create
         limited: dict[str, list[int]] = {}
         for position in positions:
             task = tasks[position]
+            refused = _refused_as_large(core, task.definition)
+            if refused is not None:
+                outcomes[position] = refused
+                continue
             config = configs.get(task.definition.queue)
             if config is not None and config.max_size is not None and task.state is State.PENDING:
                 limited.setdefault(config.name, []).append(position)
@@ -61,6 +70,20 @@ async def create(core: Core, index: Index, tasks: Sequence[Task]) -> list[Create
             )
     await _hint(core, tasks, outcomes, new_queue=new_queue)
     return [outcome for outcome in outcomes if outcome is not None]
+
+
+def _refused_as_large(core: Core, definition: Definition) -> Created | None:
+    """A task whose result or moves would find no room later is refused at once."""
+    small = (
+        len(definition.args) < _SMALL
+        and not definition.headers
+        and len(definition.dependencies) + len(definition.tags) + len(definition.scopes) < _FEW
+    )
+    limit = core.wire.most_bytes // 2
+    if small and limit > 2 * _SMALL:
+        return None
+    size = len(encode(definition))
+    return Created(CreateKind.TOO_LARGE, size=size, limit=limit) if size > limit else None
 
 
 async def _create(

@@ -105,6 +105,21 @@ class Fleet:
                 self._levels.setdefault(dotless(queue), set()).add(level)
         return new
 
+    async def take_over(self, before: "Fleet") -> None:
+        """Write what was known of queues and lines when the streams were others: who had not
+        noticed yet may have stored tasks in lines that he took for known."""
+        writes: list[Write] = [
+            (self._queue_subject(queue), _encode(config), {GUARD: "0"})
+            for queue, config in before._configs.items()
+        ]
+        writes += [
+            (self._names.of("v", queue, level), b"1", None)
+            for queue, levels in before._levels.items()
+            for level in levels
+        ]
+        await self._heads.wire.write(self._names.stream, writes)
+        self.stale()
+
     def _queue_subject(self, queue: str) -> str:
         return self._names.of("q", dotless(queue))
 

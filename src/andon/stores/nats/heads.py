@@ -19,6 +19,7 @@ from andon.model.words import State
 from andon.stores.codec import Undecodable, encode
 from andon.stores.nats.bodies import NOTHING, Archive, Body, Head, decode_body, moves_of
 from andon.stores.nats.clock import ServerClock, ms_of
+from andon.stores.nats.fitting import fitting, without_errors
 from andon.stores.nats.library import Reply
 from andon.stores.nats.names import ARCHIVED, Names, level_of
 from andon.stores.nats.wire import (
@@ -35,6 +36,9 @@ from andon.stores.nats.wire import (
 
 REMEMBERED = 4_096
 """Heads a partition remembers, some kilobytes each at the most."""
+
+_BESIDES = 16_384
+"""Bytes of a message that are kept for all but its definition, status and result."""
 
 _LARGE = 8_192
 """Larger bodies are not remembered; they are read again."""
@@ -240,14 +244,17 @@ class Heads:
         definition = NOTHING if head is None else head.body.definition
         if head is None or head.body.deleted:
             definition = NOTHING
+        if definition == NOTHING:
+            definition = Raw(encode(task.definition))
+        room = self._room() - len(definition) - len(task.result or b"")
         return Body(
             RECORD_VERSION,
             task.id,
             status.revision,
             status.state.value,
             task.definition.digest,
-            definition if definition != NOTHING else Raw(encode(task.definition)),
-            Raw(encode(status)),
+            definition,
+            Raw(fitting(status, room)),
             task.cell,
             task.result,
             () if head is None or head.body.deleted else earlier(head, len(status.events) - own),
@@ -265,6 +272,8 @@ class Heads:
         old = head.body
         moves = moves_of(old, head.seq)
         kept = moves[-(16 - len(events)) :]
+        if sum(len(encode(event)) for _, event in kept) > self._room() // 2:
+            kept = [(seq, without_errors(event)) for seq, event in kept]
         ended = [e.target for e in events if e.target is not None]
         state = ended[-1].value if ended else old.state
         return Body(
@@ -281,6 +290,18 @@ class Heads:
             events=(*(event for _, event in kept), *events),
             dropped=old.dropped,
         )
+
+    def _room(self) -> int:
+        """Bytes that the parts of a record may take together."""
+        return self.wire.most_bytes - _BESIDES
+
+    def excess(self, body: Body) -> tuple[int, int]:
+        """Bytes that the parts of a record take beyond those, and how many they may take."""
+        room = self._room()
+        size = len(body.definition) + len(body.status) + len(body.result or b"")
+        if body.deleted:
+            size += sum(len(event.result or b"") for event in body.events)
+        return size - room, room
 
     def write(
         self, body: Body, subject: str, *, guard: int, purge: str = "", ttl: int = 0

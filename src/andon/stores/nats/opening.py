@@ -14,8 +14,9 @@ OLDEST = (2, 12, 2)
 """2.12.1 was the first to take schedules in atomic batches, and stops for good when somebody writes
 while somebody reads a batch: it takes a lock twice that a waiting writer stands between."""
 
-_NO_STREAM = 10059
+NO_STREAM = 10059
 _IN_USE = 10058
+_NO_MESSAGE = 10037
 _JETSTREAM_OFF = frozenset({10076, 10039})
 
 
@@ -50,7 +51,24 @@ async def open_streams(wire: Wire, location: Location) -> tuple[int, dict[str, A
                 f"though the store was made with {count} partitions. Restore it from a backup."
             )
         _check(found, location)
+        await _mend(wire, location, partition, found)
+    await _mend(wire, location, 0, first)
     return count, first
+
+
+async def _mend(wire: Wire, location: Location, partition: int, info: dict[str, Any]) -> None:
+    """A stream that was emptied (purged) lacks what every read relies on."""
+    if info["state"]["first_seq"] != 1:
+        await begin(wire, Names(location.namespace, partition))
+
+
+async def begin(wire: Wire, names: Names) -> bool:
+    """Write what is always there, if it is not; whether it was missing."""
+    found = await wire.api(f"STREAM.MSG.GET.{names.stream}", {"last_by_subj": names.meta})
+    if found.get("error", {}).get("err_code") != _NO_MESSAGE:
+        return False
+    await wire.write(names.stream, [(names.meta, b"andon", None)])
+    return True
 
 
 def _check(info: dict[str, Any], location: Location) -> int:
@@ -100,7 +118,7 @@ async def _info(wire: Wire, location: Location, partition: int) -> dict[str, Any
     problem = found.get("error")
     if problem is None:
         return found
-    if problem.get("err_code") == _NO_STREAM:
+    if problem.get("err_code") == NO_STREAM:
         return None
     raise refused(problem, location)
 

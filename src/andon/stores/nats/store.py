@@ -1,6 +1,7 @@
 """The NATS store: each method of the contract, handed to the module that does it."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -30,6 +31,7 @@ from andon.stores.base import (
     Verdict,
     ready_topic,
 )
+from andon.stores.nats.anew import Streams
 from andon.stores.nats.claiming import Claims
 from andon.stores.nats.clock import JUMP_S, ServerClock, ms_of
 from andon.stores.nats.committing import commit
@@ -68,6 +70,7 @@ class NatsStore:
         self._core: Core | None = None
         self._told_at = 0.0
         self._grace_until = 0
+        self._is_looking = False
 
     # --- open and close ---
 
@@ -82,15 +85,20 @@ class NatsStore:
             raise
         self._clock.tell(ms_of(info["ts"]))
         self._told_at = time.monotonic()
-        self._core = core = Core(location, wire, self._clock, self.partitions, self._hints)
-        self._index = Index(core)
-        self._claims = Claims(core, self._index)
-        self._log = Log(core, f"n{abs(hash_of(info['created'])):x}")
-        self._keeper = Keeper(location, self.partitions, self._clock)
+        self._streams = Streams(location, self.partitions, info)
+        self._use(Core(location, wire, self._clock, self.partitions, self._hints), info)
         wire.reconnected = self._reconnected
+        wire.troubled = self._look_again
         await self._hints.open(wire)
         self._config_changes = self._hints.hub.listen([CONFIG_TOPIC])
         self._following = asyncio.ensure_future(self._follow())
+
+    def _use(self, core: Core, info: dict[str, Any]) -> None:
+        self._core = core
+        self._index = Index(core)
+        self._claims = Claims(core, self._index)
+        self._log = Log(core, f"n{abs(hash_of(info['created'])):x}")
+        self._keeper = Keeper(self._location, self.partitions, self._clock)
 
     async def close(self) -> None:
         core, self._core = self._core, None
@@ -120,6 +128,30 @@ class NatsStore:
             # Renewals go first: whoever could not reach the server gets a full lease (R19).
             self._grace_until = self.now() + 30_000
         self._told_at = 0.0
+        self._look_again()
+
+    def _look_again(self) -> None:
+        """See whether the streams are still those that were opened; in the background."""
+        core = self._core
+        if core is not None and not core.wire.leaving and not self._is_looking:
+            self._is_looking = True
+            core.later(self._look(core))
+
+    async def _look(self, core: Core) -> None:
+        try:
+            info = await self._streams.look(core.wire)
+        finally:
+            self._is_looking = False
+        if info is None or self._core is not core:
+            return
+        self._claims.close()
+        core.later(asyncio.to_thread(self._keeper.close))
+        self._use(core.anew(), info)
+        while not core.wire.leaving:
+            with contextlib.suppress(StoreUnavailable):
+                await self._open.fleet.take_over(core.fleet)
+                break
+        self._hints.hub.hint_all(set(self._hints.hub.listeners))
 
     @property
     def _open(self) -> Core:

@@ -127,6 +127,7 @@ class Wire:
         self._waiting: dict[bytes, tuple[_Round | _Reading, int]] = {}
         self.acked: dict[str, int] = {}
         self.reconnected: Callable[[], None] = lambda: None
+        self.troubled: Callable[[], None] = lambda: None  #: called when somebody was refused
         self.away_s = 0.0  #: how long the connection was lost, the last time it was
         self.losses = 0  #: how often the connection was lost
         self.leaving = False  #: the store is being closed: what fails now is not tried again
@@ -135,6 +136,11 @@ class Wire:
     def client(self) -> Publisher:
         """The connection, perhaps lost; raises `StoreUnavailable` when the store is closed."""
         return self._connection.client
+
+    @property
+    def most_bytes(self) -> int:
+        """Of one message, its headers included: the server's `max_payload`."""
+        return self.client.max_payload
 
     async def connect(self) -> None:
         """Connect, for up to the connection's patience. Wrong credentials are told at once."""
@@ -183,6 +189,7 @@ class Wire:
         seqs = [CONFLICT] * len(writes)
         if not writes:
             return seqs
+        self._check_sizes(writes)
         open_ = list(range(len(writes)))
         deadline = time.monotonic() + PATIENCE_S
         pause, problem, guard_lost = 0.02, "no answer", CONFLICT
@@ -206,6 +213,16 @@ class Wire:
         if newest > self.acked.get(stream, 0):
             self.acked[stream] = newest
         return seqs
+
+    def _check_sizes(self, writes: Sequence[Write]) -> None:
+        """Or sending them would fail again and again, each for all that go with it."""
+        most = self.most_bytes
+        for subject, payload, _ in writes:
+            if len(payload) > most:
+                raise StoreIncompatible(
+                    f"{self._location.shown} takes {most:,} bytes in a message, and {subject} "
+                    f"needs {len(payload):,}: raise max_payload in the server's configuration."
+                )
 
     def _judge(self, answer: Reply | None) -> tuple[int, str]:
         """A sequence, CONFLICT, or _AGAIN with what was wrong."""
@@ -395,6 +412,7 @@ class Wire:
 
     def unavailable(self, problem: str) -> StoreUnavailable:
         """What to raise when the patience is over."""
+        self.troubled()
         return StoreUnavailable(
             f"NATS at {self._location.shown} does not take or give messages: {problem}. "
             "Look at the server and its JetStream; what was under way may have been written."

@@ -87,6 +87,11 @@ def translated(error: BaseException, shown: str, schema: str) -> StoreError | Co
                 f"{shown} has no connection to spare; raise its max_connections, lower ?pool=, or "
                 "put PgBouncer before it."
             )
+        case "57014" | "55P03":
+            return StoreUnavailable(
+                f"{shown} gave a statement up ({detail}); look there for who holds locks or keeps "
+                "it busy, or raise the statement_timeout and lock_timeout of our user."
+            )
         case "42P01" | "42883" | "42703" | "3F000" | "42704" | "XX000" if _is_gone(code, detail):
             return StoreIncompatible(
                 f"Schema {schema} of {shown} is not as this release made it ({detail}); was it "

@@ -24,6 +24,7 @@ class RunInHand:
     """One claimed run, from its claim until its report was taken."""
 
     __slots__ = (
+        "asked_at",
         "begun",
         "context",
         "ended",
@@ -45,6 +46,7 @@ class RunInHand:
         self.kind = kind  #: None: no handler
         self.handle: asyncio.Task[None] | None = None
         self.executor: Executor | None = None  #: set when the handler starts
+        self.asked_at = 0.0  #: when its claim was sent, or before; monotonic seconds
         self.begun = False
         self.told = False  #: the handler was told to stop
         self.ended = False  #: decided: by the handler's end, or without it

@@ -12,8 +12,9 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from andon.worker import outcomes
 from andon.worker.context import Stopped
-from andon.worker.executors.base import RunInHand
+from andon.worker.executors.base import Resolved, RunInHand
 
 IDLE_S = 30.0
 """A thread without work for so long ends."""
@@ -84,10 +85,24 @@ class ThreadExecutor:
                 self._made += 1
             else:
                 self._idle -= 1  # reserved for this job
-        self._jobs.put(job)
         if start:
-            name = f"andon-handler-{self._made}"
+            self._start(f"andon-handler-{self._made}")
+        self._jobs.put(job)
+
+    def _start(self, name: str) -> None:
+        """Before its job is there for the others to take: one that has no thread is not done."""
+        try:
             threading.Thread(target=self._work, name=name, daemon=True).start()
+        except RuntimeError as error:
+            with self._lock:
+                self._threads -= 1
+            raise Resolved(
+                outcomes.internal(
+                    f"There is no thread to be had for the handler ({error}); let the worker's "
+                    "machine give more (ulimit -u, the container's limit of pids), or lower the "
+                    "worker's concurrency."
+                )
+            ) from error
 
     def _work(self) -> None:
         while True:

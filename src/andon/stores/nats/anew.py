@@ -1,0 +1,67 @@
+"""Streams that are not those this process opened: gone with the memory of their server, deleted and
+made again by somebody, or emptied.
+
+Who meets trouble has this look. What is kept in memory is made again, as a server promises nothing
+for it; a stream of files that is not there was lost or deleted, and is left to whoever looks after
+the server: it may have to be restored.
+"""
+
+import logging
+from typing import Any
+
+from msgspec.structs import replace
+
+from andon.stores.nats.location import Location
+from andon.stores.nats.names import Names
+from andon.stores.nats.opening import NO_STREAM, begin, open_streams
+from andon.stores.nats.wire import Wire
+
+log = logging.getLogger("andon.nats")
+
+
+class Streams:
+    """The streams as they were opened; `info` is what that of partition 0 said."""
+
+    def __init__(self, location: Location, partitions: int, info: dict[str, Any]) -> None:
+        config = info["config"]
+        self._location = replace(
+            location,
+            partitions=partitions,
+            storage=config["storage"],
+            replicas=config["num_replicas"],
+        )
+        self._created = info["created"]
+        self._is_missed = False  # and that was told
+
+    async def look(self, wire: Wire) -> dict[str, Any] | None:
+        """What partition 0 says of itself now, if the streams are others or were emptied; None if
+        they are as they were, or not there."""
+        location = self._location
+        names = Names(location.namespace, 0)
+        info = await wire.api(f"STREAM.INFO.{names.stream}")
+        if "error" in info:
+            if info["error"].get("err_code") != NO_STREAM:
+                return None
+            if location.storage != "memory":
+                self._tell_missing(names.stream)
+                return None
+            _, info = await open_streams(wire, location)
+        emptied = [
+            await begin(wire, Names(location.namespace, partition))
+            for partition in range(location.partitions or 1)
+        ]
+        self._is_missed = False
+        if info["created"] == self._created and not any(emptied):
+            return None
+        self._created = info["created"]
+        return info
+
+    def _tell_missing(self, stream: str) -> None:
+        if not self._is_missed:
+            log.error(
+                "%s has no stream %s any more: restore it from a backup, or restart a process of "
+                "Andon, which makes it anew.",
+                self._location.shown,
+                stream,
+            )
+        self._is_missed = True
