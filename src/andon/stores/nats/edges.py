@@ -15,6 +15,7 @@ from andon.stores.base import SUBMIT_WINDOW_MS, Edge, Ended, Link, Settlement
 from andon.stores.codec import encode
 from andon.stores.nats.bodies import Head
 from andon.stores.nats.heads import Heads, same
+from andon.stores.nats.library import Reply
 from andon.stores.nats.timing import Timers
 from andon.stores.nats.wire import CONFLICT, Write, subject_of
 from andon.stores.partitions import partition_of
@@ -45,6 +46,16 @@ def state_of(head: Head | None, now: int) -> State | None:
     return None if head.task is None else head.task.state
 
 
+def _is_blocked(head: Head) -> bool:
+    return head.task is not None and head.task.state is State.BLOCKED
+
+
+def _edge_of(msg: Reply) -> Edge:
+    _, parent, child = subject_of(msg).rsplit(".", 2)
+    found = _decode(msg.data)
+    return Edge(parent, child, found.loads, found.any_end, found.settled)
+
+
 class Edges:
     """Edges of all partitions: each stands in its parent's."""
 
@@ -59,13 +70,21 @@ class Edges:
         """The edges of a parent by child."""
         heads = self._at(parent)
         found = await heads.last([heads.names.of("e", parent, "*")])
-        edges: dict[str, Edge] = {}
-        for msg in found:
-            if msg.data:
-                child = subject_of(msg).rsplit(".", 1)[1]
-                e = _decode(msg.data)
-                edges[child] = Edge(parent, child, e.loads, e.any_end, e.settled)
-        return edges
+        edges = [_edge_of(msg) for msg in found if msg.data]
+        return {edge.child: edge for edge in edges}
+
+    async def _those(self, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Edge]:
+        """Edges by parent and child: these alone, of a parent that may have thousands."""
+        wanted = set(pairs)
+        found: dict[tuple[str, str], Edge] = {}
+        for heads in self._partitions:
+            names = heads.names
+            mine = [names.of("e", p, c) for p, c in wanted if self._at(p) is heads]
+            for msg in await heads.last(mine) if mine else ():
+                if msg.data:
+                    edge = _edge_of(msg)
+                    found[edge.parent, edge.child] = edge
+        return found
 
     async def held(self, parent: str) -> bool:
         """Whether edges forbid that the record is deleted (R9)."""
@@ -90,15 +109,14 @@ class Edges:
         children = await self._heads_of(link.child for link in links)
         ends: list[Ended] = []
         wanted: dict[str, list[Link]] = {}
+        satisfied = await self._satisfied(c for c, head in children.items() if _is_blocked(head))
         for link in links:
-            head = children.get(link.child)
-            if head is None or head.task is None or head.task.state is not State.BLOCKED:
+            if link.child not in satisfied:
                 continue
-            satisfied = await self._satisfied(link.child)
             for parent in link.parents:
                 if parent == link.child:
                     continue
-                if parent in satisfied:
+                if parent in satisfied[link.child]:
                     ends.append(Ended(link.child, parent, State.COMPLETED, link.any_end))
                     if link.loads:
                         await self._write_edge(parent, link, settled=True)
@@ -156,27 +174,33 @@ class Edges:
                 found.update(await heads.read(mine))
         return found
 
-    async def _satisfied(self, child: str) -> set[str]:
-        heads = self._at(child)
-        found = await heads.last([heads.names.of("f", child, "*")])
-        return {subject_of(m).rsplit(".", 1)[1] for m in found if m.data}
+    async def _satisfied(self, children: Iterable[str]) -> dict[str, set[str]]:
+        """The dependencies of each that were counted off."""
+        counted: dict[str, set[str]] = {child: set() for child in children}
+        for heads in self._partitions:
+            mine = [heads.names.of("f", c, "*") for c in counted if self._at(c) is heads]
+            for msg in await heads.last(mine) if mine else ():
+                if msg.data:
+                    _, child, parent = subject_of(msg).rsplit(".", 2)
+                    counted[child].add(parent)
+        return counted
 
     # --- settling ---
 
     async def settle(self, settlements: Sequence[Settlement], now: int) -> list[int]:
         """Mark edges told, count dependencies off."""
-        edges = {s.parent: await self.of(s.parent) for s in settlements}
+        edges = await self._those((s.parent, s.child) for s in settlements)
         children = await self._heads_of(s.child for s in settlements)
+        counted = await self._satisfied(c for c, head in children.items() if _is_blocked(head))
         left: dict[str, int] = {}
-        counted: dict[str, set[str]] = {}
-        for child, head in children.items():
-            if head.task is not None and head.task.state is State.BLOCKED:
-                counted[child] = await self._satisfied(child)
-                left[child] = len(head.task.definition.dependencies) - len(counted[child])
+        for child, done in counted.items():
+            task = children[child].task
+            assert task is not None
+            left[child] = len(task.definition.dependencies) - len(done)
         writes: dict[int, list[Write]] = {}
         outcomes: list[int] = []
         for s in settlements:
-            edge = edges[s.parent].get(s.child)
+            edge = edges.get((s.parent, s.child))
             if edge is not None and not edge.settled:
                 heads = self._at(s.parent)
                 body = encode(_Edge(edge.loads, edge.any_end, True))
@@ -198,15 +222,15 @@ class Edges:
         for heads in self._partitions:
             await heads.wire.write(heads.names.stream, writes.get(id(heads), []))
         # Another process may have counted others off meanwhile: the last of them must see zero.
-        for child, before in list(left.items()):
-            if before > 0 and any(s.satisfied and s.child == child for s in settlements):
-                head = children[child]
-                assert head.task is not None
-                total = len(head.task.definition.dependencies)
-                really = total - len(await self._satisfied(child))
-                if really < before:
-                    last = max(i for i, s in enumerate(settlements) if s.child == child)
-                    outcomes[last] = really
+        told = {s.child for s in settlements if s.satisfied}
+        unsure = [child for child, before in left.items() if before > 0 and child in told]
+        for child, done in (await self._satisfied(unsure)).items():
+            task = children[child].task
+            assert task is not None
+            really = len(task.definition.dependencies) - len(done)
+            if really < left[child]:
+                last = max(i for i, s in enumerate(settlements) if s.child == child)
+                outcomes[last] = really
         await self.free([s.parent for s in settlements], now)
         return outcomes
 
