@@ -33,6 +33,11 @@ def digest_of(submission: Submission) -> str:
             f"The submission holds {error.object[error.start]!r}, half of a character, in a text; "
             "texts are UTF-8."
         ) from None
+    except OverflowError:
+        raise InvalidSubmission(
+            "The submission holds a number beyond 64 bits elsewhere than in its arguments; nothing "
+            "there takes one."
+        ) from None
     return hashlib.blake2b(encoded, digest_size=12).hexdigest()
 
 
