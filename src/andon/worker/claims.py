@@ -91,6 +91,7 @@ class Claims:
         self._turns = Turns(1, rng=rng, clock=clock)
         self._polls = False  #: it looks because of the slow poll, not because it was told
         self._pause = SLOW_POLL_S
+        self._rested = False  #: it has run nothing for a moment
         self._standing: _Attempt | None = None  #: the claim that stands, or may
         self._resting: asyncio.TimerHandle | None = None
 
@@ -119,12 +120,18 @@ class Claims:
     def _rest(self) -> None:
         """Let a claim stand when nothing has run for a moment."""
         if self._standing is None and self._resting is None and self._may_stand():
-            self._resting = asyncio.get_running_loop().call_later(_QUIET_S, self._rested)
+            self._resting = asyncio.get_running_loop().call_later(_QUIET_S, self._has_rested)
 
-    def _rested(self) -> None:
+    def _has_rested(self) -> None:
         self._resting = None
         if self._sleeping and self._standing is None and self._may_stand():
+            self._rested = True
             self._rouse()
+
+    def _stop_resting(self) -> None:
+        if self._resting is not None:
+            self._resting.cancel()
+            self._resting = None
 
     def queues_changed(self) -> None:
         """Listen to other queues from now on."""
@@ -172,8 +179,7 @@ class Claims:
             await self._withdraw()
         finally:
             self._engine.hand_over_to(self._worker, None)
-            if self._resting is not None:
-                self._resting.cancel()
+            self._stop_resting()
             if self._listener is not None:
                 self._listener.close()
 
@@ -208,8 +214,10 @@ class Claims:
             return 0
         free = self._concurrency - self._runs.running
         # Claim while reports are under way, or the store is idle while we work and we while it
-        # does; but not on and on, if it is slower than we are.
-        return min(free, free + self._concurrency - self._runs.reporting)
+        # does; but not on and on, if it is slower than we are. And not a part of what is free, or
+        # two claims of a part each would go round and round.
+        room = free + self._concurrency - self._runs.reporting
+        return free if room >= min(free, self._share) else 0
 
     async def _claim(self, limit: int) -> list[Task]:
         """One intended claim, repeated with its token while its reply may have been lost (R31)."""
@@ -245,13 +253,16 @@ class Claims:
             lease_ms=round(self._lease * 1000),
             room=self._limits.room(),
             partition=self._turns.partition,
-            stands=self._may_stand(),
+            stands=self._rested and self._may_stand(),
         )
         now = self._clock()
         return _Attempt(request, now, now if standing is None else standing.granted_after)
 
     def _take(self, tasks: Sequence[Task], attempt: _Attempt) -> None:
         """Start what was claimed; what came too late goes back."""
+        if tasks:
+            self._rested = False
+            self._stop_resting()
         for task in tasks:
             if self._stopped or self._quiet:
                 self._runs.hand_back(task, attempt.granted_after)
