@@ -1,6 +1,7 @@
 """A claim that found nothing may stand: the next task it would have got is handed over to it."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -11,8 +12,9 @@ from andon.model.fleet import QueueConfig
 from andon.model.task import Task
 from andon.model.words import Event, State
 from andon.stores.base import ClaimRequest, CreateKind, HandsOver, Store, Verdict, ready_topic
+from andon.stores.standing import STANDS_MS
 
-from .kit import PATIENCE_S, Kit, ids
+from .kit import PATIENCE_S, Kit, StoreFactory, ids
 
 
 class Stander:
@@ -70,6 +72,34 @@ class Stander:
                 return False
 
             await self.kit.until(once)
+
+
+class StillTime(StoreFactory):
+    """Stores for which time stands where it is put."""
+
+    now = 1_800_000_000_000
+
+    def __init__(self, url: str, kind: Callable[..., Store]) -> None:
+        super().__init__(url, shared=True, durable=True)
+        self._kind = kind
+
+    def make(self, **options: int) -> Store:
+        assert not options
+        return self._kind(self.url, clock=lambda: self.now)
+
+
+async def nobody_repeats(times: StillTime) -> None:
+    """A claim that nobody repeats stands no more after its time."""
+    kit = Kit(times)
+    await kit.open()
+    try:
+        stander = await begin(kit)
+        await stander.stand()
+        times.now += STANDS_MS + 1
+        task = await kit.submit()
+        assert await kit.state(task.id) is State.PENDING
+    finally:
+        await kit.close()
 
 
 async def begin(kit: Kit, *queues: str, worker: str = "stander") -> Stander:

@@ -6,15 +6,13 @@ from typing import Any
 import asyncpg
 import msgspec
 import pytest
-from conformance.kit import Kit, StoreFactory, ids
-from conformance.test_standing import Stander, begin, other_beside
+from conformance.kit import Kit, ids
+from conformance.test_standing import Stander, StillTime, begin, nobody_repeats, other_beside
 
 from andon.engine.local import LocalEngine
 from andon.lifecycle.commands import Complete
 from andon.model.words import State
-from andon.stores.base import Store
 from andon.stores.postgres import PostgresStore
-from andon.stores.standing import STANDS_MS
 
 from .conftest import TellOfStatements
 
@@ -48,21 +46,11 @@ WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
 """
 
 
-class StillTime(StoreFactory):
-    """Stores for which time stands where it is put."""
-
-    now = 1_800_000_000_000
-
-    def make(self, **options: int) -> Store:
-        assert not options
-        return PostgresStore(self.url, clock=lambda: self.now)
-
-
 @pytest.mark.parametrize("policy", [{}, {"timeout": 9.0}])
 async def test_a_task_handed_over_leaves_what_a_task_created_and_claimed_leaves(
     url: str, schema: str, db: asyncpg.Connection, policy: dict[str, float]
 ) -> None:
-    kit = Kit(StillTime(url, shared=True, durable=True))
+    kit = Kit(StillTime(url, PostgresStore))
     await kit.open()
     try:
         stander = await begin(kit)
@@ -136,17 +124,7 @@ async def test_a_claim_stands_only_while_its_process_hears(
 
 
 async def test_a_claim_that_nobody_repeats_falls(url: str) -> None:
-    times = StillTime(url, shared=True, durable=True)
-    kit = Kit(times)
-    await kit.open()
-    try:
-        stander = await begin(kit)
-        await stander.stand()
-        times.now += STANDS_MS + 1
-        task = await kit.submit()
-        assert await kit.state(task.id) is State.PENDING
-    finally:
-        await kit.close()
+    await nobody_repeats(StillTime(url, PostgresStore))
 
 
 async def test_who_repeats_a_claim_waits_for_what_is_being_handed_over_to_it(
@@ -195,18 +173,24 @@ async def test_a_create_does_not_wait_for_a_claim_that_is_being_repeated(
     assert ids(await stander.store.claim(request)) == [task.id]
 
 
-async def test_a_standing_claim_survives_a_reply_that_is_lost(
-    kit: Kit, tell_of_statements: TellOfStatements
-) -> None:
-    stander = await begin(kit)
+def lose_one(tell_of_statements: TellOfStatements, call: str) -> list[str]:
+    """The next reply to that call is lost; what was lost."""
     lost: list[str] = []
 
     def lose(sql: str) -> None:
-        if "claim_tasks" in sql and not lost:
+        if call in sql and not lost:
             lost.append(sql)
             raise ConnectionResetError
 
     tell_of_statements(lose)
+    return lost
+
+
+async def test_a_standing_claim_survives_a_reply_that_is_lost(
+    kit: Kit, tell_of_statements: TellOfStatements
+) -> None:
+    stander = await begin(kit)
+    lost = lose_one(tell_of_statements, "claim_tasks")
     await stander.stand()
     assert lost
     task = await kit.submit()
@@ -218,14 +202,7 @@ async def test_a_submit_whose_reply_is_lost_hands_over_once(
 ) -> None:
     stander = await begin(kit)
     await stander.stand()
-    lost: list[str] = []
-
-    def lose(sql: str) -> None:
-        if "create_and_tell" in sql and not lost:
-            lost.append(sql)
-            raise ConnectionResetError
-
-    tell_of_statements(lose)
+    lost = lose_one(tell_of_statements, "create_and_tell")
     record = kit.record()
     await kit.store.create([record])
     assert lost

@@ -4,31 +4,17 @@ import asyncio
 from typing import Any
 
 import pytest
-from conformance.kit import Kit, StoreFactory
-from conformance.test_standing import Stander, begin
+from conformance.kit import Kit
+from conformance.test_standing import Stander, StillTime, begin, nobody_repeats
 from servers.redis import RedisServer, until
 
 from andon.engine.local import LocalEngine
 from andon.model.words import State
-from andon.stores.base import Store
 from andon.stores.redis import network
 from andon.stores.redis.store import RedisStore
-from andon.stores.standing import STANDS_MS
 
 from .conftest import OpenKit
 from .test_plain import dump
-
-NOW = 1_800_000_000_000
-
-
-class StillTime(StoreFactory):
-    """Stores for which time stands where it is put."""
-
-    now = NOW
-
-    def make(self, **options: int) -> Store:
-        assert not options
-        return RedisStore(self.url, clock=lambda: self.now)
 
 
 async def test_a_task_handed_over_leaves_what_a_task_created_and_claimed_leaves(
@@ -36,7 +22,7 @@ async def test_a_task_handed_over_leaves_what_a_task_created_and_claimed_leaves(
 ) -> None:
     found: list[dict[str, Any]] = []
     for namespace in ("handed-over", "claimed"):
-        kit = Kit(StillTime(shared.url(namespace), shared=True, durable=True))
+        kit = Kit(StillTime(shared.url(namespace), RedisStore))
         await kit.open()
         try:
             stander = await begin(kit)
@@ -73,17 +59,7 @@ async def test_a_worker_whose_process_is_gone_gets_nothing(
 
 
 async def test_a_claim_that_nobody_repeats_falls(shared: RedisServer) -> None:
-    times = StillTime(shared.url("falls"), shared=True, durable=True)
-    kit = Kit(times)
-    await kit.open()
-    try:
-        stander = await begin(kit)
-        await stander.stand()
-        times.now += STANDS_MS + 1
-        task = await kit.submit()
-        assert await kit.state(task.id) is State.PENDING
-    finally:
-        await kit.close()
+    await nobody_repeats(StillTime(shared.url("falls"), RedisStore))
 
 
 async def test_claims_stand_only_where_one_server_holds_everything(
