@@ -3,7 +3,8 @@
 import asyncio
 import itertools
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -293,6 +294,17 @@ class Kit:
 
     async def configure(self, **fields: Any) -> None:
         await self.store.put_queue(QueueConfig(**{"name": "default", **fields}))
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[Kit]:
+    """The store of a server, open, with these words."""
+    kit = Kit(StoreFactory(url, shared=True, durable=True))
+    await kit.open()
+    try:
+        yield kit
+    finally:
+        await kit.close()
 
 
 def ids(tasks: Sequence[Task]) -> list[str]:

@@ -3,13 +3,13 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 
 import nats
 import pytest
-from conformance.kit import Kit, StoreFactory, ids
+from conformance.kit import Kit, ids, opened
 from servers.nats import NatsServer
 
 from andon.lifecycle.commands import Complete
@@ -22,14 +22,8 @@ PATIENCE_S = 60.0
 Answer = TypeVar("Answer")
 
 
-@asynccontextmanager
-async def on(server: NatsServer, options: str = "") -> AsyncIterator[Kit]:
-    kit = Kit(StoreFactory(f"{server.url('anew')}{options}", shared=True, durable=True))
-    await kit.open()
-    try:
-        yield kit
-    finally:
-        await kit.close()
+def on(server: NatsServer, options: str = "") -> AbstractAsyncContextManager[Kit]:
+    return opened(f"{server.url('anew')}{options}")
 
 
 async def at_last(ask: Callable[[], Awaitable[Answer]]) -> Answer:

@@ -4,12 +4,12 @@ import asyncio
 import contextlib
 import subprocess
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import asyncpg
 import pytest
-from conformance.kit import PATIENCE_S, Kit, StoreFactory, ids
+from conformance.kit import PATIENCE_S, Kit, StoreFactory, ids, opened
 from servers.postgres import PostgresServer
 
 from andon.lifecycle.commands import Complete
@@ -34,14 +34,10 @@ def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "PATIENCE_S", 1.0)
 
 
-@asynccontextmanager
-async def on(server: PostgresServer, namespace: str, options: str = "") -> AsyncIterator[Kit]:
-    kit = Kit(StoreFactory(f"{server.url(namespace)}{options}", shared=True, durable=True))
-    await kit.open()
-    try:
-        yield kit
-    finally:
-        await kit.close()
+def on(
+    server: PostgresServer, namespace: str, options: str = ""
+) -> AbstractAsyncContextManager[Kit]:
+    return opened(f"{server.url(namespace)}{options}")
 
 
 async def end_sessions(db: asyncpg.Connection) -> int:
