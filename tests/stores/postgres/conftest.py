@@ -10,7 +10,7 @@ from conformance.kit import Kit, StoreFactory
 from servers import Servers
 from servers.postgres import PostgresServer
 
-from andon.stores.postgres import PostgresStore, connections
+from andon.stores.postgres import PostgresStore, connection, connections
 
 from .hurting import HurtServers
 
@@ -47,11 +47,13 @@ def store(kit: Kit) -> PostgresStore:
 def tell_of_statements(monkeypatch: pytest.MonkeyPatch) -> TellOfStatements:
     """Has a function called with each statement from now on, when the server has answered it; what
     it raises the store gets in place of the answer."""
-    real = connections.statement
+    real = connection.statement
 
     def tell(listener: Callable[[str], None]) -> None:
-        async def told(location: object, db: object, sql: str, *arguments: object) -> object:
-            rows = await real(location, db, sql, *arguments)  # type: ignore[arg-type]
+        async def told(
+            location: object, db: object, sql: str, *arguments: object, alone: bool = False
+        ) -> object:
+            rows = await real(location, db, sql, *arguments, alone=alone)  # type: ignore[arg-type]
             listener(sql)
             return rows
 

@@ -1,6 +1,8 @@
 """One plain record is created by a call of its own, and leaves what one in a batch leaves."""
 
 import asyncio
+import select
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +15,7 @@ from andon.model.fleet import QueueConfig
 from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.base import CONFIG_TOPIC, Created, CreateKind, ready_topic
-from andon.stores.postgres import PostgresStore
+from andon.stores.postgres import PostgresStore, connection
 
 from .conftest import TellOfStatements
 
@@ -30,6 +32,37 @@ LEFT JOIN {schema}.ready r USING (seq) WHERE d.id = $1
 _COUNTED = "SELECT queue, state, sum(n) FROM {schema}.delta GROUP BY 1, 2 ORDER BY 1, 2"
 
 HOUR_MS = 3_600_000
+
+
+LONGEST_LOOK_S = 0.05
+
+
+class Looks:
+    """Has every lone answer waited for awake, and keeps whether it was seen."""
+
+    watches = True
+
+    def __init__(self, transport: Any, saw: list[bool]) -> None:
+        self._saw = saw
+        self._poll = select.poll()
+        self._poll.register(transport.get_extra_info("socket"), select.POLLIN)
+
+    def wait(self) -> None:
+        end = time.monotonic() + LONGEST_LOOK_S
+        while not (seen := bool(self._poll.poll(0))) and time.monotonic() < end:
+            pass
+        self._saw.append(seen)
+
+    def answered(self) -> None:
+        """It is awake whatever that took."""
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Has whoever connects from now on wait awake; which answers came meanwhile."""
+    seen: list[bool] = []
+    monkeypatch.setattr(connection, "awake_at", lambda transport, _: Looks(transport, seen))
+    return seen
 
 
 def kinds(created: Sequence[Created]) -> list[CreateKind]:
@@ -115,9 +148,34 @@ async def test_a_record_created_alone_is_told_of_in_the_same_call_while_somebody
     assert not [sql for sql in alone if "pg_notify" in sql or "create_one(" in sql]
 
 
+async def test_the_answer_to_a_record_created_alone_may_be_waited_for_awake(
+    seen: list[bool], kit: Kit
+) -> None:
+    for _ in range(20):
+        await kit.submit()
+    assert len(seen) == 20
+    assert any(seen), "it waited before its request was sent"
+    assert (await kit.stats()).counts == {State.PENDING: 20}
+
+
+async def test_who_submits_beside_others_waits_asleep(seen: list[bool], kit: Kit) -> None:
+    await asyncio.gather(*(kit.create(kit.record()) for _ in range(3)))  # as many connections
+    seen.clear()
+    await asyncio.gather(*(kit.create(kit.record()) for _ in range(3)))
+    assert len(seen) <= 1, "the first did not know of the others"
+
+
+@pytest.fixture(params=["asleep", "awake"])
+def waits(request: pytest.FixtureRequest) -> None:
+    """How answers are waited for."""
+    if request.param == "awake":
+        request.getfixturevalue("seen")
+
+
 _WAITING = "SELECT pid FROM pg_locks WHERE NOT granted AND relation = $1::text::regclass"
 
 
+@pytest.mark.usefixtures("waits")
 async def test_a_record_created_alone_is_stored_though_its_caller_has_gone(
     kit: Kit, store: PostgresStore, schema: str, db: asyncpg.Connection
 ) -> None:
@@ -138,6 +196,7 @@ async def test_a_record_created_alone_is_stored_though_its_caller_has_gone(
     assert (await kit.stats()).counts == {State.PENDING: 2}
 
 
+@pytest.mark.usefixtures("waits")
 async def test_no_record_created_alone_is_half_stored_whenever_its_caller_goes(
     kit: Kit, store: PostgresStore
 ) -> None:
@@ -158,6 +217,7 @@ async def test_no_record_created_alone_is_half_stored_whenever_its_caller_goes(
     assert len((await kit.read_events("")).events) == 25
 
 
+@pytest.mark.usefixtures("waits")
 async def test_a_record_created_alone_is_created_once_when_the_reply_was_lost(
     kit: Kit, tell_of_statements: TellOfStatements
 ) -> None:

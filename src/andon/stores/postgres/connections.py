@@ -13,14 +13,12 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
-import asyncpg
-
 from andon.model.errors import ConfigurationError, StoreError, StoreUnavailable
+from andon.stores.postgres.connection import Connection, connect, statement
 from andon.stores.postgres.errors import LOST, is_passing, translated
 from andon.stores.postgres.location import Location
 
 Result = TypeVar("Result")
-Connection = asyncpg.Connection
 
 PATIENCE_S = 5.0
 """How long an operation is tried again while the server is away, before `StoreUnavailable`."""
@@ -33,12 +31,6 @@ CLOSE_S = 4.0
 
 CLOSE_AWAY_S = 0.5
 """The same while no connection is to be had."""
-
-CONNECT_S = 5.0
-"""Longest that one attempt to connect may take."""
-
-ANSWER_S = 20.0
-"""Longest that one statement may take; then its connection is given up."""
 
 _LONGEST_PAUSE_S = 0.5
 _LONGEST_REFUSED_S = 2.0
@@ -61,33 +53,6 @@ class Pauses:
         pause = self._random.uniform(self._pause / 2, self._pause)
         self._pause = min(self._pause * 2, self._longest)
         return pause
-
-
-async def connect(location: Location, *, application: str) -> Connection:
-    """One connection, set up; raises what the driver raises."""
-    settings = {"application_name": application, "jit": "off"}
-    if location.pgbouncer:
-        settings = {}  # a pooler refuses what it does not know
-    elif location.synchronous_commit == "off":
-        settings["synchronous_commit"] = "off"
-    return await asyncpg.connect(
-        location.dsn,
-        timeout=CONNECT_S,
-        command_timeout=ANSWER_S,
-        statement_cache_size=0 if location.pgbouncer else 200,
-        server_settings=settings,
-    )
-
-
-async def statement(location: Location, db: Connection, sql: str, *arguments: Any) -> list[Any]:
-    """Run one statement on a connection; its rows. Behind a pooler in transaction mode, in a
-    transaction: only there do the driver's messages reach one server."""
-    if not location.pgbouncer:
-        return await db.fetch(sql, *arguments)
-    async with db.transaction():
-        if location.synchronous_commit == "off":
-            await db.execute("SET LOCAL synchronous_commit = off")
-        return await db.fetch(sql, *arguments)
 
 
 class Connections:
@@ -144,7 +109,8 @@ class Connections:
         ended = asyncio.get_running_loop().create_future()
         self._running.add(ended)
         try:
-            return await statement(self._location, db, sql, *arguments)
+            alone = len(self._busy) == 1
+            return await statement(self._location, db, sql, *arguments, alone=alone)
         except asyncio.CancelledError:
             db.terminate()
             self._set_off(sql, arguments, often=True)

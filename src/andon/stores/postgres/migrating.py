@@ -9,7 +9,6 @@ import msgspec
 
 from andon.model.errors import ConfigurationError, StoreIncompatible
 from andon.model.task import RECORD_VERSION
-from andon.stores.postgres.connections import Connection
 from andon.stores.postgres.location import Location
 from andon.stores.postgres.statements import filled, migrations, quoted
 
@@ -30,7 +29,7 @@ def newest() -> int:
     return max(migrations())
 
 
-async def prepare(db: Connection, location: Location) -> Facts:
+async def prepare(db: asyncpg.Connection, location: Location) -> Facts:
     """Make or update the schema; refuse what does not fit. Nothing is left half done."""
     server: Any = db.get_server_version()
     if server.major * 10000 < OLDEST_SERVER:
@@ -46,7 +45,7 @@ async def prepare(db: Connection, location: Location) -> Facts:
     return facts
 
 
-async def read(db: Connection, location: Location) -> Facts | None:
+async def read(db: asyncpg.Connection, location: Location) -> Facts | None:
     """What the schema says of itself; None if there is none (or an empty one)."""
     schema = location.namespace
     async with db.transaction():
@@ -95,7 +94,7 @@ def _refuse(facts: Facts, location: Location) -> None:
         )
 
 
-async def _migrate(db: Connection, location: Location) -> None:
+async def _migrate(db: asyncpg.Connection, location: Location) -> None:
     schema = location.namespace
     for version, scripts in sorted(migrations().items()):
         async with db.transaction():
@@ -115,7 +114,7 @@ async def _migrate(db: Connection, location: Location) -> None:
             await _note(db, location, version, is_new=facts is None)
 
 
-async def _note(db: Connection, location: Location, version: int, *, is_new: bool) -> None:
+async def _note(db: asyncpg.Connection, location: Location, version: int, *, is_new: bool) -> None:
     values = {"schema_version": str(version)}
     if is_new:
         values |= {

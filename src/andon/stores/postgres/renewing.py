@@ -11,7 +11,8 @@ from typing import Any
 
 from andon.model.errors import StoreUnavailable
 from andon.stores.base import Renewal, task_topic
-from andon.stores.postgres.connections import Connection, Connections
+from andon.stores.postgres.connection import Connection
+from andon.stores.postgres.connections import Connections
 from andon.stores.postgres.location import Location
 from andon.stores.postgres.times import ServerTime
 

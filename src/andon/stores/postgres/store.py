@@ -44,7 +44,8 @@ from andon.stores.partitions import partition_of
 from andon.stores.postgres import alike, restoring
 from andon.stores.postgres.claiming import Claiming
 from andon.stores.postgres.committing import Committing
-from andon.stores.postgres.connections import Connection, Connections
+from andon.stores.postgres.connection import Connection
+from andon.stores.postgres.connections import Connections
 from andon.stores.postgres.creating import (
     CREATED,
     MOST_OFFERED,

@@ -24,7 +24,8 @@ from andon.model.errors import AndonError
 from andon.model.task import Task
 from andon.stores.base import CONFIG_TOPIC, Listener, task_topic
 from andon.stores.hints import HintListener, Hub
-from andon.stores.postgres.connections import Connection, Pauses, connect, heeding
+from andon.stores.postgres.connection import Connection, connect
+from andon.stores.postgres.connections import Pauses, heeding
 from andon.stores.postgres.location import Location
 from andon.stores.postgres.names import Run
 from andon.stores.postgres.statements import Statements

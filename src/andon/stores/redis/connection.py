@@ -14,11 +14,14 @@ from typing import Any, cast
 
 import hiredis
 
-from andon.stores.redis.awake import Awake, awake_at
+from andon.stores.awake import Awake, awake_at
 from andon.stores.redis.wire import NOTHING, pack, reader
 
 REPLY_WITHIN_S = 10.0
 CONNECT_WITHIN_S = 5.0
+
+AWAKE_S = 0.00015
+"""How long an answer is waited for awake at the most: three times what Redis needs for a create."""
 
 
 _PING = pack((b"PING",))
@@ -117,8 +120,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass of it
-        socket = transport.get_extra_info("socket")
-        self._awake = None if socket is None else awake_at(socket.fileno())
+        self._awake = awake_at(transport, AWAKE_S)
 
     def data_received(self, data: bytes) -> None:
         self._reader.feed(data)

@@ -1,13 +1,14 @@
 """Waiting awake for an answer that is about to come.
 
-Who submits one task after another waits some 60 µs for each answer, and then for a processor that
-fell asleep meanwhile: to wake it takes nearly as long again (docs/decisions/redis-store.md). So a
-request that leaves closely upon the answer before it may be waited for awake: its socket is looked
-at again and again for a moment, and the answer is then read by the event loop as ever.
+Who submits one task after another waits for each answer, and then for a processor that fell asleep
+meanwhile: to wake it takes 40 µs, as long as Redis needs (docs/decisions/redis-store.md).
+So a request that leaves closely upon the answer before it may be waited for awake: its socket is
+looked at again and again for a moment, and the answer is then read by the event loop as ever.
 
 Whether that pays is measured, not supposed: it does not where the server shares our processor, or
-is on another machine. Some requests are waited for asleep, some awake, and then many the way that
-was quicker; and only asleep while the event loop has other work to do.
+is on another machine. Some requests are waited for in both ways by turns, and then many in the way
+that was quicker; and only asleep while the event loop has other work to do, or answers come too
+late.
 """
 
 import math
@@ -16,12 +17,10 @@ import statistics
 from collections.abc import Callable
 from enum import Enum, auto
 from time import perf_counter, thread_time
+from typing import Any
 
-CLOSELY_S = 0.0001
+CLOSELY_S = 0.0003
 """How soon upon an answer the next request must leave, in seconds."""
-
-LONGEST_S = 0.00015
-"""How long the event loop does nothing but look, in seconds."""
 
 TRIED = 8
 """How many requests are waited for in each way before one is chosen."""
@@ -37,54 +36,60 @@ _RESTS = 0.6
 
 
 class _Phase(Enum):
-    ASLEEP = auto()  #: tried
-    AWAKE = auto()  #: tried
+    ASLEEP = auto()  #: to see what else the event loop does
+    BY_TURNS = auto()  #: to see which way is quicker
     CHOSEN = auto()
 
 
 class Awake:
-    """Decides for the requests of one connection, and waits."""
+    """Decides for the requests of one connection, and waits. `longest`: how long the event loop may
+    do nothing but look, in seconds."""
 
     def __init__(
         self,
         is_there: Callable[[], object],
+        longest: float,
         *,
         clock: Callable[[], float] = perf_counter,
         worked: Callable[[], float] = thread_time,
     ) -> None:
         self._is_there = is_there
+        self._longest = longest
         self._clock = clock
         self._worked = worked
         self._answered = -math.inf
         self._sent: float | None = None
         self._chosen = CHOSEN
-        self._begin(_Phase.ASLEEP)
+        self._begin(_Phase.ASLEEP, TRIED)
 
-    def _begin(self, phase: _Phase, *, awake: bool = False) -> None:
+    def _begin(self, phase: _Phase, requests: int, *, awake: bool = False) -> None:
         self._phase = phase
         self._awake = awake
-        self._left = self._chosen if phase is _Phase.CHOSEN else TRIED
+        self._left = requests
         #: Whether it is to be told of answers. It costs a microsecond, so not while it chose sleep.
         self.watches = awake or phase is not _Phase.CHOSEN
-        self._took: list[float] = []
+        self._took: dict[bool, list[float]] = {False: [], True: []}
         self._work = 0.0
+        self._late = 0
 
     def wait(self) -> None:
         """A request has left, and no other is on its way: wait for its answer if that pays."""
         if not self.watches:
             self._left -= 1
             if not self._left:
-                self._begin(_Phase.ASLEEP)
+                self._begin(_Phase.ASLEEP, TRIED)
             return
         sent = self._clock()
         if sent - self._answered > CLOSELY_S:
             return
         self._sent = sent
         if self._awake:
-            end = sent + LONGEST_S
-            while not self._is_there() and self._clock() < end:
-                pass
-        else:
+            end = sent + self._longest
+            while not self._is_there():
+                if self._clock() >= end:
+                    self._late += 1
+                    break
+        elif self._phase is _Phase.ASLEEP:
             self._work -= self._worked()
 
     def answered(self) -> None:
@@ -93,34 +98,38 @@ class Awake:
         sent, self._sent = self._sent, None
         if sent is None:
             return
-        if not self._awake:
+        if self._phase is _Phase.ASLEEP:
             self._work += self._worked()
         if self._phase is not _Phase.CHOSEN:
-            self._took.append(now - sent)
+            self._took[self._awake].append(now - sent)
+        if self._phase is _Phase.BY_TURNS:
+            self._awake = not self._awake
         self._left -= 1
         if not self._left:
             self._choose()
 
     def _choose(self) -> None:
+        asleep, awake = self._took[False], self._took[True]
         match self._phase:
             case _Phase.ASLEEP:
-                self._asleep = statistics.median(self._took)
-                if self._work < _RESTS * sum(self._took):
-                    self._begin(_Phase.AWAKE, awake=True)
+                if self._work < _RESTS * sum(asleep):
+                    self._begin(_Phase.BY_TURNS, 2 * TRIED, awake=True)
                 else:  # the event loop had other work
-                    self._begin(_Phase.CHOSEN)
-            case _Phase.AWAKE:
-                sooner = statistics.median(self._took) < self._asleep
+                    self._begin(_Phase.CHOSEN, self._chosen)
+            case _Phase.BY_TURNS:
+                in_time = self._late < len(awake) / 2
+                sooner = in_time and statistics.median(awake) < statistics.median(asleep)
                 self._chosen = CHOSEN if sooner else min(4 * self._chosen, MOST_CHOSEN)
-                self._begin(_Phase.CHOSEN, awake=sooner)
+                self._begin(_Phase.CHOSEN, self._chosen, awake=sooner)
             case _Phase.CHOSEN:
-                self._begin(_Phase.ASLEEP)
+                self._begin(_Phase.ASLEEP, TRIED)
 
 
-def awake_at(socket: int) -> Awake | None:
-    """For a connected socket; None where sockets cannot be looked at so."""
-    look = look_at(socket)
-    return None if look is None else Awake(look)
+def awake_at(transport: Any, longest: float) -> Awake | None:
+    """For a connection's transport; None where its socket cannot be looked at so."""
+    socket = transport.get_extra_info("socket")
+    look = None if socket is None else look_at(socket.fileno())
+    return None if look is None else Awake(look, longest)
 
 
 def look_at(socket: int) -> Callable[[], object] | None:

@@ -2,17 +2,11 @@
 
 import socket
 
-from andon.stores.redis.awake import (
-    CHOSEN,
-    CLOSELY_S,
-    LONGEST_S,
-    MOST_CHOSEN,
-    TRIED,
-    Awake,
-    look_at,
-)
+from andon.stores.awake import CHOSEN, CLOSELY_S, MOST_CHOSEN, TRIED, Awake, look_at
 
 US = 1e-6
+
+LONGEST_S = 150 * US
 
 
 class Caller:
@@ -27,7 +21,9 @@ class Caller:
         self.looks = 0
         self.longest_look = 0.0
         self._there_at = 0.0
-        self.awake = Awake(self._look, clock=lambda: self.now, worked=lambda: self.worked)
+        self.awake = Awake(
+            self._look, LONGEST_S, clock=lambda: self.now, worked=lambda: self.worked
+        )
 
     def _look(self) -> bool:
         self.looks += 1
@@ -66,6 +62,11 @@ def test_a_server_that_is_far_away_is_waited_for_asleep_and_looked_for_only_for_
     caller = Caller(asleep=600 * US, awake=600 * US, works=20 * US)
     assert caller.send(10_000) <= 10_000 * TRIED / CHOSEN + TRIED
     assert caller.longest_look <= LONGEST_S + 2 * US
+
+
+def test_answers_that_come_too_late_are_waited_for_asleep_though_they_came_sooner() -> None:
+    caller = Caller(asleep=600 * US, awake=500 * US, works=20 * US)
+    assert caller.send(10_000) <= 10_000 * TRIED / CHOSEN + TRIED
 
 
 def test_a_loop_that_has_other_work_never_waits_awake() -> None:
