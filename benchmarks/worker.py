@@ -35,6 +35,7 @@ class FreeEngine:
     """An engine that costs next to nothing."""
 
     in_flight = 1
+    claims_ahead = False
 
     def __init__(self, tasks: int) -> None:
         self._hub = Hub()

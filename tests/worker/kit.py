@@ -32,9 +32,11 @@ class Faults:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self.claims_ahead = engine.claims_ahead
         self.failing: dict[str, int] = {}  #: method to how many calls fail before they are made
         self.losing: dict[str, int] = {}  #: method to how many replies are lost
         self.raising: dict[str, list[Exception]] = {}  #: method to what its next calls raise
+        self.turns: dict[str, int] = {}  #: method to how many turns of the loop its calls wait
         self.held: dict[str, asyncio.Event] = {}  #: method to what its calls wait for
         self.calls: list[tuple[str, tuple[Any, ...]]] = []
 
@@ -47,6 +49,8 @@ class Faults:
 
         async def call(*args: Any) -> Any:
             self.calls.append((name, args))
+            for _ in range(self.turns.get(name, 0)):
+                await asyncio.sleep(0)
             if name in self.held:
                 await self.held[name].wait()
             if self._counts(self.failing, name):

@@ -111,6 +111,7 @@ class Engine(Protocol):
     """All that can be asked about tasks."""
 
     in_flight: int  #: claims that a worker's room is best shared out to, one under way at a time
+    claims_ahead: bool  #: a worker whose runs are quick best claims before they begin
     at_once: int  #: submissions that who has many best hands over in one call
 
     async def open(self) -> None:

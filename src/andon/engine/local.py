@@ -71,6 +71,7 @@ class LocalEngine:
         self.store = store
         self.max_payload = max_payload
         self.in_flight = store.in_flight
+        self.claims_ahead = store.claims_ahead
         self._hands_over = store if isinstance(store, HandsOver) else None
         self.book = PolicyBook(store, profile)
         self._dependencies = Dependencies(store)

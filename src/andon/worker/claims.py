@@ -6,6 +6,11 @@ being reported. When a claim brought less than there was room for, the loop slee
 until a hint, until a limited type has room again, or until the slow poll (R30). Which partition
 it asks is decided in `turns`.
 
+A worker whose runs are all over before the next claim is answered would do nothing half of its
+time. Where the store's work is done elsewhere, it claims ahead: the next claim leaves before the
+runs begin that came with the last one. If they turn out to take longer, what was claimed ahead
+waits for slots, for a moment; then it is given back, at no cost of a try, and others may have it.
+
 A worker that has run nothing for a moment lets its claim stand, where the store can do that: the
 next task is then handed over to it as it is created, and it starts it without asking. It asks again
 with the same token, which takes the standing claim back, whenever it is woken by anything else.
@@ -16,6 +21,7 @@ import logging
 import random
 import secrets
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -24,6 +30,7 @@ from andon.engine.base import Engine
 from andon.model.errors import ConfigurationError, StoreError, StoreUnavailable
 from andon.model.task import Task
 from andon.stores.base import SLOW_POLL_S, ClaimRequest, Listener, ready_topic
+from andon.stores.waiting import once_waiting
 from andon.worker.limits import Limits
 from andon.worker.patience import Patience
 from andon.worker.queues import QueueOrder
@@ -46,6 +53,10 @@ _LEAST_LEASE_S = 20.0
 """Leases of less do not stand: a run's lease is counted from when its claim was sent, so that the
 worker never thinks it longer than it is, and a claim stands for a slow poll. A third of the lease
 must be left then, or it would be renewed before it begins."""
+
+
+_REPORTED_AHEAD = 2
+"""How many times as many runs may be being reported as run at once, for a claim ahead."""
 
 
 class _Attempt(NamedTuple):
@@ -80,6 +91,7 @@ class Claims:
         # Of what there is room for, so much at once that this process and the store both have
         # something to do.
         self._share = max(concurrency // engine.in_flight, _LEAST_SHARE)
+        self._ahead = engine.claims_ahead
         self._lease = lease
         self._rng = rng
         self._wake = asyncio.Event()
@@ -143,6 +155,8 @@ class Claims:
     def set_quiet(self, quiet: bool) -> None:
         """Claim nothing while quiet."""
         self._quiet = quiet
+        if quiet:
+            self._runs.give_back()
         self._rouse()
 
     def fleet(self, *, workers: int, idle: int) -> None:
@@ -152,6 +166,7 @@ class Claims:
     def stop(self) -> None:
         """Claim no more; `run` returns once the claim under way was answered."""
         self._stopped = True
+        self._runs.give_back()
         self._rouse()
 
     def _rouse(self) -> None:
@@ -197,7 +212,11 @@ class Claims:
         got = 0
         for _ in range(self._turns.looks(polls=self._polls)):
             asked = min(room - got, self._share)
-            tasks = await self._claim(asked)
+            tasks, attempt = await self._claim(asked)
+            while len(tasks) == asked and self._starves():
+                take = partial(self._take, tasks, attempt)
+                tasks, attempt = await once_waiting(self._claim(asked), take)
+            self._take(tasks, attempt)
             got += len(tasks)
             if len(tasks) >= asked or self._stopped:
                 self._turns.filled()
@@ -212,14 +231,24 @@ class Claims:
     def _room(self) -> int:
         if self._quiet or self._stopped or not self._order.names:
             return 0
-        free = self._concurrency - self._runs.running
+        free = self._concurrency - self._runs.running - self._runs.waiting
         # Claim while reports are under way, or the store is idle while we work and we while it
         # does; but not on and on, if it is slower than we are. And not a part of what is free, or
         # two claims of a part each would go round and round.
         room = free + self._concurrency - self._runs.reporting
         return free if room >= min(free, self._share) else 0
 
-    async def _claim(self, limit: int) -> list[Task]:
+    def _starves(self) -> bool:
+        """Whether to claim ahead: nothing ran any more when a claim was answered."""
+        return (
+            self._ahead
+            and not self._runs.running
+            and not (self._quiet or self._stopped)
+            and self._runs.reporting <= _REPORTED_AHEAD * self._concurrency
+            and not self._limits.room()
+        )
+
+    async def _claim(self, limit: int) -> tuple[list[Task], _Attempt]:
         """One intended claim, repeated with its token while its reply may have been lost (R31)."""
         patience = Patience(self._rng)
         attempt = self._attempt(limit, self._standing)
@@ -239,9 +268,8 @@ class Claims:
                 self._standing = None
             else:
                 self._standing = attempt._replace(granted_after=attempt.sent_at)
-            self._take(tasks, attempt)
-            return tasks
-        return []
+            return tasks, attempt
+        return [], attempt
 
     def _attempt(self, limit: int, standing: _Attempt | None) -> _Attempt:
         """A new claim, or one that repeats the token of the one that stands."""

@@ -11,6 +11,7 @@ comes later changes nothing, here as in the record (the fence).
 import asyncio
 import logging
 import random
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
@@ -30,13 +31,16 @@ from andon.worker.files import WorkerFiles
 from andon.worker.leases import Lease, LeaseKeeper
 from andon.worker.limits import Limits
 from andon.worker.patience import Patience
-from andon.worker.registry import Registry
+from andon.worker.registry import Registry, TaskType
 from andon.worker.runlogs import RunLogs
 
 logger = logging.getLogger("andon.worker")
 
 STOP_GRACE_S = 5.0
 """How long a handler that was told to stop for a shutdown may take to clean up."""
+
+_LONGEST_WAIT_S = 0.1
+"""How long a run may wait for a slot before it is given back."""
 
 _MAY_COMPLETE = frozenset(("", "cancel", "shutdown"))
 """A handler that was told to stop for these and completes all the same, completes (R7)."""
@@ -67,6 +71,7 @@ class Runs:
         executors: Mapping[str, Executor],
         *,
         worker: str,
+        concurrency: int,
         limits: Limits,
         lease: float,
         max_payload: int,
@@ -83,6 +88,7 @@ class Runs:
         self._registry = registry
         self._executors = executors
         self._worker = worker
+        self._concurrency = concurrency
         self._limits = limits
         self._lease = lease
         self._max_payload = max_payload
@@ -96,13 +102,19 @@ class Runs:
         self._abandoned: set[asyncio.Task[None]] = set()
         self.in_hand: dict[str, RunInHand] = {}
         self.running = 0
+        self._waiting: deque[tuple[RunInHand, float]] = deque()  # and since when
         self.type_freed = False
         """A limited type had no room and has some again: worth a claim even without a hint."""
 
     @property
     def reporting(self) -> int:
         """Runs whose handler has ended and whose report is under way."""
-        return len(self.in_hand) - self.running
+        return len(self.in_hand) - self.running - self.waiting
+
+    @property
+    def waiting(self) -> int:
+        """Runs that were claimed before there was a slot for them (see `claims`)."""
+        return len(self._waiting)
 
     def when_freed(self, act: Callable[[], None]) -> None:
         """Call `act` whenever a handler has ended or a report was taken."""
@@ -113,34 +125,60 @@ class Runs:
         await self._empty.wait()
 
     def start(self, task: Task, sent_at: float) -> None:
-        """Start a run claimed by a request sent at `sent_at` (monotonic seconds)."""
+        """Start a run claimed by a request sent at `sent_at` (monotonic seconds), as soon as there
+        is a slot for it."""
         run_id = task.status.run
         if run_id in self.in_hand:
             return  # a claim repeated with its token
         definition = task.definition
-        kind = self._registry.route(definition.name, definition.version)
+        run = self._hold(task, sent_at, self._registry.route(definition.name, definition.version))
+        if self.running >= self._concurrency:
+            if not self._waiting:
+                self._loop.call_later(_LONGEST_WAIT_S, self._give_back_the_late)
+            self._waiting.append((run, self._loop.time()))
+        else:
+            self._begin(run)
+
+    def hand_back(self, task: Task, sent_at: float) -> None:
+        """Release a run that came too late to be started; costs it no try."""
+        self._release(self._hold(task, sent_at, None))
+
+    def give_back(self) -> None:
+        """Release all that wait for a slot."""
+        while self._waiting:
+            run, _ = self._waiting.popleft()
+            self._release(run)
+
+    def _hold(self, task: Task, sent_at: float, kind: TaskType | None) -> RunInHand:
         context = Context(task, self._worker, self._keeper.mark, self._clock, self._files)
         run = RunInHand(context, task, kind)
         run.asked_at = sent_at
-        self.in_hand[run_id] = run
+        self.in_hand[task.status.run] = run
         self._empty.clear()
         self._keeper.hold(Lease(context, length=self._lease, sent_at=sent_at))
-        if kind is not None and not self._limits.take(kind, definition.name):
-            run.ended = True
-            run.handle = self._loop.create_task(self._report(run, Release()))
+        return run
+
+    def _begin(self, run: RunInHand) -> None:
+        kind = run.kind
+        if kind is not None and not self._limits.take(kind, run.task.definition.name):
+            self._release(run)
             return
         self.running += 1
         run.handle = self._loop.create_task(self._conduct(run))
 
-    def hand_back(self, task: Task, sent_at: float) -> None:
-        """Release a run that came too late to be started; costs it no try."""
-        context = Context(task, self._worker, self._keeper.mark, self._clock, self._files)
-        run = RunInHand(context, task, None)
+    def _release(self, run: RunInHand) -> None:
         run.ended = True
-        self.in_hand[task.status.run] = run
-        self._empty.clear()
-        self._keeper.hold(Lease(context, length=self._lease, sent_at=sent_at))
         run.handle = self._loop.create_task(self._report(run, Release()))
+
+    def _give_back_the_late(self) -> None:
+        """Runs are not as quick as they were: let other workers have what waits here."""
+        now = self._loop.time()
+        while self._waiting and self._waiting[0][1] <= now - _LONGEST_WAIT_S:
+            run, _ = self._waiting.popleft()
+            self._release(run)
+        if self._waiting:
+            since = self._waiting[0][1]
+            self._loop.call_at(since + _LONGEST_WAIT_S, self._give_back_the_late)
 
     # --- the life of one run ---
 
@@ -328,6 +366,9 @@ class Runs:
             timer.cancel()
         if run.kind is not None and self._limits.give(run.kind):
             self.type_freed = True
+        if self._waiting:
+            following, _ = self._waiting.popleft()
+            self._begin(following)
         self._freed()
 
     def _forget(self, run: RunInHand) -> None:

@@ -145,6 +145,7 @@ class Worker:
             self._registry,
             self._executors,
             worker=config.id,
+            concurrency=config.concurrency,
             limits=limits,
             lease=self.lease,
             max_payload=config.max_payload,

@@ -81,6 +81,7 @@ class HttpEngine:
 
     max_payload = MAX_PAYLOAD
     in_flight = 1
+    claims_ahead = False
     at_once = MAX_BATCH
     hands_over = False
 

@@ -60,6 +60,7 @@ class NatsStore:
 
     slack_ms = 500
     in_flight = 1
+    claims_ahead = False
 
     def __init__(self, url: str) -> None:
         self.url = url

@@ -69,7 +69,7 @@ class Claiming:
         word = server.wake.standing.word(request)
         if not queues and word.stood is None:
             return []
-        rows = await server.write(
+        rows = await server.write_here(
             server.calls.claim,
             server.clock.argument(),
             server.instance,
@@ -85,7 +85,6 @@ class Claiming:
             word.number,
             STANDS_MS if word.number else 0,
             ear or 0,
-            often=True,
         )
         claimed: list[Task] = []
         broken: list[int] = []

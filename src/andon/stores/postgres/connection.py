@@ -1,15 +1,12 @@
 """One connection: how it is made, and how a statement goes by it."""
 
-import types
-from collections.abc import Callable, Coroutine, Generator
-from typing import Any, TypeVar
+from typing import Any
 
 import asyncpg
 
 from andon.stores.awake import awake_at
 from andon.stores.postgres.location import Location
-
-Result = TypeVar("Result")
+from andon.stores.waiting import once_waiting
 
 CONNECT_S = 5.0
 """Longest that one attempt to connect may take."""
@@ -68,29 +65,6 @@ async def statement(
     if not awake.watches:
         awake.wait()
         return await db.fetch(sql, *arguments)
-    rows = await _and_once_sent(db.fetch(sql, *arguments), awake.wait)
+    rows = await once_waiting(db.fetch(sql, *arguments), awake.wait)
     awake.answered()
     return rows
-
-
-@types.coroutine
-def _and_once_sent(
-    work: Coroutine[Any, Any, Result], then: Callable[[], None]
-) -> Generator[Any, Any, Result]:
-    """The same work, with something done where it first waits: it has sent its request by then."""
-    try:
-        awaited = work.send(None)
-    except StopIteration as done:
-        return done.value
-    then()
-    while True:
-        try:
-            got = yield awaited
-        except BaseException as error:  # a cancel
-            step, given = work.throw, error
-        else:
-            step, given = work.send, got
-        try:
-            awaited = step(given)
-        except StopIteration as done:
-            return done.value

@@ -58,17 +58,23 @@ class Server:
     async def call_for_one(self, sql: str, *arguments: Any) -> tuple[list[str] | None, bool]:
         """Who sleeps, and whether it was done, as told by a call whose row comes as one value. (A
         row of columns costs the server a table, which it makes and reads.)"""
+        rows = await self.write_here(
+            sql, self.clock.argument(), self.instance, *arguments, awake=True
+        )
+        told, pos, wanted, done = rows[0][0]
+        self._heard(told, pos)
+        return wanted, bool(done)
+
+    async def write_here(self, sql: str, *arguments: Any, awake: bool = False) -> list[Any]:
+        """Rows of a statement that may write, sent before anything else happens in this task."""
         connections = self.connections
         if connections is None:
             raise StoreUnavailable(f"The store {self.location.shown} is not open.")
         self.wake.in_flight += 1
         try:
-            rows = await connections.do_here(sql, self.clock.argument(), self.instance, *arguments)
+            return await connections.do_here(sql, *arguments, awake=awake)
         finally:
             self.wake.in_flight -= 1
-        told, pos, wanted, done = rows[0][0]
-        self._heard(told, pos)
-        return wanted, bool(done)
 
     def _heard(self, told: int, pos: int | None) -> None:
         self.clock.told(told)

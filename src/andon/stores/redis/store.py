@@ -72,6 +72,7 @@ class RedisStore:
 
     slack_ms = 50
     in_flight = 2
+    claims_ahead = False
 
     def __init__(self, url: str, *, clock: Callable[[], int] | None = None) -> None:
         self.url = url

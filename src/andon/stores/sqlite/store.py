@@ -73,6 +73,7 @@ class SqliteStore:
 
     slack_ms = 50
     in_flight = 1
+    claims_ahead = False
 
     def __init__(self, url: str, *, clock: Callable[[], int] | None = None) -> None:
         self.url = url

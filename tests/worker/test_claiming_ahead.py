@@ -1,0 +1,154 @@
+"""Claims that leave before the runs of the last one begin, where the store is elsewhere."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from andon.model.words import State
+from andon.worker import runs
+from andon.worker.worker import Worker
+
+from .kit import Kit, until
+from .test_claims import Busy, add
+
+AWAY = 20
+"""Turns of the loop that a claim takes: more than quick runs and their reports."""
+
+
+class Away(Kit):
+    """On a store whose work is done elsewhere."""
+
+    async def open(self) -> None:
+        await super().open()
+        self.engine.claims_ahead = True
+        self.engine.turns["claim"] = AWAY
+
+
+@pytest.fixture
+def kit() -> Kit:
+    """Behind HTTP nobody claims kit."""
+    return Away()
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waits for a slot is not given back for being late."""
+    monkeypatch.setattr(runs, "_LONGEST_WAIT_S", 3600.0)
+
+
+def add_quick(kit: Kit, **settings: int) -> list[int]:
+    """A handler that notes how many claims had left when it began."""
+    claims: list[int] = []
+
+    async def quick() -> None:
+        claims.append(len(kit.engine.called("claim")))
+
+    kit.add(quick, **settings)
+    return claims
+
+
+async def with_three_that_wait(kit: Kit) -> tuple[Worker, Busy, list[str], list[str]]:
+    """A worker of three slots that claimed ahead when its runs were quick; now three of them are
+    not. Returns the tasks that run and those that wait."""
+    add_quick(kit)
+    busy = add(kit, "busy")
+    for _ in range(3):
+        await kit.submit("quick")
+    ids = [await kit.submit("busy") for _ in range(6)]
+    worker = await kit.start(concurrency=3)
+    await busy.reaches(3)
+    await until(lambda: worker._runs.waiting == 3)
+    return worker, busy, ids[:3], ids[3:]
+
+
+async def test_the_next_claim_leaves_before_the_runs_of_the_last_begin(kit: Kit):
+    claims = add_quick(kit)
+    ids = [await kit.submit("quick") for _ in range(15)]
+    await kit.start(concurrency=5)
+    for task_id in ids:
+        await kit.end(task_id)
+    assert claims == [2] * 5 + [3] * 5 + [4] * 5
+
+
+async def test_a_claim_waits_for_the_runs_of_the_last_where_the_store_is_here(kit: Kit):
+    kit.engine.claims_ahead = False
+    claims = add_quick(kit)
+    ids = [await kit.submit("quick") for _ in range(15)]
+    await kit.start(concurrency=5)
+    for task_id in ids:
+        await kit.end(task_id)
+    assert claims == [1] * 5 + [2] * 5 + [3] * 5
+
+
+async def test_nothing_is_claimed_ahead_beside_limited_types(kit: Kit):
+    claims = add_quick(kit, max_concurrent=5)
+    ids = [await kit.submit("quick") for _ in range(10)]
+    await kit.start(concurrency=5)
+    for task_id in ids:
+        await kit.end(task_id)
+    assert claims[0] == 1
+
+
+@pytest.mark.usefixtures("patient")
+async def test_what_was_claimed_ahead_waits_for_slots_and_begins_as_they_are_free(kit: Kit):
+    _, busy, running, waiting = await with_three_that_wait(kit)
+    busy.go_on.set()
+    for task_id in running + waiting:
+        task = await kit.end(task_id)
+        assert (task.state, len(task.status.runs)) == (State.COMPLETED, 1)
+    assert busy.most == 3
+
+
+async def test_what_waits_for_long_is_given_back_at_no_cost_of_a_try(kit: Kit):
+    _, busy, running, waiting = await with_three_that_wait(kit)
+    for task_id in waiting:
+        task = await kit.until(task_id, lambda task: task.state is State.PENDING)
+        assert task.status.tries == 0
+    assert busy.now == 3
+    busy.go_on.set()
+    for task_id in running + waiting:
+        task = await kit.end(task_id)
+        assert (task.state, task.status.tries) == (State.COMPLETED, 1)
+    assert busy.most == 3
+
+
+@pytest.mark.usefixtures("patient")
+@pytest.mark.parametrize(
+    "leave", [Worker.begin_stop, lambda worker: worker.set_quiet(True)], ids=["stopped", "quiet"]
+)
+async def test_who_claims_no_more_gives_back_what_waits(kit: Kit, leave: Callable[[Worker], None]):
+    worker, busy, running, waiting = await with_three_that_wait(kit)
+    leave(worker)
+    for task_id in waiting:
+        task = await kit.until(task_id, lambda task: task.state is State.PENDING)
+        assert task.status.tries == 0
+    busy.go_on.set()
+    for task_id in running:
+        assert (await kit.end(task_id)).state is State.COMPLETED
+    assert busy.most == 3
+
+
+@pytest.mark.usefixtures("patient")
+async def test_what_is_cancelled_while_it_waits_never_runs(kit: Kit):
+    worker, busy, running, waiting = await with_three_that_wait(kit)
+    await kit.local.cancel(waiting[:1])
+    held = worker._runs.in_hand.values()
+    await until(lambda: any(run.context.stop_reason == "cancel" for run in held))
+    busy.go_on.set()
+    states = [(await kit.end(task_id)).state for task_id in running + waiting]
+    assert states == [State.COMPLETED] * 3 + [State.CANCELLED] + [State.COMPLETED] * 2
+    assert busy.began == 5
+
+
+async def test_no_more_is_claimed_ahead_than_can_be_reported(kit: Kit):
+    add_quick(kit)
+    held = kit.engine.held["report"] = asyncio.Event()
+    ids = [await kit.submit("quick") for _ in range(40)]
+    worker = await kit.start(concurrency=5)
+    await until(lambda: worker._runs.reporting > 10)
+    await asyncio.sleep(0.1)
+    assert len(worker._runs.in_hand) <= 20
+    held.set()
+    for task_id in ids:
+        await kit.end(task_id)
