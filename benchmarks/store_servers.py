@@ -27,6 +27,10 @@ UNIT = {"redis": "commands", "postgres": "transactions", "nats": "messages"}
 
 DATABASE = "bench"
 
+LOG_MB = 1024
+"""Log that PostgreSQL keeps to write over: what one side writes between two checkpoints, several
+times."""
+
 
 class Started:
     """A server of this run."""
@@ -62,6 +66,8 @@ def running(kind: str) -> Iterator[Started]:
         try:
             started = Started(kind, url.format(server=server), about)
             empty(started.url)
+            if kind == "postgres":
+                _warm_postgres(started.url)
             yield started
         finally:
             server.stop()
@@ -118,14 +124,26 @@ def _work_of_redis(url: str) -> int:
 def _postgres(folder: Path) -> tuple[Server, str, str]:
     from servers import postgres
 
-    settings = {"max_connections": "200", "shared_buffers": "256MB", "max_wal_size": "4GB"}
+    settings = {
+        "max_connections": "200",
+        "shared_buffers": "256MB",
+        "min_wal_size": f"{LOG_MB}MB",
+        "max_wal_size": "4GB",
+    }
     server = postgres.PostgresServer(folder, settings=settings)
     version = _version(postgres.binaries() / "postgres", "(PostgreSQL) ")
     about = (
         f"PostgreSQL {version}, synchronous_commit and fsync on, shared_buffers 256 MB, "
-        "max_wal_size 4 GB"
+        f"max_wal_size 4 GB, {LOG_MB} MB of log that were written once before"
     )
     return server, f"postgresql://postgres@127.0.0.1:{{server.port}}/{DATABASE}", about
+
+
+def _warm_postgres(url: str) -> None:
+    """Write so much log once. A server that has run for a while writes its log over files that it
+    used before; a new one makes each of them, 16 MB of zeros, while somebody waits."""
+    message = "pg_logical_emit_message(false, 'warm', repeat('x', 1000000))"
+    _in_postgres(url, f"SELECT count({message}) FROM generate_series(1, {LOG_MB})", "CHECKPOINT")
 
 
 def _in_postgres(url: str, *statements: str) -> Any:

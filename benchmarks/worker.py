@@ -9,7 +9,6 @@ records stamped beforehand and counts reports.
 import asyncio
 import sys
 import time
-from types import SimpleNamespace
 from typing import Any
 
 from andon.lifecycle.admission import admit
@@ -36,6 +35,7 @@ class FreeEngine:
 
     in_flight = 1
     claims_ahead = False
+    hands_over = False
 
     def __init__(self, tasks: int) -> None:
         self._hub = Hub()
@@ -70,8 +70,10 @@ class FreeEngine:
     async def queues(self) -> list[Any]:
         return []
 
-    async def info(self) -> Any:
-        return SimpleNamespace(partitions=1)
+    async def partitions(self) -> int:
+        return 1
+
+    def hand_over_to(self, worker: str, start: Any) -> None: ...
 
     async def publish_types(self, types: Any) -> None: ...
 
