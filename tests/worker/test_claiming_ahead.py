@@ -6,11 +6,11 @@ from collections.abc import Callable
 import pytest
 
 from andon.model.words import State
-from andon.worker import runs
+from andon.worker import claims, runs
 from andon.worker.worker import Worker
 
 from .kit import Kit, until
-from .test_claims import Busy, add
+from .test_claims import Busy, add, sleeps
 
 AWAY = 20
 """Turns of the loop that a claim takes: more than quick runs and their reports."""
@@ -26,8 +26,9 @@ class Away(Kit):
 
 
 @pytest.fixture
-def kit() -> Kit:
-    """Behind HTTP nobody claims kit."""
+def kit(monkeypatch: pytest.MonkeyPatch) -> Kit:
+    """Behind HTTP nobody claims ahead. What is over at once is quick, however busy the machine."""
+    monkeypatch.setattr(claims, "_QUICK_S", 3600.0)
     return Away()
 
 
@@ -39,59 +40,95 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def add_quick(kit: Kit, **settings: int) -> list[int]:
     """A handler that notes how many claims had left when it began."""
-    claims: list[int] = []
+    seen: list[int] = []
 
     async def quick() -> None:
-        claims.append(len(kit.engine.called("claim")))
+        seen.append(len(kit.engine.called("claim")))
 
     kit.add(quick, **settings)
-    return claims
+    return seen
 
 
 async def with_three_that_wait(kit: Kit) -> tuple[Worker, Busy, list[str], list[str]]:
-    """A worker of three slots that claimed ahead when its runs were quick; now three of them are
-    not. Returns the tasks that run and those that wait."""
-    add_quick(kit)
+    """A worker of three slots that claims ahead because its runs were quick; now three of them are
+    not. Returns the tasks that run and those that wait, or did."""
     busy = add(kit, "busy")
-    for _ in range(3):
+    for _ in range(6):
         await kit.submit("quick")
     ids = [await kit.submit("busy") for _ in range(6)]
     worker = await kit.start(concurrency=3)
     await busy.reaches(3)
-    await until(lambda: worker._runs.waiting == 3)
+    await until(lambda: worker._runs.waiting == 3 or worker._runs.given_back_at > 0)
     return worker, busy, ids[:3], ids[3:]
 
 
 async def test_the_next_claim_leaves_before_the_runs_of_the_last_begin(kit: Kit):
-    claims = add_quick(kit)
+    seen = add_quick(kit)
     ids = [await kit.submit("quick") for _ in range(15)]
     await kit.start(concurrency=5)
     for task_id in ids:
         await kit.end(task_id)
-    assert claims == [2] * 5 + [3] * 5 + [4] * 5
+    assert seen == [1] * 5 + [3] * 5 + [4] * 5  # nothing is known of the first
 
 
 async def test_a_claim_waits_for_the_runs_of_the_last_where_the_store_is_here(kit: Kit):
     kit.engine.claims_ahead = False
-    claims = add_quick(kit)
+    seen = add_quick(kit)
     ids = [await kit.submit("quick") for _ in range(15)]
     await kit.start(concurrency=5)
     for task_id in ids:
         await kit.end(task_id)
-    assert claims == [1] * 5 + [2] * 5 + [3] * 5
+    assert seen == [1] * 5 + [2] * 5 + [3] * 5
 
 
 async def test_nothing_is_claimed_ahead_beside_limited_types(kit: Kit):
-    claims = add_quick(kit, max_concurrent=5)
-    ids = [await kit.submit("quick") for _ in range(10)]
+    seen = add_quick(kit, max_concurrent=5)
+    ids = [await kit.submit("quick") for _ in range(15)]
     await kit.start(concurrency=5)
     for task_id in ids:
         await kit.end(task_id)
-    assert claims[0] == 1
+    assert seen == [1] * 5 + [2] * 5 + [3] * 5
+
+
+async def test_nothing_is_claimed_ahead_of_runs_that_take_their_time(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(claims, "_QUICK_S", 0.02)
+    seen: list[int] = []
+
+    async def slow() -> None:
+        seen.append(len(kit.engine.called("claim")))
+        await asyncio.sleep(0.05)
+
+    kit.add(slow)
+    ids = [await kit.submit("slow") for _ in range(4)]
+    await kit.start(concurrency=1)
+    for task_id in ids:
+        await kit.end(task_id)
+    assert seen == [1, 2, 3, 4]
+
+
+async def test_who_had_to_give_back_claims_nothing_ahead_for_a_while(kit: Kit):
+    seen = add_quick(kit)
+    worker, busy, running, waiting = await with_three_that_wait(kit)
+    await until(lambda: worker._runs.given_back_at > 0)
+    busy.go_on.set()
+    for task_id in running + waiting:
+        await kit.end(task_id)
+    await sleeps(worker)
+    worker.set_quiet(True)
+    seen.clear()
+    ids = [await kit.submit("quick") for _ in range(9)]
+    before = len(kit.engine.called("claim"))
+    worker.set_quiet(False)
+    for task_id in ids:
+        await kit.end(task_id)
+    assert seen == [before + 1] * 3 + [before + 2] * 3 + [before + 3] * 3
 
 
 @pytest.mark.usefixtures("patient")
 async def test_what_was_claimed_ahead_waits_for_slots_and_begins_as_they_are_free(kit: Kit):
+    add_quick(kit)
     _, busy, running, waiting = await with_three_that_wait(kit)
     busy.go_on.set()
     for task_id in running + waiting:
@@ -101,7 +138,9 @@ async def test_what_was_claimed_ahead_waits_for_slots_and_begins_as_they_are_fre
 
 
 async def test_what_waits_for_long_is_given_back_at_no_cost_of_a_try(kit: Kit):
-    _, busy, running, waiting = await with_three_that_wait(kit)
+    add_quick(kit)
+    worker, busy, running, waiting = await with_three_that_wait(kit)
+    await until(lambda: worker._runs.given_back_at > 0)
     for task_id in waiting:
         task = await kit.until(task_id, lambda task: task.state is State.PENDING)
         assert task.status.tries == 0
@@ -118,6 +157,7 @@ async def test_what_waits_for_long_is_given_back_at_no_cost_of_a_try(kit: Kit):
     "leave", [Worker.begin_stop, lambda worker: worker.set_quiet(True)], ids=["stopped", "quiet"]
 )
 async def test_who_claims_no_more_gives_back_what_waits(kit: Kit, leave: Callable[[Worker], None]):
+    add_quick(kit)
     worker, busy, running, waiting = await with_three_that_wait(kit)
     leave(worker)
     for task_id in waiting:
@@ -131,6 +171,7 @@ async def test_who_claims_no_more_gives_back_what_waits(kit: Kit, leave: Callabl
 
 @pytest.mark.usefixtures("patient")
 async def test_what_is_cancelled_while_it_waits_never_runs(kit: Kit):
+    add_quick(kit)
     worker, busy, running, waiting = await with_three_that_wait(kit)
     await kit.local.cancel(waiting[:1])
     held = worker._runs.in_hand.values()

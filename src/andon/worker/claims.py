@@ -6,10 +6,11 @@ being reported. When a claim brought less than there was room for, the loop slee
 until a hint, until a limited type has room again, or until the slow poll (R30). Which partition
 it asks is decided in `turns`.
 
-A worker whose runs are all over before the next claim is answered would do nothing half of its
-time. Where the store's work is done elsewhere, it claims ahead: the next claim leaves before the
-runs begin that came with the last one. If they turn out to take longer, what was claimed ahead
-waits for slots, for a moment; then it is given back, at no cost of a try, and others may have it.
+A worker whose runs are over within milliseconds would do nothing half of its time, while the next
+claim is answered. Where the store's work is done elsewhere, it claims ahead: the next claim leaves
+before the runs begin that came with the last one. If they turn out to take longer, what was claimed
+ahead waits for slots, for a moment; then it is given back, at no cost of a try, and others may have
+it. Who was mistaken so claims nothing ahead for a minute.
 
 A worker that has run nothing for a moment lets its claim stand, where the store can do that: the
 next task is then handed over to it as it is created, and it starts it without asking. It asks again
@@ -55,6 +56,12 @@ worker never thinks it longer than it is, and a claim stands for a slow poll. A 
 must be left then, or it would be renewed before it begins."""
 
 
+_QUICK_S = 0.03
+"""Runs are quick if all of a claim are over so soon after it was answered."""
+
+_NOT_AGAIN_S = 60.0
+"""How long nothing is claimed ahead after something of that had to be given back."""
+
 _REPORTED_AHEAD = 2
 """How many times as many runs may be being reported as run at once, for a claim ahead."""
 
@@ -92,6 +99,8 @@ class Claims:
         # something to do.
         self._share = max(concurrency // engine.in_flight, _LEAST_SHARE)
         self._ahead = engine.claims_ahead
+        self._took_at: float | None = None  #: while something of the last claim may run
+        self._quick = False  #: all of the last claim was over soon
         self._lease = lease
         self._rng = rng
         self._wake = asyncio.Event()
@@ -111,6 +120,9 @@ class Claims:
 
     def freed(self) -> None:
         """A run ended, or its report was taken."""
+        if self._took_at is not None and not self._runs.running:
+            self._quick = self._clock() - self._took_at < _QUICK_S
+            self._took_at = None
         if self._full:
             self._rouse()
         elif self._runs.type_freed:
@@ -210,10 +222,15 @@ class Claims:
         if self._listener is None:  # subscribe, then check, then sleep
             self._listener = self._engine.listen([ready_topic(q) for q in self._order.names])
         got = 0
-        for _ in range(self._turns.looks(polls=self._polls)):
-            asked = min(room - got, self._share)
+        for look in range(self._turns.looks(polls=self._polls)):
+            if look:
+                room = self._room()
+                if room <= 0:
+                    return
+            asked = min(room, self._share)
             tasks, attempt = await self._claim(asked)
-            while len(tasks) == asked and self._starves():
+            while len(tasks) >= asked and self._starves():
+                self._turns.filled()
                 take = partial(self._take, tasks, attempt)
                 tasks, attempt = await once_waiting(self._claim(asked), take)
             self._take(tasks, attempt)
@@ -239,10 +256,14 @@ class Claims:
         return free if room >= min(free, self._share) else 0
 
     def _starves(self) -> bool:
-        """Whether to claim ahead: nothing ran any more when a claim was answered."""
+        """Whether to claim ahead: a full claim was answered, and the runs of the last one were
+        over soon."""
         return (
             self._ahead
+            and self._quick
+            and not self._rested
             and not self._runs.running
+            and self._clock() > self._runs.given_back_at + _NOT_AGAIN_S
             and not (self._quiet or self._stopped)
             and self._runs.reporting <= _REPORTED_AHEAD * self._concurrency
             and not self._limits.room()
@@ -291,6 +312,7 @@ class Claims:
         if tasks:
             self._rested = False
             self._stop_resting()
+            self._took_at = self._clock()
         for task in tasks:
             if self._stopped or self._quiet:
                 self._runs.hand_back(task, attempt.granted_after)

@@ -10,6 +10,7 @@ comes later changes nothing, here as in the record (the fence).
 
 import asyncio
 import logging
+import math
 import random
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -103,6 +104,8 @@ class Runs:
         self.in_hand: dict[str, RunInHand] = {}
         self.running = 0
         self._waiting: deque[tuple[RunInHand, float]] = deque()  # and since when
+        self.given_back_at = -math.inf
+        """When something that waited for a slot was given back for that; monotonic seconds."""
         self.type_freed = False
         """A limited type had no room and has some again: worth a claim even without a hint."""
 
@@ -176,6 +179,7 @@ class Runs:
         while self._waiting and self._waiting[0][1] <= now - _LONGEST_WAIT_S:
             run, _ = self._waiting.popleft()
             self._release(run)
+            self.given_back_at = self._clock()
         if self._waiting:
             since = self._waiting[0][1]
             self._loop.call_at(since + _LONGEST_WAIT_S, self._give_back_the_late)
