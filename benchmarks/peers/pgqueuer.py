@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from peers.shape import Peer, chunks, url
+from peers.shape import Peer, chunks, url, variant
 from peers.slots import ran
 
 
@@ -16,9 +16,12 @@ class Driver(Peer):
     )
     shown = ("pgqueuer", "asyncpg")
     imports = "pgqueuer"
-    variants = {"batches of 100": "batches of 100 (10 by itself), uvloop, durable tables"}
-    stores = {"postgres": ("batches of 100",)}
-    drained = {"batches of 100": 15_000}
+    variants = {
+        "batches of 100": "batches of 100 (10 by itself), uvloop, durable tables",
+        "batches of 500": "batches of 500 (10 by itself), uvloop, durable tables",
+    }
+    stores = {"postgres": ("batches of 100", "batches of 500")}
+    drained = {"batches of 100": 15_000, "batches of 500": 20_000}
     has_bulk = True
     uvloop = True
 
@@ -64,7 +67,8 @@ async def _work() -> None:
     async def noop(job: Any) -> None:
         ran(int(job.payload))
 
-    await queuer.run(batch_size=100, dequeue_timeout=timedelta(seconds=30))
+    size = int(variant().removeprefix("batches of "))
+    await queuer.run(batch_size=size, dequeue_timeout=timedelta(seconds=30))
 
 
 if __name__ == "__main__":
