@@ -104,6 +104,7 @@ class Runs:
         self.in_hand: dict[str, RunInHand] = {}
         self.running = 0
         self._waiting: deque[tuple[RunInHand, float]] = deque()  # and since when
+        self._late: asyncio.TimerHandle | None = None  #: while something waits, or did a moment ago
         self.given_back_at = -math.inf
         """When something that waited for a slot was given back for that; monotonic seconds."""
         self.type_freed = False
@@ -136,8 +137,8 @@ class Runs:
         definition = task.definition
         run = self._hold(task, sent_at, self._registry.route(definition.name, definition.version))
         if self.running >= self._concurrency:
-            if not self._waiting:
-                self._loop.call_later(_LONGEST_WAIT_S, self._give_back_the_late)
+            if self._late is None:
+                self._late = self._loop.call_later(_LONGEST_WAIT_S, self._give_back_the_late)
             self._waiting.append((run, self._loop.time()))
         else:
             self._begin(run)
@@ -175,6 +176,7 @@ class Runs:
 
     def _give_back_the_late(self) -> None:
         """Runs are not as quick as they were: let other workers have what waits here."""
+        self._late = None
         now = self._loop.time()
         while self._waiting and self._waiting[0][1] <= now - _LONGEST_WAIT_S:
             run, _ = self._waiting.popleft()
@@ -182,7 +184,7 @@ class Runs:
             self.given_back_at = self._clock()
         if self._waiting:
             since = self._waiting[0][1]
-            self._loop.call_at(since + _LONGEST_WAIT_S, self._give_back_the_late)
+            self._late = self._loop.call_at(since + _LONGEST_WAIT_S, self._give_back_the_late)
 
     # --- the life of one run ---
 

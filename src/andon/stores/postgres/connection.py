@@ -24,10 +24,10 @@ class Connection(asyncpg.Connection):
 
     __slots__ = ("awake",)
 
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
         # The driver has no other way to its socket than what it hands to this class.
-        transports = [one for one in given if hasattr(one, "get_extra_info")]
+        transports = [t for t in (*given, *named.values()) if hasattr(t, "get_extra_info")]
         self.awake = awake_at(transports[0], AWAKE_S) if transports else None
 
 
