@@ -10,7 +10,8 @@ A worker whose runs are over within milliseconds would do nothing half of its ti
 claim is answered. Where the store's work is done elsewhere, it claims ahead: the next claim leaves
 before the runs begin that came with the last one. If they turn out to take longer, what was claimed
 ahead waits for slots, for a moment; then it is given back, at no cost of a try, and others may have
-it. Who was mistaken so claims nothing ahead for a minute.
+it. Who was mistaken so claims nothing ahead for a minute. At most four times as many runs are in
+hand then as run at once.
 
 A worker that has run nothing for a moment lets its claim stand, where the store can do that: the
 next task is then handed over to it as it is created, and it starts it without asking. It asks again
