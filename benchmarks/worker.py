@@ -11,6 +11,7 @@ import sys
 import time
 from typing import Any
 
+from andon.engine.telling import Then
 from andon.lifecycle.admission import admit
 from andon.lifecycle.apply import stamped
 from andon.lifecycle.commands import Command
@@ -55,11 +56,11 @@ class FreeEngine:
         del self._ready[-request.limit :]
         return tasks
 
-    async def report(self, task: Task, command: Command) -> State:
+    def report_then(self, task: Task, command: Command, then: Then) -> None:
         self._left -= 1
         if not self._left:
             self.done.set()
-        return State.COMPLETED
+        asyncio.get_running_loop().call_soon(then, State.COMPLETED, None)
 
     def renew_blocking(self, renewals: Any) -> list[Any]:
         return []

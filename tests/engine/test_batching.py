@@ -1,6 +1,7 @@
 """The batcher: batches form under load, nobody waits at rest, nothing handed over is lost."""
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 
 import pytest
@@ -50,6 +51,55 @@ async def _under_load() -> None:
 
 def test_what_comes_together_goes_together_in_order() -> None:
     asyncio.run(_under_load())
+
+
+class Ear:
+    """Hears of one item; fails at it if told to."""
+
+    def __init__(self, heard: list[object], *, fails: bool = False) -> None:
+        self._heard = heard
+        self._fails = fails
+
+    def done(self) -> bool:
+        return False
+
+    def set_result(self, result: int, /) -> None:
+        self._hear(result)
+
+    def set_exception(self, exception: BaseException, /) -> None:
+        self._hear(type(exception))
+
+    def _hear(self, what: object) -> None:
+        self._heard.append(what)
+        if self._fails:
+            raise RuntimeError("a bug")
+
+
+async def _told(*, away: bool) -> list[object]:
+    sink, heard = Sink(), list[object]()
+    sink.away = away
+    batcher = Batcher(sink, size=4)
+    for i in range(6):
+        batcher.hand(i, Ear(heard, fails=i in {0, 5}))
+    assert not heard
+    await batcher.drain()
+    with pytest.raises(StoreUnavailable) if away else contextlib.nullcontext():
+        assert await batcher.put(6) == 60
+    return heard
+
+
+def test_who_does_not_wait_is_told_though_another_fails_at_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert asyncio.run(_told(away=False)) == [0, 10, 20, 30, 40, 50]
+    assert len(caplog.records) == 2
+
+
+def test_who_does_not_wait_is_told_that_the_store_is_away(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert asyncio.run(_told(away=True)) == [StoreUnavailable] * 6
+    assert len(caplog.records) == 2
 
 
 async def _same_key() -> None:

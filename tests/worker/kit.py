@@ -14,6 +14,8 @@ from andon import Andon
 from andon.engine.base import Engine, Submission
 from andon.engine.http.engine import HttpEngine
 from andon.engine.local import LocalEngine
+from andon.engine.telling import Telling, Then
+from andon.lifecycle.commands import Command
 from andon.model.errors import StoreUnavailable
 from andon.model.task import Task
 from andon.model.words import Reason, State
@@ -39,6 +41,7 @@ class Faults:
         self.turns: dict[str, int] = {}  #: method to how many turns of the loop its calls wait
         self.held: dict[str, asyncio.Event] = {}  #: method to what its calls wait for
         self.calls: list[tuple[str, tuple[Any, ...]]] = []
+        self._telling = Telling()
 
     def __getattr__(self, name: str) -> Any:
         real = getattr(self._engine, name)
@@ -63,6 +66,9 @@ class Faults:
             return answer
 
         return call
+
+    def report_then(self, task: Task, command: Command, then: Then) -> None:
+        self._telling.tell(self.report(task, command), then)
 
     def called(self, name: str) -> list[tuple[Any, ...]]:
         return [args for called, args in self.calls if called == name]

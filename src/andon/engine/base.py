@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import msgspec
 
 from andon.artifacts.base import Artifacts
+from andon.engine.telling import Then
 from andon.lifecycle.commands import Command
 from andon.model.errors import AndonError
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, WorkerInfo
@@ -165,6 +166,11 @@ class Engine(Protocol):
         """Resolve the run that `task` was claimed with. Returns the state that follows, None if
         the record was discarded. Raises `LeaseLost` when the run no longer holds the task.
         `task.cell` should carry the newest heartbeat and progress."""
+        ...
+
+    def report_then(self, task: Task, command: Command, then: Then) -> None:
+        """The same for a caller that does not wait: `then` is told the state or the error, later
+        than this. It must not raise."""
         ...
 
     async def dependency_results(self, task: Task) -> dict[str, Task | None]:

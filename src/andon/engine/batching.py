@@ -7,22 +7,45 @@ do: it writes one while this process makes the next.
 
 What was handed over is written even if its caller has gone: only the outcome is dropped.
 
+Who awaits an outcome costs a future, a turn of the loop and the task that goes on; who has it told
+(`hand`) costs a call.
+
 A store that is away fails everything that waits, not one batch after the other: each flush takes
 as long as the store is patient, and nobody should wait for that once per batch before his own.
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, MutableSequence, Sequence
-from typing import Generic, TypeVar, cast
+from typing import Generic, Protocol, TypeVar, cast
 
 from andon.model.errors import StoreUnavailable
+
+logger = logging.getLogger("andon.engine")
 
 _WORTH_A_FLUSH = 16
 """Items for which it pays to have another flush under way."""
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
+Heard_contra = TypeVar("Heard_contra", contravariant=True)
+
+
+class Taker(Protocol[Heard_contra]):
+    """What the outcome of an item is told to: a future, or less."""
+
+    def done(self) -> bool:
+        """Whether it has gone, and is to be told nothing."""
+        ...
+
+    def set_result(self, result: Heard_contra, /) -> None:
+        """The outcome."""
+        ...
+
+    def set_exception(self, exception: BaseException, /) -> None:
+        """Why there is none."""
+        ...
 
 
 class Batcher(Generic[Item, Outcome]):
@@ -48,7 +71,7 @@ class Batcher(Generic[Item, Outcome]):
         self._in_flight = in_flight
         self._key = key
         self._most = most_waiting
-        self._waiting: deque[tuple[Item, asyncio.Future[Outcome]]] = deque()
+        self._waiting: deque[tuple[Item, Taker[Outcome]]] = deque()
         self._room = asyncio.Event()
         self._room.set()
         self._under_way = 0
@@ -77,16 +100,20 @@ class Batcher(Generic[Item, Outcome]):
             finally:
                 self._carried_over()
             return outcome
-        running = len(self._running) + self._is_carrying
-        if self._loop is None or not running:
+        if self._loop is None or not (self._running or self._is_carrying):
             self._loop = asyncio.get_running_loop()  # asks the system, before Python 3.12
         future: asyncio.Future[Outcome] = self._loop.create_future()
-        self._waiting.append((item, future))
+        self.hand(item, future)
+        return await future
+
+    def hand(self, item: Item, taker: Taker[Outcome]) -> None:
+        """Hand over one item, however many wait; `taker` is told its outcome, later than this."""
+        self._waiting.append((item, taker))
+        running = len(self._running) + self._is_carrying
         if not running or (
             running < self._in_flight and len(self._waiting) >= _WORTH_A_FLUSH * running
         ):
             self._set_off()
-        return await future
 
     def _set_off(self) -> None:
         self._running.add(asyncio.ensure_future(self._run()))
@@ -138,11 +165,11 @@ class Batcher(Generic[Item, Outcome]):
             return self._size
         return min(self._size, -(-total // self._in_flight))
 
-    def _next_batch(self) -> list[tuple[Item, asyncio.Future[Outcome]]]:
+    def _next_batch(self) -> list[tuple[Item, Taker[Outcome]]]:
         waiting, key, most = self._waiting, self._key, self._most_now()
         if key is None:
             return [waiting.popleft() for _ in range(min(most, len(waiting)))]
-        batch: list[tuple[Item, asyncio.Future[Outcome]]] = []
+        batch: list[tuple[Item, Taker[Outcome]]] = []
         seen: set[Hashable] = set()
         while waiting and len(batch) < most:
             name = key(waiting[0][0])
@@ -153,14 +180,17 @@ class Batcher(Generic[Item, Outcome]):
         return batch
 
     def _fail(
-        self, error: BaseException, batch: MutableSequence[tuple[Item, asyncio.Future[Outcome]]]
+        self, error: BaseException, batch: MutableSequence[tuple[Item, Taker[Outcome]]]
     ) -> None:
-        for _, future in batch:
-            if not future.done():
-                future.set_exception(error)
+        for _, taker in batch:
+            if not taker.done():
+                try:
+                    taker.set_exception(error)
+                except Exception:
+                    _log()
         batch.clear()
 
-    async def _one_batch(self, batch: list[tuple[Item, asyncio.Future[Outcome]]]) -> None:
+    async def _one_batch(self, batch: list[tuple[Item, Taker[Outcome]]]) -> None:
         try:
             outcomes = await self._flush([item for item, _ in batch])
         except BaseException as error:
@@ -171,6 +201,13 @@ class Batcher(Generic[Item, Outcome]):
             if not isinstance(error, Exception):
                 raise
             return
-        for (_, future), outcome in zip(batch, outcomes, strict=True):
-            if not future.done():
-                future.set_result(outcome)
+        for (_, taker), outcome in zip(batch, outcomes, strict=True):
+            if not taker.done():
+                try:
+                    taker.set_result(outcome)
+                except Exception:  # the others are to be told all the same
+                    _log()
+
+
+def _log() -> None:
+    logger.exception("Who was told of a write has failed; the write stands.")

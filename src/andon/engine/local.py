@@ -19,6 +19,7 @@ from andon.engine.control import Control
 from andon.engine.dependencies import Dependencies
 from andon.engine.runs import Mark, Runs
 from andon.engine.submitting import Submitting
+from andon.engine.telling import Then
 from andon.engine.timekeeper import Timekeeper
 from andon.engine.watching import Watching
 from andon.lifecycle.admission import check_name
@@ -183,6 +184,9 @@ class LocalEngine:
 
     def report(self, task: Task, command: Command) -> "CoroutineType[Any, Any, State | None]":
         return self._runs.report(task, command)
+
+    def report_then(self, task: Task, command: Command, then: Then) -> None:
+        self._runs.report_then(task, command, then)
 
     async def report_run(
         self, task_id: str, run: str, current: Task | None, command: Command, mark: Mark

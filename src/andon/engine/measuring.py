@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from andon.engine.base import Engine
 from andon.engine.definitions import DEFAULT_QUEUE
+from andon.engine.telling import Telling, Then
 from andon.lifecycle.commands import Command
 from andon.model.errors import LeaseLost
 from andon.model.words import Event, State
@@ -35,6 +36,7 @@ class _Measured:
         self._engine = engine
         self._metrics = metrics
         self._names = Names()
+        self._telling = Telling()
         for name in _PLAIN:
             setattr(self, name, timed(getattr(engine, name), metrics, name))
         self._submit = timed(engine.submit, metrics, "submit")
@@ -73,6 +75,9 @@ class _Measured:
             seconds = max(self._engine.now() - claimed, 0) / 1000
             self._metrics.runs.labels(name, outcome).observe(seconds)
         return state
+
+    def report_then(self, task: "Task", command: Command, then: Then) -> None:
+        self._telling.tell(self.report(task, command), then)
 
     async def renew(self, renewals: Sequence[Renewal]) -> list[Verdict]:
         return await self._renew(renewals)

@@ -7,8 +7,9 @@ from typing import NamedTuple
 from andon.engine.batching import Batcher
 from andon.engine.book import PolicyBook
 from andon.engine.control import MOST_ATTEMPTS, change_of
+from andon.engine.telling import Telling, Then
 from andon.engine.writes import new_write_id
-from andon.lifecycle.apply import apply
+from andon.lifecycle.apply import Moved, apply
 from andon.lifecycle.commands import Command
 from andon.lifecycle.delays import Random
 from andon.model.errors import InvalidTransition, LeaseLost, PayloadTooLarge, StoreUnavailable
@@ -48,6 +49,7 @@ class Runs:
         self._book = book
         self._random = random
         self._ended = ended
+        self._telling = Telling()
         self.commits: Batcher[Change, Changed] = Batcher(
             store.commit,
             size=MAX_BATCH,
@@ -95,15 +97,40 @@ class Runs:
         _marked(current, mark, self._store.now())
         return await self.report(current, command)
 
+    def report_then(self, task: Task, command: Command, then: Then) -> None:
+        """Resolve the run in hand, and tell. Nearly always the run ends as the worker knows it,
+        with one change that goes with many others: no task waits for that."""
+        write_id = new_write_id()
+        try:
+            moved = self._decided(task, command, write_id)
+        except Exception:
+            self.report_again(task, command, write_id, then)
+        else:
+            self.commits.hand(change_of(task, moved), _Told(self, task, command, moved, then))
+
+    def report_again(self, task: Task, command: Command, write_id: str, then: Then) -> None:
+        """Resolve the run in hand as `report` does, and tell."""
+        self._telling.tell(self._report(task, command, write_id), then)
+
     async def report(self, task: Task, command: Command) -> State | None:
         """Resolve the run in hand; decide again while the run still holds the task."""
+        return await self._report(task, command, new_write_id())
+
+    def _decided(self, task: Task, command: Command, write_id: str) -> Moved:
+        return apply(task, command, now=self._store.now(), random=self._random, write_id=write_id)
+
+    def applied(self, task: Task, moved: Moved, changed: Changed) -> State | None:
+        """The state that follows, once the move was written."""
+        state = moved.status.state if moved.status is not None else None
+        if changed.has_dependents or task.definition.dependencies:
+            self._ended(task, state, changed)
+        return None if moved.discard is not None else state
+
+    async def _report(self, task: Task, command: Command, write_id: str) -> State | None:
         run = task.status.run
-        write_id = new_write_id()
         for _ in range(MOST_ATTEMPTS):
             try:
-                moved = apply(
-                    task, command, now=self._store.now(), random=self._random, write_id=write_id
-                )
+                moved = self._decided(task, command, write_id)
             except InvalidTransition:
                 # not as the worker knows the task; perhaps as it is (a cancel was requested since)
                 (current,) = await self._store.get([task.id])
@@ -112,10 +139,7 @@ class Runs:
             else:
                 changed = await self.commits.put(change_of(task, moved))
                 if changed.kind is ChangeKind.APPLIED:
-                    state = moved.status.state if moved.status is not None else None
-                    if changed.has_dependents or task.definition.dependencies:
-                        self._ended(task, state, changed)
-                    return None if moved.discard is not None else state
+                    return self.applied(task, moved, changed)
                 if changed.kind is ChangeKind.TOO_LARGE:
                     raise PayloadTooLarge("result", changed.size, changed.limit)
                 current = changed.current
@@ -125,6 +149,38 @@ class Runs:
                 return _repeated(current, run, command)
             task = _with_cell(current, task)
         raise StoreUnavailable(f"Task {task.id!r} keeps moving; try again.")
+
+
+class _Told:
+    """A report whose change is on its way: told of it by the batch, it tells the worker."""
+
+    __slots__ = ("_command", "_moved", "_runs", "_task", "_then")
+
+    def __init__(self, runs: Runs, task: Task, command: Command, moved: Moved, then: Then) -> None:
+        self._runs = runs
+        self._task = task
+        self._command = command
+        self._moved = moved
+        self._then = then
+
+    def done(self) -> bool:
+        return False
+
+    def set_result(self, result: Changed, /) -> None:
+        if result.kind is not ChangeKind.APPLIED:
+            # The record has moved, or cannot hold this: seldom, so it is all tried once more.
+            write_id = self._moved.event.write_id
+            self._runs.report_again(self._task, self._command, write_id, self._then)
+            return
+        try:
+            state = self._runs.applied(self._task, self._moved, result)
+        except Exception as error:
+            self._then(None, error)
+        else:
+            self._then(state, None)
+
+    def set_exception(self, exception: BaseException, /) -> None:
+        self._then(None, exception)
 
 
 def _marked(task: Task, mark: Mark, now: int) -> None:

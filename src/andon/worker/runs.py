@@ -1,8 +1,8 @@
 """Carries claimed runs through: start the handler, stop it when it must, report how it ended.
 
-One asyncio task per run, which for an async handler is the handler's own. A run is *running*
-until its handler has ended, then *reporting* until the engine has taken its report; only the
-first takes a slot, so that a commit and the next claim travel together.
+One asyncio task per run, which for an async handler is the handler's own, and ends with it. A run
+is *running* until then, then *reporting* until the engine tells that it has taken its report; only
+the first takes a slot, so that a commit and the next claim travel together.
 
 Whoever ends a run first decides it: the handler, or the grace after it was told to stop. What
 comes later changes nothing, here as in the record (the fence).
@@ -22,7 +22,7 @@ from andon.lifecycle.commands import Command, Complete, Expire, Interrupted, Rel
 from andon.lifecycle.timers import run_timeout
 from andon.model.errors import InvalidTransition, LeaseLost, PayloadTooLarge, StoreUnavailable
 from andon.model.task import RunCell, Task
-from andon.model.words import Reason
+from andon.model.words import Reason, State
 from andon.stores.base import Verdict
 from andon.worker import outcomes
 from andon.worker.context import Context, Dependency, Stopped, StopReason, running
@@ -172,7 +172,7 @@ class Runs:
 
     def _release(self, run: RunInHand) -> None:
         run.ended = True
-        run.handle = self._loop.create_task(self._report(run, Release()))
+        self._report(run, Release())
 
     def _give_back_the_late(self) -> None:
         """Runs are not as quick as they were: let other workers have what waits here."""
@@ -202,7 +202,7 @@ class Runs:
         if command is None:
             self._forget(run)
         else:
-            await self._report(run, command)
+            self._report(run, command)
 
     async def _perform(self, run: RunInHand) -> Command | None:
         kind, context, task = run.kind, run.context, run.task
@@ -358,7 +358,7 @@ class Runs:
         if command is None:
             self._forget(run)
         else:
-            run.handle = self._loop.create_task(self._report(run, command))
+            self._report(run, command)
 
     # --- ending ---
 
@@ -385,52 +385,51 @@ class Runs:
             self._empty.set()
         self._freed()
 
-    async def _report(self, run: RunInHand, command: Command) -> None:
-        try:
-            if run.context.beat_at is not None:
-                self._put_marks(run)
-            await self._engine.report(run.task, command)
-        except GeneratorExit:
-            raise
-        except BaseException as error:
-            await self._report_again(run, command, error)
-        finally:
+    def _report(self, run: RunInHand, command: Command) -> None:
+        if run.context.beat_at is not None:
+            self._put_marks(run)
+        told = partial(self._reported, run, command)
+        self._engine.report_then(run.task, command, told)
+
+    def _reported(
+        self, run: RunInHand, command: Command, state: State | None, error: BaseException | None
+    ) -> None:
+        if error is None or isinstance(error, asyncio.CancelledError):  # the loop is being closed
             self._forget(run)
+        else:
+            run.handle = self._loop.create_task(self._report_again(run, command, error))
 
     async def _report_again(self, run: RunInHand, command: Command, error: BaseException) -> None:
         """The report failed: find out whether it can be made another way, or later."""
         task_id, number = run.context.task_id, run.context.run
         patience = Patience(self._rng)
         failures = 0
-        stray = _clear_cancels(run)
-        while True:
-            if isinstance(error, LeaseLost | InvalidTransition):
-                if not isinstance(command, Expire):
-                    logger.warning("Run %d of task %s was not taken: %s", number, task_id, error)
+        try:
+            while True:
+                if isinstance(error, LeaseLost | InvalidTransition):
+                    if not isinstance(command, Expire):
+                        logger.warning(
+                            "Run %d of task %s was not taken: %s", number, task_id, error
+                        )
+                        return
+                    # After a cancel request there is no way to expire; it is cancelled (R7).
+                    command = Interrupted()
+                elif isinstance(error, PayloadTooLarge) and isinstance(command, Complete):
+                    command = outcomes.invalid_result(str(error))
+                else:
+                    failures += self._unforeseen(run, error)
+                    if failures >= _MOST_REPORTS:
+                        return  # left to its lease
+                    await asyncio.sleep(patience.failed())
+                if run.lost:
                     return
-                # After a cancel request there is no way to expire; the record is cancelled (R7).
-                command = Interrupted()
-            elif isinstance(error, PayloadTooLarge) and isinstance(command, Complete):
-                command = outcomes.invalid_result(str(error))
-            elif isinstance(error, asyncio.CancelledError):
-                if not stray:
-                    raise error
-                stray = False
-            else:
-                failures += self._unforeseen(run, error)
-                if failures >= _MOST_REPORTS:
-                    return  # left to its lease
-                await asyncio.sleep(patience.failed())
-            if run.lost:
-                return
-            try:
-                await self._engine.report(run.task, command)
-            except GeneratorExit:
-                raise
-            except BaseException as again:
-                error = again
-            else:
-                return
+                try:
+                    await self._engine.report(run.task, command)
+                    return
+                except Exception as again:
+                    error = again
+        finally:
+            self._forget(run)
 
     def _unforeseen(self, run: RunInHand, error: BaseException) -> bool:
         if isinstance(error, StoreUnavailable):
@@ -461,13 +460,3 @@ class Runs:
 
 def _nothing() -> None:
     """Called while nobody waits for room."""
-
-
-def _clear_cancels(run: RunInHand) -> bool:
-    """Forget cancels that were meant for the handler; True if there were any."""
-    handle = run.handle
-    stray = False
-    while handle is not None and handle.cancelling():
-        handle.uncancel()
-        stray = True
-    return stray

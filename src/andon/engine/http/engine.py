@@ -26,6 +26,7 @@ from andon.engine.http.place import Place
 from andon.engine.http.runtokens import RunTokens
 from andon.engine.http.transport import PATIENCE_S, Transport
 from andon.engine.http.wire import Outcome, Report, Sign, Which
+from andon.engine.telling import Telling, Then
 from andon.lifecycle.commands import Command
 from andon.model.errors import LeaseLost, PermissionRefused
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, WorkerInfo
@@ -102,6 +103,7 @@ class HttpEngine:
         self._submits: Batcher[Submission, Submitted] = Batcher(
             self._send_submits, size=_MOST_SUBMITS
         )
+        self._telling = Telling()
         self._reports: list[Batcher[Report, Outcome]] = [
             Batcher(self._send_reports, size=wire.MOST_RUNS) for _ in range(_REPORTS_IN_FLIGHT)
         ]
@@ -227,6 +229,9 @@ class HttpEngine:
             raise error
         self._tokens.ended(run)
         return outcome.state
+
+    def report_then(self, task: Task, command: Command, then: Then) -> None:
+        self._telling.tell(self.report(task, command), then)
 
     async def _send_reports(self, reports: Sequence[Report]) -> list[Outcome]:
         outcomes: list[Outcome] = []

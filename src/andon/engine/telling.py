@@ -1,0 +1,36 @@
+"""How something ended, told to a function: for callers that do not wait for it in a task."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from andon.model.words import State
+
+Then = Callable[[State | None, BaseException | None], None]
+"""Told the state that follows a report (None: the record was discarded), or why it failed."""
+
+
+class Telling:
+    """Carries work through in tasks of its own, and tells how each ended."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def tell(self, work: Coroutine[Any, Any, State | None], then: Then) -> None:
+        """Begin the work; `then` is told how it ended, later than this."""
+        task = asyncio.ensure_future(_carry(work, then))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+async def _carry(work: Coroutine[Any, Any, State | None], then: Then) -> None:
+    try:
+        state = await work
+    except GeneratorExit:  # closed with the loop
+        raise
+    except BaseException as error:
+        then(None, error)
+        if not isinstance(error, Exception):
+            raise
+    else:
+        then(state, None)
