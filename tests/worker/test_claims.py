@@ -227,7 +227,7 @@ async def test_a_quiet_worker_claims_nothing_until_it_resumes(kit: Kit):
     assert (await kit.end(task_id)).state is State.COMPLETED
 
 
-async def most_in_hand(kit: Kit) -> int:
+async def most_in_hand(kit: Kit, *, tasks: int) -> int:
     """How many runs a worker of five slots holds when no report is taken and it claims no more."""
 
     async def fine() -> None: ...
@@ -235,9 +235,9 @@ async def most_in_hand(kit: Kit) -> int:
     kit.add(fine)
     held = kit.engine.held["report"] = asyncio.Event()
     worker = await kit.start(concurrency=5)
-    ids = [await kit.submit("fine") for _ in range(40)]
+    ids = [await kit.submit("fine") for _ in range(tasks)]
     asks = worker._claims
-    await until(lambda: asks._full and not (asks._wake.is_set() or worker._runs.running))
+    await until(lambda: asks._full and not (asks._wake.is_set() or worker._runs.slots.running))
     most = len(worker._runs.in_hand)
     held.set()
     for task_id in ids:
@@ -246,7 +246,7 @@ async def most_in_hand(kit: Kit) -> int:
 
 
 async def test_a_worker_claims_while_it_reports_but_holds_no_more_than_twice_its_runs(kit: Kit):
-    assert 5 < await most_in_hand(kit) <= 10
+    assert 5 < await most_in_hand(kit, tasks=40) <= 10
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,7 @@ def test_what_is_free_is_claimed_whole_or_waits_for_reports(
     """Parts of it would go round and round, each a claim of its own."""
     asks = claims.Claims(
         cast("Any", SimpleNamespace(in_flight=1, claims_ahead=False)),
-        cast("Any", SimpleNamespace(running=running, waiting=waiting, reporting=reporting)),
+        cast("Any", SimpleNamespace(unended=running + waiting, reporting=reporting)),
         QueueOrder(("default",), strict=False, rng=random.Random(1)),
         cast("Any", None),
         worker="worker",

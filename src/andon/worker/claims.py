@@ -8,10 +8,11 @@ it asks is decided in `turns`.
 
 A worker whose runs are over within milliseconds would do nothing half of its time, while the next
 claim is answered. Where the store's work is done elsewhere, it claims ahead: the next claim leaves
-before the runs begin that came with the last one. If they turn out to take longer, what was claimed
-ahead waits for slots, for a moment; then it is given back, at no cost of a try, and others may have
-it. Who was mistaken so claims nothing ahead for a minute. At most four times as many runs are in
-hand then as run at once.
+before the runs begin that came with the last one, and asks for twice as many as may run at once,
+since runs that wait for nothing need no slot each (`slots`). If they turn out to take longer, what
+was claimed ahead waits for slots, for a moment; then it is given back, at no cost of a try, and
+others may have it. Who was mistaken so claims nothing ahead for a minute. At most eight times as
+many runs are in hand then as run at once, four of them with their reports under way.
 
 A worker that has run nothing for a moment lets its claim stand, where the store can do that: the
 next task is then handed over to it as it is created, and it starts it without asking. It asks again
@@ -63,8 +64,12 @@ _QUICK_S = 0.03
 _NOT_AGAIN_S = 60.0
 """How long nothing is claimed ahead after something of that had to be given back."""
 
-_REPORTED_AHEAD = 2
-"""How many times as many runs may be being reported as run at once, for a claim ahead."""
+_AHEAD = 2
+"""How many times as many runs as run at once a claim ahead asks for."""
+
+_REPORTED_AHEAD = 4
+"""How many times as many runs may be being reported as run at once, for a claim ahead: what the
+last two claims ahead brought, for one commit is under way while the next forms."""
 
 
 class _Attempt(NamedTuple):
@@ -99,9 +104,10 @@ class Claims:
         # Of what there is room for, so much at once that this process and the store both have
         # something to do.
         self._share = max(concurrency // engine.in_flight, _LEAST_SHARE)
-        self._ahead = engine.claims_ahead
+        self._ahead = _AHEAD * concurrency if engine.claims_ahead else 0
         self._took_at: float | None = None  #: while something of the last claim may run
         self._quick = False  #: all of the last claim was over soon
+        self._pressed = False  #: the last claim brought all that may run at once, or more
         self._lease = lease
         self._rng = rng
         self._wake = asyncio.Event()
@@ -121,7 +127,7 @@ class Claims:
 
     def freed(self) -> None:
         """A run ended, or its report was taken."""
-        if self._took_at is not None and not self._runs.running:
+        if self._took_at is not None and not self._runs.unended:
             self._quick = self._clock() - self._took_at < _QUICK_S
             self._took_at = None
         if self._full:
@@ -136,7 +142,7 @@ class Claims:
         """Whether a claim may stand: only while nothing runs, or a handler that blocks the loop
         would keep what is handed over from idle workers; and only with room for every type."""
         return (
-            not self._runs.running
+            not self._runs.unended
             and self._lease >= _LEAST_LEASE_S
             and self._engine.hands_over
             and not self._limits.room()
@@ -169,7 +175,7 @@ class Claims:
         """Claim nothing while quiet."""
         self._quiet = quiet
         if quiet:
-            self._runs.give_back()
+            self._runs.slots.give_back()
         self._rouse()
 
     def fleet(self, *, workers: int, idle: int) -> None:
@@ -179,7 +185,7 @@ class Claims:
     def stop(self) -> None:
         """Claim no more; `run` returns once the claim under way was answered."""
         self._stopped = True
-        self._runs.give_back()
+        self._runs.slots.give_back()
         self._rouse()
 
     def _rouse(self) -> None:
@@ -228,15 +234,14 @@ class Claims:
                 room = self._room()
                 if room <= 0:
                     return
-            asked = min(room, self._share)
-            tasks, attempt = await self._claim(asked)
-            while len(tasks) >= asked and self._starves():
+            tasks, attempt = await self._claim(room)
+            while self._starves():
                 self._turns.filled()
                 take = partial(self._take, tasks, attempt)
-                tasks, attempt = await once_waiting(self._claim(asked), take)
+                tasks, attempt = await once_waiting(self._claim(self._ahead), take)
             self._take(tasks, attempt)
             got += len(tasks)
-            if len(tasks) >= asked or self._stopped:
+            if self._pressed or self._stopped:
                 self._turns.filled()
                 self._polls = False
                 return
@@ -249,22 +254,25 @@ class Claims:
     def _room(self) -> int:
         if self._quiet or self._stopped or not self._order.names:
             return 0
-        free = self._concurrency - self._runs.running - self._runs.waiting
+        if self._starves():
+            return self._ahead
+        free = self._concurrency - self._runs.unended
         # Claim while reports are under way, or the store is idle while we work and we while it
         # does; but not on and on, if it is slower than we are. And not a part of what is free, or
         # two claims of a part each would go round and round.
         room = free + self._concurrency - self._runs.reporting
-        return free if room >= min(free, self._share) else 0
+        share = min(free, self._share)
+        return share if room >= share else 0
 
     def _starves(self) -> bool:
-        """Whether to claim ahead: a full claim was answered, and the runs of the last one were
+        """Whether to claim ahead: there is more to do than may run at once, and what ran last was
         over soon."""
         return (
-            self._ahead
+            self._ahead > 0
             and self._quick
-            and not self._rested
-            and not self._runs.running
-            and self._clock() > self._runs.given_back_at + _NOT_AGAIN_S
+            and self._pressed
+            and not self._runs.unended
+            and self._clock() > self._runs.slots.given_back_at + _NOT_AGAIN_S
             and not (self._quiet or self._stopped)
             and self._runs.reporting <= _REPORTED_AHEAD * self._concurrency
             and not self._limits.room()
@@ -286,11 +294,13 @@ class Claims:
                 _log(error)
                 await self._sleep_for(patience.failed())
                 continue
+            self._pressed = len(tasks) >= min(limit, self._concurrency)
             if tasks or self._standing is not attempt:  # else nothing was handed over meanwhile
                 self._standing = None
             else:
                 self._standing = attempt._replace(granted_after=attempt.sent_at)
             return tasks, attempt
+        self._pressed = False
         return [], attempt
 
     def _attempt(self, limit: int, standing: _Attempt | None) -> _Attempt:

@@ -1,8 +1,9 @@
 """Carries claimed runs through: start the handler, stop it when it must, report how it ended.
 
 One asyncio task per run, which for an async handler is the handler's own, and ends with it. A run
-is *running* until then, then *reporting* until the engine tells that it has taken its report; only
-the first takes a slot, so that a commit and the next claim travel together.
+is *waiting* until it has a slot, *running* until then, and *reporting* until the engine tells that
+it has taken its report; only running takes a slot, so that a commit and the next claim travel
+together.
 
 Whoever ends a run first decides it: the handler, or the grace after it was told to stop. What
 comes later changes nothing, here as in the record (the fence).
@@ -10,9 +11,7 @@ comes later changes nothing, here as in the record (the fence).
 
 import asyncio
 import logging
-import math
 import random
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
@@ -34,14 +33,12 @@ from andon.worker.limits import Limits
 from andon.worker.patience import Patience
 from andon.worker.registry import Registry, TaskType
 from andon.worker.runlogs import RunLogs
+from andon.worker.slots import Slots
 
 logger = logging.getLogger("andon.worker")
 
 STOP_GRACE_S = 5.0
 """How long a handler that was told to stop for a shutdown may take to clean up."""
-
-_LONGEST_WAIT_S = 0.1
-"""How long a run may wait for a slot before it is given back."""
 
 _MAY_COMPLETE = frozenset(("", "cancel", "shutdown"))
 """A handler that was told to stop for these and completes all the same, completes (R7)."""
@@ -89,7 +86,6 @@ class Runs:
         self._registry = registry
         self._executors = executors
         self._worker = worker
-        self._concurrency = concurrency
         self._limits = limits
         self._lease = lease
         self._max_payload = max_payload
@@ -102,23 +98,19 @@ class Runs:
         self._empty.set()
         self._abandoned: set[asyncio.Task[None]] = set()
         self.in_hand: dict[str, RunInHand] = {}
-        self.running = 0
-        self._waiting: deque[tuple[RunInHand, float]] = deque()  # and since when
-        self._late: asyncio.TimerHandle | None = None  #: while something waits, or did a moment ago
-        self.given_back_at = -math.inf
-        """When something that waited for a slot was given back for that; monotonic seconds."""
+        self.slots = Slots(concurrency, begin=self._begin, release=self._let_go, clock=clock)
         self.type_freed = False
         """A limited type had no room and has some again: worth a claim even without a hint."""
 
     @property
     def reporting(self) -> int:
         """Runs whose handler has ended and whose report is under way."""
-        return len(self.in_hand) - self.running - self.waiting
+        return len(self.in_hand) - self.unended
 
     @property
-    def waiting(self) -> int:
-        """Runs that were claimed before there was a slot for them (see `claims`)."""
-        return len(self._waiting)
+    def unended(self) -> int:
+        """Runs whose handler has not ended, or not even begun."""
+        return self.slots.running + self.slots.waiting
 
     def when_freed(self, act: Callable[[], None]) -> None:
         """Call `act` whenever a handler has ended or a report was taken."""
@@ -136,22 +128,15 @@ class Runs:
             return  # a claim repeated with its token
         definition = task.definition
         run = self._hold(task, sent_at, self._registry.route(definition.name, definition.version))
-        if self.running >= self._concurrency:
-            if self._late is None:
-                self._late = self._loop.call_later(_LONGEST_WAIT_S, self._give_back_the_late)
-            self._waiting.append((run, self._loop.time()))
-        else:
-            self._begin(run)
+        if run.kind is not None and not self._limits.take(run.kind, definition.name):
+            self._release(run)
+            return
+        self.slots.expect()
+        run.handle = self._loop.create_task(self._first_step(run))
 
     def hand_back(self, task: Task, sent_at: float) -> None:
         """Release a run that came too late to be started; costs it no try."""
         self._release(self._hold(task, sent_at, None))
-
-    def give_back(self) -> None:
-        """Release all that wait for a slot."""
-        while self._waiting:
-            run, _ = self._waiting.popleft()
-            self._release(run)
 
     def _hold(self, task: Task, sent_at: float, kind: TaskType | None) -> RunInHand:
         context = Context(task, self._worker, self._keeper.mark, self._clock, self._files)
@@ -162,31 +147,27 @@ class Runs:
         self._keeper.hold(Lease(context, length=self._lease, sent_at=sent_at))
         return run
 
-    def _begin(self, run: RunInHand) -> None:
-        kind = run.kind
-        if kind is not None and not self._limits.take(kind, run.task.definition.name):
-            self._release(run)
-            return
-        self.running += 1
-        run.handle = self._loop.create_task(self._conduct(run))
-
     def _release(self, run: RunInHand) -> None:
         run.ended = True
         self._report(run, Release())
 
-    def _give_back_the_late(self) -> None:
-        """Runs are not as quick as they were: let other workers have what waits here."""
-        self._late = None
-        now = self._loop.time()
-        while self._waiting and self._waiting[0][1] <= now - _LONGEST_WAIT_S:
-            run, _ = self._waiting.popleft()
-            self._release(run)
-            self.given_back_at = self._clock()
-        if self._waiting:
-            since = self._waiting[0][1]
-            self._late = self._loop.call_at(since + _LONGEST_WAIT_S, self._give_back_the_late)
+    def _let_go(self, run: RunInHand) -> None:
+        """Release a run that had room in its type, but has found no slot."""
+        self._make_room(run)
+        self._release(run)
+
+    def _make_room(self, run: RunInHand) -> None:
+        if run.kind is not None and self._limits.give(run.kind):
+            self.type_freed = True
 
     # --- the life of one run ---
+
+    async def _first_step(self, run: RunInHand) -> None:
+        if self.slots.take(run):
+            await self._conduct(run)
+
+    def _begin(self, run: RunInHand) -> None:
+        run.handle = self._loop.create_task(self._conduct(run))
 
     async def _conduct(self, run: RunInHand) -> None:
         run.begun = True
@@ -365,16 +346,12 @@ class Runs:
     def _end(self, run: RunInHand) -> None:
         """The handler has ended: its slot is free."""
         run.ended = True
-        self.running -= 1
         if self._logs is not None:
             self._logs.ended(run.task.definition.id, run.context.run)
         for timer in run.timers:
             timer.cancel()
-        if run.kind is not None and self._limits.give(run.kind):
-            self.type_freed = True
-        if self._waiting:
-            following, _ = self._waiting.popleft()
-            self._begin(following)
+        self._make_room(run)
+        self.slots.free()
         self._freed()
 
     def _forget(self, run: RunInHand) -> None:

@@ -126,7 +126,7 @@ class Worker:
     @property
     def active(self) -> int:
         """Runs whose handler is running."""
-        return self._runs.running
+        return self._runs.slots.running
 
     async def start(self) -> None:
         """Begin to claim. Returns at once; a store that is away is waited for in the background.
@@ -253,7 +253,7 @@ class Worker:
             pid=os.getpid(),
             queues=self._order.names,
             concurrency=self.config.concurrency,
-            active=self._runs.running,
+            active=self._runs.slots.running,
             started_at=self._started_at,
             state=self._state,
         )
