@@ -8,11 +8,12 @@ it asks is decided in `turns`.
 
 A worker whose runs are over within milliseconds would do nothing half of its time, while the next
 claim is answered. Where the store's work is done elsewhere, it claims ahead: the next claim leaves
-before the runs begin that came with the last one, and asks for twice as many as may run at once,
-since runs that wait for nothing need no slot each (`slots`). If they turn out to take longer, what
-was claimed ahead waits for slots, for a moment; then it is given back, at no cost of a try, and
-others may have it. Who was mistaken so claims nothing ahead for a minute. At most eight times as
-many runs are in hand then as run at once, four of them with their reports under way.
+before the runs begin that came with the last one, and asks for twice as many as may run at once, up
+to what goes with one commit: runs that wait for nothing need no slot each (`slots`). If they turn
+out to take longer, what was claimed ahead waits for slots, for a moment; then it is given back, at
+no cost of a try, and others may have it. Who was mistaken so claims nothing ahead for a minute. At
+most four times as many runs are in hand then as come with such a claim, half of them with their
+reports under way.
 
 A worker that has run nothing for a moment lets its claim stand, where the store can do that: the
 next task is then handed over to it as it is created, and it starts it without asking. It asks again
@@ -32,7 +33,7 @@ import msgspec
 from andon.engine.base import Engine
 from andon.model.errors import ConfigurationError, StoreError, StoreUnavailable
 from andon.model.task import Task
-from andon.stores.base import SLOW_POLL_S, ClaimRequest, Listener, ready_topic
+from andon.stores.base import MAX_BATCH, SLOW_POLL_S, ClaimRequest, Listener, ready_topic
 from andon.stores.waiting import once_waiting
 from andon.worker.limits import Limits
 from andon.worker.patience import Patience
@@ -64,12 +65,9 @@ _QUICK_S = 0.03
 _NOT_AGAIN_S = 60.0
 """How long nothing is claimed ahead after something of that had to be given back."""
 
-_AHEAD = 2
-"""How many times as many runs as run at once a claim ahead asks for."""
-
-_REPORTED_AHEAD = 4
-"""How many times as many runs may be being reported as run at once, for a claim ahead: what the
-last two claims ahead brought, for one commit is under way while the next forms."""
+_REPORTED_AHEAD = 2
+"""For how many claims ahead there may be reports under way when one more leaves: of one, they are
+with the store while those of the next gather."""
 
 
 class _Attempt(NamedTuple):
@@ -104,7 +102,9 @@ class Claims:
         # Of what there is room for, so much at once that this process and the store both have
         # something to do.
         self._share = max(concurrency // engine.in_flight, _LEAST_SHARE)
-        self._ahead = _AHEAD * concurrency if engine.claims_ahead else 0
+        self._ahead = 0  #: what a claim ahead asks for; 0: there is none
+        if engine.claims_ahead:
+            self._ahead = max(concurrency, min(2 * concurrency, MAX_BATCH))
         self._took_at: float | None = None  #: while something of the last claim may run
         self._quick = False  #: all of the last claim was over soon
         self._pressed = False  #: the last claim brought all that may run at once, or more
@@ -274,7 +274,7 @@ class Claims:
             and not self._runs.unended
             and self._clock() > self._runs.slots.given_back_at + _NOT_AGAIN_S
             and not (self._quiet or self._stopped)
-            and self._runs.reporting <= _REPORTED_AHEAD * self._concurrency
+            and self._runs.reporting <= _REPORTED_AHEAD * self._ahead
             and not self._limits.room()
         )
 
