@@ -169,8 +169,8 @@ class Engine(Protocol):
         ...
 
     def report_then(self, task: Task, command: Command, then: Then) -> None:
-        """The same for a caller that does not wait: `then` is told the state or the error, later
-        than this. It must not raise."""
+        """The same for a caller that does not wait: `then`, which must not raise, is told the state
+        or the error, later than this."""
         ...
 
     async def dependency_results(self, task: Task) -> dict[str, Task | None]:

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from functools import partial
 from typing import NamedTuple
 
 from andon.engine.batching import Batcher
 from andon.engine.book import PolicyBook
 from andon.engine.control import MOST_ATTEMPTS, change_of
-from andon.engine.telling import Telling, Then
+from andon.engine.telling import Telling, Then, Told
 from andon.engine.writes import new_write_id
 from andon.lifecycle.apply import Moved, apply
 from andon.lifecycle.commands import Command
@@ -101,14 +102,16 @@ class Runs:
         """Resolve the run in hand, and tell. Nearly always the run ends as the worker knows it,
         with one change that goes with many others: no task waits for that."""
         write_id = new_write_id()
+        again = partial(self._report_again, task, command, write_id, then)
         try:
             moved = self._decided(task, command, write_id)
+            change = change_of(task, moved)
         except Exception:
-            self.report_again(task, command, write_id, then)
+            again()
         else:
-            self.commits.hand(change_of(task, moved), _Told(self, task, command, moved, then))
+            self.commits.hand(change, _Sent(partial(self._applied, task, moved), then, again))
 
-    def report_again(self, task: Task, command: Command, write_id: str, then: Then) -> None:
+    def _report_again(self, task: Task, command: Command, write_id: str, then: Then) -> None:
         """Resolve the run in hand as `report` does, and tell."""
         self._telling.tell(self._report(task, command, write_id), then)
 
@@ -119,7 +122,7 @@ class Runs:
     def _decided(self, task: Task, command: Command, write_id: str) -> Moved:
         return apply(task, command, now=self._store.now(), random=self._random, write_id=write_id)
 
-    def applied(self, task: Task, moved: Moved, changed: Changed) -> State | None:
+    def _applied(self, task: Task, moved: Moved, changed: Changed) -> State | None:
         """The state that follows, once the move was written."""
         state = moved.status.state if moved.status is not None else None
         if changed.has_dependents or task.definition.dependencies:
@@ -139,7 +142,7 @@ class Runs:
             else:
                 changed = await self.commits.put(change_of(task, moved))
                 if changed.kind is ChangeKind.APPLIED:
-                    return self.applied(task, moved, changed)
+                    return self._applied(task, moved, changed)
                 if changed.kind is ChangeKind.TOO_LARGE:
                     raise PayloadTooLarge("result", changed.size, changed.limit)
                 current = changed.current
@@ -151,36 +154,22 @@ class Runs:
         raise StoreUnavailable(f"Task {task.id!r} keeps moving; try again.")
 
 
-class _Told:
-    """A report whose change is on its way: told of it by the batch, it tells the worker."""
+class _Sent(Told[Changed]):
+    """A report whose change is on its way."""
 
-    __slots__ = ("_command", "_moved", "_runs", "_task", "_then")
+    __slots__ = ("_again",)
 
-    def __init__(self, runs: Runs, task: Task, command: Command, moved: Moved, then: Then) -> None:
-        self._runs = runs
-        self._task = task
-        self._command = command
-        self._moved = moved
-        self._then = then
-
-    def done(self) -> bool:
-        return False
+    def __init__(
+        self, follows: Callable[[Changed], State | None], then: Then, again: Callable[[], None]
+    ) -> None:
+        super().__init__(follows, then)
+        self._again = again
 
     def set_result(self, result: Changed, /) -> None:
-        if result.kind is not ChangeKind.APPLIED:
-            # The record has moved, or cannot hold this: seldom, so it is all tried once more.
-            write_id = self._moved.event.write_id
-            self._runs.report_again(self._task, self._command, write_id, self._then)
-            return
-        try:
-            state = self._runs.applied(self._task, self._moved, result)
-        except Exception as error:
-            self._then(None, error)
-        else:
-            self._then(state, None)
-
-    def set_exception(self, exception: BaseException, /) -> None:
-        self._then(None, exception)
+        if result.kind is ChangeKind.APPLIED:
+            super().set_result(result)
+        else:  # The record has moved, or cannot hold this: seldom, so it is all tried once more.
+            self._again()
 
 
 def _marked(task: Task, mark: Mark, now: int) -> None:

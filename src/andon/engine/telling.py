@@ -2,12 +2,38 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from andon.model.words import State
 
+Outcome = TypeVar("Outcome")
 Then = Callable[[State | None, BaseException | None], None]
 """Told the state that follows a report (None: the record was discarded), or why it failed."""
+
+
+class Told(Generic[Outcome]):
+    """Takes the outcome of one item of a batch, and tells the state that follows from it; what
+    `follows` raises is told as well."""
+
+    __slots__ = ("_follows", "_then")
+
+    def __init__(self, follows: Callable[[Outcome], State | None], then: Then) -> None:
+        self._follows = follows
+        self._then = then
+
+    def done(self) -> bool:
+        return False
+
+    def set_result(self, result: Outcome, /) -> None:
+        try:
+            state = self._follows(result)
+        except Exception as error:
+            self._then(None, error)
+        else:
+            self._then(state, None)
+
+    def set_exception(self, exception: BaseException, /) -> None:
+        self._then(None, exception)
 
 
 class Telling:

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import random as random_module
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -26,7 +27,7 @@ from andon.engine.http.place import Place
 from andon.engine.http.runtokens import RunTokens
 from andon.engine.http.transport import PATIENCE_S, Transport
 from andon.engine.http.wire import Outcome, Report, Sign, Which
-from andon.engine.telling import Telling, Then
+from andon.engine.telling import Telling, Then, Told
 from andon.lifecycle.commands import Command
 from andon.model.errors import LeaseLost, PermissionRefused
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, WorkerInfo
@@ -209,6 +210,21 @@ class HttpEngine:
         return [told.get(r.run, Verdict.LOST) for r in renewals]
 
     async def report(self, task: Task, command: Command) -> State | None:
+        report = self._said(task, command)
+        outcome = await min(self._reports, key=_waiting).put(report)
+        return self._followed(task.status.run, command.event, outcome)
+
+    def report_then(self, task: Task, command: Command, then: Then) -> None:
+        try:
+            report = self._said(task, command)
+        except Exception:
+            self._telling.tell(self.report(task, command), then)
+            return
+        follows = partial(self._followed, task.status.run, command.event)
+        min(self._reports, key=_waiting).hand(report, Told(follows, then))
+
+    def _said(self, task: Task, command: Command) -> Report:
+        """What is sent of a report. Raises `LeaseLost` for a run that was not claimed here."""
         run = task.status.run
         # A run that was reported keeps its token a while: the report may be repeated (R3).
         token = self._tokens.of(task)
@@ -220,18 +236,18 @@ class HttpEngine:
             report = Report(
                 token, report.event, report.fields, cell.progress, cell.message, cell.heartbeat_at
             )
-        outcome = await min(self._reports, key=_waiting).put(report)
+        return report
+
+    def _followed(self, run: str, event: Event, outcome: Outcome) -> State | None:
+        """The state that follows, by the answer to a report; raises what it refuses it with."""
         if outcome.error is not None:
             error = error_of(outcome.error)
             # An expiry that crosses a cancel request is refused, and the run reported otherwise.
-            if isinstance(error, LeaseLost) and command.event is not Event.EXPIRE:
+            if isinstance(error, LeaseLost) and event is not Event.EXPIRE:
                 self._tokens.ended(run)
             raise error
         self._tokens.ended(run)
         return outcome.state
-
-    def report_then(self, task: Task, command: Command, then: Then) -> None:
-        self._telling.tell(self.report(task, command), then)
 
     async def _send_reports(self, reports: Sequence[Report]) -> list[Outcome]:
         outcomes: list[Outcome] = []
