@@ -269,7 +269,10 @@ def test_what_is_free_is_claimed_whole_or_waits_for_reports(
     """Parts of it would go round and round, each a claim of its own."""
     asks = claims.Claims(
         cast("Any", SimpleNamespace(in_flight=1, claims_ahead=False)),
-        cast("Any", SimpleNamespace(unended=running + waiting, reporting=reporting)),
+        cast(
+            "Any",
+            SimpleNamespace(slots=SimpleNamespace(unended=running + waiting), reporting=reporting),
+        ),
         QueueOrder(("default",), strict=False, rng=random.Random(1)),
         cast("Any", None),
         worker="worker",

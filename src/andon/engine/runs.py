@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from functools import partial
 from typing import NamedTuple
 
 from andon.engine.batching import Batcher
@@ -102,16 +101,15 @@ class Runs:
         """Resolve the run in hand, and tell. Nearly always the run ends as the worker knows it,
         with one change that goes with many others: no task waits for that."""
         write_id = new_write_id()
-        again = partial(self._report_again, task, command, write_id, then)
         try:
             moved = self._decided(task, command, write_id)
             change = change_of(task, moved)
         except Exception:
-            again()
+            self.report_again(task, command, write_id, then)
         else:
-            self.commits.hand(change, _Sent(partial(self._applied, task, moved), then, again))
+            self.commits.hand(change, _Sent(self, task, command, moved, then))
 
-    def _report_again(self, task: Task, command: Command, write_id: str, then: Then) -> None:
+    def report_again(self, task: Task, command: Command, write_id: str, then: Then) -> None:
         """Resolve the run in hand as `report` does, and tell."""
         self._telling.tell(self._report(task, command, write_id), then)
 
@@ -122,7 +120,7 @@ class Runs:
     def _decided(self, task: Task, command: Command, write_id: str) -> Moved:
         return apply(task, command, now=self._store.now(), random=self._random, write_id=write_id)
 
-    def _applied(self, task: Task, moved: Moved, changed: Changed) -> State | None:
+    def applied(self, task: Task, moved: Moved, changed: Changed) -> State | None:
         """The state that follows, once the move was written."""
         state = moved.status.state if moved.status is not None else None
         if changed.has_dependents or task.definition.dependencies:
@@ -142,7 +140,7 @@ class Runs:
             else:
                 changed = await self.commits.put(change_of(task, moved))
                 if changed.kind is ChangeKind.APPLIED:
-                    return self._applied(task, moved, changed)
+                    return self.applied(task, moved, changed)
                 if changed.kind is ChangeKind.TOO_LARGE:
                     raise PayloadTooLarge("result", changed.size, changed.limit)
                 current = changed.current
@@ -155,21 +153,26 @@ class Runs:
 
 
 class _Sent(Told[Changed]):
-    """A report whose change is on its way."""
+    """A report whose change is on its way. One object, for there is one for every run."""
 
-    __slots__ = ("_again",)
+    __slots__ = ("_command", "_moved", "_runs", "_task")
 
-    def __init__(
-        self, follows: Callable[[Changed], State | None], then: Then, again: Callable[[], None]
-    ) -> None:
-        super().__init__(follows, then)
-        self._again = again
+    def __init__(self, runs: Runs, task: Task, command: Command, moved: Moved, then: Then) -> None:
+        self._runs = runs
+        self._task = task
+        self._command = command
+        self._moved = moved
+        self._then = then
+
+    def follows(self, outcome: Changed) -> State | None:
+        return self._runs.applied(self._task, self._moved, outcome)
 
     def set_result(self, result: Changed, /) -> None:
         if result.kind is ChangeKind.APPLIED:
             super().set_result(result)
         else:  # The record has moved, or cannot hold this: seldom, so it is all tried once more.
-            self._again()
+            write_id = self._moved.event.write_id
+            self._runs.report_again(self._task, self._command, write_id, self._then)
 
 
 def _marked(task: Task, mark: Mark, now: int) -> None:

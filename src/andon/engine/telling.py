@@ -12,21 +12,23 @@ Then = Callable[[State | None, BaseException | None], None]
 
 
 class Told(Generic[Outcome]):
-    """Takes the outcome of one item of a batch, and tells the state that follows from it; what
-    `follows` raises is told as well."""
+    """Takes the outcome of one item of a batch, and tells the state that follows from it, or what
+    `follows` raises. Whoever makes one sets `_then`."""
 
-    __slots__ = ("_follows", "_then")
+    __slots__ = ("_then",)
 
-    def __init__(self, follows: Callable[[Outcome], State | None], then: Then) -> None:
-        self._follows = follows
-        self._then = then
+    _then: Then
+
+    def follows(self, outcome: Outcome) -> State | None:
+        """The state that follows."""
+        raise NotImplementedError
 
     def done(self) -> bool:
         return False
 
     def set_result(self, result: Outcome, /) -> None:
         try:
-            state = self._follows(result)
+            state = self.follows(result)
         except Exception as error:
             self._then(None, error)
         else:

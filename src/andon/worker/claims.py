@@ -127,7 +127,7 @@ class Claims:
 
     def freed(self) -> None:
         """A run ended, or its report was taken."""
-        if self._took_at is not None and not self._runs.unended:
+        if self._took_at is not None and not self._runs.slots.unended:
             self._quick = self._clock() - self._took_at < _QUICK_S
             self._took_at = None
         if self._full:
@@ -142,7 +142,7 @@ class Claims:
         """Whether a claim may stand: only while nothing runs, or a handler that blocks the loop
         would keep what is handed over from idle workers; and only with room for every type."""
         return (
-            not self._runs.unended
+            not self._runs.slots.unended
             and self._lease >= _LEAST_LEASE_S
             and self._engine.hands_over
             and not self._limits.room()
@@ -256,7 +256,7 @@ class Claims:
             return 0
         if self._starves():
             return self._ahead
-        free = self._concurrency - self._runs.unended
+        free = self._concurrency - self._runs.slots.unended
         # Claim while reports are under way, or the store is idle while we work and we while it
         # does; but not on and on, if it is slower than we are. And not a part of what is free, or
         # two claims of a part each would go round and round.
@@ -271,7 +271,7 @@ class Claims:
             self._ahead > 0
             and self._quick
             and self._pressed
-            and not self._runs.unended
+            and not self._runs.slots.unended
             and self._clock() > self._runs.slots.given_back_at + _NOT_AGAIN_S
             and not (self._quiet or self._stopped)
             and self._runs.reporting <= _REPORTED_AHEAD * self._ahead

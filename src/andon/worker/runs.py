@@ -105,12 +105,7 @@ class Runs:
     @property
     def reporting(self) -> int:
         """Runs whose handler has ended and whose report is under way."""
-        return len(self.in_hand) - self.unended
-
-    @property
-    def unended(self) -> int:
-        """Runs whose handler has not ended, or not even begun."""
-        return self.slots.running + self.slots.waiting
+        return len(self.in_hand) - self.slots.unended
 
     def when_freed(self, act: Callable[[], None]) -> None:
         """Call `act` whenever a handler has ended or a report was taken."""
@@ -132,7 +127,7 @@ class Runs:
             self._release(run)
             return
         self.slots.expect()
-        run.handle = self._loop.create_task(self._first_step(run))
+        run.handle = self._loop.create_task(self._conduct(run))
 
     def hand_back(self, task: Task, sent_at: float) -> None:
         """Release a run that came too late to be started; costs it no try."""
@@ -162,14 +157,12 @@ class Runs:
 
     # --- the life of one run ---
 
-    async def _first_step(self, run: RunInHand) -> None:
-        if self.slots.take(run):
-            await self._conduct(run)
-
     def _begin(self, run: RunInHand) -> None:
-        run.handle = self._loop.create_task(self._conduct(run))
+        run.handle = self._loop.create_task(self._conduct(run, has_slot=True))
 
-    async def _conduct(self, run: RunInHand) -> None:
+    async def _conduct(self, run: RunInHand, *, has_slot: bool = False) -> None:
+        if not has_slot and not self.slots.take(run):
+            return  # until its turn has come
         run.begun = True
         try:
             command = await self._perform(run)

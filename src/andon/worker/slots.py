@@ -37,23 +37,23 @@ class Slots:
         self._loop = asyncio.get_running_loop()
         self._line: deque[tuple[RunInHand, float]] = deque()  # and since when
         self._late: asyncio.TimerHandle | None = None  #: while something waits, or did a moment ago
-        self._coming = 0
         self.running = 0
+        self.unended = 0
+        """Runs that have a slot, wait for one, or are to ask for one."""
         self.given_back_at = -math.inf
         """When something that waited was given back for having waited; monotonic seconds."""
 
     @property
     def waiting(self) -> int:
         """Runs that have no slot yet."""
-        return len(self._line) + self._coming
+        return self.unended - self.running
 
     def expect(self) -> None:
         """A task was made, which is to ask for a slot at its first step."""
-        self._coming += 1
+        self.unended += 1
 
     def take(self, run: RunInHand) -> bool:
         """Take the slot of a run that was expected; if there is none, it waits in line."""
-        self._coming -= 1
         if self.running < self._most:
             self.running += 1
             return True
@@ -63,7 +63,8 @@ class Slots:
         return False
 
     def free(self) -> None:
-        """A slot is free: whose turn it is has it."""
+        """A run has ended, and whose turn it is has its slot."""
+        self.unended -= 1
         if self._line:
             run, _ = self._line.popleft()
             self._begin(run)
@@ -73,9 +74,8 @@ class Slots:
     def give_back(self) -> None:
         """Give back all that wait."""
         while self._line:
-            run, _ = self._line.popleft()
-            self._release(run)
-        if self._coming:  # their first steps come before this
+            self._give_back_one()
+        if self.waiting:  # their first steps come before this
             self._loop.call_soon(self.give_back)
 
     def _give_back_the_late(self) -> None:
@@ -83,9 +83,13 @@ class Slots:
         self._late = None
         now = self._loop.time()
         while self._line and self._line[0][1] <= now - _LONGEST_WAIT_S:
-            run, _ = self._line.popleft()
-            self._release(run)
+            self._give_back_one()
             self.given_back_at = self._clock()
         if self._line:
             since = self._line[0][1]
             self._late = self._loop.call_at(since + _LONGEST_WAIT_S, self._give_back_the_late)
+
+    def _give_back_one(self) -> None:
+        run, _ = self._line.popleft()
+        self.unended -= 1
+        self._release(run)

@@ -9,7 +9,6 @@ import asyncio
 import logging
 import random as random_module
 from collections.abc import AsyncIterator, Callable, Sequence
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -212,7 +211,7 @@ class HttpEngine:
     async def report(self, task: Task, command: Command) -> State | None:
         report = self._said(task, command)
         outcome = await min(self._reports, key=_waiting).put(report)
-        return self._followed(task.status.run, command.event, outcome)
+        return self.followed(task.status.run, command.event, outcome)
 
     def report_then(self, task: Task, command: Command, then: Then) -> None:
         try:
@@ -220,8 +219,8 @@ class HttpEngine:
         except Exception:
             self._telling.tell(self.report(task, command), then)
             return
-        follows = partial(self._followed, task.status.run, command.event)
-        min(self._reports, key=_waiting).hand(report, Told(follows, then))
+        sent = _Sent(self, task.status.run, command.event, then)
+        min(self._reports, key=_waiting).hand(report, sent)
 
     def _said(self, task: Task, command: Command) -> Report:
         """What is sent of a report. Raises `LeaseLost` for a run that was not claimed here."""
@@ -238,7 +237,7 @@ class HttpEngine:
             )
         return report
 
-    def _followed(self, run: str, event: Event, outcome: Outcome) -> State | None:
+    def followed(self, run: str, event: Event, outcome: Outcome) -> State | None:
         """The state that follows, by the answer to a report; raises what it refuses it with."""
         if outcome.error is not None:
             error = error_of(outcome.error)
@@ -392,3 +391,18 @@ class HttpEngine:
 
 def _waiting(batcher: Batcher[Report, Outcome]) -> int:
     return batcher.waiting
+
+
+class _Sent(Told[Outcome]):
+    """A report that is on its way to the service."""
+
+    __slots__ = ("_engine", "_event", "_run")
+
+    def __init__(self, engine: HttpEngine, run: str, event: Event, then: Then) -> None:
+        self._engine = engine
+        self._run = run
+        self._event = event
+        self._then = then
+
+    def follows(self, outcome: Outcome) -> State | None:
+        return self._engine.followed(self._run, self._event, outcome)
