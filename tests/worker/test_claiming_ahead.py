@@ -1,12 +1,14 @@
 """Claims that leave before the runs of the last one begin, where the store is elsewhere."""
 
 import asyncio
+import time
 from collections.abc import Callable
 
 import pytest
 
 from andon.model.words import State
 from andon.worker import claims, slots
+from andon.worker.context import Context
 from andon.worker.worker import Worker
 
 from .kit import Kit, until
@@ -129,6 +131,32 @@ async def test_nothing_is_claimed_ahead_of_runs_that_take_their_time(
     for task_id in ids:
         await kit.end(task_id)
     assert seen == [1, 2, 3, 4]
+
+
+@pytest.mark.usefixtures("patient")
+async def test_handlers_that_keep_the_loop_to_themselves_leave_others_what_was_claimed_ahead(
+    kit: Kit,
+):
+    add_quick(kit)
+    began: list[str] = []
+    passed = 0.0
+
+    async def heavy(ctx: Context) -> None:
+        nonlocal passed
+        began.append(ctx.task_id)
+        passed += 4000.0
+
+    kit.add(heavy)
+    for _ in range(5):
+        await kit.submit("quick")
+    ids = [await kit.submit("heavy") for _ in range(10)]
+    worker = await kit.start(concurrency=5)
+    worker._runs.slots._clock = lambda: time.monotonic() + passed
+    ended = [await kit.end(task_id) for task_id in ids]
+    assert sorted(began) == sorted(ids)  # each once
+    # All ten came with one claim: when one had run, four of the nine were given back.
+    assert sum(len(task.status.runs) > 1 for task in ended) >= 4
+    assert {task.status.tries for task in ended} == {1}
 
 
 async def test_who_had_to_give_back_claims_nothing_ahead_for_a_while(kit: Kit):

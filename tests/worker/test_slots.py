@@ -20,8 +20,12 @@ class Lane:
     def __init__(self) -> None:
         self.begun: list[RunInHand] = []
         self.released: list[RunInHand] = []
+        self.late = 0.0
         self.slots = Slots(
-            2, begin=self.begun.append, release=self.released.append, clock=time.monotonic
+            2,
+            begin=self.begun.append,
+            release=self.released.append,
+            clock=lambda: time.monotonic() + self.late,
         )
         self.runs = [cast("RunInHand", SimpleNamespace(number=n)) for n in range(6)]
 
@@ -99,3 +103,24 @@ async def test_what_finds_no_slot_in_a_moment_is_given_back(monkeypatch: pytest.
     assert lane.released == [lane.runs[2]]
     assert lane.slots.given_back_at >= before
     assert lane.counts == (2, 0)
+
+
+async def test_what_comes_late_to_its_first_step_is_given_back_down_to_what_may_run():
+    lane = Lane()
+    for _ in range(5):
+        lane.slots.expect()
+    assert lane.slots.take(lane.runs[0])
+    lane.slots.free()  # a handler that kept the loop to itself
+    lane.late = 10.0
+    assert [lane.slots.take(run) for run in lane.runs[1:5]] == [False, False, True, True]
+    assert lane.released == lane.runs[1:3]
+    assert lane.slots.given_back_at > 0
+    assert lane.counts == (2, 0)
+
+
+async def test_what_may_run_at_once_begins_however_late_its_first_step():
+    lane = Lane()
+    for _ in range(2):
+        lane.slots.expect()
+    lane.late = 10.0
+    assert [lane.slots.take(run) for run in lane.runs[:2]] == [True, True]

@@ -4,7 +4,9 @@ A run takes its slot at the first step of its task, as its handler begins, not w
 Handlers that wait for nothing are over within that step; one after the other, a whole claim of them
 needs one slot. So a claim may bring more than may run at once (see `claims`).
 
-What has waited for a slot for a moment is given back, for other workers to have.
+What has waited for a slot for a moment is given back, for other workers to have. So is what did not
+come to its first step for a moment, if there is more than may run at once: handlers that keep the
+loop to themselves leave no slot taken, but others waiting.
 """
 
 import asyncio
@@ -37,6 +39,9 @@ class Slots:
         self._loop = asyncio.get_running_loop()
         self._line: deque[tuple[RunInHand, float]] = deque()  # and since when
         self._late: asyncio.TimerHandle | None = None  #: while something waits, or did a moment ago
+        self._expected_at = (
+            -math.inf
+        )  #: when the newest was; by the clock, the loop's may stand still
         self.running = 0
         self.unended = 0
         """Runs that have a slot, wait for one, or are to ask for one."""
@@ -51,9 +56,13 @@ class Slots:
     def expect(self) -> None:
         """A task was made, which is to ask for a slot at its first step."""
         self.unended += 1
+        self._expected_at = self._clock()
 
     def take(self, run: RunInHand) -> bool:
         """Take the slot of a run that was expected; if there is none, it waits in line."""
+        if self.unended > self._most and self._clock() - self._expected_at > _LONGEST_WAIT_S:
+            self._give_back(run, late=True)
+            return False
         if self.running < self._most:
             self.running += 1
             return True
@@ -74,7 +83,7 @@ class Slots:
     def give_back(self) -> None:
         """Give back all that wait."""
         while self._line:
-            self._give_back_one()
+            self._give_back(self._line.popleft()[0])
         if self.waiting:  # their first steps come before this
             self._loop.call_soon(self.give_back)
 
@@ -83,13 +92,13 @@ class Slots:
         self._late = None
         now = self._loop.time()
         while self._line and self._line[0][1] <= now - _LONGEST_WAIT_S:
-            self._give_back_one()
-            self.given_back_at = self._clock()
+            self._give_back(self._line.popleft()[0], late=True)
         if self._line:
             since = self._line[0][1]
             self._late = self._loop.call_at(since + _LONGEST_WAIT_S, self._give_back_the_late)
 
-    def _give_back_one(self) -> None:
-        run, _ = self._line.popleft()
+    def _give_back(self, run: RunInHand, *, late: bool = False) -> None:
         self.unended -= 1
+        if late:
+            self.given_back_at = self._clock()
         self._release(run)
