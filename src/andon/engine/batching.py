@@ -201,12 +201,17 @@ class Batcher(Generic[Item, Outcome]):
             if not isinstance(error, Exception):
                 raise
             return
-        for (_, taker), outcome in zip(batch, outcomes, strict=True):
-            if not taker.done():
-                try:
-                    taker.set_result(outcome)
-                except Exception:  # the others are to be told all the same
-                    _log()
+        # Told when the next batch has left: whoever is told has something to do then.
+        asyncio.get_running_loop().call_soon(_tell, batch, outcomes)
+
+
+def _tell(batch: Sequence[tuple[Item, Taker[Outcome]]], outcomes: Sequence[Outcome]) -> None:
+    for (_, taker), outcome in zip(batch, outcomes, strict=True):
+        if not taker.done():
+            try:
+                taker.set_result(outcome)
+            except Exception:  # the others are to be told all the same
+                _log()
 
 
 def _log() -> None:
