@@ -90,7 +90,9 @@ def _redis(folder: Path) -> tuple[Server, str, str]:
     newest = max(found, key=lambda program: tuple(map(int, versions[program].split("."))))
     redis.binary = lambda: Path(newest)
     # No rewriting of the log: it would come in the middle of one side's measurement.
-    server = redis.RedisServer(folder / "data", settings=["auto-aof-rewrite-percentage 0"])
+    server = redis.RedisServer(
+        folder / "data", appendfsync="everysec", settings=["auto-aof-rewrite-percentage 0"]
+    )
     about = f"Redis {versions[newest]}, appendonly with appendfsync everysec"
     return server, "redis://127.0.0.1:{server.port}/0", about
 

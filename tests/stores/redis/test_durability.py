@@ -9,9 +9,9 @@ from .conftest import OpenKit, Start
 @pytest.mark.parametrize(
     ("options", "crash", "power"),
     [
-        ({"appendfsync": "always"}, "everything acknowledged", "everything acknowledged"),
-        ({"appendfsync": "everysec"}, "everything acknowledged", "up to 2 s"),
-        ({"appendfsync": "no"}, "everything acknowledged", "30 s as a rule"),
+        ({"appendfsync": "always"}, "acknowledged survives (", "everything acknowledged"),
+        ({"appendfsync": "everysec"}, "acknowledged during a flush", "up to 2 s"),
+        ({"appendfsync": "no"}, "acknowledged survives (", "30 s as a rule"),
         ({"appendonly": "no"}, "nothing survives", "nothing survives"),
         (
             {"appendonly": "no", "settings": ["save 60 1000"]},

@@ -80,14 +80,20 @@ def durability(settings: dict[str, str] | None, wait: int) -> dict[str, str]:
 
 
 def _with_log(fsync: str) -> dict[str, str]:
+    process = f"{_EVERYTHING} (appendonly yes)"
     if fsync == "always":
         disk = f"{_EVERYTHING}, if the disk honours flushes (appendfsync always)"
     elif fsync == "everysec":
         disk = "up to 2 s of what was acknowledged may be lost (appendfsync everysec)"
+        # While a flush is under way the server answers, and keeps what it would write for later.
+        process = (
+            f"{_EVERYTHING}, but for what was acknowledged during a flush of the disk, "
+            "2 s at most (appendfsync everysec)"
+        )
     else:
         disk = "what the system had not written yet is lost, 30 s as a rule (appendfsync no)"
     return {
-        "process_crash": f"{_EVERYTHING} (appendonly yes)",
+        "process_crash": process,
         "os_crash": disk,
         "power_cut": disk,
     }
