@@ -39,9 +39,7 @@ class Slots:
         self._loop = asyncio.get_running_loop()
         self._line: deque[tuple[RunInHand, float]] = deque()  # and since when
         self._late: asyncio.TimerHandle | None = None  #: while something waits, or did a moment ago
-        self._expected_at = (
-            -math.inf
-        )  #: when the newest was; by the clock, the loop's may stand still
+        self._expected_at = -math.inf  #: the newest; by the clock, as the loop's may stand still
         self.running = 0
         self.unended = 0
         """Runs that have a slot, wait for one, or are to ask for one."""
