@@ -101,7 +101,7 @@ class _Printer:
             while True:
                 page = await self._engine.events(cursor, _PAGE)
                 if page.gap:
-                    self._out.note("Some events are not kept any more; there is a gap here.")
+                    self._out.note("Some events were lost or are not kept any more: a gap.")
                 cursor = page.cursor
                 wanted = [event for event in page.events if self._wants(event)]
                 tasks = await self._tasks(wanted)

@@ -210,7 +210,9 @@ class Page(msgspec.Struct, frozen=True):
 
 
 class EventPage(msgspec.Struct, frozen=True):
-    """Events after a cursor. `gap`: some were trimmed before they were read."""
+    """Events after a cursor. `gap`: some were trimmed before they were read; or the log has lost
+    what the reader had read, as a replica's has that took over too soon, and goes on from its end:
+    look at the records again."""
 
     events: tuple[TaskEvent, ...]
     cursor: str

@@ -4,13 +4,16 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from andon.model.errors import ConfigurationError
 from andon.model.fleet import QueueStats
 from andon.model.task import Task, TaskEvent
 from andon.model.words import State
 from andon.stores.base import SCAN_BUDGET, EventPage, History, Page, Query
-from andon.stores.codec import task_of_row
+from andon.stores.codec import Row, task_of_row
 from andon.stores.matching import matches
+from andon.stores.place import Place, check_of, place_of
 from andon.stores.postgres.names import Run
 from andon.stores.postgres.records import event_of
 from andon.stores.postgres.statements import Statements
@@ -55,27 +58,34 @@ class Reading:
         return History(events, max(rows[0][8] - len(events), 0))
 
     async def events(self, cursor: str, limit: int) -> EventPage:
-        """Events after a place in the log. What was trimmed is a gap."""
-        after = _place(cursor)
-        *rows, end = await self._run(self._sql.events, after or 0, limit)
+        """Events after a place in the log. What was trimmed, or was lost with what the reader
+        knows, is a gap."""
+        asked = place_of(cursor, _LAST)
+        after = asked.position if asked is not None else 0
+        *rows, end = await self._run(self._sql.events, after, limit)
         for pause in _HELD_PAUSES_S:
             if rows or not end["held"]:
                 break
             await asyncio.sleep(pause)
-            *rows, end = await self._run(self._sql.events, after or 0, limit)
+            *rows, end = await self._run(self._sql.events, after, limit)
         start: int = end["place"]
-        gap = bool(cursor) and (after is None or after < start)
-        last: int = max(after or start, start)
+        place = asked or Place(start)
+        gap = bool(cursor) and asked is None
+        if place.position < start:
+            place, gap = Place(start), True
+        elif place.position > start and not _is_there(place, end):
+            return EventPage((), await self.events_end(), gap=True)
         if rows:
-            last = rows[-1]["place"]
+            place = Place(rows[-1]["place"], _check_of(rows[-1]))
         found: list[TaskEvent] = [event_of(row[:8]) for row in rows]
-        return EventPage(tuple(found), str(last), gap)
+        return EventPage(tuple(found), str(place), gap)
 
     async def events_end(self) -> str:
         """The cursor after every event that is final: the place of the newest of them, which
         stands still while nothing is written here, whatever else the server does."""
-        ((end,),) = await self._run(self._sql.events_end)
-        return str(end)
+        (end,) = await self._run(self._sql.events_end)
+        start, newest = end["start"], end["place"]
+        return str(Place(newest, _check_of(end)) if newest > start else Place(start))
 
     async def stats(self) -> list[QueueStats]:
         """Counts per queue, from the counters; the age from the first entry of each lane."""
@@ -137,8 +147,11 @@ def _axis_of(query: Query) -> tuple[str, tuple[Any, ...]]:
     return "by_state", ([s.value for s in (states or tuple(State))], query.queue)
 
 
-def _place(cursor: str) -> int | None:
-    if not cursor.isdecimal():
-        return None
-    place = int(cursor)
-    return place if place <= _LAST else None
+def _is_there(place: Place, row: Row) -> bool:
+    """Whether the row has the event that the place is behind."""
+    _, _, at, *_ = row
+    return at is not None and place.check in ("", _check_of(row))
+
+
+def _check_of(row: Row) -> str:
+    return check_of(msgspec.msgpack.encode(row[:8]))

@@ -1,13 +1,15 @@
 """The event log: one list per partition, read by cursor, trimmed from its old end.
 
-A cursor is the mark of the namespace and a position per partition. The mark tells a cursor of
-another log, and a position beyond the end one of a log that lost its newest, from one of this log.
+A cursor is the mark of the namespace, which tells a cursor of another log, and a place per
+partition. A place's check is made on the server.
 """
 
+import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from andon.stores.base import EventPage
+from andon.stores.place import Place, place_of
 from andon.stores.redis.partitions import Partitions
 from andon.stores.redis.records import event_of
 
@@ -17,45 +19,70 @@ if TYPE_CHECKING:
 EVENT_AGE_MS = 7 * 86_400_000
 """How long events are kept by default (R12)."""
 
+_BEYOND = 10**15
+"""A position that no log reaches, and scripts count up to exactly."""
+
+
+class _Part(NamedTuple):
+    """What the script answers, of one partition."""
+
+    now: int  #: ms UTC
+    mark: str
+    start: int
+    stop: int
+    begun: int
+    is_elsewhere: bool  #: not where the reader was
+    check: str  #: of the event before the place after these
+    events: list[bytes]
+
+    @property
+    def after(self) -> Place:
+        return Place(self.begun + len(self.events), self.check)
+
+
+async def _read(at: Partitions, partition: int, place: Place | None, limit: int) -> _Part:
+    asked = (None, limit) if place is None else (place.position, limit, place.check)
+    reply = await at.run("events", partition, asked)
+    now, mark, start, stop, begun, elsewhere, check, *events = reply
+    numbers = int(start), int(stop), int(begun)
+    return _Part(now, mark.decode(), *numbers, bool(elsewhere), check.decode(), events)
+
 
 async def read(at: Partitions, cursor: str, limit: int) -> EventPage:
     """Events after the cursor; a cursor that names nothing kept here reads on with a gap."""
-    mark, asked = _positions(cursor, at.count)
+    mark, asked = _places(cursor, at.count)
     found: list[TaskEvent] = []
-    positions: list[int] = []
+    after: list[Place] = []
     gap = bool(cursor) and asked is None
     for partition in range(at.count):
-        wanted = None if asked is None else asked[partition]
-        reply = await at.run("events", partition, (wanted, limit - len(found)))
-        own = reply[1].decode()
+        left = limit - len(found)
+        part = await _read(at, partition, None if asked is None else asked[partition], left)
         if partition == 0:
-            if asked is not None and mark != own:
+            if asked is not None and mark != part.mark:
                 gap, asked = True, None
-                reply = await at.run("events", partition, (None, limit - len(found)))
-            mark = own
-        begun = int(reply[4])
-        gap = gap or (asked is not None and begun != asked[partition])
-        page = [event_of(packed) for packed in reply[5:]]
-        found += page
-        positions.append(begun + len(page))
-    return EventPage(tuple(found), _cursor(mark, positions), gap)
+                part = await _read(at, partition, None, left)
+            mark = part.mark
+        gap = gap or part.is_elsewhere
+        found += map(event_of, part.events)
+        after.append(part.after)
+    return EventPage(tuple(found), _cursor(mark, after), gap)
 
 
 async def end(at: Partitions) -> str:
     """The cursor after the newest event."""
-    replies = await at.everywhere("events", (None, 0))
-    return _cursor(replies[0][1].decode(), [int(reply[3]) for reply in replies])
+    newest = Place(_BEYOND)
+    parts = await asyncio.gather(*(_read(at, number, newest, 0) for number in range(at.count)))
+    return _cursor(parts[0].mark, [part.after for part in parts])
 
 
-def _positions(cursor: str, partitions: int) -> tuple[str, list[int] | None]:
-    mark, *numbers = cursor.split(".")
-    if len(numbers) != partitions or not all(number.isdecimal() for number in numbers):
-        return "", None
-    return mark, [int(number) for number in numbers]
+def _places(cursor: str, partitions: int) -> tuple[str, list[Place] | None]:
+    mark, *parts = cursor.split(".")
+    places = [place for part in parts if (place := place_of(part, _BEYOND)) is not None]
+    return (mark, places) if len(places) == len(parts) == partitions else ("", None)
 
 
-def _cursor(mark: str, positions: Sequence[int]) -> str:
-    return ".".join([mark, *map(str, positions)])
+def _cursor(mark: str, places: Sequence[Place]) -> str:
+    return ".".join([mark, *map(str, places)])
 
 
 async def trim(at: Partitions, limit: int, max_events: int) -> int:
@@ -65,16 +92,14 @@ async def trim(at: Partitions, limit: int, max_events: int) -> int:
     for partition in range(at.count):
         if not await _may_be_past(at, partition, most):
             continue
-        reply = await at.run("events", partition, (None, min(limit - dropped, 1_000)))
-        start, stop = int(reply[2]), int(reply[3])
-        old = reply[0] - EVENT_AGE_MS
-        count = max(stop - start - most, 0)
-        page = reply[5:]
-        while count < len(page) and event_of(page[count]).at < old:
+        part = await _read(at, partition, None, min(limit - dropped, 1_000))
+        old = part.now - EVENT_AGE_MS
+        count = max(part.stop - part.start - most, 0)
+        while count < len(part.events) and event_of(part.events[count]).at < old:
             count += 1
         count = min(count, limit - dropped)
         if count > 0:
-            dropped += (await at.run("trim", partition, (start + count,)))[1]
+            dropped += (await at.run("trim", partition, (part.start + count,)))[1]
     return dropped
 
 

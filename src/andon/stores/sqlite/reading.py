@@ -11,6 +11,7 @@ from andon.model.words import State
 from andon.stores.base import SCAN_BUDGET, EventPage, History, Page, Query
 from andon.stores.codec import decode_event, task_of_row
 from andon.stores.matching import matches
+from andon.stores.place import Place, check_of, place_of
 from andon.stores.sqlite.statements import CONFIG, READING
 from andon.stores.sqlite.transaction import DEAD, PARKED
 
@@ -19,6 +20,7 @@ MOST_HISTORY = 1_000
 
 _LAST = 2**62
 _POSITION_DIGITS = 18  #: more than any row has, less than a row may have
+_MOST_POSITION = 10**_POSITION_DIGITS - 1
 
 
 def read_task(db: sqlite3.Connection, task_id: str) -> Task | None:
@@ -53,21 +55,28 @@ def history(db: sqlite3.Connection, task_id: str) -> History:
 
 
 def events(db: sqlite3.Connection, cursor: str, limit: int) -> EventPage:
-    """Events after a position. What was trimmed is a gap."""
+    """Events after a place. What was trimmed, or was lost with what the reader knows, is a gap."""
     row = db.execute(CONFIG.meta, ("log_start",)).fetchone()
     start: int = row[0] if row else 0
-    after = int(cursor) if _is_position(cursor) else 0
-    # "" is a new reader, who begins at the oldest kept; what is no position is of another log
-    gap = bool(cursor) and (not _is_position(cursor) or after < start)
-    rows = db.execute(READING.events_after, (max(after, start), limit)).fetchall()
-    last = rows[-1][0] if rows else max(after, start)
-    return EventPage(tuple(decode_event(body) for _, body in rows), str(last), gap)
+    # "" is a new reader, who begins at the oldest kept; what is no place is of another log
+    asked = place_of(cursor, _MOST_POSITION)
+    place, gap = asked or Place(start), bool(cursor) and asked is None
+    if place.position < start:
+        place, gap = Place(start), True
+    elif place.position > start:
+        there = db.execute(READING.event_at, (place.position,)).fetchone()
+        if there is None or (place.check and place.check != check_of(there[0])):
+            return EventPage((), events_end(db), gap=True)
+    rows = db.execute(READING.events_after, (place.position, limit)).fetchall()
+    if rows:
+        place = Place(rows[-1][0], check_of(rows[-1][1]))
+    return EventPage(tuple(decode_event(body) for _, body in rows), str(place), gap)
 
 
 def events_end(db: sqlite3.Connection) -> str:
     """The cursor after the newest event."""
-    row = db.execute(READING.end).fetchone()
-    return str(row[0] if row else 0)
+    position, body = db.execute(READING.end).fetchone() or (0, None)
+    return str(Place(position, check_of(body) if body is not None else ""))
 
 
 def _is_position(cursor: str) -> bool:

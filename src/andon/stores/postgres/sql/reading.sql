@@ -56,13 +56,17 @@ FROM (
 WHERE n.place < {schema}.place_final()
 ORDER BY n.place)
 UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+SELECT w.body, w.revision, w.at, w.run_no, w.task, w.source, w.worker, w.run,
     (SELECT value::bigint FROM {schema}.meta WHERE name = 'log_start'),
     coalesce((SELECT max(e.place) FROM {schema}.event e) >= {schema}.place_final(), false)
+FROM (SELECT) one LEFT JOIN {schema}.event w ON w.place = $1
 
 -- name: events_end
-SELECT greatest((SELECT value::bigint FROM {schema}.meta WHERE name = 'log_start'),
-    (SELECT e.place FROM {schema}.event e WHERE e.place < {schema}.place_final() ORDER BY e.place DESC LIMIT 1))
+SELECT n.body, n.revision, n.at, n.run_no, n.task, n.source, n.worker, n.run, coalesce(n.place, 0) AS place,
+    (SELECT value::bigint FROM {schema}.meta WHERE name = 'log_start') AS start
+FROM (SELECT) one LEFT JOIN (
+    SELECT e.* FROM {schema}.event e WHERE e.place < {schema}.place_final() ORDER BY e.place DESC LIMIT 1
+) n ON true
 
 -- name: stats
 SELECT n.name, x.state, sum(x.n)::bigint FROM (

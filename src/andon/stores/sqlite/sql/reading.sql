@@ -58,8 +58,11 @@ SELECT t.last, t.revision FROM definition d JOIN task t USING (seq) WHERE d.id =
 -- name: events_after
 SELECT pos, body FROM event WHERE pos > ? ORDER BY pos LIMIT ?
 
+-- name: event_at
+SELECT body FROM event WHERE pos = ?
+
 -- name: end
-SELECT seq FROM sqlite_sequence WHERE name = 'event'
+SELECT s.seq, e.body FROM sqlite_sequence s LEFT JOIN event e ON e.pos = s.seq WHERE s.name = 'event'
 
 -- name: queue_ids
 SELECT id, name FROM name
