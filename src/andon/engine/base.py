@@ -230,7 +230,8 @@ class Engine(Protocol):
         ...
 
     def follow(self, cursor: str | None = None) -> AsyncIterator[TaskEvent]:
-        """Events as they happen, from the cursor (None: from now), for ever."""
+        """Events as they happen, from the cursor (None: from now), for ever. To show them: a gap is
+        not told, as `events` does."""
         ...
 
     def listen(self, topics: Sequence[str]) -> Listener:
