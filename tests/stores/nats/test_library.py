@@ -68,6 +68,27 @@ def test_only_versions_that_were_looked_at_are_let_in() -> None:
     assert "<" in wanted, wanted
 
 
+async def test_a_connection_lost_with_something_unsent_says_that_it_has_closed(
+    server: NatsServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    closed = asyncio.Event()
+
+    async def ended() -> None:
+        closed.set()
+
+    client: Any = Publisher()
+    url = f"nats://127.0.0.1:{server.port}"
+    await client.connect([url], allow_reconnect=False, error_cb=_ignored, closed_cb=ended)
+    unsent = b"PUB somewhere 0\r\n\r\n"
+    client._pending.append(unsent)
+    client._pending_data_size += len(unsent)
+    client._transport._io_writer.transport.abort()
+    async with asyncio.timeout(PATIENCE_S):
+        await closed.wait()
+    await client.let_go()
+    assert not caplog.records
+
+
 async def test_what_is_sent_as_one_piece_comes_in_order_with_its_headers(client: Any) -> None:
     found: asyncio.Queue[tuple[bytes, Reply]] = asyncio.Queue()
     inbox = client.new_inbox()

@@ -4,7 +4,7 @@ It promises nothing about names that begin with `_`, so its version is pinned to
 `tests/stores/nats/test_library.py` has seen to have them. Three things are done past the library:
 many messages are sent as one piece; answers to our own inbox go to who waits for them without a
 queue, a task and a dictionary of headers for each, which cost much of the CPU of a drain; and a
-connection is closed whatever state it is in.
+connection is closed whatever state it is in, and says so when it is lost.
 """
 
 import asyncio
@@ -22,8 +22,11 @@ _FLUSH_S = 2.0
 OF_CLIENT = (
     "_flush_pending",
     "_flusher_task",
+    "_pending",
+    "_pending_data_size",
     "_ping_interval_task",
     "_process_msg",
+    "_process_op_err",
     "_reading_task",
     "_send_command",
     "_send_ping",
@@ -116,6 +119,14 @@ class Publisher(Client):
             await super()._process_msg(sid, subject, reply, data, headers)
         else:
             answered(subject[subject.rindex(b".") + 1 :], Reply(data, headers))
+
+    async def _process_op_err(self, e: Exception) -> None:
+        """The connection is lost. The library would still send what waits for it, which fails, and
+        ends its closing there: an error in the log, and nobody is told that it has closed."""
+        client: Any = self
+        client._pending = []
+        client._pending_data_size = 0
+        await super()._process_op_err(e)
 
     async def ping(self) -> None:
         """Wait until the server has taken what was sent; for two seconds at most."""
