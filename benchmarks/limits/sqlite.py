@@ -22,9 +22,9 @@ from andon.stores.sqlite.connection import connect, prepare
 from andon.stores.sqlite.location import parse
 from andon.stores.sqlite.lock import WriteLock
 from andon.stores.sqlite.rows import write
-from andon.stores.sqlite.statements import LIFE
+from andon.stores.sqlite.statements import LANES, LIFE
 
-QUEUE, KIND, LANE = 1, 2, 1
+QUEUE, LANE = 1, 1
 SAMPLE = 500
 
 
@@ -97,7 +97,7 @@ class Bare:
             write(self.db, LIFE.insert_definition, definitions)
             write(self.db, LIFE.insert_task, tasks)
             write(self.db, LIFE.insert_event, events)
-            write(self.db, LIFE.insert_ready, ready)
+            write(self.db, LANES.insert_ready, ready)
             self.db.execute(LIFE.count, (QUEUE, "pending", len(tasks)))
             self.db.execute("COMMIT")
         return time.perf_counter() - begun
@@ -113,7 +113,7 @@ class Bare:
                 (self.seq, 0, QUEUE, "pending", 1, None, None, None, None, self.pos, b.pending)
             )
             events.append((self.pos, self.seq, None, now, b.submit))
-            ready.append((LANE, 0, now, self.seq, KIND, None, None))
+            ready.append((LANE, 0, now, self.seq, None, None))
         return definitions, tasks, events, ready
 
     def drain(self, n: int, batch: int) -> float:
@@ -131,20 +131,20 @@ class Bare:
     def _claim(self, batch: int, token: str) -> list[int]:
         db, now = self.db, time.time_ns() // 1_000_000
         db.execute("BEGIN IMMEDIATE")
-        rows = db.execute(LIFE.candidates, (LANE, batch)).fetchall()
+        rows = db.execute(LANES.candidates, (LANE, batch)).fetchall()
         events, stamps, gone = [], [], ()
         for index, row in enumerate(rows):
             level, order, seq = row[:3]
             self.pos += 1
             body = self.bodies[seq % len(self.bodies)].claim
-            events.append((self.pos, seq, row[8], now, body))
+            events.append((self.pos, seq, row[6], now, body))
             stamps.append(
                 (seq, now + 30_000, f"{token}-{index}", now, "host-1-abcdef", token, now,
                  now + 30_000, self.pos)
             )  # fmt: skip
             gone = (LANE, level, order, seq)
         if gone:
-            db.execute(LIFE.delete_ready_to, gone)
+            db.execute(LANES.delete_ready_to, gone)
         write(db, LIFE.stamp, stamps)
         write(db, LIFE.insert_event, events)
         db.execute(LIFE.insert_claim, (token, now, str([row[2] for row in rows])))

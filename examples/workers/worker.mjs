@@ -77,6 +77,7 @@ async function claim() {
     worker,
     queues,
     lease,
+    types: Object.keys(handlers), // what there is no handler for waits for another worker
     limit: concurrency - inHand.size,
     wait: 20,
     token: randomUUID(), // the same claim again gives the same runs

@@ -1,9 +1,10 @@
 #!/bin/sh
 # An Andon worker for any command, in POSIX shell with curl. The protocol: docs/worker-protocol.md
 #
-#   ANDON_URL=http://127.0.0.1:8640 [ANDON_TOKEN=…] sh worker.sh QUEUE COMMAND [ARGUMENT…]
+#   ANDON_URL=http://127.0.0.1:8640 [ANDON_TOKEN=…] [TYPES=words.count,mail.*] \
+#       sh worker.sh QUEUE COMMAND [ARGUMENT…]
 #
-# Each task of the queue runs COMMAND: its arguments come as JSON on standard input, its name as
+# Each task of the queue, or of the TYPES that are named, runs COMMAND: its arguments come as JSON on standard input, its name as
 # ANDON_TASK, its id as ANDON_ID. Exit status 0 completes the task with what was printed, which has
 # to be JSON; 65 means arguments that can never work, 75 and all others a failure that may be tried
 # again. One task at a time; start as many workers as should run at once.
@@ -15,6 +16,8 @@ shift
 : "${1:?usage: worker.sh QUEUE COMMAND [ARGUMENT...]}"
 lease=${LEASE:-30}
 worker=$(uname -n | tr -c 'A-Za-z0-9\n' -):$$
+types=
+[ -z "${TYPES:-}" ] || types=',"types":["'$(printf '%s' "$TYPES" | sed 's/,/","/g')'"]'
 folder=$(mktemp -d)
 child= stopping=
 trap 'rm -rf "$folder"' EXIT
@@ -46,7 +49,7 @@ claim() {
     # A claim whose answer was lost is sent again with its token, and gives the same run.
     for try in 1 2 3; do
         post /api/v1/runs/claim "${ANDON_TOKEN:-}" 30 <<JSON
-{"worker":"$worker","queues":["$queue"],"limit":1,"lease":$lease,"wait":${WAIT:-10},"token":"$claim_token"}
+{"worker":"$worker","queues":["$queue"],"limit":1,"lease":$lease,"wait":${WAIT:-10},"token":"$claim_token"$types}
 JSON
         [ "$status" = 000 ] || break
         [ -z "$stopping" ] || break

@@ -15,12 +15,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from andon import errors
     from andon.client.app import Andon
     from andon.client.function import Draft, TaskFunction
     from andon.client.handle import TaskHandle
+    from andon.client.queues import Queue
     from andon.client.views import TaskView
     from andon.engine.base import Submitted
-    from andon.model import errors
     from andon.model.policy import Backoff
     from andon.model.words import Reason, State
     from andon.worker.context import Context, Retry, Snooze, Terminate, current
@@ -30,6 +31,7 @@ __all__ = [
     "Backoff",
     "Context",
     "Draft",
+    "Queue",
     "Reason",
     "Retry",
     "Snooze",
@@ -48,6 +50,7 @@ _HOMES = {
     "Backoff": "andon.model.policy",
     "Context": "andon.worker.context",
     "Draft": "andon.client.function",
+    "Queue": "andon.client.queues",
     "Reason": "andon.model.words",
     "Retry": "andon.worker.context",
     "Snooze": "andon.worker.context",
@@ -63,7 +66,7 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     if name == "errors":
-        return import_module("andon.model.errors")
+        return import_module("andon.errors")
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'andon' has no attribute {name!r}")

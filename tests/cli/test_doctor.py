@@ -9,7 +9,9 @@ import pytest
 
 from andon.cli import checks
 from andon.cli.checks import Facts, Finding, Level
+from andon.engine.waiting import KindWait
 from andon.lifecycle.admission import admit
+from andon.lifecycle.waiting import Why
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, WorkerInfo
 from andon.model.task import Definition, RunCell, Task
 from andon.model.words import State
@@ -18,7 +20,7 @@ from .conftest import Cli
 
 NOW = 1_900_000_000_000
 
-WORKER = WorkerInfo(id="w1", queues=("default",), seen_at=NOW)
+WORKER = WorkerInfo(id="w1", queues=("default",), seen_at=NOW, code="0123456789abcdef")
 INFO = StoreInfo(
     kind="sqlite",
     location="/nowhere/andon.db",
@@ -204,3 +206,33 @@ def test_a_disk_without_room_is_wrong(cli: Cli, monkeypatch: pytest.MonkeyPatch)
     finding = worst(checks.file_system(info))
     assert finding.level is Level.WRONG
     assert finding.about == "disk"
+
+
+# --- code ---
+
+
+def test_a_kind_that_nobody_has_code_for_is_wrong_and_named() -> None:
+    wait = KindWait(
+        queue="default",
+        kind="shop.charge@2",
+        why=Why.NO_CODE,
+        text="waits for a worker that has shop.charge v2",
+        oldest_at=NOW - 90_000,
+    )
+    [finding] = checks.without_code(facts(workers=[WORKER], waits=[wait]))
+    assert (finding.level, finding.about) == (Level.WRONG, "queue default")
+    assert "shop.charge v2 waits for a worker that has shop.charge v2" in finding.text
+    assert "1m 30s" in finding.text or "90" in finding.text
+    assert "--queue default --name shop.charge" in finding.todo
+
+
+def test_other_reasons_to_wait_are_told_elsewhere() -> None:
+    wait = KindWait(queue="default", kind="a", why=Why.BUSY, text="every worker is full")
+    assert list(checks.without_code(facts(workers=[WORKER], waits=[wait]))) == []
+
+
+def test_a_worker_that_names_no_types_is_named() -> None:
+    old = WorkerInfo(id="old", queues=("default",), seen_at=NOW)
+    [finding] = checks.without_code(facts(workers=[WORKER, old]))
+    assert (finding.level, finding.about) == (Level.NOTE, "worker old")
+    assert "names no task types" in finding.text

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from andon.engine.local import LocalEngine
+from andon.model.code import Code
 from andon.model.fleet import WorkerInfo
+from andon.stores.sqlite.connection import SCHEMA_VERSION
 
 from .conftest import Cli
 
@@ -150,8 +152,8 @@ def test_a_store_in_memory_says_what_it_is(cli: Cli) -> None:
 
 def test_migrate_says_which_schema_it_is(cli: Cli) -> None:
     cli("storage", "init")
-    assert "has schema 1, the newest known" in cli("storage", "migrate").stdout
-    assert cli.json("storage", "migrate") == {"schema_version": 1}
+    assert f"has schema {SCHEMA_VERSION}, the newest known" in cli("storage", "migrate").stdout
+    assert cli.json("storage", "migrate") == {"schema_version": SCHEMA_VERSION}
 
 
 # --- events ---
@@ -304,3 +306,27 @@ def test_the_board_of_top_has_queues_workers_and_failures(cli: Cli) -> None:
     assert "default" in told
     assert "w1" in told
     assert "out of paper" in told
+
+
+# --- what waits for code ---
+
+
+def test_what_a_task_waits_for_is_shown_with_it_its_queue_and_by_doctor(cli: Cli) -> None:
+    cli.submit("shop.charge", "--id", "one")
+
+    async def tell(engine: LocalEngine) -> None:
+        code = Code.of([("mail.send", 0)])
+        await engine.keep_code(code)
+        await engine.put_worker(WorkerInfo(id="w", queues=("default",), code=code.digest))
+
+    cli.behind(tell)
+    text = "waits for a worker that has shop.charge"
+    assert ["waits", text] in cli.lines("tasks", "show", "one")
+    assert cli.json("tasks", "show", "one")["waits_for"] == {"why": "no-code", "text": text}
+    assert f"waits\tshop.charge {text}" in cli("queues", "show", "default").stdout
+    assert f"default: shop.charge {text}" in cli("queues", "list").stderr
+    [queue] = cli.json("queues", "list")
+    assert [(one["name"], one["version"], one["why"]) for one in queue["waits"]] == [
+        ("shop.charge", 0, "no-code")
+    ]
+    assert text in cli("doctor", code=1).stdout

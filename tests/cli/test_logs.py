@@ -2,7 +2,9 @@
 
 import json
 import logging
+import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
@@ -105,3 +107,43 @@ def test_a_line_inside_a_span_names_the_trace(logger: logging.Logger):
     entry = json.loads(lines[0])
     assert entry["trace_id"] == f"{span.get_span_context().trace_id:032x}"
     assert entry["span_id"] == f"{span.get_span_context().span_id:016x}"
+
+
+FORGED = (
+    "paid\n2026-01-01 00:00:00,000 INFO    andon.worker: all is well\x1b[2K\r\x9b31m\u202e\udce9"
+)
+
+
+def record(text: str, **fields: Any) -> logging.LogRecord:
+    """Handed to formatters directly: what is no text does not travel between pytest's processes."""
+    made = logging.LogRecord("shop.mail", logging.INFO, "mail.py", 1, "%s", (text,), None)
+    made.__dict__.update(fields)
+    return made
+
+
+def test_a_text_line_stays_one_line_whatever_a_task_puts_into_it():
+    line = TextLines().format(record(FORGED))
+    assert line.endswith(
+        "INFO    shop.mail: paid\\n2026-01-01 00:00:00,000 INFO    andon.worker: all is well"
+        "\\x1b[2K\\r\\x9b31m\\u202e\\udce9"
+    )
+    assert len(line.splitlines()) == 1
+
+
+def test_lines_of_a_traceback_are_indented_so_that_none_looks_like_a_record():
+    try:
+        raise ValueError(FORGED)
+    except ValueError:
+        failed = record("failed", exc_info=sys.exc_info(), stack_info=FORGED)
+    assert "\n2026-01-01" in logging.Formatter("%(message)s").format(failed)
+    assert failed.exc_text  # which another formatter leaves in the record
+    first, *more = TextLines().format(failed).split("\n")
+    assert first.endswith("shop.mail: failed")
+    assert all(line.startswith("    ") and line.isprintable() for line in more)
+    assert any("ValueError: paid" in line for line in more)
+
+
+def test_a_json_line_takes_what_is_no_text_for_others():
+    entry = json.loads(JsonLines().format(record(FORGED, task_id="a\udce9")))
+    assert entry["message"] == FORGED[:-1] + "\\udce9"
+    assert entry["task_id"] == "a\\udce9"

@@ -89,7 +89,7 @@ def test_what_a_task_says_cannot_move_the_cursor(cli: Cli) -> None:
     cli.submit("job", "--id", "t")
     cli.fail(message="\x1b[2Jgone\tand\nbroken")
     [row] = cli.lines("tasks", "list")
-    assert row[6] == "terminated:  [2Jgone and broken"
+    assert row[6] == "terminated: gone and broken"
 
 
 @pytest.mark.usefixtures("on_terminal")

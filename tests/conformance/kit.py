@@ -293,7 +293,16 @@ class Kit:
         return found
 
     async def configure(self, **fields: Any) -> None:
-        await self.store.put_queue(QueueConfig(**{"name": "default", **fields}))
+        """Replace a queue's configuration, whatever it is."""
+        await self.configured(**fields)
+
+    async def configured(self, **fields: Any) -> QueueConfig:
+        """The same; the configuration that the queue has then."""
+        config = QueueConfig(**{"name": "default", **fields})
+        known = {queue.name: queue for queue in await self.store.queues()}
+        before = known.get(config.name, QueueConfig(name=config.name))
+        assert await self.store.put_queue(config, expect=before)
+        return config
 
 
 @asynccontextmanager

@@ -71,6 +71,15 @@ async def test_a_task_given_a_new_priority_takes_its_new_place(kit: Kit) -> None
     assert ids(await kit.claim(limit=2)) == [second.id, first.id]
 
 
+async def test_a_task_given_the_priority_that_it_has_keeps_its_place(kit: Kit) -> None:
+    needs_one_line(kit)
+    first, second = await kit.submit(), await kit.submit(key="k")
+    third = await kit.submit()
+    for task in (first, second, third):
+        await kit.move(task, Reprioritise(priority=0))
+    assert [task.id for task in await kit.claim(limit=5)] == [first.id, second.id, third.id]
+
+
 async def test_queues_are_asked_in_the_order_given(kit: Kit) -> None:
     await kit.submit("a", queue="slow")
     await kit.submit("b", queue="fast")

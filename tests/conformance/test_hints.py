@@ -1,14 +1,37 @@
 """Hints: what wakes those who wait, so that nobody has to poll."""
 
 import asyncio
+from typing import Any
 
-from andon.lifecycle.commands import Cancel, Complete, Lose, Release, RequestCancel
-from andon.model.fleet import QueueConfig, TypeInfo
+import pytest
+
+from andon.lifecycle.commands import (
+    Cancel,
+    Command,
+    Complete,
+    Expire,
+    Fail,
+    Interrupted,
+    Lose,
+    Reject,
+    Release,
+    RequestCancel,
+    ShutdownRetry,
+    Silence,
+    Snooze,
+    Stop,
+    Terminate,
+    UnknownTask,
+)
+from andon.model.fleet import TypeInfo
+from andon.model.task import Task, TaskError
+from andon.model.words import TERMINAL
 from andon.stores.base import (
     CONFIG_TOPIC,
     EVENTS_TOPIC,
     TIMER_TOPIC,
     Listener,
+    Store,
     control_topic,
     ready_topic,
     task_topic,
@@ -149,9 +172,110 @@ async def test_a_worker_is_woken_when_its_run_was_taken_away(kit: Kit) -> None:
         assert await hinted(listener)
 
 
+NO = TaskError(message="no")
+REPORTS: list[Command] = [
+    Complete(result=b"1"),
+    Fail(error=NO),
+    Fail(error=NO, retryable=False),
+    Fail(error=NO, delay=60_000),
+    Terminate(error=NO),
+    Reject(error=NO),
+    UnknownTask(),
+    Snooze(delay=60_000),
+    Release(),
+    Stop(),
+    ShutdownRetry(),
+]
+"""What a worker says of its own runs."""
+
+KEPT_OR_NOT: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "keyed": {"key": "k"},
+    "unique": {"unique_key": "u"},
+    "discarded": {"policy": {"discard_states": ("completed", "failed", "stalled", "dropped")}},
+}
+
+
+@pytest.mark.parametrize("kept", KEPT_OR_NOT)
+async def test_a_worker_is_not_woken_by_its_own_reports(kit: Kit, kept: str) -> None:
+    """One that is woken renews all of its leases at once."""
+    await kit.configure(max_concurrent_per_key=2)
+    other = await kit.again()
+    await _listens(kit, other)
+    for report in REPORTS:
+        task = await kit.active(worker="w1", **KEPT_OR_NOT[kept])
+        last = await kit.active(worker="w2")
+        with (
+            kit.store.listen([control_topic("w1")]) as mine,
+            other.listen([control_topic("w1")]) as elsewhere,
+        ):
+            # Whoever listens, and asks for nothing, may be woken for nothing once.
+            await asyncio.gather(kit.store.states([task.id]), other.states([task.id]))
+            after = await kit.move(task, report)
+            await _all_hints_came(kit, last)
+            assert await quiet(mine), report
+            assert await quiet(elsewhere), report
+        await kit.move(await kit.there(last.id), Interrupted())
+        if after is not None and after.state not in TERMINAL:
+            await kit.move(after, Cancel())
+
+
+async def test_a_worker_is_not_woken_by_its_own_end_of_a_cancelled_run(kit: Kit) -> None:
+    with kit.store.listen([control_topic("w1")]) as mine:
+        task = await kit.moved(await kit.active(worker="w1", key="k"), RequestCancel())
+        assert await hinted(mine), "of the request, which others made"
+        last = await kit.active(worker="w2")
+        await kit.move(task, Interrupted())
+        await _all_hints_came(kit, last)
+        assert await quiet(mine)
+
+
+async def _listens(kit: Kit, store: Store) -> None:
+    """The store has begun to listen; it may wake everybody then, for what it missed before."""
+    task = await kit.active(worker="w0", queue="w0")
+    with store.listen([control_topic("w0")]) as listener:
+        await kit.move(task, RequestCancel())
+        assert await hinted(listener)
+        while not await quiet(listener):
+            pass
+
+
+async def _all_hints_came(kit: Kit, last: Task) -> None:
+    """Hints come in order: the one that is given here comes after all that were given before."""
+    with kit.store.listen([control_topic(last.status.worker)]) as listener:
+        await kit.move(last, RequestCancel())
+        assert await hinted(listener)
+
+
+OTHERS: dict[str, Command] = {
+    "request-cancel": RequestCancel(),
+    "cancel": Cancel(force=True),
+    "expire": Expire(),
+    "lose": Lose(),
+    "silence": Silence(),
+}
+"""What others do to a run in hand."""
+
+
+@pytest.mark.parametrize("move", OTHERS)
+@pytest.mark.parametrize("kept", KEPT_OR_NOT)
+async def test_a_worker_is_woken_by_what_others_do_to_its_run(
+    kit: Kit, move: str, kept: str
+) -> None:
+    task = await kit.active(worker="w1", **KEPT_OR_NOT[kept])
+    other = await kit.again()
+    with (
+        kit.store.listen([control_topic("w1")]) as mine,
+        other.listen([control_topic("w1")]) as elsewhere,
+    ):
+        await kit.move(task, OTHERS[move])
+        assert await hinted(mine)
+        assert await hinted(elsewhere)
+
+
 async def test_new_configuration_wakes_who_follows_it(kit: Kit) -> None:
     with kit.store.listen([CONFIG_TOPIC]) as listener:
-        await kit.store.put_queue(QueueConfig(name="q"))
+        await kit.configure(name="q")
         assert await hinted(listener)
         await kit.store.put_types([TypeInfo(name="t")])
         assert await hinted(listener)

@@ -67,7 +67,7 @@ async def test_keys_limits_edges_and_events_are_still_there(kit: Kit) -> None:
 
 
 async def test_configuration_is_still_there(kit: Kit) -> None:
-    await kit.store.put_queue(QueueConfig(name="q", paused=True))
+    await kit.configure(name="q", paused=True)
     await kit.store.put_setting("s", b"1", expect=None)
     await reopened(kit)
     assert await kit.store.queues() == [QueueConfig(name="q", paused=True)]

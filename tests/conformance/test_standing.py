@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from andon.lifecycle.commands import Complete
-from andon.model.fleet import QueueConfig
+from andon.model.code import Code
 from andon.model.task import Task
 from andon.model.words import Event, State
 from andon.stores.base import ClaimRequest, CreateKind, HandsOver, Store, Verdict, ready_topic
@@ -223,11 +223,70 @@ async def test_a_queue_that_is_paused_or_limited_hands_nothing_over(
 ) -> None:
     stander = await begin(kit)
     request = await stander.stand()
-    await kit.store.put_queue(QueueConfig(name="default", **limit))
+    await kit.configure(**limit)
     task = await kit.submit()
     assert await kit.state(task.id) is State.PENDING
     nothing = msgspec.structs.replace(request, limit=0, stands=False)
     assert await stander.store.claim(nothing) == []
+
+
+async def test_a_task_that_the_worker_has_no_code_for_is_not_handed_over(kit: Kit) -> None:
+    stander = await begin(kit)
+    has = Code.of([("job", 0)])
+    request = await stander.stand(code=has)
+    others: list[dict[str, Any]] = [{"name": "unheard-of"}, {"version": 2}]
+    for fields in others:
+        task = await kit.submit(**fields)
+        assert await kit.state(task.id) is State.PENDING
+        assert not stander.taken
+    known = await kit.submit()
+    if await kit.state(known.id) is State.ACTIVE:  # or its kind was not known there yet
+        assert (await stander.handed()).id == known.id
+    else:
+        assert ids(await stander.store.claim(request)) == [known.id]
+
+
+async def test_a_task_of_a_known_kind_is_handed_over_to_whoever_has_code(kit: Kit) -> None:
+    stander = await begin(kit)
+    has = Code.of([("job", 0), ("other", 2)])
+    kinds: list[dict[str, Any]] = [{}, {"name": "other", "version": 2}]
+    for fields in kinds:
+
+        async def handed(fields: dict[str, Any] = fields) -> bool:
+            request = await stander.stand(code=has)
+            task = await kit.submit(**fields)
+            given = await kit.state(task.id) is State.ACTIVE
+            (run,) = [await stander.handed()] if given else await stander.store.claim(request)
+            assert run.id == task.id
+            await kit.moved(run, Complete())
+            return given
+
+        await kit.until(handed)
+
+
+async def test_a_standing_claim_with_other_code_is_no_obstacle_to_the_next(kit: Kit) -> None:
+    """What one worker may not be handed waits for a claim, and whoever has code for it gets it."""
+    stander = await begin(kit)
+    await stander.stand(code=Code.of([("theirs", 0)]))
+    task = await kit.submit()
+    assert await kit.state(task.id) is State.PENDING
+    claimed = await kit.claim(worker="has-code", code=Code.of([("job", 0)]))
+    assert ids(claimed) == [task.id]
+    assert not stander.taken
+
+
+async def test_a_task_that_anybody_may_run_is_handed_over_whatever_code_there_is(kit: Kit) -> None:
+    stander = await begin(kit)
+
+    async def handed() -> bool:
+        request = await stander.stand(code=Code.of([("theirs", 0)]))
+        task = await kit.submit(policy={"on_unknown": "fail"})
+        given = await kit.state(task.id) is State.ACTIVE
+        (run,) = [await stander.handed()] if given else await stander.store.claim(request)
+        await kit.moved(run, Complete())
+        return given
+
+    await kit.until(handed)
 
 
 async def test_what_waits_goes_first(kit: Kit) -> None:

@@ -69,7 +69,12 @@ async def submit(engine: LocalEngine, folder: Path, rng: random.Random) -> None:
     while at < least or not all(file.exists() for file in goes_on):
         most = MOST_AT_ONCE if goes_on else least - at
         some = range(at, at + min(rng.randint(1, MOST_AT_ONCE), most))
-        wishes = [Submission(id=f"{prefix}-{n}", name="step", options=OPTIONS) for n in some]
+        wishes = [
+            Submission(
+                id=f"{prefix}-{n}", name="step", options=OPTIONS, key=key_of(f"{prefix}-{n}")
+            )
+            for n in some
+        ]
         for outcome in await engine.submit(wishes):
             assert outcome.error is None, outcome.error
             said.add(outcome.id)
@@ -90,6 +95,11 @@ async def meddle(engine: LocalEngine, folder: Path, rng: random.Random) -> None:
             if rng.random() < 0.6:  # perhaps what was just rerun, and is about to be claimed
                 await engine.cancel(some, force=rng.random() < 0.3)
         await asyncio.sleep(rng.random() * 0.05)
+
+
+def key_of(task_id: str) -> str:
+    """The concurrency key of a task."""
+    return f"key{int(task_id.rpartition('-')[2]) % 3}"
 
 
 def acknowledged(folder: Path) -> list[str]:

@@ -9,14 +9,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
+from histories import active_intervals, most_at_once, most_per_key
 from servers import may_repeat
 
+from andon.model.fleet import QueueConfig
 from andon.model.words import TERMINAL, Event, State
 from andon.stores.base import Store
 from andon.stores.registry import open_store
 from andon.testing.ledger import Ledger
 
 from .conftest import Fleet
+from .program import key_of
 
 if TYPE_CHECKING:
     from andon.model.task import TaskEvent
@@ -199,6 +202,33 @@ def test_everybody_killed_while_others_cancel_and_rerun(fleet: Fleet, rng: rando
             until=(Event.RERUN, Event.CANCEL),
         )
     )
+
+
+def test_limits_hold_while_workers_are_killed(fleet: Fleet, rng: random.Random) -> None:
+    """What a killed worker held is counted until its lease has run out, and no longer."""
+
+    async def limited() -> None:
+        store = open_store(fleet.url)
+        await store.open()
+        limits = QueueConfig(name="default", max_concurrent=4, max_concurrent_per_key=2)
+        assert await store.put_queue(limits, expect=QueueConfig(name="default"))
+        await store.close()
+
+    asyncio.run(limited())
+    watcher = asyncio.run(
+        storm(
+            fleet,
+            rng,
+            workers=3,
+            submitters=1,
+            meddlers=1,
+            prey="w",
+            until=(Event.LOSE, Event.RERUN, Event.CANCEL),
+        )
+    )
+    intervals = active_intervals(watcher.events)
+    assert most_at_once(intervals) <= 4
+    assert max(most_per_key(intervals, key_of).values()) <= 2
 
 
 def test_a_worker_stopped_past_its_lease_is_refused_when_it_goes_on(

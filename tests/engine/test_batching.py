@@ -262,3 +262,43 @@ def test_all_who_drain_wait_for_who_carries_his_own_item(*, goes: bool) -> None:
         assert await batcher.put(2) == 20
 
     asyncio.run(drain())
+
+
+class Picky:
+    """Takes batches but for those with an item that it cannot take."""
+
+    def __init__(self, bad: int, error: Exception) -> None:
+        self.bad = bad
+        self.error = error
+        self.batches: list[list[int]] = []
+
+    async def __call__(self, items: Sequence[int]) -> list[int]:
+        self.batches.append(list(items))
+        await asyncio.sleep(0)
+        if self.bad in items:
+            raise self.error
+        return [item * 10 for item in items]
+
+
+async def _with_a_bad_item(bad: int, error: Exception) -> tuple[list[object], int]:
+    picky = Picky(bad, error)
+    batcher = Batcher(picky, size=100)
+    puts = (batcher.put(i) for i in range(64))
+    outcomes: list[object] = [*await asyncio.gather(*puts, return_exceptions=True)]
+    assert await batcher.put(99) == 990, "it goes on"
+    return outcomes, len(picky.batches)
+
+
+@pytest.mark.parametrize("bad", [0, 31, 63])
+@pytest.mark.parametrize("error", [ValueError("a value"), RuntimeError("a defect")])
+def test_an_item_that_cannot_be_taken_fails_alone(bad: int, error: Exception) -> None:
+    outcomes, batches = asyncio.run(_with_a_bad_item(bad, error))
+    assert outcomes == [error if i == bad else i * 10 for i in range(64)]
+    assert batches <= 2 + 2 * 6, "in halves, not one by one"
+
+
+@pytest.mark.parametrize("error", [OSError("away"), StoreUnavailable("away")])
+def test_what_is_no_fault_of_an_item_fails_the_batch_at_once(error: Exception) -> None:
+    outcomes, batches = asyncio.run(_with_a_bad_item(5, error))
+    assert outcomes == [error] * 64
+    assert batches == 2

@@ -231,7 +231,7 @@ async def test_the_order_of_the_line_is_kept(runner: asyncio.Runner, clock: Cloc
 async def test_queues_types_and_settings_arrive_before_the_tasks(shop: Shop, other: Shop) -> None:
     source, target = shop.engine.store, other.engine.store
     config = QueueConfig(name="default", max_concurrent_per_key=1, weight=3)
-    await source.put_queue(config)
+    await source.put_queue(config, expect=QueueConfig(name=config.name))
     await source.put_types([TypeInfo(name="job", version=2, policy={"max_retries": 9})])
     for name in (*MOVING, *MOVING_LAST, *STAYING):
         await source.put_setting(name, f"its {name}".encode(), expect=None)
@@ -255,8 +255,9 @@ async def test_queues_types_and_settings_arrive_before_the_tasks(shop: Shop, oth
 
 
 async def test_a_setting_that_differs_stays_and_is_told(shop: Shop, other: Shop) -> None:
-    await shop.engine.store.put_queue(QueueConfig(name="q", paused=True))
-    await other.engine.store.put_queue(QueueConfig(name="q", weight=2))
+    plain = QueueConfig(name="q")
+    await shop.engine.store.put_queue(QueueConfig(name="q", paused=True), expect=plain)
+    await other.engine.store.put_queue(QueueConfig(name="q", weight=2), expect=plain)
     await shop.engine.store.put_types([TypeInfo(name="job", policy={"max_retries": 9})])
     await other.engine.store.put_types([TypeInfo(name="job")])
     ledger = await copied(shop, other)

@@ -211,6 +211,7 @@ async def test_configuration_is_followed_after_whatever_a_look_at_it_met(
 ) -> None:
     reading = FailsOnce(shop.engine.store.types, REFUSED)
     monkeypatch.setattr(shop.engine.store, "types", reading)
+    config = QueueConfig(name="q")
     for times in (1, 2):
-        await shop.engine.store.put_queue(QueueConfig(name="q"))
+        assert await shop.engine.store.put_queue(config, expect=config)
         await reading.called(times)

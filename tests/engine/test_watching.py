@@ -61,17 +61,17 @@ async def test_a_wait_that_has_begun_outlasts_a_store_that_is_away(
 async def test_waiting_for_an_end_begins_when_the_store_is_back(
     shop: Shop, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    events_end, refused = store.events_end, asyncio.Event()
+    get, refused = store.get, asyncio.Event()
 
-    async def away() -> str:
+    async def away(ids: Any) -> Any:
         refused.set()
         raise StoreUnavailable("It is away.")
 
     await shop.submit("a")
-    monkeypatch.setattr(store, "events_end", away)
+    monkeypatch.setattr(store, "get", away)
     waiting = asyncio.ensure_future(shop.engine.wait_end("a"))
     await refused.wait()
-    monkeypatch.setattr(store, "events_end", events_end)
+    monkeypatch.setattr(store, "get", get)
     await shop.run()
     assert (await waiting).state is State.COMPLETED
 
@@ -79,11 +79,11 @@ async def test_waiting_for_an_end_begins_when_the_store_is_back(
 async def test_waiting_for_an_end_gives_up_on_a_store_at_its_timeout(
     shop: Shop, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def away() -> str:
+    async def away(ids: Any) -> Any:
         raise StoreUnavailable("It is away.")
 
     await shop.submit("a")
-    monkeypatch.setattr(store, "events_end", away)
+    monkeypatch.setattr(store, "get", away)
     with pytest.raises(TimeoutError):
         await shop.engine.wait_end("a", 0.02)
 
@@ -91,12 +91,12 @@ async def test_waiting_for_an_end_gives_up_on_a_store_at_its_timeout(
 async def test_watching_that_could_not_begin_says_so_and_can_begin_later(
     shop: Shop, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def away() -> str:
+    async def away(ids: Any) -> Any:
         raise StoreUnavailable("It is away.")
 
     await shop.submit("a")
     with monkeypatch.context() as patched:
-        patched.setattr(store, "events_end", away)
+        patched.setattr(store, "get", away)
         with pytest.raises(StoreUnavailable):
             await anext(shop.engine.watch("a"))
     watching = shop.engine.watch("a")

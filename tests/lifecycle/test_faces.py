@@ -337,7 +337,6 @@ def test_taskcluster_status_has_the_runs_with_their_reasons() -> None:
             "resource-unavailable",
         ),
         (c.Fail(error=ERROR, reason=Reason.INTERNAL_ERROR), "exception", "internal-error"),
-        (c.UnknownTask(), "exception", "resource-unavailable"),
         (c.Cancel(force=True), "exception", "canceled"),
         (c.Expire(), "exception", "deadline-exceeded"),
     ],
@@ -351,6 +350,13 @@ def test_taskcluster_task_and_last_run_end_alike(
         "state": state,
         "reasonResolved": reason,
     }
+
+
+def test_taskcluster_run_that_a_worker_had_no_code_for_is_followed_by_a_pending_one() -> None:
+    status = seen(cluster().claim().do(c.UnknownTask()))
+    assert part(status, "state", "retriesLeft") == {"state": "pending", "retriesLeft": 5}
+    assert [run["state"] for run in status["runs"]] == ["exception", "pending"]
+    assert status["runs"][0]["reasonResolved"] == "resource-unavailable"
 
 
 @pytest.mark.parametrize(

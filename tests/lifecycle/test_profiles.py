@@ -44,7 +44,7 @@ DEFAULTS: list[tuple[str, tuple[Any, ...]]] = [
     ("on_silence", ("stall",) * 6),
     ("on_shutdown", ("resubmit", "stop", "resubmit", "resubmit", "resubmit", "retry")),
     ("shutdown_grace", (30, 0, 8, 30, 30, 30)),
-    ("on_unknown", ("retry", "drop", "retry", "fail", "retry", "drop")),
+    ("on_unknown", ("wait", "drop", "retry", "fail", "retry", "wait")),
     ("on_dependency_failure", ("unreachable",) * 5 + ("wait",)),
     ("on_invalid", ("refuse", "refuse", "refuse", "record", "refuse", "refuse")),
     ("max_concurrent", (None, 1, None, None, None, None)),

@@ -4,6 +4,7 @@ import pytest
 
 from andon.lifecycle import commands as c
 from andon.lifecycle.apply import kept_for, next_fence
+from andon.lifecycle.decide import UNKNOWN_TASK_DELAY_MS
 from andon.model.errors import InvalidTransition
 from andon.model.policy import Retention
 from andon.model.task import (
@@ -363,3 +364,29 @@ def test_records_are_equal_or_not_by_their_parts_wherever_they_are_kept() -> Non
     same, other = (record(1, 1), record(1, 2)), record(2, 1)
     assert (same[0] == same[1], same[0] != same[1]) == (True, False)
     assert (same[0] == other, same[0] != other) == (False, True)
+
+
+# --- a task that a worker has no code for ---
+
+
+def test_a_task_that_waits_for_code_is_offered_again_and_costs_no_try() -> None:
+    active = in_state(State.ACTIVE, policy={"max_retries": 0})
+    waiting = after(active, c.UnknownTask())
+    status = waiting.status
+    assert (status.state, status.reason) == (State.SCHEDULED, Reason.UNKNOWN_TASK)
+    assert (status.tries, status.run_at) == (0, NOW + UNKNOWN_TASK_DELAY_MS)
+    assert status.runs[-1].resolved_reason is Reason.UNKNOWN_TASK
+    assert status.last_error is not None
+    assert status.last_error.code == "unknown-task"
+    assert after(waiting, c.Due()).state is State.PENDING
+
+
+@pytest.mark.parametrize(
+    ("on_unknown", "state", "tries"),
+    [("retry", State.RETRY, 1), ("drop", State.DROPPED, 1), ("fail", State.FAILED, 1)],
+)
+def test_a_task_whose_policy_says_otherwise_does_not_wait_for_code(
+    on_unknown: str, state: State, tries: int
+) -> None:
+    task = after(in_state(State.ACTIVE, policy={"on_unknown": on_unknown}), c.UnknownTask())
+    assert (task.state, task.status.tries) == (state, tries)

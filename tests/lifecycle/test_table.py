@@ -61,6 +61,7 @@ POLICIES: dict[tuple[Event, State | None], dict[str, Any]] = {
     (Event.LOSE, State.STALLED): SPENT,
     (Event.SILENCE, State.PENDING): {**SOONER, **NO_DELAY},
     (Event.SILENCE, State.RETRY): SOONER,
+    (Event.UNKNOWN_TASK, State.RETRY): {"on_unknown": "retry"},
     (Event.UNKNOWN_TASK, State.DROPPED): {"on_unknown": "drop"},
     (Event.UNKNOWN_TASK, State.FAILED): {"on_unknown": "fail"},
 }

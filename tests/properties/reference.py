@@ -249,7 +249,9 @@ class Reference:
 
     # --- the fleet ---
 
-    def put_queue(self, config: QueueConfig) -> None:
+    def put_queue(self, config: QueueConfig, expect: QueueConfig) -> bool:
+        if self.configs.get(config.name, QueueConfig(name=config.name)) != expect:
+            return False
         self.configs[config.name] = config
         keys = {
             r.task.definition.key
@@ -259,6 +261,7 @@ class Reference:
         for key in keys:
             if key is not None:
                 self._balance(config.name, key)
+        return True
 
     # --- what follows from the records ---
 

@@ -164,6 +164,7 @@ class Stores(RuleBasedStateMachine):
         per_key = data.draw(few)
         if self.parks_late and self.worlds.tightens(queue, per_key):
             return
+        stale = QueueConfig(name=queue, weight=9)
         self.worlds.put_queue(
             QueueConfig(
                 name=queue,
@@ -171,7 +172,8 @@ class Stores(RuleBasedStateMachine):
                 max_concurrent=data.draw(few),
                 max_concurrent_per_key=per_key,
                 max_size=data.draw(st.none() | st.integers(1, 4)),
-            )
+            ),
+            expect=data.draw(st.sampled_from([None, None, None, stale])),
         )
 
     # --- time ---

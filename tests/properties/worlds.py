@@ -174,9 +174,14 @@ class Worlds:
         self.model.unlink(parent, child)
         self._each(lambda store: store.unlink([(parent, child)]))
 
-    def put_queue(self, config: QueueConfig) -> None:
-        self.model.put_queue(config)
-        self._each(lambda store: store.put_queue(config))
+    def put_queue(self, config: QueueConfig, *, expect: QueueConfig | None = None) -> None:
+        """Over what is set now, or over what is only believed to be."""
+        there = self.model.configs.get(config.name, QueueConfig(name=config.name))
+        believed = expect or there
+        expected = self.model.put_queue(config, believed)
+        each = self._each(lambda store: store.put_queue(config, expect=believed))
+        for name, got in each.items():
+            assert got is expected, (name, got, expected)
 
     def tightens(self, queue: str, per_key: int | None) -> bool:
         """Whether that limit would shut out tasks that wait in the queue."""

@@ -11,6 +11,7 @@ import pytest
 
 from andon.engine.base import Submission
 from andon.engine.http.engine import HttpEngine
+from andon.lifecycle.waiting import Why
 from andon.model.task import Task
 from andon.model.words import State
 from andon.testing.ledger import Ledger
@@ -224,6 +225,43 @@ async def test_a_shell_worker_runs_commands_and_says_how_they_ended(fleet: Fleet
     assert (await engine.wait_end(malformed, PATIENCE)).status.reason == "malformed-payload"
     babbles = await submit(engine, "babbles", "babbles", b"{}")
     assert (await engine.wait_end(babbles, PATIENCE)).status.reason == "result-invalid"
+
+
+async def waits_for(engine: HttpEngine, task_id: str) -> str:
+    """What a task waits for, once the worker has told what it has code for."""
+
+    async def named() -> str | None:
+        [task] = await engine.get([task_id])
+        assert task is not None
+        wait = await engine.wait_of(task)
+        return wait.text if wait is not None and wait.why is Why.NO_CODE else None
+
+    return await until(named)
+
+
+@needs_node
+@on_loop
+async def test_a_node_worker_leaves_what_it_has_no_handler_for(fleet: Fleet) -> None:
+    engine = fleet.engine
+    other = await submit(engine, "other", "toString", b"{}")
+    fleet.node()
+    mine = await submit(engine, "mine", "words.count", b'{"text":"a"}')
+    await engine.wait_end(mine, PATIENCE)
+    assert await waits_for(engine, other) == "waits for a worker that has toString"
+    [task] = await engine.get([other])
+    assert task is not None
+    assert (task.state, task.status.revision) == (State.PENDING, 1)
+
+
+@needs_curl
+@on_loop
+async def test_a_shell_worker_takes_the_types_it_is_told(fleet: Fleet) -> None:
+    engine = fleet.engine
+    other = await submit(engine, "other", "fails", b"{}")
+    fleet.shell(TYPES="echo,hold.*")
+    mine = await submit(engine, "mine", "echo", b'{"a":[1]}')
+    assert (await engine.wait_end(mine, PATIENCE)).result == b'{"a":[1]}'
+    assert await waits_for(engine, other) == "waits for a worker that has fails"
 
 
 @needs_curl

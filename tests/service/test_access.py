@@ -109,6 +109,8 @@ ROUTES = {
     ),
     "POST /api/v1/engine/types": Route(ANY),
     "POST /api/v1/engine/publish_types": Route("types:publish", {"types": []}),
+    "POST /api/v1/engine/keep_code": Route("queues:claim:q", {"types": [["job", 0]]}),
+    "POST /api/v1/engine/waits": Route("queues:read:q"),
     "POST /api/v1/engine/workers": Route("workers:read"),
     "POST /api/v1/engine/put_worker": Route("queues:claim:q", {"id": "w"}),
     "POST /api/v1/engine/remove_worker": Route("queues:claim:q", {"ids": ["w"]}),
@@ -248,6 +250,8 @@ OF_ANOTHER = (
 )
 HIDES_RATHER_THAN_REFUSES = {
     "POST /api/v1/engine/stats",
+    "POST /api/v1/engine/keep_code",
+    "POST /api/v1/engine/waits",
     "POST /api/v1/engine/put_worker",
     "POST /api/v1/engine/remove_worker",
 }

@@ -395,10 +395,23 @@ def test_lines_have_a_level_and_a_time(http: httpx.Client, held: Held):
     assert sent.status_code == 200
     [kept] = http.get(held.logs).json()["lines"]
     assert kept == {**line, "at": "2030-01-01T00:00:00.000Z"}
-    bad = http.post(
-        f"{held.run}/logs", json={"lines": [{**line, "level": "loud"}]}, headers=held.headers
-    )
-    problem(bad, 422, "invalid-request")
+
+
+@pytest.mark.parametrize("place", [0, 1, 2], ids=["first", "middle", "last"])
+@pytest.mark.parametrize(
+    "bad", [None, 5, {}, {"text": 7}, {"text": "x", "level": "loud"}, {"text": "x", "at": "soon"}]
+)
+def test_a_line_that_cannot_be_kept_is_left_out_alone(
+    http: httpx.Client, held: Held, bad: Any, place: int
+):
+    lines: list[Any] = [{"text": "one"}, {"text": "two"}]
+    lines.insert(place, bad)
+    sent = http.post(f"{held.run}/logs", json={"lines": lines}, headers=held.headers)
+    assert sent.status_code == 200, sent.text
+    assert sent.json()["kept"] == 2
+    [refused] = sent.json()["refused"]
+    assert (refused["place"], refused["error"]["status"]) == (place, 422)
+    assert [line["text"] for line in http.get(held.logs).json()["lines"]] == ["one", "two"]
 
 
 @pytest.mark.slow

@@ -220,6 +220,38 @@ def test_a_run_that_was_asked_to_cancel_is_reported_cancelled(http: httpx.Client
     assert done.json()["state"] == "cancelled"
 
 
+REPEATED: list[tuple[dict[str, Any], list[dict[str, Any]]]] = [
+    (
+        {"outcome": "completed", "result": {"y": 1}},
+        [{"outcome": "completed", "result": {"y": 2}}, {"outcome": "completed"}],
+    ),
+    (
+        {"outcome": "failed", "error": {"message": "x", "code": "A"}, "retryable": False},
+        [
+            {"outcome": "failed", "error": {"message": "x", "code": "B"}, "retryable": False},
+            {"outcome": "completed"},
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["kept", "discarded"])
+@pytest.mark.parametrize(("first", "others"), REPEATED)
+def test_the_same_report_is_answered_the_same_and_another_is_refused(
+    http: httpx.Client, first: dict[str, Any], others: list[dict[str, Any]], kept: bool
+):
+    submit(http, "a", options={} if kept else {"discard_states": ["completed", "failed"]})
+    [run] = claim(http)
+    answer = say(http, run, "report", **first)
+    assert answer.status_code == 200, answer.text
+    for other in others:
+        refused = say(http, run, "report", **other)
+        assert refused.status_code == 409, refused.text
+        assert refused.json()["type"].endswith(":lease-lost")
+    again = say(http, run, "report", **first)
+    assert (again.status_code, again.json()) == (200, answer.json())
+
+
 @pytest.mark.parametrize(
     ("body", "field"),
     [

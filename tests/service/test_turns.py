@@ -14,10 +14,12 @@ import pytest
 from andon import Andon
 from andon.engine.base import Submission, Submitted
 from andon.model.words import State
+from andon.service.calls import Call
 from andon.service.decoding import LARGE
 from andon.service.service import Service
 from andon.service.settings import Settings
 from andon.service.submitting import submit_as_given
+from andon.service.trust.access import OPEN
 
 from .kit import Running, problem
 
@@ -87,13 +89,29 @@ TASKS = [{"name": "unknown", "args": {"a": n}} for n in range(20)]
 
 @pytest.mark.parametrize("padding", [0, LARGE])
 @pytest.mark.parametrize(
+    ("entry", "field"),
+    [
+        ({"args": []}, "tasks[20].name"),
+        ({"name": 5}, "tasks[20].name"),
+        ({"name": "n", "colour": 1}, "tasks[20].colour"),
+        ({"name": "n", "tags": [1]}, "tasks[20].tags[0]"),
+        (7, "tasks[20]"),
+    ],
+)
+def test_an_entry_is_refused_alike_in_small_and_large_bodies(
+    http: httpx.Client, entry: Any, field: str, padding: int
+):
+    sent = msgspec.json.encode({"tasks": [*TASKS, entry, *TASKS]}) + b" " * padding
+    answer = http.post("/api/v1/bulk", content=sent, headers=JSON).json()
+    assert (answer["accepted"], answer["refused"]) == (40, 1)
+    assert answer["tasks"][20]["error"]["status"] == 422
+    assert answer["tasks"][20]["error"]["field"] == field
+
+
+@pytest.mark.parametrize("padding", [0, LARGE])
+@pytest.mark.parametrize(
     ("body", "status", "field"),
     [
-        ({"tasks": [*TASKS, {"args": []}]}, 422, "tasks[20].name"),
-        ({"tasks": [*TASKS, {"name": 5}]}, 422, "tasks[20].name"),
-        ({"tasks": [*TASKS, {"name": "n", "colour": 1}]}, 422, "tasks[20].colour"),
-        ({"tasks": [*TASKS, {"name": "n", "tags": [1]}]}, 422, "tasks[20].tags[0]"),
-        ({"tasks": [*TASKS, 7]}, 422, "tasks[20]"),
         ({"tasks": 7}, 422, "tasks"),
         ({"tasks": [], "colour": 1}, 422, "colour"),
         ({}, 422, "tasks"),
@@ -109,10 +127,13 @@ def test_what_is_wrong_is_told_alike_of_small_and_large_bodies(
     assert refused["field"] == field
 
 
-def test_a_large_body_that_is_no_json_within_is_refused(http: httpx.Client):
-    sent = b'{"tasks": [{"name": "a", "args": 1}, {"name": "b\xff"}]}' + b" " * LARGE
-    problem(http.post("/api/v1/bulk", content=sent, headers=JSON), 400, "malformed-request")
-    assert http.get("/api/v1/tasks").json()["tasks"] == []
+@pytest.mark.parametrize("padding", [0, LARGE])
+def test_an_entry_that_is_no_json_within_is_refused_alone(http: httpx.Client, padding: int):
+    sent = b'{"tasks": [{"name": "a", "args": 1}, {"name": "b\xff"}]}' + b" " * padding
+    answer = http.post("/api/v1/bulk", content=sent, headers=JSON).json()
+    assert [one["created"] for one in answer["tasks"]] == [True, False]
+    assert answer["tasks"][1]["error"]["status"] == 400
+    assert len(http.get("/api/v1/tasks").json()["tasks"]) == 1
 
 
 def test_a_bound_on_a_list_holds_for_large_bodies_too(http: httpx.Client):
@@ -133,13 +154,15 @@ def test_slices_of_requests_at_once_are_not_begun_in_the_same_turn(app: Andon):
             return [Submitted(one.id, State.PENDING, created=True) for one in submissions]
 
     service.engine = cast("Any", Engine())
+    request = Call(cast("Any", {}), cast("Any", None), cast("Any", None))
+    request.service, request.caller = service, OPEN
 
     async def scenario() -> None:
         nonlocal turn
         requests = [
             asyncio.ensure_future(
                 submit_as_given(
-                    service, [Submission(id=f"{of}-{n}", name="n") for n in range(1_000)]
+                    request, [Submission(id=f"{of}-{n}", name="n") for n in range(1_000)]
                 )
             )
             for of in range(4)

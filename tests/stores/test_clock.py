@@ -124,6 +124,33 @@ def test_without_a_jump_a_silent_run_is_lost_after_its_lease() -> None:
     asyncio.run(scenario())
 
 
+def test_who_waits_while_it_reads_the_clocks_is_not_ahead_of_them() -> None:
+    hands, waits = Hands(), [0]
+
+    def read(hand: str) -> int:
+        found = getattr(hands, hand)
+        hands.pass_time(waits.pop() if waits else 0)
+        return found
+
+    clock = MonotoneClock(lambda: read("wall"), steady=lambda: read("steady"))
+    waits.append(20)
+    clock.now()
+    for _ in range(3):
+        assert clock.now() == hands.wall
+        hands.pass_time(1)
+
+
+def test_a_clock_that_caught_up_waits_for_the_wall_clock() -> None:
+    hands = Hands()
+    clock = hands.clock()
+    clock.catch_up(hands.wall + 3)
+    ahead = clock.now()
+    hands.pass_time(2)
+    assert clock.now() == ahead
+    hands.pass_time(2)
+    assert clock.now() == hands.wall
+
+
 def test_a_time_that_another_process_wrote_is_caught_up_with_if_it_is_near() -> None:
     wall, steady = 1_000, 50
     clock = MonotoneClock(lambda: wall, steady=lambda: steady)

@@ -96,7 +96,8 @@ def test_a_store_whose_tasks_are_all_deleted_holds_nothing_of_them() -> None:
     async def scenario() -> None:
         store = MemoryStore()
         await store.open()
-        await store.put_queue(QueueConfig(name="default", max_concurrent_per_key=1))
+        limit = QueueConfig(name="default", max_concurrent_per_key=1)
+        assert await store.put_queue(limit, expect=QueueConfig(name="default"))
         numbers = iter(range(10_000))
 
         async def move(task: Task, command: object) -> None:
@@ -149,7 +150,8 @@ def test_the_best_of_those_held_back_by_their_key_comes_next() -> None:
     async def scenario() -> None:
         store = MemoryStore()
         await store.open()
-        await store.put_queue(QueueConfig(name="default", max_concurrent_per_key=1))
+        limit = QueueConfig(name="default", max_concurrent_per_key=1)
+        assert await store.put_queue(limit, expect=QueueConfig(name="default"))
         for name, priority in (("first", -1), ("middle", 0), ("high", 1)):
             definition = Definition(id=name, name="job", key="k", priority=priority)
             await store.create([admit(definition, store.now(), name)])

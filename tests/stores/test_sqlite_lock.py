@@ -3,6 +3,9 @@
 import asyncio
 import fcntl
 import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,11 +14,14 @@ from pathlib import Path
 
 import pytest
 
+from andon.cli.checks import Level, in_line
 from andon.client.ids import new_id
 from andon.lifecycle.admission import admit
-from andon.model.task import Definition
+from andon.model.errors import StoreUnavailable
+from andon.model.task import Definition, Task
 from andon.stores.base import CreateKind
-from andon.stores.sqlite import SqliteStore, lock
+from andon.stores.sqlite import SqliteStore, connection, lock, threads
+from andon.stores.sqlite.holders import holders
 from andon.stores.sqlite.lock import WriteLock
 
 PATIENCE_S = 20.0
@@ -120,3 +126,112 @@ def test_a_store_writes_and_closes_while_another_process_is_stopped_in_line(data
                 await store.close()
 
     asyncio.run(main())
+
+
+WAITS_IN_LINE = """
+import sys
+from pathlib import Path
+from andon.stores.sqlite import lock
+lock.STOPPED_S = 60.0
+mine = lock.WriteLock(Path(sys.argv[1]))
+print("asks", flush=True)
+with mine:
+    print("writes", flush=True)
+"""
+
+WRITES = """
+import sqlite3, sys, time
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("BEGIN IMMEDIATE")
+print("writes", flush=True)
+sys.stdin.read()
+"""
+
+
+def _run(script: str, database: Path) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        [sys.executable, "-c", script, str(database)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+
+
+def _says(process: "subprocess.Popen[bytes]", word: str) -> None:
+    assert process.stdout is not None
+    assert process.stdout.readline().decode().strip() == word
+
+
+def _stop(process: "subprocess.Popen[bytes]") -> None:
+    process.send_signal(signal.SIGSTOP)
+    os.waitpid(process.pid, os.WUNTRACED)  # until it stands still
+
+
+def test_a_process_stopped_in_line_delays_nobody_for_long(database: Path) -> None:
+    async def main() -> None:
+        store = SqliteStore(f"sqlite:///{database}")
+        await store.open()
+        with stopped_in_line(database, "-lock"):
+            waits = _run(WAITS_IN_LINE, database)
+            _says(waits, "asks")
+            _wait_for_somebody_in_line(database)
+            _stop(waits)
+        for _ in range(3):
+            async with asyncio.timeout(PATIENCE_S):
+                [created] = await store.create([_task(store)])
+            assert created.kind is CreateKind.CREATED
+        [holder] = holders(database)
+        assert (holder.pid, holder.writes, holder.is_stopped) == (waits.pid, False, True)
+        assert str(waits.pid) in next(in_line(await store.info())).text
+        waits.send_signal(signal.SIGCONT)
+        _says(waits, "writes")
+        waits.communicate()
+        assert [*in_line(await store.info())] == []
+        await store.close()
+
+    asyncio.run(main())
+
+
+def test_a_process_stopped_while_it_writes_is_named(
+    database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "BUSY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(threads, "PATIENCE_S", 0.1)
+
+    async def main() -> None:
+        store = SqliteStore(f"sqlite:///{database}")
+        await store.open()
+        writes = _run(WRITES, database)
+        _says(writes, "writes")
+        _stop(writes)
+        with pytest.raises(StoreUnavailable, match=f"process {writes.pid}, which is stopped"):
+            await store.create([_task(store)])
+        [finding] = in_line(await store.info())
+        assert finding.level is Level.WRONG
+        assert str(writes.pid) in finding.todo
+        writes.kill()
+        writes.communicate()
+        [created] = await store.create([_task(store)])
+        assert created.kind is CreateKind.CREATED
+        await store.close()
+
+    asyncio.run(main())
+
+
+def _wait_for_somebody_in_line(database: Path) -> None:
+    other = os.open(f"{database}-lock-turn", os.O_RDWR | os.O_CREAT)
+    while not _is_taken(other):
+        time.sleep(0.001)
+    os.close(other)
+
+
+def _is_taken(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    fcntl.flock(file, fcntl.LOCK_UN)
+    return False
+
+
+def _task(store: SqliteStore) -> Task:
+    return admit(Definition(id=new_id(), name="job"), store.now(), new_id())

@@ -12,10 +12,11 @@ import pytest
 from andon.client.ids import new_id
 from andon.lifecycle.admission import admit
 from andon.model.task import Definition, Task
-from andon.stores.base import EVENTS_TOPIC, ready_topic
+from andon.stores.base import EVENTS_TOPIC, CreateKind, ready_topic
 from andon.stores.sqlite import SqliteStore
 from andon.stores.sqlite.checkpoint import GROWTH, Checkpointer, Log
 from andon.stores.sqlite.location import parse
+from andon.stores.sqlite.transaction import Transaction
 
 PATIENCE_S = 20.0
 
@@ -185,5 +186,80 @@ def test_a_commit_after_the_last_checkpoint_leaves_no_file_open(
         assert open_logs() == before + 1
         checkpointer.let_go()
         assert open_logs() == before
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("fails", ["_committing", "_committed"])
+def test_hints_that_fail_fail_no_write(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, fails: str
+) -> None:
+    """The writer's thread serves everybody: it goes on whatever its listeners do."""
+
+    async def main() -> None:
+        store = SqliteStore(f"sqlite:///{tmp_path / 'andon.db'}")
+        await store.open()
+        writer = store._writer
+        assert writer is not None
+
+        def fail(_transaction: object) -> None:
+            raise RuntimeError("nobody hears this")
+
+        setattr(writer, fails, fail)
+        for _ in range(3):
+            async with asyncio.timeout(PATIENCE_S):
+                [created] = await store.create([_task(store)])
+            assert created.kind is CreateKind.CREATED
+        await store.close()
+
+    asyncio.run(main())
+    assert "nobody hears this" in caplog.text
+
+
+def test_who_waits_is_told_also_when_a_thread_errs(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = SqliteStore(f"sqlite:///{tmp_path / 'andon.db'}")
+        await store.open()
+        reader = store._reader
+        assert reader is not None
+        run_group = reader._run_group
+
+        def fail(_group: object) -> None:
+            reader._run_group = run_group  # type: ignore[method-assign]
+            raise RuntimeError("a defect")
+
+        reader._run_group = fail  # type: ignore[method-assign]
+        async with asyncio.timeout(PATIENCE_S):
+            with pytest.raises(RuntimeError, match="a defect"):
+                await store.stats()
+            assert await store.stats() == []
+        await store.close()
+
+    asyncio.run(main())
+
+
+def test_what_joins_a_transaction_is_dated_when_it_joins(tmp_path: Path) -> None:
+    """Else a claim would be dated before the end of the run that made room for it."""
+
+    async def main() -> None:
+        moment = [1_700_000_000_000]
+        url = f"sqlite:///{tmp_path / 'andon.db'}"
+        store = SqliteStore(url, clock=lambda: moment[0])
+        await store.open()
+        runs, is_handed_over = threading.Event(), threading.Event()
+
+        def first(tx: Transaction) -> int:
+            runs.set()
+            assert is_handed_over.wait(PATIENCE_S)
+            return tx.now
+
+        one = asyncio.ensure_future(store._write(first))
+        assert await asyncio.to_thread(runs.wait, PATIENCE_S)
+        moment[0] += 7
+        two = asyncio.ensure_future(store._write(lambda tx: tx.now))
+        await asyncio.sleep(0)  # it is handed over now
+        is_handed_over.set()
+        assert await two == await one + 7
+        await store.close()
 
     asyncio.run(main())

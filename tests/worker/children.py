@@ -38,6 +38,11 @@ def where(p: Point) -> list[int]:
 
 
 @task()
+def environment() -> dict[str, str]:
+    return dict(os.environ)
+
+
+@task()
 async def aside(ctx: Context, n: int) -> str:
     await asyncio.sleep(0)
     assert current() is ctx

@@ -45,7 +45,8 @@ class Faults:
 
     def __getattr__(self, name: str) -> Any:
         real = getattr(self._engine, name)
-        if name not in {"claim", "report", "dependency_results", "publish_types", "put_worker"}:
+        faulty = {"claim", "report", "dependency_results", "publish_types", "put_worker"}
+        if name not in {*faulty, "keep_code"}:
             if name == "renew_blocking":
                 return self._renew
             return real

@@ -155,10 +155,10 @@ async def test_a_report_that_keeps_failing_is_left_to_its_lease(
     async def fine() -> None: ...
 
     kit.add(fine)
-    kit.engine.raising["report"] = [RuntimeError("a bug")] * 5
+    kit.engine.raising["report"] = [RuntimeError("a bug")] * 10
     worker = await kit.start()
     task_id = await kit.submit("fine")
-    await until(lambda: len(kit.engine.called("report")) == 5)
+    await until(lambda: len(kit.engine.called("report")) == 10)
     await worker.stop()
     assert (await kit.get(task_id)).state is State.ACTIVE
     assert "could not be reported" in caplog.text

@@ -139,16 +139,17 @@ async def test_a_cancelled_command_gets_sigterm_and_may_clean_up(kit: Kit, tmp_p
     assert cleaned.exists()
 
 
-async def test_a_command_told_while_it_is_being_started_has_its_grace(
+async def test_a_command_told_while_it_is_being_started_does_not_begin(
     kit: Kit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    ready, cleaned = tmp_path / "ready", tmp_path / "cleaned"
-    told = asyncio.Event()
+    ready = tmp_path / "ready"
+    started, told = asyncio.Event(), asyncio.Event()
     start, stop = asyncio.create_subprocess_exec, CommandExecutor.stop
 
     async def slowly(*words: Any, **settings: Any) -> Any:
         process = await start(*words, **settings)
-        await told.wait()  # the program is at work before its pipes are in our hands
+        started.set()
+        await told.wait()
         return process
 
     def tell(executor: CommandExecutor, run: Any) -> None:
@@ -157,13 +158,13 @@ async def test_a_command_told_while_it_is_being_started_has_its_grace(
 
     monkeypatch.setattr(asyncio, "create_subprocess_exec", slowly)
     monkeypatch.setattr(CommandExecutor, "stop", tell)
-    one_that_cleans_up(kit, ready, cleaned)
+    python(kit, f"open({str(ready)!r}, 'w').write('yes')")
     await kit.start()
     task_id = await kit.submit("script")
-    await written(ready)
+    await started.wait()
     await kit.local.cancel([task_id])
     assert (await kit.end(task_id)).state is State.CANCELLED
-    assert cleaned.exists()
+    assert not ready.exists()
 
 
 async def test_a_command_that_ignores_sigterm_is_killed(kit: Kit, tmp_path: Path):

@@ -4,13 +4,13 @@ import asyncio
 import random
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from andon.lifecycle.admission import admit
 from andon.lifecycle.apply import stamped
-from andon.model.errors import StoreUnavailable
+from andon.model.errors import InvalidSubmission, StoreUnavailable
 from andon.model.policy import Policy
 from andon.model.task import Definition, Stamp
 from andon.model.words import State
@@ -36,12 +36,17 @@ class Engine:
         self.sent: list[Sequence[Renewal]] = []
         self.verdict = Verdict.OK
         self.away = False
+        self.refuses: Callable[[Renewal], bool] = lambda _: False
+        self.how: Exception | None = None  #: raised for a call with one it refuses; None: INVALID
 
     def renew_blocking(self, renewals: Sequence[Renewal]) -> list[Verdict]:
         if self.away:
             raise StoreUnavailable("away")
         self.sent.append(renewals)
-        return [self.verdict] * len(renewals)
+        refused = [self.refuses(renewal) for renewal in renewals]
+        if self.how is not None and any(refused):
+            raise self.how
+        return [Verdict.INVALID if bad else self.verdict for bad in refused]
 
 
 class Bench:
@@ -186,6 +191,99 @@ def test_marks_that_could_not_be_sent_go_with_the_next_renewal(bench: Bench):
     bench.engine.away = False
     bench.turn(1)
     assert [(r.progress, r.heartbeat) for r in bench.engine.sent[0]] == [(50, True)]
+
+
+WAYS = [None, ValueError("cannot be encoded"), RuntimeError("a bug"), InvalidSubmission("no")]
+PLACES = pytest.mark.parametrize("place", [0, 3, 6], ids=["first", "middle", "last"])
+
+
+@PLACES
+@pytest.mark.parametrize("how", WAYS, ids=lambda how: type(how).__name__)
+def test_progress_that_cannot_be_written_costs_no_run_its_lease(
+    bench: Bench, caplog: pytest.LogCaptureFixture, place: int, how: Exception | None
+):
+    contexts = [bench.hold(f"r{n}") for n in range(7)]
+    contexts[place].percent, contexts[place].message = 5, "\udce9"  # past the door
+    bench.engine.refuses = lambda renewal: renewal.message is not None
+    bench.engine.how = how
+    for _ in range(300):
+        bench.turn(1)
+    assert bench.told == []
+    assert f"task r{place}: its progress cannot be written" in caplog.text
+    assert "task r1" not in caplog.text
+    sent_after = [r for sent in bench.engine.sent[-3:] for r in sent]
+    assert all(renewal.message is None for renewal in sent_after)  # once was enough
+    contexts[place].progress(6, "better")
+    bench.engine.refuses = lambda _: False
+    bench.turn(1)
+    assert [r.message for r in bench.engine.sent[-1]] == ["better"]
+
+
+@PLACES
+@pytest.mark.parametrize("how", WAYS, ids=lambda how: type(how).__name__)
+def test_a_run_that_cannot_be_renewed_is_given_up_alone_and_not_asked_for_on_and_on(
+    bench: Bench, caplog: pytest.LogCaptureFixture, place: int, how: Exception | None
+):
+    for n in range(7):
+        bench.hold(f"r{n}")
+    bench.engine.refuses = lambda renewal: renewal.run == f"r{place}"
+    bench.engine.how = how
+    asked = 0
+    for _ in range(600):
+        bench.turn(0.1)
+    assert bench.told == [(f"r{place}", Verdict.LOST)]
+    asked = sum(r.run == f"r{place}" for sent in bench.engine.sent for r in sent)
+    assert 2 <= asked <= 60
+    assert f"task r{place}" in caplog.text
+    assert "cannot be renewed" in caplog.text
+
+
+@pytest.mark.parametrize("lease", [float("nan"), float("inf"), 1e306])
+@PLACES
+def test_a_record_whose_lease_is_no_time_costs_no_other_run_its_lease(
+    bench: Bench, place: int, lease: float
+):
+    for n in range(7):
+        bench.hold(f"r{n}", lease=lease if n == place else 30)
+    for _ in range(60):
+        bench.turn(1)
+    lost = {run for run, _ in bench.told}
+    assert lost <= {f"r{place}"}
+
+
+@PLACES
+def test_a_verdict_that_cannot_be_told_keeps_no_other_from_being_told(bench: Bench, place: int):
+    told: list[str] = []
+
+    def tell(lease: Lease, verdict: Verdict) -> None:
+        if lease.run == f"r{place}":
+            raise RuntimeError("no ears")
+        told.append(lease.run)
+
+    for n in range(7):
+        bench.hold(f"r{n}")
+    bench.keeper._told = tell
+    bench.engine.verdict = Verdict.LOST
+    bench.turn(10)
+    assert told == [f"r{n}" for n in range(7) if n != place]
+    bench.turn(10)
+    assert len(bench.engine.sent) == 1
+
+
+@pytest.mark.parametrize("error", [RuntimeError("a bug"), MemoryError()])
+def test_the_keeper_goes_on_whatever_a_turn_of_it_meets(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, error: Exception
+):
+    def fails() -> float:
+        raise error
+
+    bench.hold("a")
+    with monkeypatch.context() as broken:
+        broken.setattr(bench.keeper, "run_once", fails)
+        assert 0 < bench.keeper.turn() <= 5
+    bench.clock.now += 10
+    bench.keeper.turn()
+    assert [[r.run for r in sent] for sent in bench.engine.sent] == [["a"]]
 
 
 async def test_a_handler_that_blocks_the_loop_keeps_its_lease(kit: Kit):

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from andon.artifacts.blobs import PIECE
 from andon.model.errors import ConfigurationError, StoreUnavailable
+from andon.model.urls import shown
 
 try:
     import obstore as untyped  # its listings are typed for Arrow too, which is not installed
@@ -89,4 +90,4 @@ def from_url(url: str, options: dict[str, str]) -> "ObjectStore":
     try:
         return obstore.store.from_url(url, client_options=client, **options)
     except BaseError as error:
-        raise ConfigurationError(f"{url}: {error}") from error
+        raise ConfigurationError(f"{shown(url)}: {error}") from error

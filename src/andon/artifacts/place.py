@@ -19,7 +19,7 @@ from andon.artifacts.blobs import Blobs
 from andon.artifacts.folder import FolderBlobs
 from andon.artifacts.memory import MemoryBlobs
 from andon.model.errors import ConfigurationError
-from andon.model.urls import split
+from andon.model.urls import shown, split
 
 VARIABLE = "ANDON_ARTIFACTS"
 """Environment variable with the URL of the place."""
@@ -49,13 +49,15 @@ def open_blobs(url: str) -> Blobs:
         return MemoryBlobs()
     if parts.scheme == "file":
         if parts.netloc or not parts.path.startswith("/"):
-            raise ConfigurationError(f"{url!r}: name an absolute path, file:///path/to/folder.")
+            raise ConfigurationError(
+                f"{shown(url)!r}: name an absolute path, file:///path/to/folder."
+            )
         return FolderBlobs(Path(unquote(parts.path)))
     if parts.scheme in _OBJECT_STORES:
         return _object_blobs(url)
     raise ConfigurationError(
-        f"There is no place for artifacts at {url!r}. Use file:///folder, s3://bucket/prefix, "
-        "gs://bucket/prefix or az://container/prefix."
+        f"There is no place for artifacts at {shown(url)!r}. Use file:///folder, "
+        "s3://bucket/prefix, gs://bucket/prefix or az://container/prefix."
     )
 
 
@@ -67,7 +69,8 @@ def _object_blobs(url: str) -> Blobs:
     unknown = options.keys() - _OPTIONS
     if unknown:
         raise ConfigurationError(
-            f"Unknown option {min(unknown)!r} in {url!r}; there are {', '.join(sorted(_OPTIONS))}."
+            f"Unknown option {min(unknown)!r} in {shown(url)!r}; there are "
+            f"{', '.join(sorted(_OPTIONS))}."
         )
     bare = parts._replace(query="").geturl()
     return ObjectBlobs(from_url(bare, options), bare)

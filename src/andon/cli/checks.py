@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from andon.cli.output import ACCIDENTS, ago, plural, size_of, span
+from andon.engine.waiting import KindWait
 from andon.lifecycle.faces.fields import iso
+from andon.lifecycle.routing import parse_kind
+from andon.lifecycle.waiting import Why, spoken
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, WorkerInfo
 from andon.model.task import RECORD_VERSION, Task
 from andon.model.words import State
@@ -59,6 +62,7 @@ class Facts(msgspec.Struct, kw_only=True):
     waiting: list[Task]  #: some that wait for a time or run, oldest first
     pending: list[Task]  #: some
     unfinished: list[Task]  #: some that have ended and whose dependents were not told
+    waits: list[KindWait] = []  #: what keeps ready tasks from starting
 
 
 async def read(engine: "Engine") -> Facts:
@@ -77,6 +81,7 @@ async def read(engine: "Engine") -> Facts:
         waiting=list((await engine.find(Query(states=timed, limit=_SAMPLE))).tasks),
         pending=list((await engine.find(Query(states=(State.PENDING,), limit=_SAMPLE))).tasks),
         unfinished=[task for task in await engine.get(ended) if task is not None],
+        waits=await engine.waits(),
     )
 
 
@@ -85,9 +90,11 @@ def all_checks(facts: Facts, app: "Andon | None") -> Iterator[Finding]:
     yield from durability(facts.info)
     yield from versions(facts.info)
     yield from file_system(facts.info)
+    yield from in_line(facts.info)
     yield from clock(facts)
     yield from workers(facts)
     yield from queues(facts)
+    yield from without_code(facts)
     yield from timers(facts)
     yield from fan_outs(facts)
     yield from records(facts)
@@ -149,6 +156,24 @@ def file_system(info: StoreInfo) -> Iterator[Finding]:
         )
     else:
         yield Finding(Level.OK, "permissions", "readable and writable by its owner only")
+
+
+def in_line(info: StoreInfo) -> Iterator[Finding]:
+    """Processes that are stopped where writers of the file wait for one another."""
+    if info.kind != "sqlite":
+        return
+    from andon.stores.sqlite.holders import holders
+
+    for holder in holders(Path(info.location)):
+        if holder.is_stopped:
+            yield Finding(
+                Level.WRONG if holder.writes else Level.NOTE,
+                "writers",
+                f"{holder}, holds the write lock: nothing is written until it goes on"
+                if holder.writes
+                else f"{holder}, has a place in the line of writers, who go on without an order",
+                f"kill -CONT {holder.pid}, or end it",
+            )
 
 
 def clock(facts: Facts) -> Iterator[Finding]:
@@ -249,6 +274,33 @@ def queues(facts: Facts) -> Iterator[Finding]:
                 Level.NOTE,
                 about,
                 f"{stats.parked:,} of them wait for others of their key (at most {limit} at once)",
+            )
+
+
+def without_code(facts: Facts) -> Iterator[Finding]:
+    """Tasks that no live worker has code for, and workers that are given everything."""
+    for wait in facts.waits:
+        if wait.why is not Why.NO_CODE:
+            continue
+        age = ""
+        if wait.oldest_at is not None:
+            age = f", the oldest for {span(max(facts.now - wait.oldest_at, 0) / 1000)}"
+        name = parse_kind(wait.kind).name
+        yield Finding(
+            Level.WRONG,
+            f"queue {wait.queue}",
+            f"{spoken(wait.kind)} {wait.text}{age}",
+            "start a worker that has it, or cancel them: "
+            f"andon tasks cancel --all --queue {wait.queue} --name {name}",
+        )
+    for worker in facts.workers:
+        if not worker.code:
+            yield Finding(
+                Level.NOTE,
+                f"worker {worker.id}",
+                "names no task types: it is given every task of its queues, and what it has no "
+                "code for costs a run",
+                "it is of an older release, or claims over HTTP without `types`",
             )
 
 

@@ -53,8 +53,8 @@ async def copy(
     made if it is not there; FROM keeps everything. Stop the workers first. If it is interrupted,
     repeat it: it goes on.
 
-    Ends with a ledger, per state: read = written + already there + differing. Exit code 0 if that
-    holds, nothing differs, and both stores count the same.
+    Ends with a ledger, per state: read = written + already there + differing + failed. Exit code 0
+    if that holds, nothing differs or failed, and both stores count the same.
     """
     from andon.engine import copying
 
@@ -183,6 +183,9 @@ def _remarks(ledger: "Ledger") -> Generator[str]:
         )
     if ledger.differing:
         yield f"There already, but different, and left as it is: {_some(ledger.differing)}"
+    if ledger.failed:
+        count = sum(tally.failed for tally in ledger.tasks.values())
+        yield f"{count:,} could not be read or written (the log says why): {_some(ledger.failed)}"
     if ledger.unreadable:
         yield (
             f"Records that do not decode cannot be copied: {_some(ledger.unreadable)}. "

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from andon.cli.logs import Format, log_format, log_to_stderr
+from andon.cli.logs import Format, log_format, log_level, log_to_stderr
 from andon.cli.session import Session, common
 from andon.cli.values import DURATION
 
@@ -43,6 +43,7 @@ _MOST_NAMES = 10_000
 @click.option(
     "--grace", type=DURATION, default=2.0, help="What runs get when the code changes (2s)."
 )
+@log_level
 @log_format
 @common
 async def dev(
@@ -53,6 +54,8 @@ async def dev(
     queues: tuple[str, ...],
     concurrency: int | None,
     grace: float,
+    quiet: bool,
+    log_level: str | None,
     log_format: Format,
 ) -> None:
     """Run an application and restart it when it changes.
@@ -60,7 +63,7 @@ async def dev(
     Store, worker and timekeeper in one process, with a log of the moves that tasks make. APP is
     as for `andon worker`. Runs that a restart stops go back to their place and lose no try.
     """
-    log_to_stderr(quiet=False, form=log_format)
+    log_to_stderr(quiet=quiet, level=log_level, form=log_format)
     if reload:
         from andon.cli.sources import Sources, roots_of
 

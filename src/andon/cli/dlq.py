@@ -42,6 +42,17 @@ async def list_letters(
 
 
 @dlq.command()
+@click.argument("task_id", metavar="ID")
+@click.option("--traceback", is_flag=True, help="With Andon's own frames in the traceback.")
+@common
+async def show(session: Session, *, task_id: str, traceback: bool) -> None:
+    """Show one dead letter: its error, where it was raised, and why it was not retried."""
+    from andon.cli.show import show_task
+
+    await show_task(session, task_id, whole=traceback)
+
+
+@dlq.command()
 @common
 @which
 async def resubmit(session: Session, *, asked: Asked) -> None:

@@ -4,6 +4,7 @@ from typing import IO, Any
 
 import click
 
+from andon.cli.cleaning import clean
 from andon.model.errors import AndonError
 
 
@@ -12,7 +13,7 @@ class CommandFailed(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Print the sentence."""
-        click.echo(f"andon: {self.format_message()}", file=file, err=file is None)
+        click.echo(f"andon: {clean(self.format_message())}", file=file, err=file is None)
 
 
 def sentence(error: Exception) -> str:

@@ -9,9 +9,14 @@ from typing import Any, Literal
 import click
 import msgspec
 
+from andon.cli.tracebacks import folded
+from andon.model.text import one_line, storable
 from andon.worker.logs import RUN_FIELDS, OfRun
+from andon.worker.run_log import RUNS
 
 Format = Literal["text", "json"]
+
+LEVELS = ("debug", "info", "warning", "error")
 
 
 def log_format(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -27,26 +32,65 @@ def log_format(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
-def log_to_stderr(*, quiet: bool, form: Format = "text") -> None:
-    """One line per record, with its run where it has one; `quiet`: warnings and errors only."""
+def log_level(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options `--log-level` and `--quiet`."""
+    level = click.option(
+        "--log-level",
+        type=click.Choice(LEVELS),
+        envvar="ANDON_LOG_LEVEL",
+        show_envvar=True,
+        help="info: also each run's start and end. Default: info without those.",
+    )
+    quiet = click.option("--quiet", is_flag=True, help="Log warnings and errors only.")
+    return level(quiet(command))
+
+
+def log_to_stderr(*, quiet: bool = False, level: str | None = None, form: Format = "text") -> None:
+    """One line per record, with its run where it has one; `quiet`: warnings and errors only.
+
+    Without a `level` that is INFO, but for the starts and ends of runs: there may be thousands a
+    second.
+    """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if form == "json" else TextLines())
     handler.addFilter(OfRun())
-    logging.basicConfig(level=logging.WARNING if quiet else logging.INFO, handlers=[handler])
+    default = logging.WARNING if quiet else logging.INFO
+    chosen = default if level is None else getattr(logging, level.upper())
+    logging.basicConfig(level=chosen, handlers=[handler])
+    if level is None:
+        logging.getLogger(RUNS).setLevel(logging.WARNING)
 
 
 class TextLines(logging.Formatter):
-    """`TIME LEVEL logger: message`, and at its end which run of which task it was."""
+    """`TIME LEVEL logger: message`, and at its end which run of which task it was.
+
+    A record is one line whatever tasks put into it, so that none can add lines that look like
+    others', or move the cursor of whoever reads them. Only tracebacks have more, each indented.
+    """
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+
+    def format(self, record: logging.LogRecord) -> str:
+        record.message = record.getMessage()
+        record.asctime = self.formatTime(record)
+        lines = [one_line(self.formatMessage(record))]
+        # Not what another formatter may have left in the record: that need not be one_line's.
+        if record.exc_info:
+            trace = self.formatException(record.exc_info)
+            lines += _indented(folded(trace) if record.name == RUNS else trace)
+        elif record.exc_text:
+            lines += _indented(record.exc_text)
+        if record.stack_info:
+            lines += _indented(record.stack_info)
+        return "\n".join(lines)
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
         line = super().formatMessage(record)
         of_run = record.__dict__
         if "task_id" not in of_run:
             return line
-        return f"{line} [task {of_run['task_id']} run {of_run['run']}]"
+        return f"{line} [task {of_run['task_id']} run {of_run.get('run', '?')}]"
 
 
 class JsonLines(logging.Formatter):
@@ -59,17 +103,21 @@ class JsonLines(logging.Formatter):
         entry: dict[str, Any] = {
             "time": f"{seconds}.{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
+            "logger": storable(record.name),
+            "message": storable(record.getMessage()),
         }
-        for name in RUN_FIELDS:
+        for name in (*RUN_FIELDS, "queue", "duration"):
             value = getattr(record, name, None)
             if value is not None:
-                entry[name] = value
+                entry[name] = storable(value) if isinstance(value, str) else value
         entry.update(_span())
         if record.exc_info:
-            entry["error"] = self.formatException(record.exc_info)
+            entry["error"] = storable(self.formatException(record.exc_info))
         return msgspec.json.encode(entry, enc_hook=str).decode()
+
+
+def _indented(text: str) -> list[str]:
+    return [f"    {one_line(line)}" for line in text.split("\n")]
 
 
 def _span() -> dict[str, str]:

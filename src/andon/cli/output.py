@@ -1,7 +1,7 @@
 """Printing: tables on a terminal, tab-separated lines in a pipe, JSON when asked.
 
-Results go to stdout, everything said about them to stderr. Text that came from tasks is freed of
-control characters, so that a task's error cannot move the cursor of who reads it.
+Results go to stdout, everything said about them to stderr. All text goes through `cleaning`, so
+that a task's error cannot move the cursor of who reads it; JSON escapes what that would take out.
 """
 
 import sys
@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import click
 import msgspec
 
+from andon.cli.cleaning import clean, clean_line, safe_json
 from andon.lifecycle.faces.fields import iso
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
-
-_CONTROL = dict.fromkeys((*range(32), *range(127, 160)), " ")
 
 
 class Word(NamedTuple):
@@ -139,15 +138,19 @@ class Output:
         encoded = msgspec.json.encode(whole(value))
         if sys.stdout.isatty():
             encoded = msgspec.json.format(encoded, indent=2)
-        self.line(encoded.decode())
+        self.encoded(encoded)
 
     def record(self, value: Any) -> None:
         """A value as JSON on one line: one of many."""
-        self.line(msgspec.json.encode(whole(value)).decode())
+        self.encoded(msgspec.json.encode(whole(value)))
+
+    def encoded(self, json: bytes) -> None:
+        """JSON as it is, but for what a terminal would act on, which is escaped."""
+        click.echo(safe_json(json))
 
     def line(self, text: str) -> None:
-        """One line of results."""
-        click.echo(text)
+        """Results that are text already, on a line or on several."""
+        click.echo(clean(text) if "\t" not in text else "\t".join(map(clean, text.split("\t"))))
 
     def note(self, text: str) -> None:
         """Something said about the results."""
@@ -167,16 +170,11 @@ def rich_text(cell: Cell) -> "Text":
     return Text(_text(cell), style=cell.style if isinstance(cell, Word) else "")
 
 
-def clean(text: str) -> str:
-    """The text without control characters; lines stay lines."""
-    return "\n".join(line.translate(_CONTROL) for line in text.split("\n"))
-
-
 def _text(cell: Cell) -> str:
     if cell is None:
         return ""
     text = cell.text if isinstance(cell, Word) else str(cell)
-    return text.translate(_CONTROL)
+    return clean_line(text)
 
 
 def span(seconds: float) -> str:

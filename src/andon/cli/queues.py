@@ -10,9 +10,12 @@ from andon.cli.session import Session, common
 from andon.cli.values import COUNT_OR_NONE, RATE_OR_NONE, cleared
 from andon.engine.filtering import check_queue
 from andon.engine.fleet import known_queues, queue_document
+from andon.lifecycle.waiting import Why, spoken
+from andon.model.rates import rate_text
 from andon.model.words import State
 
 if TYPE_CHECKING:
+    from andon.engine.waiting import KindWait
     from andon.lifecycle.profiles import Profile
     from andon.model.fleet import QueueConfig, QueueStats
 
@@ -29,16 +32,19 @@ def queues() -> None:
 async def list_queues(session: Session) -> None:
     """List queues with the number of tasks in each state."""
     async with session.engine() as engine:
-        rows, now = await known_queues(engine), engine.now()
+        rows, now, waits = await known_queues(engine), engine.now(), await engine.waits()
     out = session.out
     if out.json:
-        out.document([queue_document(config, stats) for config, stats in rows])
+        out.document([queue_document(config, stats, waits) for config, stats in rows])
         return
     out.table(
         columns(session.profile, out, rows),
         [cells(session.profile, out, rows, row, now) for row in rows],
         empty="There is no queue yet: the first task makes one.",
     )
+    for wait in waits:
+        if wait.why in (Why.NO_CODE, Why.NO_WORKER):
+            out.note(f"{wait.queue}: {_said(wait, now)}")
 
 
 @queues.command()
@@ -49,8 +55,8 @@ async def show(session: Session, *, name: str) -> None:
     async with session.engine() as engine:
         await check_queue(engine, name)
         [(config, stats)] = [row for row in await known_queues(engine) if row[0].name == name]
-        now = engine.now()
-    _print_one(session, config, stats, now)
+        now, waits = engine.now(), await engine.waits([name])
+    _print_one(session, config, stats, waits, now)
 
 
 @queues.command()
@@ -108,8 +114,8 @@ async def configure(
             changes["policy"] = _policy(before, policy)
         await engine.configure_queue(name, changes)
         found = {config.name: (config, stats) for config, stats in await known_queues(engine)}
-        now = engine.now()
-    _print_one(session, *found[name], now)
+        now, waits = engine.now(), await engine.waits([name])
+    _print_one(session, *found[name], waits, now)
 
 
 def _policy(before: dict[str, Any], changes: Sequence[str]) -> dict[str, Any]:
@@ -213,7 +219,8 @@ def settings_of(config: "QueueConfig") -> list[tuple[str, str]]:
     ):
         value = getattr(config, name)
         if value is not None:
-            settings.append((name, f"{value:g}"))
+            shown = rate_text(value) if name == "rate_limit" else f"{value:g}"
+            settings.append((name, shown))
     if config.max_size is not None:
         settings.append(("on_full", config.on_full))
     if config.weight != 1:
@@ -222,10 +229,24 @@ def settings_of(config: "QueueConfig") -> list[tuple[str, str]]:
     return settings
 
 
-def _print_one(session: Session, config: "QueueConfig", stats: "QueueStats", now: int) -> None:
+def _said(wait: "KindWait", now: int) -> str:
+    """What a kind waits for, as a line."""
+    kind, text = spoken(wait.kind), wait.text
+    if wait.oldest_at is not None:
+        text = f"{text} (for {span(max(now - wait.oldest_at, 0) / 1000)})"
+    return f"{kind} {text}" if wait.why is Why.NO_CODE else f"{kind}: {text}"
+
+
+def _print_one(
+    session: Session,
+    config: "QueueConfig",
+    stats: "QueueStats",
+    waits: "Sequence[KindWait]",
+    now: int,
+) -> None:
     out = session.out
     if out.json:
-        out.document(queue_document(config, stats))
+        out.document(queue_document(config, stats, waits))
         return
     shown = states_shown(session.profile, out, [(config, stats)])
     counts = {
@@ -241,5 +262,6 @@ def _print_one(session: Session, config: "QueueConfig", stats: "QueueStats", now
         ("parked", stats.parked or None),
         ("dead letters", stats.dead_letters or None),
         ("oldest pending", None if oldest is None else f"{span(max(now - oldest, 0) / 1000)} old"),
+        *(("waits", _said(wait, now)) for wait in waits),
     ]
     out.pairs(pairs)

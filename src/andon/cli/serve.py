@@ -10,6 +10,7 @@ from andon.cli.loops import event_loop
 from andon.cli.session import Session, common
 from andon.cli.values import DURATION
 from andon.model.errors import ConfigurationError
+from andon.model.urls import shown
 from andon.worker.loops import Loop
 from andon.worker.tuning import tune_process
 
@@ -75,6 +76,6 @@ def serve(
     tune_process()
     run(
         Service(application, settings),
-        ready=lambda url: logger.info("Serving the tasks of %s at %s", application.url, url),
+        ready=lambda url: logger.info("Serving the tasks of %s at %s", shown(application.url), url),
         loop=loop,
     )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from andon.model.errors import ConfigurationError
+from andon.model.urls import shown
 
 if TYPE_CHECKING:
     from andon.cli.output import Output
@@ -90,7 +91,7 @@ class Session:
 
         if is_service(self.url):
             raise ConfigurationError(
-                f"{self.url} is a service, and this command works on the store itself. "
+                f"{shown(self.url)} is a service, and this command works on the store itself. "
                 "Run it where the store is, with the store's own --url."
             )
         refuse_nowhere(self.url, creates=creates, memory=memory)

@@ -10,10 +10,12 @@ from andon.cli.output import Cell, Output, Word, ago, span
 from andon.cli.session import Session, common
 from andon.lifecycle.faces.fields import iso
 from andon.model.errors import TaskNotFound
+from andon.model.words import State
 
 if TYPE_CHECKING:
     from andon.lifecycle.profiles import Profile
-    from andon.model.task import Run, Task, TaskEvent
+    from andon.lifecycle.waiting import Wait
+    from andon.model.task import Run, Task, TaskError, TaskEvent
     from andon.stores.base import History
 
 _LONGEST = 2_000
@@ -21,10 +23,19 @@ _LONGEST = 2_000
 
 @click.command("show")
 @click.argument("task_id", metavar="ID")
-@click.option("--traceback", is_flag=True, help="With the traceback of the newest error.")
+@click.option("--traceback", is_flag=True, help="With Andon's own frames in the traceback.")
 @common
 async def show(session: Session, *, task_id: str, traceback: bool) -> None:
     """Show one task with its runs and its history."""
+    await show_task(session, task_id, whole=traceback)
+
+
+async def show_task(session: Session, task_id: str, *, whole: bool = False) -> None:
+    """Print one task as a page; `whole`: its traceback with Andon's own frames.
+
+    Raises `TaskNotFound`.
+    """
+    from andon.engine.fleet import waits_for
     from andon.lifecycle.rendering import document
 
     profile, out = session.profile, session.out
@@ -33,26 +44,28 @@ async def show(session: Session, *, task_id: str, traceback: bool) -> None:
         if task is None:
             raise TaskNotFound(task_id)
         history = await engine.history(task_id)
+        wait = await engine.wait_of(task)
         now = engine.now()
     if out.json:
-        out.document(document(profile, task, history.events))
+        known = document(profile, task, history.events)
+        out.document(known | waits_for(wait) if profile.name == "native" else known)
     elif task.definition.name == "?":
         out.pairs([("id", task.id), ("state", task.state.value)])
         out.note("This record does not decode. Remove it with: andon tasks delete.")
     elif profile.name == "native":
-        _page(out, task, history, now)
-        if traceback and task.status.last_error is not None:
-            out.line(task.status.last_error.traceback)
+        _page(out, task, history, wait, now)
+        _traceback(out, task, whole=whole)
     else:
         _foreign(out, profile, task, history)
 
 
-def _page(out: Output, task: "Task", history: "History", now: int) -> None:
-    out.pairs(_facts(out, task, now), title=f"{task.definition.name}  {task.id}")
+def _page(out: Output, task: "Task", history: "History", wait: "Wait | None", now: int) -> None:
+    out.pairs(_facts(out, task, wait, now), title=f"{task.definition.name}  {task.id}")
     if task.status.runs:
         _heading(out, "runs")
         for run in task.status.runs:
-            out.words(["run", *_run(out, run, now)] if not out.terminal else _run(out, run, now))
+            words = _run(run, _error(task), now)
+            out.words(words if out.terminal else ["run", *words])
     _heading(out, "history")
     if history.dropped:
         out.note(f"{history.dropped:,} older moves are not kept.")
@@ -63,14 +76,32 @@ def _page(out: Output, task: "Task", history: "History", now: int) -> None:
         before = event.at
 
 
+def _traceback(out: Output, task: "Task", *, whole: bool) -> None:
+    """Where the newest error was raised, as long as it is one that matters."""
+    from andon.cli.cleaning import clean
+    from andon.cli.tracebacks import folded
+
+    error = _error(task)
+    if error is None or not error.traceback:
+        return
+    _heading(out, "traceback")
+    out.line(clean(error.traceback.rstrip() if whole else folded(error.traceback)))
+
+
+def _error(task: "Task") -> "TaskError | None":
+    """The newest error; none of a task that has completed after all."""
+    return None if task.state is State.COMPLETED else task.status.last_error
+
+
 def _heading(out: Output, text: str) -> None:
     if out.terminal:
         out.words([""])
         out.words([Word(text, "bold")])
 
 
-def _facts(out: Output, task: "Task", now: int) -> Iterator[tuple[str, Cell]]:
+def _facts(out: Output, task: "Task", wait: "Wait | None", now: int) -> Iterator[tuple[str, Cell]]:
     from andon.cli.shown import note_of, state_word
+    from andon.lifecycle.explaining import not_retried
     from andon.lifecycle.profiles import profile
 
     d, s, policy = task.definition, task.status, task.policy
@@ -78,14 +109,16 @@ def _facts(out: Output, task: "Task", now: int) -> Iterator[tuple[str, Cell]]:
         yield "id", task.id
         yield "name", d.name
     yield "state", state_word(profile("native"), task)
-    yield "why", note_of(task, out, now)
+    yield "why", note_of(task, out, now, says_error=False)
+    yield "waits", None if wait is None else Word(wait.text, "yellow")
     yield "version", d.version or None
     yield "queue", d.queue
     yield "priority", s.priority or None
     yield "arguments", _body(d.args)
     yield "result", None if task.result is None else _body(task.result)
-    if s.last_error is not None:
-        yield "error", f"{s.last_error.code}: {s.last_error.message}"
+    error = _error(task)
+    yield "error", None if error is None else f"{error.code}: {error.message}"
+    yield "not retried", not_retried(task) or None
     yield "tries", f"{s.tries} of {policy.max_retries + 1}"
     yield "fence", s.fence or None
     for name, at in (
@@ -121,7 +154,8 @@ def _body(body: bytes) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(body):,} bytes)"
 
 
-def _run(out: Output, run: "Run", now: int) -> list[Cell]:
+def _run(run: "Run", shown: "TaskError | None", now: int) -> list[Cell]:
+    """One run on a line; of the error that the page has `shown` the code only."""
     ended = run.resolved_at
     took = ""
     if run.claimed_at is not None:
@@ -136,8 +170,14 @@ def _run(out: Output, run: "Run", now: int) -> list[Cell]:
         Word(f"{run.created_reason.value} → {resolved}", style),
         took,
         run.worker,
-        None if run.error is None else f"{run.error.code}: {run.error.message}",
+        _in_a_word(run.error, shown),
     ]
+
+
+def _in_a_word(error: "TaskError | None", shown: "TaskError | None") -> str | None:
+    if error is None:
+        return None
+    return error.code if error == shown else f"{error.code}: {error.message}"
 
 
 def _move(out: Output, event: "TaskEvent", before: int | None) -> list[Cell]:
@@ -156,7 +196,6 @@ def _move(out: Output, event: "TaskEvent", before: int | None) -> list[Cell]:
         "" if event.reason is None else event.reason.value,
         "" if event.run is None else f"run {event.run}",
         event.worker,
-        None if event.error is None else event.error.message,
     ]
 
 

@@ -69,20 +69,20 @@ def _cell(name: str, value: Any, task: Task) -> Cell:
     return None if value is None else str(value)
 
 
-def note_of(task: Task, out: Output, now: int) -> str:
-    """The one thing worth knowing beside the state."""
+def note_of(task: Task, out: Output, now: int, *, says_error: bool = True) -> str:
+    """The one thing worth knowing beside the state; `says_error`: with the newest error's message,
+    if it is about that."""
     status, cell = task.status, task.cell
+    message = status.last_error.message if says_error and status.last_error else ""
     if cell is not None:
-        message = f" {cell.message}" if cell.message else ""
-        return f"{cell.progress}%{message} on {status.worker}"
+        said = f" {cell.message}" if cell.message else ""
+        return f"{cell.progress}%{said} on {status.worker}"
     if task.state in (State.SCHEDULED, State.RETRY) and status.run_at is not None:
-        error = f": {status.last_error.message}" if status.last_error else ""
-        return f"runs {out.when(status.run_at, now)}{error}"
+        return f"runs {out.when(status.run_at, now)}{message and f': {message}'}"
     reason = "" if status.reason is None or task.state is State.COMPLETED else status.reason.value
-    error = "" if status.last_error is None else status.last_error.message
     if task.state in (State.PENDING, State.BLOCKED, State.COMPLETED):
         return ""
-    return f"{reason}: {error}" if error else reason
+    return f"{reason}: {message}" if message else reason
 
 
 def state_word(profile: "Profile", task: Task) -> Word:

@@ -11,6 +11,7 @@ from andon.cli.session import Session, common
 from andon.cli.values import CLEARED, DURATION_OR_NONE
 from andon.model.errors import ConfigurationError, StoreUnavailable
 from andon.model.settings import PLACE_SETTING, RETENTION_SETTING
+from andon.model.urls import shown
 
 if TYPE_CHECKING:
     from andon.model.fleet import StoreInfo
@@ -42,7 +43,7 @@ def _refuse(session: Session, *, memory: bool, replicas: int | None) -> None:
         return
     if memory and scheme != "memory":
         raise ConfigurationError(
-            f"{session.url} keeps its tasks in a file, so it cannot be memory based. "
+            f"{shown(session.url)} keeps its tasks in a file, so it cannot be memory based. "
             "For a store in memory, which ends with its process, use the URL memory://."
         )
     if (replicas or 1) > 1:

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from andon.cli.cleaning import clean_line
 from andon.cli.errors import CommandFailed
-from andon.cli.output import Column, Word, clean, rich_text, span
+from andon.cli.output import Column, Word, rich_text, span
 from andon.cli.session import Session, common
 from andon.cli.values import DURATION
 from andon.engine.fleet import known_queues
+from andon.model.urls import shown
 from andon.model.words import TERMINAL, Event
 from andon.stores.base import EVENTS_TOPIC
 
@@ -92,7 +94,7 @@ class Board:
         found = await self._engine.workers()
         profile, out = self._session.profile, self._session.out
         parts: list[RenderableType] = [
-            Text(f"{self._session.url}   {self._rates(now)}", style="bold"),
+            Text(f"{shown(self._session.url)}   {self._rates(now)}", style="bold"),
             _table(
                 queues.columns(profile, out, rows),
                 [queues.cells(profile, out, rows, row, now) for row in rows],
@@ -106,7 +108,7 @@ class Board:
                     f"{span(max(now - event.at, 0) / 1000)} ago",
                     event.task,
                     Word("" if event.target is None else event.target.value, "red"),
-                    "" if event.error is None else clean(event.error.message)[:200],
+                    "" if event.error is None else clean_line(event.error.message[:400])[:200],
                 ]
                 for event in reversed(self._failures)
             ]

@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from andon.model.rates import rate_of
+
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -60,14 +62,6 @@ def when_of(text: str) -> When:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return When(at=round((moment - _EPOCH).total_seconds() * 1000))
-
-
-def rate_of(text: str) -> float:
-    """`5`, `300/m`, `1000/h` per second. Raises `ValueError`."""
-    number, slash, unit = text.partition("/")
-    if (slash and unit not in _SECONDS) or not re.fullmatch(r"\d+(\.\d+)?", number):
-        raise ValueError(f"{text!r} is no rate; write 5 (a second), 300/m or 1000/h.")
-    return float(number) / _SECONDS[unit or "s"]
 
 
 class Typed(click.ParamType[Any]):

@@ -111,7 +111,7 @@ def _tell_end(
     if not result:
         out.words([task_id, state_word(session.profile, task), failed])
     elif task.state is State.COMPLETED:
-        out.line((task.result or b"null").decode())
+        out.encoded(task.result or b"null")
     elif _ended(task):
         name = state_word(session.profile, task).text
         reason = "" if task.status.reason is None else f" ({task.status.reason.value})"
@@ -127,7 +127,8 @@ def _bars(session: Session, ids: Sequence[str]) -> Generator[Tell]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
-    from andon.cli.output import STYLES, clean
+    from andon.cli.cleaning import clean
+    from andon.cli.output import STYLES
 
     columns = (
         TextColumn("{task.description}"),

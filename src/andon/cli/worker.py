@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 import click
 
 from andon.cli.apps import load_app
-from andon.cli.logs import Format, log_format, log_to_stderr
+from andon.cli.logs import Format, log_format, log_level, log_to_stderr
 from andon.cli.loops import event_loop
 from andon.cli.session import Session, common
 from andon.cli.values import DURATION, comma_separated
 from andon.client.app import Andon, WorkerSettings
 from andon.model.errors import ConfigurationError
+from andon.model.urls import shown
 from andon.worker.loops import Loop, run_on
 from andon.worker.shutdown import Signals
 from andon.worker.tuning import tune_process
@@ -32,10 +33,16 @@ logger = logging.getLogger("andon.cli")
 @click.option("--id", "worker_id", metavar="ID", help="Unique in the fleet; default: made up.")
 @click.option("--lease", type=DURATION, help="How long a claim holds unrenewed (30s).")
 @click.option("--grace", type=DURATION, help="What runs get at a stop; default: as policies say.")
+@click.option(
+    "--pass-env",
+    multiple=True,
+    metavar="NAME,…",
+    help="Environment variables that commands get besides; AWS_* for all that begin so.",
+)
 @click.option("--no-timekeeper", is_flag=True, help="Leave timers to other workers.")
 @event_loop
 @click.option("--metrics", metavar="HOST:PORT", help="Serve metrics there to Prometheus.")
-@click.option("--quiet", is_flag=True, help="Log warnings and errors only.")
+@log_level
 @log_format
 @common
 def worker(
@@ -49,10 +56,12 @@ def worker(
     worker_id: str | None,
     lease: float | None,
     grace: float | None,
+    pass_env: tuple[str, ...],
     no_timekeeper: bool,
     loop: Loop,
     metrics: str | None,
     quiet: bool,
+    log_level: str | None,
     log_format: Format,
 ) -> None:
     """Run an application's tasks.
@@ -61,7 +70,7 @@ def worker(
     there is one application only. SIGTERM or SIGINT: claim no more and finish what runs; again:
     stop it; a third time: exit at once. SIGTSTP: claim no more until SIGCONT.
     """
-    log_to_stderr(quiet=quiet, form=log_format)
+    log_to_stderr(quiet=quiet, level=log_level, form=log_format)
     settings = settings_of(
         queues=queues,
         strict=strict,
@@ -70,6 +79,7 @@ def worker(
         worker_id=worker_id,
         lease=lease,
         grace=grace,
+        pass_env=pass_env,
     )
     application = load_app(app, url=session.given_url)
     tune_process()
@@ -132,6 +142,7 @@ def settings_of(
     worker_id: str | None = None,
     lease: float | None = None,
     grace: float | None = None,
+    pass_env: tuple[str, ...] = (),
 ) -> WorkerSettings:
     """The settings that were given. Raises `click.UsageError` for what makes no sense."""
     settings = WorkerSettings(queues=comma_separated(queues), strict=strict)
@@ -147,6 +158,8 @@ def settings_of(
         settings["lease"] = lease
     if grace is not None:
         settings["shutdown_grace"] = grace
+    if pass_env:
+        settings["pass_env"] = comma_separated(pass_env)
     return settings
 
 
@@ -163,7 +176,7 @@ async def run(app: Andon, settings: WorkerSettings, *, timekeeper: bool = True) 
             "Worker %s runs %d task types of %s from %s.",
             made.id,
             len(app.registry),
-            app.url,
+            shown(app.url),
             queues,
         )
         await made.run(signals=False)

@@ -33,20 +33,26 @@ from andon.client.declaring import ANY_CALL, Declaring
 from andon.client.function import Draft, TaskFunction
 from andon.client.handle import TaskHandle
 from andon.client.ids import IdMaker, new_id
+from andon.client.lifespan import Hook, WorkerLifespan
 from andon.client.naming import location_of
 from andon.client.options import (
     SubmitOptions,
     TaskOptions,
     check_names,
 )
+from andon.client.queues import Queue, Queues
 from andon.client.services import is_service, service_at
 from andon.client.streaming import streamed
+from andon.client.tasks import Tasks
+from andon.client.unawaited import awaited
 from andon.client.views import TaskView
 from andon.engine.base import Engine, Joining, Submission, Submitted
 from andon.engine.measuring import measured_engine
 from andon.lifecycle.admission import check_name
-from andon.model.errors import ConfigurationError, SubmissionsRefused
+from andon.model.errors import ConfigurationError, SubmissionsRefused, UniqueKeyHeld
+from andon.model.fleet import WorkerInfo
 from andon.model.policy import Policy
+from andon.model.urls import shown
 from andon.stores.base import Query, Store
 from andon.stores.measuring import Instruments, measured
 from andon.worker.registry import TaskType
@@ -57,7 +63,7 @@ if TYPE_CHECKING:
     from andon.client.sync import SyncApp
     from andon.engine.local import LocalEngine
     from andon.worker.runs import Middleware as WorkerMiddleware
-    from andon.worker.worker import Worker, WorkerConfig
+    from andon.worker.worker import Lifespan, Worker, WorkerConfig
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -95,6 +101,7 @@ class WorkerSettings(TypedDict, total=False):
     max_payload: int  #: bytes a result may take
     app: str  #: module:attribute of this application, for handlers in child processes
     idle_children: int  #: child processes kept while they have nothing to do
+    pass_env: Iterable[str]  #: environment variables that commands get besides
     id: str  #: unique in the fleet
 
 
@@ -104,10 +111,12 @@ class Andon(Declaring):
     `url` names the store; without one the environment variable ANDON_URL does, else it is
     `sqlite:///andon.db`. A URL that begins with http:// or https:// is that of a service
     (`andon serve`); `token`, or the environment variable ANDON_TOKEN, is what it asks for.
-    `profile` sets the defaults under which tasks run. `queue` is where tasks go that name none.
+    `profile` sets the defaults under which tasks run. `queue` is where tasks go that name none,
+    `queues` are settings of queues that a starting worker applies (see `andon.client.queues`).
     `artifacts` is the URL of the place for what runs leave behind, if it is not to be the store's
-    own (see `andon.artifacts.place`). All other keywords are defaults for every task type of this
-    application (see `TaskOptions`), weaker than the type's own.
+    own (see `andon.artifacts.place`). `lifespan` is a function without arguments that gives an
+    async context manager, which each worker is inside of while it works. All other keywords are
+    defaults for every task type of this application (see `TaskOptions`), weaker than its own.
 
     Nothing is connected before the first use; that use opens, and the end of the event loop closes.
     `async with app:` does both at a chosen point.
@@ -120,8 +129,10 @@ class Andon(Declaring):
         token: str | None = None,
         profile: str = "native",
         queue: str = "default",
+        queues: Iterable[Queue] = (),
         artifacts: str | None = None,
         middleware: Sequence[object] = (),
+        lifespan: "Lifespan | None" = None,
         ids: IdMaker = new_id,
         **defaults: Unpack[TaskOptions],
     ) -> None:
@@ -130,7 +141,9 @@ class Andon(Declaring):
         self._token = token
         self.profile = profile
         self.artifacts = artifacts
+        self.declared_queues = list(queues)
         self.middleware = tuple(middleware)
+        self.lifespan = WorkerLifespan(lifespan)
         self.new_id = ids  #: makes the ids of tasks that are given none
         self._on_submit = [
             cast("Middleware", hook).on_submit
@@ -145,13 +158,14 @@ class Andon(Declaring):
         self.connections = self._connections()
 
     def __repr__(self) -> str:
-        return f"<Andon {self.url} with {len(self.registry)} task types>"
+        return f"<Andon {shown(self.url)} with {len(self.registry)} task types>"
 
     def declared(self, task_type: TaskType) -> None:
         self.connections.tell_types([task_type.info])
 
     # --- submitting ---
 
+    @awaited
     async def submit(
         self,
         name: str,
@@ -197,6 +211,7 @@ class Andon(Declaring):
         )
         return TaskFunction(self, elsewhere, defaults=SubmitOptions())
 
+    @awaited
     async def submit_many(self, drafts: Iterable[Draft[R]]) -> list[TaskHandle[R]]:
         """Submit many drafts in few round trips; handles in the order given.
 
@@ -206,11 +221,12 @@ class Andon(Declaring):
         # Drawn where the caller is: a cursor or a session may be used in its own thread only.
         many = await in_calling_thread(lambda: list(drafts))
         outcomes = await self._send_drafts(many)
-        errors = {o.id: o.error for o in outcomes if o.error is not None}
+        pairs = list(zip(many, outcomes, strict=True))
+        errors = {o.id: o.error for draft, o in pairs if o.error and not _is_held(draft, o)}
         if errors:
-            accepted = tuple(o.id for o in outcomes if o.error is None)
+            accepted = tuple(o.id for o in outcomes if o.id not in errors)
             raise SubmissionsRefused(errors, accepted)
-        return [self.sent(*pair) for pair in zip(many, outcomes, strict=True)]
+        return [self.sent(*pair) for pair in pairs]
 
     def submit_stream(
         self, drafts: Iterable[Draft[Any]] | AsyncIterable[Draft[Any]]
@@ -238,8 +254,10 @@ class Andon(Declaring):
         return engine.submit([draft.submission])
 
     def sent(self, draft: Draft[R], outcome: Submitted) -> TaskHandle[R]:
-        """The handle on what was submitted. Raises why it was not."""
+        """The handle on what was submitted, or on the holder of its key. Raises why not."""
         if outcome.error is not None:
+            if _is_held(draft, outcome) and isinstance(outcome.error, UniqueKeyHeld):
+                return TaskHandle(self, outcome.error.holder, draft.codec, created=False)
             raise outcome.error
         return TaskHandle(self, outcome.id, draft.codec, outcome.created)
 
@@ -296,6 +314,21 @@ class Andon(Declaring):
         return await in_calling_thread(lambda: joinable.submit(connection))
 
     # --- what was submitted ---
+
+    @cached_property
+    def queues(self) -> Queues:
+        """The queues of the store: declared, configured, paused, listed."""
+        return Queues(self)
+
+    @cached_property
+    def tasks(self) -> Tasks:
+        """The tasks of the store: found, listed, cancelled, retried, deleted."""
+        return Tasks(self)
+
+    async def workers(self) -> list[WorkerInfo]:
+        """The workers that were alive within the last minute, as they described themselves."""
+        engine = await self.connections.engine()
+        return await engine.workers()
 
     def handle(self, task_id: str, task: TaskFunction[..., R, Any] | None = None) -> TaskHandle[R]:
         """A handle on a task by its id; with `task` its result is decoded like that one's."""
@@ -399,6 +432,8 @@ class Andon(Declaring):
             self.registry,
             self.worker_config(settings),
             middleware=self.worker_middleware,
+            lifespan=self.lifespan.entered,
+            prepare=self.queues.declare,
         )
 
     async def run_worker(self, *, signals: bool = True, **settings: Unpack[WorkerSettings]) -> None:
@@ -426,6 +461,20 @@ class Andon(Declaring):
         finally:
             await worker.stop()
 
+    def on_worker_start(self, hook: Hook, /) -> Hook:
+        """Have a worker call this, async or not, before its first claim; also a decorator.
+
+        What it raises keeps the worker from starting.
+        """
+        return self.lifespan.on_start(hook)
+
+    def on_worker_stop(self, hook: Hook, /) -> Hook:
+        """Have a worker call this, async or not, after its last run; also a decorator.
+
+        Each of several is called, the newest first, also if another raises.
+        """
+        return self.lifespan.on_stop(hook)
+
     @property
     def worker_middleware(self) -> "list[WorkerMiddleware]":
         """Those of `middleware` that wrap runs."""
@@ -440,6 +489,8 @@ class Andon(Declaring):
         given: dict[str, Any] = {**settings}
         if "queues" in given:
             given["queues"] = tuple(given["queues"])
+        if "pass_env" in given and not isinstance(given["pass_env"], str):
+            given["pass_env"] = tuple(given["pass_env"])
         if "app" not in given and any(kind.kind == "process" for kind in self.registry):
             given["app"] = location_of(self)
         # What the profile says of claims is the worker's: a claim comes before the task's policy.
@@ -453,3 +504,8 @@ class Andon(Declaring):
         from andon.client.sync import SyncApp
 
         return SyncApp(self)
+
+
+def _is_held(draft: Draft[Any], outcome: Submitted) -> bool:
+    """Whether another task holds the key of a draft that means that task then."""
+    return draft.returns_holder and isinstance(outcome.error, UniqueKeyHeld)

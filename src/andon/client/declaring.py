@@ -1,7 +1,7 @@
 """Making functions and programs task types."""
 
 import inspect
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -112,7 +112,12 @@ class Declaring:
         queue: str | None = None,
         isolation: Literal["process"] | None = None,
         unique: bool = False,
+        unique_by: Iterable[str] = (),
+        on_held: Literal["refuse", "return"] = "refuse",
         priority: int | str = 0,
+        headers: Mapping[str, str] | None = None,
+        tags: Iterable[str] = (),
+        load_dependencies: bool = False,
         **options: Unpack[TaskOptions],
     ) -> TaskDecorator: ...
     def task(
@@ -125,7 +130,12 @@ class Declaring:
         queue: str | None = None,
         isolation: Literal["process"] | None = None,
         unique: bool = False,
+        unique_by: Iterable[str] = (),
+        on_held: Literal["refuse", "return"] = "refuse",
         priority: int | str = 0,
+        headers: Mapping[str, str] | None = None,
+        tags: Iterable[str] = (),
+        load_dependencies: bool = False,
         **options: Unpack[TaskOptions],
     ) -> Any:
         """Make a function a task type: `@app.task`, or `@app.task(name=…, …)`.
@@ -134,7 +144,10 @@ class Declaring:
         `isolation="process"` in a process of its own. A parameter annotated with `Context` gets
         the run's context and is not submitted; put it first. `name` is by default the module's
         name and the function's; it is stored with every task, so give one if the code may move.
-        `unique` derives a unique key from the arguments of each submission.
+        `unique` derives a unique key from the arguments of each submission, `unique_by` from those
+        named; `on_held="return"` makes a submit whose key is held give the holder's handle.
+        `headers` and `tags` are those of each submission, headers beside its own; with
+        `load_dependencies` the handler gets the results of what it waited for.
 
         Raises `ConfigurationError` for options that cannot be, for annotations that JSON cannot
         carry, and for a name that another function has already.
@@ -147,7 +160,15 @@ class Declaring:
                 name or default_name(handler),
                 codec,
                 options,
-                _given(unique=unique, priority=priority),
+                _given(
+                    unique=unique,
+                    unique_by=unique_by,
+                    on_held=on_held,
+                    priority=priority,
+                    headers=headers,
+                    tags=tags,
+                    load_dependencies=load_dependencies,
+                ),
                 version=version,
                 queue=queue or self.queue,
                 handler=handler,
@@ -165,18 +186,39 @@ class Declaring:
         version: int = 0,
         queue: str | None = None,
         unique: bool = False,
+        unique_by: Iterable[str] = (),
+        on_held: Literal["refuse", "return"] = "refuse",
         priority: int | str = 0,
+        env: Mapping[str, str] | None = None,
+        pass_env: Sequence[str] = (),
+        headers: Mapping[str, str] | None = None,
+        tags: Iterable[str] = (),
+        load_dependencies: bool = False,
         **options: Unpack[TaskOptions],
     ) -> TaskFunction[..., Any, NoReturn]:
-        """Make a program a task type: each run starts it and judges it by its exit code (R24)."""
+        """Make a program a task type: each run starts it and judges it by its exit code (R24).
+
+        Of the worker's environment it gets PATH, HOME, the locale and the like; besides what
+        `pass_env` names (`AWS_*` for all that begin so), and `env`.
+        """
         return self._register(
             name,
             ANY_CALL,
             options,
-            _given(unique=unique, priority=priority),
+            _given(
+                unique=unique,
+                unique_by=unique_by,
+                on_held=on_held,
+                priority=priority,
+                headers=headers,
+                tags=tags,
+                load_dependencies=load_dependencies,
+            ),
             version=version,
             queue=queue or self.queue,
             argv=tuple(argv),
+            env=dict(env or {}),
+            pass_env=pass_env if isinstance(pass_env, str) else tuple(pass_env),
             kind="command",
         )
 
@@ -210,10 +252,7 @@ class Declaring:
         return function
 
 
-def _given(*, unique: bool, priority: int | str) -> SubmitOptions:
-    given = SubmitOptions()
-    if unique:
-        given["unique"] = True
-    if priority:
-        given["priority"] = priority
-    return given
+def _given(**options: Any) -> SubmitOptions:
+    """What a task type says of each of its submissions, as far as it says anything."""
+    said = {name: value for name, value in options.items() if value and value != "refuse"}
+    return cast("SubmitOptions", said)

@@ -2,13 +2,15 @@
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, cast
 
 import msgspec
 from msgspec.structs import replace
 
 from andon.client.handle import TaskHandle
-from andon.client.options import Moment, SubmitOptions, derived_key, to_fields
+from andon.client.options import ON_HELD, Moment, SubmitOptions, derived_key, to_fields
+from andon.client.unawaited import awaited
 from andon.engine.base import Submission
 from andon.model.errors import InvalidSubmission
 from andon.worker.calls import Call
@@ -35,6 +37,7 @@ class Draft(msgspec.Struct, Generic[R_co], eq=False, gc=False):
     submission: Submission
     codec: Call
     connection: Any = None
+    returns_holder: bool = False  #: if another task holds its unique key, that task is meant
 
     def __repr__(self) -> str:
         return f"<Draft {self.id} of {self.submission.name}>"
@@ -44,6 +47,7 @@ class Draft(msgspec.Struct, Generic[R_co], eq=False, gc=False):
         """The id that the task has or will have."""
         return self.submission.id
 
+    @awaited
     async def submit(self) -> TaskHandle[R_co]:
         """Submit it. Raises like `TaskFunction.submit`."""
         return await self._app.submit_draft(self)
@@ -76,7 +80,9 @@ class TaskFunction(Generic[P, R, Returned]):
         named = {"name": task_type.name, "version": task_type.version, "queue": task_type.queue}
         fields: dict[str, Any] = {**named, **chosen}
         self._blank = Submission(id="", **fields)  # what all of them have in common
-        self._unique = "unique_key" not in given and given.get("unique", False)
+        self._unique_by = _unique_by(task_type, given)
+        self._unique = "unique_key" not in given and bool(given.get("unique") or self._unique_by)
+        self._returns_holder = _returns_holder(given)
         if task_type.handler is not None:
             functools.update_wrapper(cast("Callable[..., Any]", self), task_type.handler)
 
@@ -107,6 +113,7 @@ class TaskFunction(Generic[P, R, Returned]):
         merged = _merged(self._options, options)
         return TaskFunction(self.app, self.type, defaults=self._defaults, options=merged)
 
+    @awaited
     async def submit(self, /, *args: P.args, **kwargs: P.kwargs) -> TaskHandle[R]:
         """Submit a call. Once this has returned, the task is stored.
 
@@ -117,12 +124,14 @@ class TaskFunction(Generic[P, R, Returned]):
         [outcome] = await self.app.sending(draft)  # as `submit_draft` does, a coroutine less
         return self.app.sent(draft, outcome)
 
+    @awaited
     async def submit_in(
         self, seconds: float, /, *args: P.args, **kwargs: P.kwargs
     ) -> TaskHandle[R]:
         """Submit a call that may start in so many seconds."""
         return await self.options(delay=seconds).submit(*args, **kwargs)
 
+    @awaited
     async def submit_at(
         self, moment: Moment, /, *args: P.args, **kwargs: P.kwargs
     ) -> TaskHandle[R]:
@@ -158,12 +167,40 @@ class TaskFunction(Generic[P, R, Returned]):
         if invalid:
             submission = replace(submission, invalid=invalid)
         if self._unique:
-            submission = replace(submission, unique_key=derived_key(self.name, payload))
-        return Draft(self.app, submission, codec, self._connection)
+            key = derived_key(self.name, payload, self._unique_by)
+            submission = replace(submission, unique_key=key)
+        return Draft(self.app, submission, codec, self._connection, self._returns_holder)
+
+
+def _unique_by(task_type: "TaskType", given: SubmitOptions) -> tuple[str, ...]:
+    """The arguments that make the unique key. Raises `InvalidSubmission` for one there is none."""
+    asked = given.get("unique_by", ())
+    names = (asked,) if isinstance(asked, str) else tuple(asked)
+    known = task_type.codec.names
+    for name in names if known else ():
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else f" It has: {', '.join(known)}."
+            raise InvalidSubmission(
+                f"unique_by: task {task_type.name!r} has no argument {name!r}.{hint}",
+                field="unique_by",
+            )
+    return names
+
+
+def _returns_holder(given: SubmitOptions) -> bool:
+    on_held = given.get("on_held", "refuse")
+    if on_held not in ON_HELD:
+        raise InvalidSubmission(
+            f"on_held is one of {', '.join(ON_HELD)}, not {on_held!r}.", field="on_held"
+        )
+    return on_held == "return"
 
 
 def _merged(weaker: SubmitOptions, stronger: SubmitOptions) -> SubmitOptions:
     merged: dict[str, Any] = {**weaker, **stronger}
+    if "headers" in weaker and "headers" in stronger:
+        merged["headers"] = {**weaker["headers"], **stronger["headers"]}
     for absolute, relative in (("run_at", "delay"), ("deadline", "deadline_in")):
         if absolute in stronger or relative in stronger:  # one way of saying it replaces the other
             for name in {absolute, relative} - stronger.keys():

@@ -13,6 +13,7 @@ from andon.model.task import Task
 from andon.model.words import State
 
 if TYPE_CHECKING:
+    from andon.artifacts.base import Artifact, LogLine
     from andon.client.app import Andon
     from andon.client.sync import SyncHandle
     from andon.engine.base import Acted
@@ -73,6 +74,36 @@ class TaskHandle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
         """The task's moves, oldest first; the newest 1,000 of them."""
         engine = await self.app.engine()
         return tuple(EventView.of(event) for event in (await engine.history(self.id)).events)
+
+    async def logs(
+        self, *, run: int | None = None, follow: bool = False
+    ) -> AsyncIterator["LogLine"]:
+        """What the task's runs have logged, or one of them by its number, a line at a time.
+
+            async for line in handle.logs(follow=True):
+                print(line.level, line.text)
+
+        With `follow` it goes on with what is logged, until the task has ended. Raises
+        `TaskNotFound`, and `ConfigurationError` where no place for logs is known.
+        """
+        from andon.client.runlogs import run_lines
+
+        async for found in run_lines(await self.app.engine(), self.id, run=run, follow=follow):
+            yield found.line
+
+    async def artifacts(self, *, run: int | None = None) -> list["Artifact"]:
+        """The files that the task's runs, or one of them, left behind, by run and name.
+
+        Raises `ConfigurationError` where no place for artifacts is known.
+        """
+        engine = await self.app.engine()
+        return await (await engine.artifacts()).find(self.id, run)
+
+    async def read_artifact(self, name: str) -> bytes:
+        """The content of the newest artifact of that name, whole. Raises `ArtifactNotFound`."""
+        artifacts = await (await self.app.engine()).artifacts()
+        found = await artifacts.latest(self.id, name)
+        return b"".join([piece async for piece in artifacts.read(found)])
 
     async def cancel(self, *, force: bool = False, wait: float | None = None) -> State | None:
         """Cancel the task; the state that follows, None if it is not kept.

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 
 from andon.model.errors import AndonError, ConfigurationError
+from andon.model.urls import shown
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
@@ -82,7 +83,8 @@ class JobsClient:
         self.url = (url or os.environ.get("ANDON_URL") or DEFAULT_URL).rstrip("/")
         if not self.url.startswith(("http://", "https://")):
             raise ConfigurationError(
-                f"JobsClient speaks to a service, so its URL begins with http://, not {self.url!r}."
+                f"JobsClient speaks to a service, so its URL begins with http://, not "
+                f"{shown(self.url)!r}."
             )
         self._token = token or os.environ.get("ANDON_TOKEN")
         self._session: ClientSession | None = None

@@ -66,6 +66,10 @@ class SubmitOptions(PolicyOptions, total=False):
     requires: Literal["all-completed", "all-resolved"]  #: how they must end
     load_dependencies: bool  #: give the handler their results, as `ctx.dependencies`
     unique: bool  #: derive the unique key from the name and the arguments
+    unique_by: Iterable[str]  #: derive it from the name and these arguments only
+    on_held: Literal["refuse", "return"]
+    """What a submit does whose unique key another task holds: raise `UniqueKeyHeld` (the default),
+    or give the handle on that task."""
     unique_key: str  #: no other task holds this key while this one does
     key: str  #: concurrency key, for a queue's `max_concurrent_per_key`
     group: str
@@ -80,6 +84,12 @@ class SubmitOptions(PolicyOptions, total=False):
 _POLICY = frozenset(PolicyOptions.__annotations__)
 _SUBMIT = frozenset(SubmitOptions.__annotations__)
 _TASK = frozenset(TaskOptions.__annotations__)
+
+
+_OF_THE_CALL = frozenset({"unique", "unique_by", "on_held"})
+"""Options that say how a call becomes a submission, and are no part of it."""
+
+ON_HELD = ("refuse", "return")
 
 
 def check_names(given: Iterable[str], known: frozenset[str], what: str) -> None:
@@ -153,7 +163,7 @@ def to_fields(options: SubmitOptions) -> dict[str, Any]:
             fields["dependencies"] = _ids(cast("Any", value))
         elif name in _CONVERT:
             fields[name] = _CONVERT[name](name, value)
-        elif name != "unique":
+        elif name not in _OF_THE_CALL:
             fields[name] = value
     if policy:
         fields["options"] = policy
@@ -248,9 +258,25 @@ _CONVERT: dict[str, Callable[[str, Any], Any]] = {
 }
 
 
-def derived_key(name: str, payload: bytes) -> str:
-    """The unique key of a call: the same for the same name and arguments, in whatever order."""
-    canonical = msgspec.json.encode(msgspec.json.decode(payload), order="deterministic")
+def derived_key(name: str, payload: bytes, by: tuple[str, ...] = ()) -> str:
+    """The unique key of a call: the same for the same name and arguments, in whatever order; with
+    `by` of those arguments only.
+
+    Raises `InvalidSubmission` for arguments without names where some are asked for.
+    """
+    args: Any
+    if by:
+        try:
+            named = msgspec.json.decode(payload, type=dict[str, Any])
+        except msgspec.ValidationError:
+            raise InvalidSubmission(
+                f"unique_by={list(by)} needs named arguments; {name!r} was given positions.",
+                field="unique_by",
+            ) from None
+        args = {arg: named[arg] for arg in by if arg in named}
+    else:
+        args = msgspec.json.decode(payload)
+    canonical = msgspec.json.encode(args, order="deterministic")
     return f"{name}:{blake2b(canonical, digest_size=16).hexdigest()}"
 
 

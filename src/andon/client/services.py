@@ -4,6 +4,7 @@ import os
 from typing import TYPE_CHECKING
 
 from andon.model.errors import ConfigurationError
+from andon.model.urls import shown
 
 if TYPE_CHECKING:
     from andon.engine.http.engine import HttpEngine
@@ -23,7 +24,7 @@ def service_at(url: str, token: str | None = None) -> "HttpEngine":
         from andon.engine.http.engine import HttpEngine
     except ModuleNotFoundError as error:
         raise ConfigurationError(
-            f"To speak to {url.partition('?')[0]}, {error.name} is needed. "
+            f"To speak to {shown(url)}, {error.name} is needed. "
             "Install it with: pip install 'andon[http]'."
         ) from error
     return HttpEngine(url, token=token or os.environ.get("ANDON_TOKEN") or None)

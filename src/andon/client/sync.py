@@ -11,6 +11,8 @@ from andon.client.app import Andon
 from andon.client.bridge import Bridge, blocking, blocking_then, iterating
 from andon.client.function import TaskFunction
 from andon.client.handle import TaskHandle
+from andon.client.queues import Queues
+from andon.client.tasks import Tasks
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -38,6 +40,9 @@ class SyncHandle(Generic[R_co]):
     get = blocking(TaskHandle[R_co].get)
     watch = iterating(TaskHandle[R_co].watch)
     history = blocking(TaskHandle[R_co].history)
+    logs = iterating(TaskHandle[R_co].logs)
+    artifacts = blocking(TaskHandle[R_co].artifacts)
+    read_artifact = blocking(TaskHandle[R_co].read_artifact)
     cancel = blocking(TaskHandle[R_co].cancel)
     retry = blocking(TaskHandle[R_co].retry)
     rerun = blocking(TaskHandle[R_co].rerun)
@@ -64,6 +69,37 @@ class SyncTaskFunction(Generic[P, R, Returned]):
     submit_many = blocking_then(TaskFunction[P, R, Returned].submit_many, _handles)
 
 
+class SyncQueues:
+    """An application's queues, with methods that wait."""
+
+    def __init__(self, app: Andon) -> None:
+        self.inner = app.queues
+        self.bridge = app.sync.bridge
+
+    list = blocking(Queues.list)
+    get = blocking(Queues.get)
+    configure = blocking(Queues.configure)
+    pause = blocking(Queues.pause)
+    resume = blocking(Queues.resume)
+    declare = blocking(Queues.declare)
+
+
+class SyncTasks:
+    """An application's tasks, with methods that wait."""
+
+    def __init__(self, app: Andon) -> None:
+        self.inner = app.tasks
+        self.bridge = app.sync.bridge
+
+    get = blocking(Tasks.get)
+    list = blocking(Tasks.list)
+    find = iterating(Tasks.find)
+    cancel = blocking(Tasks.cancel)
+    retry = blocking(Tasks.retry)
+    rerun = blocking(Tasks.rerun)
+    delete = blocking(Tasks.delete)
+
+
 class SyncApp:
     """An `Andon` whose methods wait. One background thread serves all threads that call it."""
 
@@ -77,6 +113,16 @@ class SyncApp:
     submit_stream = iterating(Andon.submit_stream)
     get = blocking(Andon.get)
     find = iterating(Andon.find)
+
+    @property
+    def queues(self) -> SyncQueues:
+        """The queues of the store: configured, paused, listed."""
+        return SyncQueues(self.inner)
+
+    @property
+    def tasks(self) -> SyncTasks:
+        """The tasks of the store: found, listed, acted on."""
+        return SyncTasks(self.inner)
 
     def handle(self, task_id: str) -> SyncHandle[Any]:
         """A handle on a task by its id."""

@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from html import escape
 from typing import Any, Literal
 
 import msgspec
 
 from andon.client.options import to_datetime
+from andon.lifecycle.faces.fields import decoded
 from andon.model.policy import Policy
 from andon.model.task import Run, Task, TaskError, TaskEvent
 from andon.model.words import TERMINAL, Event, Reason, State
@@ -27,6 +29,10 @@ class RunView:
     resolved_at: datetime | None
     resolved_reason: Reason | None
     error: TaskError | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain JSON values; times as ISO 8601 in UTC."""
+        return as_dict(self)
 
     @classmethod
     def of(cls, run: Run) -> "RunView":
@@ -58,6 +64,10 @@ class EventView:
     run: int | None
     worker: str
     error: TaskError | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain JSON values; times as ISO 8601 in UTC."""
+        return as_dict(self)
 
     @classmethod
     def of(cls, event: TaskEvent) -> "EventView":
@@ -104,6 +114,7 @@ class TaskView:
     runs: tuple[RunView, ...]  #: the newest
     progress: int  #: percent
     progress_message: str
+    lease_until: datetime | None  #: when the run in hand is lost unless it is renewed; else None
     result: Any  #: as the handler's return annotation has it, where the code is known
     error: TaskError | None  #: of the newest run that failed
     created_at: datetime
@@ -122,6 +133,33 @@ class TaskView:
         """Whether only a rerun or a deletion can still change the task."""
         return self.state in TERMINAL
 
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain JSON values; times as ISO 8601 in UTC."""
+        return as_dict(self)
+
+    def __repr__(self) -> str:
+        return f"<TaskView {self.id} {self.name}: {self._stands}>"
+
+    @property
+    def _stands(self) -> str:
+        return self.state.value if self.reason is None else f"{self.state.value} ({self.reason})"
+
+    def _repr_html_(self) -> str:
+        """A table of what matters first, for notebooks."""
+        rows = [
+            ("task", self.id),
+            ("name", self.name),
+            ("queue", self.queue),
+            ("state", self._stands),
+            ("tries", str(self.tries)),
+            ("created", self.created_at.isoformat(timespec="seconds")),
+            ("error", "" if self.error is None else self.error.message),
+        ]
+        cells = "".join(
+            f"<tr><th>{name}</th><td>{escape(value)}</td></tr>" for name, value in rows if value
+        )
+        return f"<table>{cells}</table>"
+
     @classmethod
     def of(cls, task: Task, decode: Callable[[bytes], Any] = msgspec.json.decode) -> "TaskView":
         """The view of a record; `decode` reads its result."""
@@ -133,7 +171,7 @@ class TaskView:
             version=definition.version,
             queue=definition.queue,
             priority=status.priority,
-            args=msgspec.json.decode(definition.args),
+            args=decoded(definition.args),
             policy=task.policy,
             dependencies=definition.dependencies,
             requires=definition.requires,
@@ -153,6 +191,7 @@ class TaskView:
             runs=tuple(RunView.of(run) for run in status.runs),
             progress=status.progress if cell is None else cell.progress,
             progress_message=status.progress_message if cell is None else cell.message,
+            lease_until=to_datetime(None if cell is None else cell.lease_until),
             result=None if task.result is None else decode(task.result),
             error=status.last_error,
             created_at=_known(status.created_at),
@@ -166,6 +205,17 @@ class TaskView:
             expires_at=to_datetime(status.expires_at),
             cancel_requested_at=to_datetime(status.cancel_requested_at),
         )
+
+
+def as_dict(view: Any) -> dict[str, Any]:
+    """A view as plain JSON values."""
+    return msgspec.to_builtins(view, enc_hook=_as_text)
+
+
+def _as_text(value: Any) -> Any:
+    """A result of a type that JSON does not know, as its own model says, or as text."""
+    dump = getattr(value, "model_dump", None)  # Pydantic, without importing it
+    return str(value) if dump is None else dump(mode="json")
 
 
 def _known(ms: int) -> datetime:

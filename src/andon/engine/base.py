@@ -11,7 +11,10 @@ import msgspec
 
 from andon.artifacts.base import Artifacts
 from andon.engine.telling import Then
+from andon.engine.waiting import KindWait
 from andon.lifecycle.commands import Command
+from andon.lifecycle.waiting import Wait
+from andon.model.code import Code
 from andon.model.errors import AndonError
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, WorkerInfo
 from andon.model.task import Task, TaskEvent
@@ -258,6 +261,20 @@ class Engine(Protocol):
 
     async def publish_types(self, types: Sequence[TypeInfo]) -> None:
         """Publish this process's task types (R5)."""
+        ...
+
+    async def keep_code(self, code: Code) -> None:
+        """Keep the list of what a worker has code for, so that its digest says what it is (R32).
+        Call it again and again: what nobody uses is dropped. Costs nothing, but once a day."""
+        ...
+
+    async def waits(self, queues: Sequence[str] = ()) -> list[KindWait]:
+        """What keeps the kinds of tasks from starting that these queues, or all, have ready;
+        nothing is listed of what is about to start."""
+        ...
+
+    async def wait_of(self, task: Task) -> Wait | None:
+        """What one task waits for; None if it is not pending, or about to start."""
         ...
 
     async def workers(self) -> list[WorkerInfo]:

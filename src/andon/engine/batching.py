@@ -12,6 +12,10 @@ Who awaits an outcome costs a future, a turn of the loop and the task that goes 
 
 A store that is away fails everything that waits, not one batch after the other: each flush takes
 as long as the store is patient, and nobody should wait for that once per batch before his own.
+
+An item that cannot be written is the store's to tell from its neighbours (`stores.isolation`).
+Should a flush fail all the same by what may be the fault of one, it is made again in halves: only
+that item's taker is told the error.
 """
 
 import asyncio
@@ -20,6 +24,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, MutableSequence, Sequence
 from typing import Generic, Protocol, TypeVar, cast
 
+from andon.engine.faults import may_be_of_one
 from andon.model.errors import StoreUnavailable
 
 logger = logging.getLogger("andon.engine")
@@ -194,6 +199,9 @@ class Batcher(Generic[Item, Outcome]):
         try:
             outcomes = await self._flush([item for item, _ in batch])
         except BaseException as error:
+            if len(batch) > 1 and may_be_of_one(error):
+                await self._in_halves(batch)
+                return
             if isinstance(error, StoreUnavailable):
                 batch.extend(self._waiting)
                 self._waiting.clear()
@@ -203,6 +211,16 @@ class Batcher(Generic[Item, Outcome]):
             return
         # Told when the next batch has left: whoever is told has something to do then.
         asyncio.get_running_loop().call_soon(_tell, batch, outcomes)
+
+    async def _in_halves(self, batch: list[tuple[Item, Taker[Outcome]]]) -> None:
+        middle = len(batch) // 2
+        first, second = batch[:middle], batch[middle:]
+        try:
+            await self._one_batch(first)
+        except BaseException as error:
+            self._fail(error, second)
+            raise
+        await self._one_batch(second)
 
 
 def _tell(batch: Sequence[tuple[Item, Taker[Outcome]]], outcomes: Sequence[Outcome]) -> None:

@@ -1,17 +1,19 @@
 """Acts of control: read, decide, write, and decide again if the task moved in between."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any
 
 from andon.engine.base import Acted
+from andon.engine.reading import records
 from andon.engine.writes import new_write_id
-from andon.lifecycle.admission import check_priority
 from andon.lifecycle.apply import Moved, apply
+from andon.lifecycle.bounds import check_command
 from andon.lifecycle.commands import (
     Cancel,
     Command,
     Delete,
-    Reprioritise,
     RequestCancel,
     Rerun,
     RunNow,
@@ -21,6 +23,7 @@ from andon.lifecycle.delays import Random
 from andon.model.errors import (
     AndonError,
     InvalidTransition,
+    NotWritable,
     PayloadTooLarge,
     StoreUnavailable,
     TaskNotFound,
@@ -29,9 +32,14 @@ from andon.model.errors import (
 from andon.model.task import Task
 from andon.model.words import TERMINAL, State
 from andon.stores.base import MAX_BATCH, Change, Changed, ChangeKind, Store
+from andon.stores.isolation import why_of
+
+log = logging.getLogger("andon.engine")
 
 MOST_ATTEMPTS = 20
 """How often a change is decided anew when others keep moving the task in between."""
+
+_ACT = "change"
 
 Choose = Callable[[Task], Command | None]
 """What to do about a task as it stands; None leaves it as it is."""
@@ -93,10 +101,16 @@ class Control:
     async def act(
         self, ids: Sequence[str], command: Command, *, force: bool = False
     ) -> list[Acted]:
-        """The same command on each task."""
-        if isinstance(command, Reprioritise):
-            check_priority(command.priority)
+        """The same command on each task. Raises `InvalidSubmission` for one that carries what no
+        record can have."""
+        check_command(command)
         return await self._each(ids, lambda task: command, force=force)
+
+    async def act_on(self, tasks: Sequence[Task], command: Command) -> list[Acted]:
+        """The same for tasks that were just read; each is decided anew where it has moved."""
+        return await self._together(
+            [self._one(task, lambda task: command, force=False) for task in tasks]
+        )
 
     async def _each(
         self, ids: Sequence[str], choose: Choose, *, force: bool = False
@@ -104,22 +118,41 @@ class Control:
         acted: list[Acted] = []
         for start in range(0, len(ids), MAX_BATCH):
             batch = ids[start : start + MAX_BATCH]
-            tasks = await self._store.get(batch)
-            # Together, so that what is written for them shares batches.
-            acted += await asyncio.gather(
-                *(
+            tasks = await records(self._store, batch)
+            acted += await self._together(
+                [
                     self._named(task_id, task, choose, force)
                     for task_id, task in zip(batch, tasks, strict=True)
-                )
+                ]
             )
         return acted
+
+    async def _together(self, acts: Sequence[Coroutine[Any, Any, Acted]]) -> list[Acted]:
+        """At once, so that what is written for them shares batches. A store that is away fails the
+        call, when all have been carried through as far as they went."""
+        done = await asyncio.gather(*acts, return_exceptions=True)
+        for outcome in done:
+            if isinstance(outcome, BaseException):
+                raise outcome
+        return [acted for acted in done if isinstance(acted, Acted)]
 
     async def _named(self, task_id: str, task: Task | None, choose: Choose, force: bool) -> Acted:
         if task is None:
             return Acted(task_id, None, changed=False, error=TaskNotFound(task_id))
-        return await self._one(task, choose, force)
+        return await self._one(task, choose, force=force)
 
-    async def _one(self, task: Task, choose: Choose, force: bool) -> Acted:
+    async def _one(self, task: Task, choose: Choose, *, force: bool) -> Acted:
+        try:
+            return await self._decided(task, choose, force)
+        except (AndonError, OSError):
+            raise
+        except Exception as error:  # its own, whatever it is: the others of the call go on
+            log.exception("An act on task %s has failed; nothing was changed.", task.id)
+            return Acted(
+                task.id, task.state, changed=False, error=NotWritable(task.id, _ACT, why_of(error))
+            )
+
+    async def _decided(self, task: Task, choose: Choose, force: bool) -> Acted:
         write_id = new_write_id()
         for _ in range(MOST_ATTEMPTS):
             command = choose(task)
@@ -140,8 +173,8 @@ class Control:
                     return Acted(task.id, task.state, changed=False, error=_needed(task))
                 task = changed.current
                 continue
-            error = self._refusal(task, changed)
-            return Acted(task.id, None, changed=False, error=error)
+            state = task.state if changed.kind is ChangeKind.INVALID else None
+            return Acted(task.id, state, changed=False, error=self._refusal(task, changed))
         busy = StoreUnavailable(f"Task {task.id!r} keeps moving; try again.")
         return Acted(task.id, task.state, changed=False, error=busy)
 
@@ -159,6 +192,8 @@ class Control:
             return UniqueKeyHeld(task.definition.unique_key or "", changed.holder)
         if changed.kind is ChangeKind.TOO_LARGE:
             return PayloadTooLarge("record", changed.size, changed.limit)
+        if changed.kind is ChangeKind.INVALID:
+            return NotWritable(task.id, _ACT, changed.why)
         return TaskNotFound(task.id)
 
 

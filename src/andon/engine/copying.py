@@ -5,11 +5,16 @@ state it was in, or the ledger says which is not. The source keeps everything. I
 at any moment and repeated: each record arrives whole or not at all, and a repeat goes on with what
 is not there yet. Memory is bounded by one batch.
 
+A task that cannot be read or written is left out, named in the log, and counted in the ledger; the
+others are copied as if it were not there (R36).
+
 Not copied, because no store tells of it: what is left of deleted tasks (their ids are free in the
-target, their old events are gone), claim tokens, tokens of rate limits, and who is alive.
+target, their old events are gone, a late repeat of their last report is refused there), claim
+tokens, tokens of rate limits, and who is alive.
 """
 
 import asyncio
+import logging
 import secrets
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
@@ -17,12 +22,16 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 import msgspec
 
 from andon.engine.dependencies import satisfies
-from andon.model.errors import ConfigurationError
+from andon.engine.faults import ANYTHING
+from andon.model.errors import AndonError, ConfigurationError
 from andon.model.fleet import QueueConfig, StoreInfo
 from andon.model.settings import COPY_SETTING, MOVING, MOVING_LAST
 from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.base import MAX_BATCH, Edge, Link, Query, Snapshot, Store
+from andon.stores.isolation import each_alone, why_of
+
+log = logging.getLogger("andon.engine")
 
 MOST_NAMED = 20
 """How many ids the ledger names of each kind; the others are counted."""
@@ -57,11 +66,12 @@ class Tally(msgspec.Struct):
     written: int = 0
     there: int = 0  #: in the target already, and the same
     differing: int = 0  #: in the target already, and not the same: left as it is there
+    failed: int = 0  #: could not be read or written
 
     @property
     def balanced(self) -> bool:
         """Whether everything read is accounted for."""
-        return self.read == self.written + self.there + self.differing
+        return self.read == self.written + self.there + self.differing + self.failed
 
 
 class Ledger(msgspec.Struct):
@@ -73,6 +83,8 @@ class Ledger(msgspec.Struct):
     )
     differing: list[str] = msgspec.field(default_factory=list[str])
     """Names of what differs, the first few: task ids, and what stands beside the tasks."""
+    failed: list[str] = msgspec.field(default_factory=list[str])
+    """Ids of tasks that could not be read or written, the first few; the log says why."""
     unreadable: list[str] = msgspec.field(default_factory=list[str])
     """Ids of tasks in state unknown (R28), the first few: read, but not copied."""
     miscounted: list[str] = msgspec.field(default_factory=list[str])
@@ -83,7 +95,9 @@ class Ledger(msgspec.Struct):
     def balanced(self) -> bool:
         """Whether all that was read is in the target, the same, and both stores count so."""
         tallies = [*self.tasks.values(), *self.beside.values()]
-        complete = all(tally.balanced and not tally.differing for tally in tallies)
+        complete = all(
+            tally.balanced and not tally.differing and not tally.failed for tally in tallies
+        )
         return complete and not self.miscounted
 
 
@@ -226,19 +240,45 @@ class _Copying:
 
     async def _restore(self, tasks: Sequence[Task]) -> None:
         satisfied = await self._satisfied(tasks)
-        snapshots = await asyncio.gather(*(self._snapshot(t, satisfied[t.id]) for t in tasks))
-        outcomes = await self._target.restore(snapshots)
+        read = await asyncio.gather(*(self._read_alone(t, satisfied[t.id]) for t in tasks))
+        snapshots = [snapshot for snapshot in read if snapshot is not None]
+        outcomes = await each_alone(self._put, snapshots, self._unwritten, ANYTHING)
         refused: list[Task] = []
-        for task, restored in zip(tasks, outcomes, strict=True):
+        for snapshot, restored in zip(snapshots, outcomes, strict=True):
             if restored:
-                self._tally(task).written += 1
-                self._written[_line(task)] += 1
-            else:
-                refused.append(task)
+                self._tally(snapshot.task).written += 1
+                self._written[_line(snapshot.task)] += 1
+            elif restored is not None:
+                refused.append(snapshot.task)
         if refused:  # somebody else brought it just now, or it was here and deleted
             found = await self._target.get([task.id for task in refused])
             for task, here in zip(refused, found, strict=True):
                 self._compare(task, here)
+
+    async def _put(self, snapshots: Sequence[Snapshot]) -> list[bool | None]:
+        """Whether each was restored; None, from elsewhere: it cannot be."""
+        return [*await self._target.restore(snapshots)] if snapshots else []
+
+    def _unwritten(self, snapshot: Snapshot, why: str) -> None:
+        self._fail(snapshot.task, why)
+
+    def _fail(self, task: Task, why: object) -> None:
+        self._tally(task).failed += 1
+        _name(self._ledger.failed, task.id)
+        log.error("Task %s cannot be copied: %s", task.id, why)
+
+    async def _read_alone(self, task: Task, satisfied: tuple[str, ...] | str) -> Snapshot | None:
+        """The task as it is in the source; None where it cannot be read."""
+        if isinstance(satisfied, str):
+            self._fail(task, satisfied)
+            return None
+        try:
+            return await self._snapshot(task, satisfied)
+        except (AndonError, OSError):
+            raise
+        except Exception as error:
+            self._fail(task, why_of(error))
+            return None
 
     async def _snapshot(self, task: Task, satisfied: tuple[str, ...]) -> Snapshot:
         async with self._reads:
@@ -264,8 +304,8 @@ class _Copying:
             edges += page
         return edges
 
-    async def _satisfied(self, tasks: Sequence[Task]) -> dict[str, tuple[str, ...]]:
-        """By task, the dependencies that need not be waited for any more.
+    async def _satisfied(self, tasks: Sequence[Task]) -> dict[str, tuple[str, ...] | str]:
+        """By task, the dependencies that need not be waited for any more; or why nobody can say.
 
         A store tells them when a blocked task links again, which changes nothing: it is what the
         task's verify timer does.
@@ -281,10 +321,19 @@ class _Copying:
             if task.state is State.BLOCKED
             for d in [task.definition]
         ]
-        found: dict[str, tuple[str, ...]] = {task.id: () for task in tasks}
-        for end in await self._source.link(links) if links else ():
-            if satisfies(end):
-                found[end.child] += (end.parent,)
+        found: dict[str, tuple[str, ...] | str] = {task.id: () for task in tasks}
+
+        async def ends(some: Sequence[Link]) -> list[None]:
+            for end in await self._source.link(some) if some else ():
+                known = found[end.child]
+                if satisfies(end) and not isinstance(known, str) and end.parent not in known:
+                    found[end.child] = (*known, end.parent)
+            return [None] * len(some)
+
+        def failed(link: Link, why: str) -> None:
+            found[link.child] = why
+
+        await each_alone(ends, links, failed, ANYTHING)
         return found
 
     def _compare(self, task: Task, found: Task | None) -> None:
@@ -307,8 +356,13 @@ class _Copying:
             if queue == plain:
                 continue
             here = queues.get(queue.name, plain)
-            if self._is_new(ledger["queues"], queue, None if here == plain else here, queue.name):
-                await self._target.put_queue(queue)
+            tally = ledger["queues"]
+            if not self._is_new(tally, queue, None if here == plain else here, queue.name):
+                continue
+            if not await self._target.put_queue(queue, expect=plain):
+                tally.written -= 1  # somebody configured it just now
+                tally.differing += 1
+                _name(self._ledger.differing, queue.name)
         types = {(info.name, info.version): info for info in await self._target.types()}
         for info in await self._source.types():
             here = types.get((info.name, info.version))

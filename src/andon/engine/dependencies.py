@@ -3,27 +3,46 @@
 A parent's end and a child's link may cross. Either the end sees the edge, or the link sees the
 end; the child's verify timer links again, so a crash in between is finished by whoever comes
 next (R8). Telling an end is idempotent, so it may be told twice.
+
+All is done in batches, whichever way a parent ended; a child or a parent at which something fails
+is left out, named, and taken up again later (R36).
 """
 
 import asyncio
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Protocol, TypeVar
 
 from andon.engine.base import Acted
+from andon.engine.faults import ANYTHING, Culprits
 from andon.lifecycle.commands import Command, Unblock, Unreach
-from andon.model.errors import AndonError
+from andon.model.errors import AndonError, NotWritable
 from andon.model.task import Task
 from andon.model.words import TERMINAL, State
-from andon.stores.base import MAX_BATCH, Ended, Link, Settlement, Store
+from andon.stores.base import MAX_BATCH, Ended, Link, Settlement, Store, in_batches
+from andon.stores.isolation import each_alone
 
 _PAGE = 1_000
 
+_MOST_EDGES = 2_000
+"""Edges of one call, unless a single child has more."""
 
-class Act(Protocol):
-    """How a dependent is moved: `Control.act`."""
+_AT_ONCE = 64
+"""Ends told at the same time."""
 
-    async def __call__(self, ids: Sequence[str], command: Command) -> list[Acted]:
+_UNKNOWN = -1  #: how many dependencies remain, where that could not be written down
+
+Item = TypeVar("Item")
+
+
+class Acts(Protocol):
+    """How dependents are moved: `Control`."""
+
+    async def act(self, ids: Sequence[str], command: Command) -> list[Acted]:
         """Apply the command to each task."""
+        ...
+
+    async def act_on(self, tasks: Sequence[Task], command: Command) -> list[Acted]:
+        """Apply the command to tasks that were just read."""
         ...
 
 
@@ -32,14 +51,17 @@ class Dependencies:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._act: Act | None = None
-        self._ends: list[tuple[str, State]] = []
+        self._control: Acts | None = None
+        self._ends: dict[tuple[str, State], None] = {}
         self._unlinks: list[tuple[str, str]] = []
         self._telling: asyncio.Task[None] | None = None
+        self._parents = Culprits("Telling the end of task")
+        self._children = Culprits("Telling a dependency's end to task")
+        self._edges = Culprits("Forgetting an edge of task")
 
-    def acting_through(self, act: Act) -> None:
+    def acting_through(self, control: Acts) -> None:
         """Say how dependents are moved."""
-        self._act = act
+        self._control = control
 
     async def link(self, children: Sequence[tuple[str, tuple[str, ...], bool, str]]) -> None:
         """Link (child, parents, loads results, requires); tell what has ended already."""
@@ -47,26 +69,42 @@ class Dependencies:
             Link(child, tuple(p for p in parents if p != child), loads, requires == "all-resolved")
             for child, parents, loads, requires in children
         ]
-        for start in range(0, len(links), MAX_BATCH):
-            ended = await self._store.link(links[start : start + MAX_BATCH])
-            await self._tell(ended)
+        for batch in _by_edges(links):
+            await self._tell(await self._link(batch))
 
-    async def verify(self, task: Task) -> None:
-        """Ask again about a blocked task's dependencies."""
-        d = task.definition
-        await self.link([(task.id, d.dependencies, d.load_dependencies, d.requires)])
+    async def _link(self, links: Sequence[Link]) -> list[Ended]:
+        """What has ended of their parents; nothing of a child at which that fails."""
+
+        async def write(batch: Sequence[Link]) -> list[list[Ended]]:
+            ended = await self._store.link(batch)
+            return [ended, *([] for _ in batch[1:])]
+
+        def refused(link: Link, why: str) -> list[Ended]:
+            self._children.failed(link.child, why)
+            return []
+
+        return [end for ends in await each_alone(write, links, refused, ANYTHING) for end in ends]
+
+    async def verify(self, tasks: Sequence[Task]) -> None:
+        """Ask again about the dependencies of blocked tasks."""
+        definitions = [task.definition for task in tasks]
+        await self.link(
+            [(d.id, d.dependencies, d.load_dependencies, d.requires) for d in definitions]
+        )
 
     def ended(self, task: Task, state: State | None, *, has_dependents: bool) -> None:
         """Take note that a task has ended: tell its dependents, let go of its parents."""
         if has_dependents and state is not None and state in TERMINAL:
-            self._ends.append((task.id, state))
+            self._ends[task.id, state] = None
         if task.definition.dependencies and (state is None or state in TERMINAL):
             self._unlinks.extend((parent, task.id) for parent in task.definition.dependencies)
         self._start()
 
     def resume(self, ends: Sequence[tuple[str, State]]) -> None:
         """Finish the fan-outs that somebody else's crash cut short."""
-        self._ends.extend(ends)
+        for parent, state in ends:
+            if not self._parents.is_left_alone(parent):
+                self._ends[parent, state] = None
         self._start()
 
     async def drain(self) -> None:
@@ -81,17 +119,40 @@ class Dependencies:
     async def _run(self) -> None:
         try:
             while self._ends or self._unlinks:
-                ends, self._ends = self._ends, []
+                ends, self._ends = list(self._ends), {}
                 unlinks, self._unlinks = self._unlinks, []
-                for start in range(0, len(unlinks), _PAGE):
-                    await self._store.unlink(unlinks[start : start + _PAGE])
-                await asyncio.gather(*(self._fan_out(parent, state) for parent, state in ends))
-        except AndonError:
+                for batch in in_batches(unlinks, _PAGE):
+                    await self._unlink(batch)
+                for some in in_batches(ends, _AT_ONCE):
+                    await asyncio.gather(*(self._tell_all(*end) for end in some))
+        except (AndonError, OSError):
             # The store keeps unsettled edges in its fan-out index and every blocked task has a
             # verify timer: what was not told now is told by the next timekeeper.
             return
         finally:
             self._telling = None
+
+    async def _unlink(self, edges: Sequence[tuple[str, str]]) -> None:
+        async def write(batch: Sequence[tuple[str, str]]) -> list[None]:
+            await self._store.unlink(batch)
+            return [None] * len(batch)
+
+        def refused(edge: tuple[str, str], why: str) -> None:
+            self._edges.failed(edge[1], why)
+
+        await each_alone(write, edges, refused, ANYTHING)
+
+    async def _tell_all(self, parent: str, state: State) -> None:
+        """Tell the end to all dependents. What fails here alone is taken up by the next look for
+        fan-outs that were cut short."""
+        try:
+            await self._fan_out(parent, state)
+        except (AndonError, OSError):
+            raise
+        except Exception as error:
+            self._parents.failed(parent, error)
+        else:
+            self._parents.succeeded(parent)
 
     async def _fan_out(self, parent: str, state: State) -> None:
         after = ""
@@ -104,42 +165,91 @@ class Dependencies:
 
     async def _tell(self, ends: Sequence[Ended]) -> None:
         """Settle each edge; unblock or give up the children for which that decides it."""
-        assert self._act is not None
-        for start in range(0, len(ends), MAX_BATCH):
-            batch = ends[start : start + MAX_BATCH]
-            settlements = [Settlement(e.child, e.parent, satisfies(e)) for e in batch]
-            remaining = await self._store.settle(settlements)
-            free = [
-                e.child
-                for e, left, s in zip(batch, remaining, settlements, strict=True)
-                if s.satisfied and left == 0
-            ]
+        for batch in in_batches(ends):
+            remaining = await each_alone(self._settle, batch, self._unsettled, ANYTHING)
+            told = list(zip(batch, remaining, strict=True))
+            free = [end.child for end, left in told if satisfies(end) and left == 0]
             if free:
-                await self._act(list(dict.fromkeys(free)), Unblock())
-            for e, s in zip(batch, settlements, strict=True):
-                if not s.satisfied:
-                    await self._give_up(e)
+                await self._move(list(dict.fromkeys(free)), self._acts.act, Unblock())
+            failing = [end for end, left in told if not satisfies(end) and left != _UNKNOWN]
+            if failing:
+                await each_alone(self._give_up, failing, self._not_given_up, ANYTHING)
 
-    async def _give_up(self, end: Ended) -> None:
-        assert self._act is not None
-        (child,) = await self._store.get([end.child])
-        if child is None or child.state is not State.BLOCKED:
-            await self._store.unlink([(end.parent, end.child)])
-            return
-        if child.policy.on_dependency_failure == "wait" or await self._holds(child, end):
-            return
-        missing = end.state is None
-        command = Unreach(
-            parent=end.parent, missing=missing, parent_state=end.state.value if end.state else ""
+    async def _settle(self, ends: Sequence[Ended]) -> list[int]:
+        return await self._store.settle(
+            [Settlement(end.child, end.parent, satisfies(end)) for end in ends]
         )
-        await self._act([end.child], command)
 
-    async def _holds(self, child: Task, end: Ended) -> bool:
-        """Whether the dependency stands all the same: it satisfied the child before it was rerun
-        (once is for good, R8), or it has been rerun since it failed."""
-        loads = child.definition.load_dependencies
-        again = await self._store.link([Link(child.id, (end.parent,), loads, end.any_end)])
-        return all(satisfies(ended) for ended in again)
+    def _unsettled(self, end: Ended, why: str) -> int:
+        self._children.failed(end.child, why)
+        return _UNKNOWN
+
+    def _not_given_up(self, end: Ended, why: str) -> None:
+        self._children.failed(end.child, why)
+
+    @property
+    def _acts(self) -> Acts:
+        assert self._control is not None
+        return self._control
+
+    async def _move(
+        self,
+        tasks: Sequence[Item],
+        act: Callable[[Sequence[Item], Command], Awaitable[list[Acted]]],
+        command: Command,
+    ) -> None:
+        for acted in await act(tasks, command):
+            if isinstance(acted.error, NotWritable):
+                self._children.failed(acted.id, acted.error.why)
+
+    async def _give_up(self, ends: Sequence[Ended]) -> list[None]:
+        """End the children that can never run now, once each."""
+        children = await self._store.get([end.child for end in ends])
+        gone: list[tuple[str, str]] = []
+        waiting: list[tuple[Ended, Task]] = []
+        for end, child in zip(ends, children, strict=True):
+            if child is None or child.state is not State.BLOCKED:
+                gone.append((end.parent, end.child))
+            elif child.policy.on_dependency_failure != "wait":
+                waiting.append((end, child))
+        if gone:
+            await self._store.unlink(gone)
+        unmet = await self._unmet(waiting)
+        by_command: dict[Command, dict[str, Task]] = {}
+        seen: set[str] = set()
+        for end, child in waiting:
+            if (end.child, end.parent) in unmet and child.id not in seen:
+                seen.add(child.id)
+                state = end.state.value if end.state else ""
+                command = Unreach(parent=end.parent, missing=end.state is None, parent_state=state)
+                by_command.setdefault(command, {})[child.id] = child
+        for command, given_up in by_command.items():
+            await self._move(list(given_up.values()), self._acts.act_on, command)
+        return [None] * len(ends)
+
+    async def _unmet(self, waiting: Sequence[tuple[Ended, Task]]) -> set[tuple[str, str]]:
+        """The (child, parent) whose dependency does not stand all the same: it may have satisfied
+        the child before it was rerun (once is for good, R8), or been rerun since it failed."""
+        links = [
+            Link(child.id, (end.parent,), child.definition.load_dependencies, end.any_end)
+            for end, child in waiting
+        ]
+        again = await self._store.link(links) if links else []
+        return {(ended.child, ended.parent) for ended in again if not satisfies(ended)}
+
+
+def _by_edges(links: Sequence[Link]) -> Iterator[list[Link]]:
+    """The links in batches of a bounded number of edges, each link whole."""
+    batch: list[Link] = []
+    edges = 0
+    for link in links:
+        if batch and (len(batch) == MAX_BATCH or edges + len(link.parents) > _MOST_EDGES):
+            yield batch
+            batch, edges = [], 0
+        batch.append(link)
+        edges += len(link.parents)
+    if batch:
+        yield batch
 
 
 def satisfies(end: Ended) -> bool:

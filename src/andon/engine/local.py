@@ -5,6 +5,7 @@ Put together from its parts: `submitting`, `runs`, `control`, `dependencies`, `w
 """
 
 import asyncio
+import logging
 import random as random_module
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,17 +16,23 @@ from andon.artifacts.base import Artifacts
 from andon.engine.artifacts import Keeping
 from andon.engine.base import Acted, Joinable, Submission, Submitted
 from andon.engine.book import PolicyBook
-from andon.engine.control import Control
+from andon.engine.codes import CodeBook
+from andon.engine.control import MOST_ATTEMPTS, Control
 from andon.engine.dependencies import Dependencies
+from andon.engine.reading import MOST_CURSOR, check_asked, check_query, records
 from andon.engine.runs import Mark, Runs
 from andon.engine.submitting import Submitting
 from andon.engine.telling import Then
 from andon.engine.timekeeper import Timekeeper
+from andon.engine.waiting import KindWait, Waits
 from andon.engine.watching import Watching
-from andon.lifecycle.admission import check_name
+from andon.lifecycle.admission import check_name, is_id
+from andon.lifecycle.bounds import check_queue
 from andon.lifecycle.commands import Command
 from andon.lifecycle.policies import check_options
-from andon.model.errors import AndonError, ConfigurationError
+from andon.lifecycle.waiting import Wait
+from andon.model.code import Code
+from andon.model.errors import AndonError, ConfigurationError, StoreUnavailable
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, WorkerInfo
 from andon.model.task import Task, TaskEvent
 from andon.model.words import State
@@ -48,6 +55,11 @@ from andon.stores.base import (
 
 if TYPE_CHECKING:
     from types import CoroutineType
+
+log = logging.getLogger("andon.engine")
+
+_PAUSE_S = 1.0
+"""Before the configuration is looked at again when that has failed."""
 
 
 class LocalEngine:
@@ -75,10 +87,12 @@ class LocalEngine:
         self.claims_ahead = store.claims_ahead
         self._hands_over = store if isinstance(store, HandsOver) else None
         self.book = PolicyBook(store, profile)
+        self.codes = CodeBook(store)
+        self._waits = Waits(store, self.codes)
         self._dependencies = Dependencies(store)
         self._runs = Runs(store, self.book, jitter.random, self._ended)
         self._control = Control(store, jitter.random, self._runs.commits.put, self._ended)
-        self._dependencies.acting_through(self._control.act)
+        self._dependencies.acting_through(self._control)
         self._submitting = Submitting(
             store, self.book, self._dependencies, self._control, max_payload=max_payload
         )
@@ -107,9 +121,13 @@ class LocalEngine:
         async with self._opening:
             if self._is_open:
                 return
-            await self.store.open()
+            try:
+                await self.store.open()
+                await self.book.refresh()
+            except BaseException:
+                await self._close_store()  # whoever tries again opens it anew
+                raise
             self._watching.open()
-            await self.book.refresh()
             self._following = asyncio.ensure_future(self._follow_configuration())
             self._is_open = True
 
@@ -128,6 +146,13 @@ class LocalEngine:
             await asyncio.gather(self._following, return_exceptions=True)
         await self._keeping.close()
         await self.store.close()
+
+    async def _close_store(self) -> None:
+        """Close what may be half open: why it is not open whole is what the caller is told."""
+        try:
+            await self.store.close()
+        except Exception as error:
+            log.warning("The store could not be closed: %r", error)
 
     def keep_time(self) -> None:
         self.timekeeper.start()
@@ -211,12 +236,13 @@ class LocalEngine:
         return await self._control.act(ids, command, force=force)
 
     async def get(self, ids: Sequence[str]) -> list[Task | None]:
-        return await self.store.get(ids)
+        return await records(self.store, ids)
 
     async def history(self, task_id: str) -> History:
-        return await self.store.history(task_id)
+        return await self.store.history(task_id) if is_id(task_id) else History(())
 
     async def find(self, query: Query) -> Page:
+        check_query(query)
         return await self.store.find(query)
 
     async def stats(self) -> list[QueueStats]:
@@ -229,6 +255,7 @@ class LocalEngine:
         return self._watching.watch(task_id)
 
     async def events(self, cursor: str, limit: int = 500) -> EventPage:
+        check_asked(cursor, field="cursor", most=MOST_CURSOR)
         return await self.store.events(cursor, limit)
 
     async def events_end(self) -> str:
@@ -246,23 +273,15 @@ class LocalEngine:
     async def configure_queue(self, name: str, changes: dict[str, Any]) -> QueueConfig:
         """Change settings of a queue. Raises `ConfigurationError` naming the setting at fault."""
         check_name(name, field="queue")
-        known = {queue.name: queue for queue in await self.store.queues()}
-        now = msgspec.structs.asdict(known.get(name) or QueueConfig(name=name))
-        unknown = set(changes) - set(now) | {"name"} & set(changes)
-        if unknown:
-            settings = ", ".join(sorted(set(now) - {"name"}))
-            raise ConfigurationError(
-                f"A queue has no setting {min(unknown)!r}. Its settings: {settings}."
-            )
         check_options(changes.get("policy", {}))
-        try:
-            config = msgspec.convert({**now, **changes}, QueueConfig)
-        except msgspec.ValidationError as error:
-            raise ConfigurationError(f"Queue {name!r}: {error}") from error
-        _check_queue(config)
-        await self.store.put_queue(config)
-        await self.book.refresh()
-        return config
+        for _ in range(MOST_ATTEMPTS):
+            known = {queue.name: queue for queue in await self.store.queues()}
+            there = known.get(name) or QueueConfig(name=name)
+            config = _changed(there, changes)
+            if await self.store.put_queue(config, expect=there):
+                await self.book.refresh()
+                return config
+        raise StoreUnavailable(f"Queue {name!r} is being configured by many at once; try again.")
 
     def know_types(self, types: Sequence[TypeInfo]) -> None:
         self.book.add_types(types)
@@ -273,6 +292,15 @@ class LocalEngine:
     async def publish_types(self, types: Sequence[TypeInfo]) -> None:
         self.know_types(types)
         await self.store.put_types(types)
+
+    async def keep_code(self, code: Code) -> None:
+        await self.codes.keep(code)
+
+    async def waits(self, queues: Sequence[str] = ()) -> list[KindWait]:
+        return await self._waits.of_queues(queues)
+
+    async def wait_of(self, task: Task) -> Wait | None:
+        return await self._waits.of_task(task)
 
     async def workers(self) -> list[WorkerInfo]:
         return await self.store.workers()
@@ -293,25 +321,33 @@ class LocalEngine:
         self._dependencies.ended(task, state, has_dependents=changed.has_dependents)
 
     async def _follow_configuration(self) -> None:
+        """Whatever one look at it met, the next one comes; until then what was read last serves."""
         with self.store.listen([CONFIG_TOPIC]) as hints:
             while True:
-                await hints.wait(SLOW_POLL_S)
                 try:
+                    await hints.wait(SLOW_POLL_S)
                     await self.book.refresh()
-                except AndonError:
-                    continue  # the old configuration serves until the store is back
+                    continue
+                except AndonError as error:
+                    log.warning("The configuration waits for the store: %s", error)
+                except Exception as error:
+                    log.error("The configuration could not be read.", exc_info=error)
+                await asyncio.sleep(_PAUSE_S)
+                hints.notify()
 
 
-def _check_queue(config: QueueConfig) -> None:
-    for name, least in (
-        ("max_concurrent", 0),
-        ("max_concurrent_per_key", 1),
-        ("max_size", 1),
-        ("weight", 1),
-        ("rate_burst", 1),
-    ):
-        value = getattr(config, name)
-        if value is not None and value < least:
-            raise ConfigurationError(f"{name} must be at least {least}, got {value}.")
-    if config.rate_limit is not None and not config.rate_limit > 0:
-        raise ConfigurationError(f"rate_limit must be more than 0, got {config.rate_limit}.")
+def _changed(there: QueueConfig, changes: dict[str, Any]) -> QueueConfig:
+    """The configuration with some settings changed. Raises `ConfigurationError`."""
+    now = msgspec.structs.asdict(there)
+    unknown = set(changes) - set(now) | {"name"} & set(changes)
+    if unknown:
+        settings = ", ".join(sorted(set(now) - {"name"}))
+        raise ConfigurationError(
+            f"A queue has no setting {min(unknown)!r}. Its settings: {settings}."
+        )
+    try:
+        config = msgspec.convert({**now, **changes}, QueueConfig)
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(f"Queue {there.name!r}: {error}") from error
+    check_queue(config)
+    return config

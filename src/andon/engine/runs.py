@@ -10,10 +10,20 @@ from andon.engine.control import MOST_ATTEMPTS, change_of
 from andon.engine.telling import Telling, Then, Told
 from andon.engine.writes import new_write_id
 from andon.lifecycle.apply import Moved, apply
+from andon.lifecycle.bounds import check_command
 from andon.lifecycle.commands import Command
 from andon.lifecycle.delays import Random
-from andon.model.errors import InvalidTransition, LeaseLost, PayloadTooLarge, StoreUnavailable
+from andon.lifecycle.repeats import is_repeat, repeats_the_last, state_that_followed
+from andon.model.errors import (
+    InvalidSubmission,
+    InvalidTransition,
+    LeaseLost,
+    NotWritable,
+    PayloadTooLarge,
+    StoreUnavailable,
+)
 from andon.model.task import Task
+from andon.model.text import storable
 from andon.model.words import State
 from andon.stores.base import (
     MAX_BATCH,
@@ -25,6 +35,9 @@ from andon.stores.base import (
     Store,
     Verdict,
 )
+from andon.stores.isolation import AT_FAULT, why_of
+
+_REPORT = "report"
 
 
 class Mark(NamedTuple):
@@ -88,10 +101,8 @@ class Runs:
         self, task_id: str, run: str, current: Task | None, command: Command, mark: Mark
     ) -> State | None:
         """Resolve a run of which only the ids are known; `current` is the record as just read."""
-        if current is None:
-            raise LeaseLost(task_id, run)
-        if current.state is not State.ACTIVE or current.status.run != run:
-            return _repeated(current, run, command)
+        if current is None or current.state is not State.ACTIVE or current.status.run != run:
+            return await self._repeated(task_id, current, run, command)
         if not current.definition.type_known and current.status.policy is None:
             self._fill_in(current)
         _marked(current, mark, self._store.now())
@@ -118,6 +129,7 @@ class Runs:
         return await self._report(task, command, new_write_id())
 
     def _decided(self, task: Task, command: Command, write_id: str) -> Moved:
+        check_command(command)
         return apply(task, command, now=self._store.now(), random=self._random, write_id=write_id)
 
     def applied(self, task: Task, moved: Moved, changed: Changed) -> State | None:
@@ -137,19 +149,39 @@ class Runs:
                 (current,) = await self._store.get([task.id])
                 if current is not None and current.status.revision == task.status.revision:
                     raise LeaseLost(task.id, run) from None
+            except Exception as error:
+                raise _undecided(task.id, error) from error
             else:
-                changed = await self.commits.put(change_of(task, moved))
+                try:
+                    changed = await self.commits.put(change_of(task, moved))
+                except AT_FAULT as error:
+                    raise NotWritable(task.id, _REPORT, why_of(error)) from error
                 if changed.kind is ChangeKind.APPLIED:
                     return self.applied(task, moved, changed)
                 if changed.kind is ChangeKind.TOO_LARGE:
                     raise PayloadTooLarge("result", changed.size, changed.limit)
+                if changed.kind is ChangeKind.INVALID:
+                    raise NotWritable(task.id, _REPORT, changed.why)
                 current = changed.current
-            if current is None:
-                raise LeaseLost(task.id, run)
-            if current.state is not State.ACTIVE or current.status.run != run:
-                return _repeated(current, run, command)
+            if current is None or current.state is not State.ACTIVE or current.status.run != run:
+                return await self._repeated(task.id, current, run, command)
             task = _with_cell(current, task)
         raise StoreUnavailable(f"Task {task.id!r} keeps moving; try again.")
+
+    async def _repeated(
+        self, task_id: str, current: Task | None, run: str, command: Command
+    ) -> State | None:
+        """The answer to a report of a run that holds its task no more: that to the first report,
+        if this is its exact repeat (R33), also when the record is gone since. Raises `LeaseLost`
+        for any other."""
+        if current is not None:
+            if is_repeat(current.status, run, command):
+                return state_that_followed(current.status, run)
+            raise LeaseLost(task_id, run)
+        [left] = await self._store.tombstones([task_id])
+        if repeats_the_last(left, run, command):
+            return None
+        raise LeaseLost(task_id, run)
 
 
 class _Sent(Told[Changed]):
@@ -170,9 +202,16 @@ class _Sent(Told[Changed]):
     def set_result(self, result: Changed, /) -> None:
         if result.kind is ChangeKind.APPLIED:
             super().set_result(result)
+        elif result.kind is ChangeKind.INVALID:
+            self._then(None, NotWritable(self._task.id, _REPORT, result.why))
         else:  # The record has moved, or cannot hold this: seldom, so it is all tried once more.
             write_id = self._moved.event.write_id
             self._runs.report_again(self._task, self._command, write_id, self._then)
+
+    def set_exception(self, exception: BaseException, /) -> None:
+        if isinstance(exception, AT_FAULT):
+            exception = NotWritable(self._task.id, _REPORT, why_of(exception))
+        super().set_exception(exception)
 
 
 def _marked(task: Task, mark: Mark, now: int) -> None:
@@ -183,15 +222,14 @@ def _marked(task: Task, mark: Mark, now: int) -> None:
     task.cell.heartbeat_at = max(task.cell.heartbeat_at, min(mark.heartbeat_at, now))
     if mark.progress is not None:
         task.cell.progress = mark.progress
-        task.cell.message = mark.message
+        task.cell.message = storable(mark.message)
 
 
-def _repeated(current: Task, run: str, command: Command) -> State:
-    """An exact repeat of the report that resolved this run is answered like the first (R3)."""
-    for old in reversed(current.status.runs):
-        if old.id == run and old.resolved_event is command.event:
-            return current.state
-    raise LeaseLost(current.id, run)
+def _undecided(task_id: str, error: Exception) -> NotWritable:
+    """What is told of a report on which nothing can be decided."""
+    if isinstance(error, InvalidSubmission):  # a time or delay that no record can have
+        return NotWritable(task_id, _REPORT, str(error).rstrip("."))
+    return NotWritable(task_id, _REPORT, why_of(error))
 
 
 def _with_cell(current: Task, mine: Task) -> Task:

@@ -6,6 +6,7 @@ children, a child of a refused parent is refused, and a cycle is refused (R8).
 
 import asyncio
 import contextlib
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from graphlib import CycleError, TopologicalSorter
@@ -17,9 +18,9 @@ from andon.engine.book import PolicyBook
 from andon.engine.control import Control
 from andon.engine.definitions import define
 from andon.engine.dependencies import Dependencies
+from andon.engine.room import Rooms
 from andon.engine.writes import LoneWrites, new_write_id
-from andon.lifecycle.admission import admit, admit_invalid, check_form, check_times
-from andon.lifecycle.commands import Evict
+from andon.lifecycle.admission import admit, admit_invalid, check_form, check_times, is_id
 from andon.model.errors import (
     AndonError,
     ConfigurationError,
@@ -41,15 +42,15 @@ from andon.stores.base import (
     Transactional,
     in_batches,
 )
+from andon.stores.isolation import AT_FAULT, each_alone, why_of
 
 if TYPE_CHECKING:
     from types import CoroutineType
 
+log = logging.getLogger("andon.engine")
+
 _CREATED = CreateKind.CREATED  # 0.1 us less for every task, see `lifecycle.admission`
-
-_MOST_EVICTIONS = 20
-"""How often one submission tries to make room in a full queue before it is refused."""
-
+_FULL = CreateKind.FULL
 
 _MOST_SHOWN = 10
 """Tasks of a circle that its error names."""
@@ -77,7 +78,7 @@ class Submitting:
         self._store = store
         self._book = book
         self._dependencies = dependencies
-        self._control = control
+        self._rooms = Rooms(store, book, control)
         self._max_payload = max_payload
         self._lone_write = LoneWrites()
         self.at_once = store.most_created if isinstance(store, TakesMany) else MAX_BATCH
@@ -105,9 +106,12 @@ class Submitting:
         try:
             now = self._store.now()
             task = self._record(submission, now, self._lone_write(submission.id, now))
-        except AndonError as error:
-            return [Submitted(submission.id, None, created=False, error=error)]
-        created = await self.batcher.put(task)
+        except Exception as error:
+            return [_refused(submission, error)]
+        try:
+            created = await self.batcher.put(task)
+        except AT_FAULT as error:
+            created = _unwritable(task, why_of(error))
         if created.kind is _CREATED:
             return [_accepted(task)]
         return [await self._settled(task, created)]
@@ -155,8 +159,8 @@ class Submitting:
             try:
                 tasks.append(self._record(submission, now, write_id))
                 outcomes.append(None)
-            except AndonError as error:
-                outcomes.append(Submitted(submission.id, None, created=False, error=error))
+            except Exception as error:  # its own: the others of the call go on
+                outcomes.append(_refused(submission, error))
         return outcomes, tasks
 
     def joinable_store(self) -> Transactional:
@@ -177,11 +181,14 @@ class Submitting:
     async def _create(
         self, refused: Sequence[Submitted | None], tasks: Sequence[Task]
     ) -> list[Submitted]:
-        created = await self._store.create(tasks) if tasks else []
+        created = await each_alone(self._store.create, tasks, _unwritable) if tasks else []
         if len(tasks) == len(refused) and all(c.kind is _CREATED for c in created):
             return [_accepted(task) for task in tasks]
-        pairs = iter(zip(tasks, created, strict=True))
-        return [outcome or await self._settled(*next(pairs)) for outcome in refused]
+        full = [pair for pair in zip(tasks, created, strict=True) if pair[1].kind is _FULL]
+        made = iter(await asyncio.gather(*(self._rooms.create(*pair) for pair in full)))
+        created = [next(made) if one.kind is _FULL else one for one in created]
+        answers = map(self._answer, tasks, created)
+        return [outcome or next(answers) for outcome in refused]
 
     def _record(self, submission: Submission, now: int, write_id: str) -> Task:
         definition = define(submission, self._book, now, self._max_payload)
@@ -198,8 +205,8 @@ class Submitting:
 
     async def _settled(self, task: Task, created: Created) -> Submitted:
         """The answer to one creation, after making room where the queue says so."""
-        if created.kind is CreateKind.FULL:
-            created = await self._make_room(task, created)
+        if created.kind is _FULL:
+            created = await self._rooms.create(task, created)
         return self._answer(task, created)
 
     def _answer(self, task: Task, created: Created) -> Submitted:
@@ -217,21 +224,11 @@ class Submitting:
         if created.kind is CreateKind.TOO_LARGE:
             large = PayloadTooLarge("submission", created.size, created.limit)
             return Submitted(task.id, None, created=False, error=large)
+        if created.kind is CreateKind.INVALID:
+            invalid = InvalidSubmission(f"Task {task.id!r} cannot be stored: {created.why}.")
+            return Submitted(task.id, None, created=False, error=invalid)
         limit = self._book.queue(definition.queue).max_size or 0
         return Submitted(task.id, None, created=False, error=QueueFull(definition.queue, limit))
-
-    async def _make_room(self, task: Task, created: Created) -> Created:
-        for _ in range(_MOST_EVICTIONS):
-            config = self._book.queue(task.definition.queue)
-            if created.kind is not CreateKind.FULL or not created.oldest:
-                break
-            if config.on_full != "discard-old":
-                await self._book.refresh()
-                if self._book.queue(task.definition.queue).on_full != "discard-old":
-                    break
-            await self._control.act([created.oldest[0].id], Evict())
-            created = await self.batcher.put(task)
-        return created
 
     # --- submissions that depend on one another ---
 
@@ -255,7 +252,7 @@ class Submitting:
     async def _missing_parents(
         self, submissions: Sequence[Submission], here: dict[str, Submission]
     ) -> set[str]:
-        asked = {p for s in submissions for p in s.dependencies if p not in here}
+        asked = {p for s in submissions for p in s.dependencies if p not in here and is_id(p)}
         wanted = sorted(asked)
         missing: set[str] = set()
         for start in range(0, len(wanted), MAX_BATCH):
@@ -356,6 +353,18 @@ def _refused_with(task_id: str, parent: str) -> InvalidSubmission:
         f"Task {task_id!r} depends on {parent!r}, which was refused in the same call.",
         field="dependencies",
     )
+
+
+def _refused(submission: Submission, error: Exception) -> Submitted:
+    """The answer to a submission of which no record can be made."""
+    if not isinstance(error, AndonError):
+        log.error("A submission could not be taken; it alone was refused.", exc_info=error)
+        error = InvalidSubmission(f"The submission cannot be taken: {why_of(error)}.")
+    return Submitted(submission.id, None, created=False, error=error)
+
+
+def _unwritable(task: Task, why: str) -> Created:
+    return Created(CreateKind.INVALID, why=why)
 
 
 class _Join:

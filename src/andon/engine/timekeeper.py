@@ -4,6 +4,10 @@ A due entry is a hint. Its taker reads the record, asks the pure core what the t
 writes that move only if the record and the lease are still what was read; a renewal that arrived
 in between wins. Whoever takes an entry pushes it on by `hold`, so that another does it if the
 taker dies. Sleeps until the next timer or a hint, at most SLOW_POLL_S: nothing polls when idle.
+
+Moves come first: blocked tasks whose turn it is to ask about their dependencies are verified beside
+them (`engine.verifying`). A record on which nothing can be decided, or whose move cannot be
+written, is named and left alone for longer each time; the others of its batch are fired (R36).
 """
 
 import asyncio
@@ -14,13 +18,15 @@ from typing import Any, Protocol
 
 from andon.engine.control import change_of
 from andon.engine.dependencies import Dependencies
+from andon.engine.faults import ANYTHING, Culprits
+from andon.engine.letters import DeadLetters
+from andon.engine.verifying import Verifying
 from andon.engine.writes import new_write_id
 from andon.lifecycle.apply import apply
-from andon.lifecycle.commands import Delete
 from andon.lifecycle.timers import on_timer, rearm, wants_verify
-from andon.model.errors import AndonError, InvalidTransition
+from andon.model.errors import AndonError
 from andon.model.task import Task
-from andon.model.words import Reason, State
+from andon.model.words import State
 from andon.stores.base import (
     MAX_BATCH,
     SLOW_POLL_S,
@@ -28,10 +34,9 @@ from andon.stores.base import (
     Change,
     Changed,
     ChangeKind,
-    CountsDeadLetters,
-    Query,
     Store,
 )
+from andon.stores.isolation import each_alone
 
 log = logging.getLogger("andon.timekeeper")
 
@@ -43,9 +48,6 @@ HOUSEKEEPING_S = 5.0
 
 _TRIM_S = 30.0
 """Seconds between looks for what can be trimmed, unless there was something the last time."""
-
-_BOUND_ROUNDS = 20
-"""Batches of dead letters deleted at one look: some cannot be deleted yet, and would come again."""
 
 RETRY_LATER_MS = 60_000
 """When a record could not be deleted because dependents need it, look again after this."""
@@ -76,7 +78,9 @@ class Timekeeper:
         self._dependencies = dependencies
         self._ended = ended
         self._random = random
-        self._dead_letter_limit = dead_letter_limit
+        self._verifying = Verifying(store, dependencies, random)
+        self._letters = DeadLetters(store, random, dead_letter_limit, self._write)
+        self._culprits = Culprits("The timer of task")
         self._tasks: list[asyncio.Task[None]] = []
         self._trim_at = 0.0  # by the loop's clock
 
@@ -93,9 +97,16 @@ class Timekeeper:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._verifying.stop()
 
     async def run_once(self, partition: int = 0) -> int | None:
-        """Fire everything due in a partition; ms UTC of its next timer, None if it has none."""
+        """Fire everything due in a partition, and verify; ms UTC of its next timer, None if it has
+        none."""
+        next_at = await self._fire_all(partition)
+        await self._verifying.done()
+        return next_at
+
+    async def _fire_all(self, partition: int) -> int | None:
         while True:
             due = await self._store.take_due(partition, MAX_BATCH, HOLD_MS)
             if due.tasks:
@@ -107,7 +118,7 @@ class Timekeeper:
         with self._store.listen([TIMER_TOPIC]) as hints:
             while True:
                 try:
-                    next_at = await self.run_once(partition)
+                    next_at = await self._fire_all(partition)
                     wait = self._until(next_at)
                 except Exception as error:
                     _say("timers wait for the store", error)
@@ -124,53 +135,76 @@ class Timekeeper:
 
     async def _fire(self, tasks: Sequence[Task], now: int) -> None:
         fired: list[tuple[Task, Change]] = []
-        early: list[tuple[str, int | None]] = []
+        blocked: list[Task] = []
+        timers: list[tuple[str, int | None]] = []
         for task in tasks:
-            command = on_timer(task, now)
-            if command is None:
-                if wants_verify(task, now):
-                    await self._dependencies.verify(task)
-                early.append((task.id, rearm(task, now)))
-                continue
             try:
-                moved = apply(
-                    task,
-                    command,
-                    now=now,
-                    random=self._random.random,
-                    write_id=new_write_id(),
-                )
-            except InvalidTransition:  # pragma: no cover - the table covers every timer
-                log.exception("timer of task %s", task.id)
-                continue
-            seen = task.cell.lease_until if task.cell is not None else None
-            fired.append((task, change_of(task, moved, seen_lease=seen)))
-        if early:
-            await self._store.rearm(early)
+                change = self._move(task, now)
+                if change is not None:
+                    fired.append((task, change))
+                elif wants_verify(task, now):
+                    blocked.append(task)
+                else:
+                    timers.append((task.id, rearm(task, now)))
+            except Exception as error:
+                timers.append((task.id, now + self._left_alone(task.id, error)))
         if fired:
             await self._write(fired, now)
+        timers += self._verifying.take(blocked, now)
+        if timers:
+            await self._store.rearm(timers)
 
-    async def _write(self, fired: Sequence[tuple[Task, Change]], now: int) -> None:
-        outcomes = await self._store.commit([change for _, change in fired])
+    def _move(self, task: Task, now: int) -> Change | None:
+        """What the timer means; None if nothing is due yet."""
+        command = on_timer(task, now)
+        if command is None:
+            return None
+        moved = apply(task, command, now=now, random=self._random.random, write_id=new_write_id())
+        seen = task.cell.lease_until if task.cell is not None else None
+        return change_of(task, moved, seen_lease=seen)
+
+    def _left_alone(self, task_id: str, why: object) -> int:
+        """Ms for which a record that failed is left alone. It is not set aside (R28): it decodes,
+        and the release that can decide on it finds it as it is."""
+        return round(self._culprits.failed(task_id, why) * 1000)
+
+    async def _write(self, fired: Sequence[tuple[Task, Change]], now: int) -> set[str]:
+        """Write the moves; the ids of the tasks whose move stands."""
+        outcomes = await each_alone(
+            self._store.commit, [change for _, change in fired], _unwritten, ANYTHING
+        )
+        written: set[str] = set()
         for (task, change), outcome in zip(fired, outcomes, strict=True):
             if outcome.kind is ChangeKind.APPLIED:
+                written.add(task.id)
+                self._culprits.succeeded(task.id)
                 state = change.after.state if change.after is not None else None
                 self._ended(task, state, outcome)
+            elif outcome.kind in _REFUSED:
+                why = outcome.why or f"the store refuses it: {outcome.kind}"
+                await self._store.rearm([(task.id, now + self._left_alone(task.id, why))])
             elif change.after is None and outcome.current is not None:
                 await self._release(task, now)
+        return written
 
     async def _release(self, task: Task, now: int) -> None:
         """A record that could not be deleted: forget edges of children that have ended."""
-        edges = await self._store.dependents(task.id)
-        children = await self._store.get([edge.child for edge in edges])
-        over = [
-            (task.id, edge.child)
-            for edge, child in zip(edges, children, strict=True)
-            if child is None or child.status.finished_at is not None
-        ]
-        if over:
-            await self._store.unlink(over)
-        await self._store.rearm([(task.id, now + (0 if over else RETRY_LATER_MS))])
+        try:
+            edges = await self._store.dependents(task.id)
+            children = await self._store.get([edge.child for edge in edges])
+            over = [
+                (task.id, edge.child)
+                for edge, child in zip(edges, children, strict=True)
+                if child is None or child.status.finished_at is not None
+            ]
+            if over:
+                await self._store.unlink(over)
+            later = 0 if over else RETRY_LATER_MS
+        except (AndonError, OSError):
+            raise
+        except Exception as error:
+            later = self._left_alone(task.id, error)
+        await self._store.rearm([(task.id, now + later)])
 
     # --- what no timer covers ---
 
@@ -183,50 +217,35 @@ class Timekeeper:
             await asyncio.sleep(HOUSEKEEPING_S * (0.75 + self._random.random() / 2))
 
     async def housekeep(self) -> None:
-        """Finish fan-outs cut short, trim events and stubs, keep the dead-letter bound."""
+        """Finish fan-outs cut short, trim events and stubs, keep the dead-letter bound: each for
+        itself, so that one that fails does not end the others."""
+        failures: list[Exception] = []
+        for chore in (self._resume, self._trim, self._letters.keep_bound):
+            try:
+                await chore()
+            except Exception as error:
+                failures.append(error)
+        for error in failures[1:]:
+            _say("housekeeping waits for the store", error)
+        if failures:
+            raise failures[0]
+
+    async def _resume(self) -> None:
         self._dependencies.resume(await self._store.take_unsettled(MAX_BATCH))
+
+    async def _trim(self) -> None:
         loop = asyncio.get_running_loop()
         if loop.time() >= self._trim_at:
             found = await self._store.trim(10_000)
             self._trim_at = loop.time() + (0 if found else _TRIM_S)
-        if self._dead_letter_limit is not None:
-            await self._bound_dead_letters(self._dead_letter_limit)
 
-    async def _bound_dead_letters(self, limit: int) -> None:
-        for _ in range(_BOUND_ROUNDS):
-            oldest = await self._beyond(limit)
-            if not oldest:
-                return
-            now = self._store.now()
-            fired = [
-                (
-                    task,
-                    change_of(
-                        task,
-                        apply(
-                            task,
-                            Delete(reason=Reason.DEAD_LETTER_BOUND),
-                            now=now,
-                            random=self._random.random,
-                            write_id=new_write_id(),
-                        ),
-                    ),
-                )
-                for task in oldest
-            ]
-            await self._write(fired, now)
-            if len(oldest) < MAX_BATCH:
-                return
 
-    async def _beyond(self, limit: int) -> Sequence[Task]:
-        """The oldest dead letters beyond the bound, a batch of them at the most."""
-        if isinstance(self._store, CountsDeadLetters):
-            return await self._store.oldest_dead_letters(beyond=limit, most=MAX_BATCH)
-        excess = sum(queue.dead_letters for queue in await self._store.stats()) - limit
-        if excess <= 0:
-            return ()
-        query = Query(dead_letters=True, limit=min(excess, MAX_BATCH))
-        return (await self._store.find(query)).tasks
+_REFUSED = frozenset((ChangeKind.INVALID, ChangeKind.TOO_LARGE, ChangeKind.KEY_HELD))
+"""Outcomes by which a timer's move is not written, and would not be if it came again at once."""
+
+
+def _unwritten(change: Change, why: str) -> Changed:
+    return Changed(ChangeKind.INVALID, why=why)
 
 
 def _say(what: str, error: Exception) -> None:

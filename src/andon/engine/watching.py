@@ -1,138 +1,165 @@
-"""Waiting and watching: woken by the event log, answered from the record.
+"""Waiting for tasks and watching them: woken by the task's own topic, answered from its record.
 
-One reader follows the log for all waiters of this process, only while there are any. Somebody who
-waits for a task that is discarded with its end gets the result from the event (R9). Once watching
-has begun, a store that is away is waited for too; waiting for an end begins when the store is back.
+Whoever waits subscribes, reads the record, and reads it again when hinted (R30). The slow poll that
+backs the hints is one for all who wait in this process, and reads in batches. The event log is not
+followed; it is read only for a task whose record has gone with its end (`engine.ends`).
+
+Once watching has begun, a store that is away is waited for too; waiting for an end begins when the
+store is back.
 """
 
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator
-from copy import copy
-from functools import partial
+from collections.abc import AsyncIterator, Sequence
 
+from andon.engine.batching import Batcher
 from andon.engine.ending import Closed, pause_away, until_ended
-from andon.model.errors import StoreUnavailable, TaskNotFound
+from andon.engine.ends import Ends, Waiter
+from andon.engine.faults import ANYTHING, Culprits
+from andon.lifecycle.admission import is_id
+from andon.lifecycle.apply import may_be_discarded
+from andon.model.errors import AndonError, StoreUnavailable, TaskNotFound
 from andon.model.task import Task, TaskEvent
-from andon.model.words import TERMINAL, Event, State
-from andon.stores.base import EVENTS_TOPIC, SLOW_POLL_S, Listener, Store, task_topic
-from andon.stores.shared import shared
+from andon.model.words import TERMINAL, State
+from andon.stores.base import EVENTS_TOPIC, MAX_BATCH, SLOW_POLL_S, Store, in_batches, task_topic
+from andon.stores.isolation import each_alone
 
 log = logging.getLogger("andon.watching")
 
 _PAGE = 500
 
+Read = tuple[Task | None]
+"""A record that was read; None: there is none."""
+
 
 class Watching:
-    """Follows the event log of one store for everybody who waits in this process."""
+    """Everybody who waits in this process, over one store."""
 
     def __init__(self, store: Store, jitter: random.Random) -> None:
         self._store = store
         self._jitter = jitter
-        self._waiters: dict[str, set[asyncio.Queue[TaskEvent | None]]] = {}
-        self._tail: asyncio.Task[None] | None = None
-        self._started: asyncio.Future[None] | None = None
+        self._waiters: dict[str, dict[Waiter, None]] = {}
+        self._reads: Batcher[str, Task | None] = Batcher(
+            self._get,
+            size=MAX_BATCH,
+            in_flight=store.in_flight,
+            key=str,
+            finishes=True,
+        )
+        self._ends = Ends(store, self._waiters)
+        self._polling: asyncio.Task[None] | None = None
+        self._culprits = Culprits("Reading for those who wait: task")
         self._is_closed = False
 
     async def wait_end(self, task_id: str, timeout: float | None) -> Task:
         """Wait for a terminal state; the record as it ended."""
-        watch = partial(self.watch, progress=False)
-        return await until_ended(watch, task_id, timeout, self._jitter)
+        return await until_ended(self.watch, task_id, timeout, self._jitter)
 
-    async def watch(self, task_id: str, *, progress: bool = True) -> AsyncIterator[Task]:
-        """The task now and after each move (and progress), until it has ended or is gone."""
-        queue: asyncio.Queue[TaskEvent | None] = asyncio.Queue()
-        last: Task | None = None
-        end: TaskEvent | None = None
-        self._waiters.setdefault(task_id, set()).add(queue)
-        try:
-            if self._is_closed:
-                raise Closed(f"task {task_id}")
-            with self._store.listen([task_topic(task_id)]) as hints:
-                await self._ensure_tail()
-                (last,) = await self._store.get([task_id])
-                if last is None:
-                    raise TaskNotFound(task_id)
+    async def watch(self, task_id: str) -> AsyncIterator[Task]:
+        """The task now and after each move and progress, until it has ended or is gone."""
+        if not is_id(task_id):
+            raise TaskNotFound(task_id)
+        if self._is_closed:
+            raise Closed(f"task {task_id}")
+        with self._store.listen([task_topic(task_id)]) as hints:
+            waiter = Waiter(hints)
+            self._waiters.setdefault(task_id, {})[waiter] = None
+            try:
+                last = await self._begin(task_id, waiter)
                 yield last
-                while last.state not in TERMINAL and last.state is not State.UNKNOWN:
-                    event, waited = await self._next(queue, hints if progress else None)
-                    if self._is_closed:
-                        raise Closed(f"task {task_id}")
-                    if event is not None and event.target in TERMINAL:
-                        end = event
-                    task = await self._now(last, event, end, waited=waited)
-                    if task is not None and _differs(task, last):
+                while not _has_ended(last):
+                    task = await self._next(last, waiter)
+                    if _is_news(task, last):
                         last = task
                         yield task
-        finally:
-            self._leave(task_id, queue)
+            finally:
+                self._leave(task_id, waiter)
 
-    async def _next(
-        self, queue: asyncio.Queue[TaskEvent | None], hints: Listener | None
-    ) -> tuple[TaskEvent | None, bool]:
-        """The next event about the task, None after a hint or the slow poll; and whether it was
-        the slow poll, by which time every event that was written has come."""
-        timeout = SLOW_POLL_S * (0.5 + self._jitter.random())
-        getting = asyncio.ensure_future(queue.get())
-        hinted = asyncio.ensure_future(_hint(hints, timeout))
-        try:
-            await asyncio.wait({getting, hinted}, return_when=asyncio.FIRST_COMPLETED)
-            if getting.done():
-                return getting.result(), False
-            return None, not hinted.result()
-        finally:
-            getting.cancel()
-            hinted.cancel()
+    async def _begin(self, task_id: str, waiter: Waiter) -> Task:
+        task = await self._reads.put(task_id)
+        vanishes = task is not None and not _has_ended(task) and may_be_discarded(task)
+        if vanishes and await self._ends.begin(waiter):
+            task = await self._reads.put(task_id)  # its end may lie before the place just taken
+        if task is None:
+            raise await self._ends.not_found(task_id)
+        if self._polling is None and not _has_ended(task):
+            self._polling = asyncio.ensure_future(self._poll())
+        return task
 
-    async def _now(
-        self, last: Task, event: TaskEvent | None, end: TaskEvent | None, *, waited: bool
-    ) -> Task | None:
-        """The record as it is; None while it is gone and its delete event has yet to come."""
-        if event is not None and event.event is Event.DELETE:
-            return _discarded(last, end, event)
+    async def _next(self, last: Task, waiter: Waiter) -> Task:
+        """The record after the next hint or poll."""
         while True:
+            await waiter.hints.wait(None)
+            if self._is_closed:
+                raise Closed(f"task {last.id}")
+            read, waiter.read = waiter.read, None
             try:
-                (task,) = await self._store.get([last.id])
+                [task] = read or [await self._reads.put(last.id)]
+                return task or await self._ends.of(last, waiter)
             except StoreUnavailable as error:
                 if self._is_closed:
                     raise Closed(f"task {last.id}") from error
                 log.warning("Waiting for task %s and for the store: %s", last.id, error)
                 await pause_away(self._jitter)
-                continue
-            if task is None and waited:
-                raise TaskNotFound(last.id)
-            return task
+                waiter.hints.notify()
 
-    def _leave(self, task_id: str, queue: asyncio.Queue[TaskEvent | None]) -> None:
-        queues = self._waiters.get(task_id)
-        if queues is not None:
-            queues.discard(queue)
-            if not queues:
-                del self._waiters[task_id]
-        if not self._waiters and self._tail is not None:
-            self._tail.cancel()
-            self._tail = None
+    def _leave(self, task_id: str, waiter: Waiter) -> None:
+        self._ends.leave(waiter)
+        waiters = self._waiters[task_id]
+        del waiters[waiter]
+        if not waiters:
+            del self._waiters[task_id]
 
-    async def _ensure_tail(self) -> None:
-        if self._tail is None or self._tail.done() or self._started is None:
-            self._started = asyncio.get_running_loop().create_future()
-            self._tail = asyncio.ensure_future(self._follow(self._started))
-        await shared(self._started)
+    async def _get(self, ids: Sequence[str]) -> list[Task | None]:
+        return await self._store.get(ids)
 
-    async def _follow(self, started: asyncio.Future[None]) -> None:
+    # --- the slow poll ---
+
+    async def _poll(self) -> None:
+        """Read the records of all who wait, now and then: hints may be lost. It ends when it finds
+        that nobody waits, not with the last who did: the next one comes at once, mostly."""
         try:
-            cursor = await self._store.events_end()
-        except Exception as error:
-            # Whoever asked for the tail is told; the next one who asks begins it anew.
-            started.set_exception(error)
-            return
+            while True:
+                await asyncio.sleep(SLOW_POLL_S * (0.5 + self._jitter.random()))
+                if not self._waiters:
+                    return
+                try:
+                    await self._poll_once()
+                except AndonError as error:
+                    log.warning("Those who wait for tasks wait for the store: %s", error)
+                except Exception as error:
+                    log.error("Those who wait for tasks could not be told.", exc_info=error)
         finally:
-            if not started.done():
-                started.set_result(None)
-        async for event in self.follow(cursor):
-            for queue in self._waiters.get(event.task, ()):
-                queue.put_nowait(event)
+            self._polling = None
+
+    async def _poll_once(self) -> None:
+        place = await self._ends.place()
+        any_gone = False
+        for batch in in_batches(list(self._waiters)):
+            for task_id, read in zip(batch, await self._read_each(batch), strict=True):
+                any_gone = any_gone or read is None or read[0] is None
+                if read is not None:
+                    for waiter in self._waiters.get(task_id, ()):
+                        waiter.tell(read)
+        if not any_gone:
+            self._ends.all_live_at(place)
+
+    async def _read_each(self, ids: Sequence[str]) -> list[Read | None]:
+        """Records; None for one at which reading fails."""
+
+        async def read(some: Sequence[str]) -> list[Read | None]:
+            return [(task,) for task in await self._store.get(some)]
+
+        def failed(task_id: str, why: str) -> Read | None:
+            self._culprits.failed(task_id, why)
+            return None
+
+        sound = [task_id for task_id in ids if not self._culprits.is_left_alone(task_id)]
+        found = dict(zip(sound, await each_alone(read, sound, failed, ANYTHING), strict=True))
+        return [found.get(task_id) for task_id in ids]
+
+    # --- the whole log ---
 
     async def follow(self, cursor: str | None) -> AsyncIterator[TaskEvent]:
         """Events after the cursor (None: from now), for ever."""
@@ -147,6 +174,12 @@ class Watching:
                 except StoreUnavailable:
                     await pause_away(self._jitter)
                     continue
+                except AndonError:
+                    raise
+                except Exception as error:
+                    log.error("Events after %s could not be read.", cursor, exc_info=error)
+                    await pause_away(self._jitter)
+                    continue
                 cursor = page.cursor
                 for event in page.events:
                     yield event
@@ -158,38 +191,25 @@ class Watching:
         self._is_closed = False
 
     async def close(self) -> None:
-        """Stop following; who waits is told."""
+        """Stop; who waits is told."""
         self._is_closed = True
-        for queues in self._waiters.values():
-            for queue in queues:
-                queue.put_nowait(None)
-        tail, self._tail = self._tail, None
-        if tail is not None:
-            tail.cancel()
-            await asyncio.gather(tail, return_exceptions=True)
+        for waiters in self._waiters.values():
+            for waiter in waiters:
+                waiter.hints.notify()
+        polling, self._polling = self._polling, None
+        if polling is not None:
+            polling.cancel()
+            await asyncio.gather(polling, return_exceptions=True)
 
 
-async def _hint(hints: Listener | None, timeout: float) -> bool:
-    if hints is not None:
-        return await hints.wait(timeout)
-    await asyncio.sleep(timeout)
-    return False
+def _has_ended(task: Task) -> bool:
+    return task.state in TERMINAL or task.state is State.UNKNOWN
 
 
-def _differs(task: Task, last: Task) -> bool:
-    return task.status.revision != last.status.revision or task.cell != last.cell
-
-
-def _discarded(last: Task, end: TaskEvent | None, event: TaskEvent) -> Task:
-    """The record of a task that went with its end, as far as its last two events tell."""
-    status = copy(last.status)
-    if event.source is not None:
-        status.state = event.source
-    status.finished_at = event.at
-    status.revision = event.revision
-    if end is not None:
-        status.reason = end.reason
-        status.last_error = end.error or status.last_error
-    if status.state is State.COMPLETED:
-        status.progress = 100
-    return Task(definition=last.definition, status=status, result=event.result)
+def _is_news(task: Task, last: Task) -> bool:
+    """Whether the record has moved on or progressed since; one that the poll read may be older."""
+    if task.status.created_at != last.status.created_at:
+        return task.status.created_at > last.status.created_at
+    if task.status.revision != last.status.revision:
+        return task.status.revision > last.status.revision
+    return task.cell != last.cell

@@ -1,7 +1,8 @@
 """What a submission must satisfy, and the record it begins life with. Pure.
 
 `check_form` and `check_times` refuse what can never work, naming the field at fault; `admit` builds
-the first status.
+the first status. Here is also what any text, time and number must satisfy that a store is to keep
+or to look for, whoever brings it: Python code, a command or a request.
 """
 
 import re
@@ -40,6 +41,38 @@ MAX_KEY = 1_024
 LATEST_MS = 253_402_300_799_999
 """The end of the year 9999: no date can be written beyond it."""
 
+MOST_VERSION = 2**31 - 1
+
+MOST_TEXT = 1_024
+"""Characters of a text that a store is asked by, such as a worker's id or a cursor."""
+
+
+def is_id(text: str) -> bool:
+    """Whether a task may have this id: no store need be asked for one that none can have."""
+    return _ID.match(text) is not None
+
+
+def is_text(text: str) -> bool:
+    """Whether every store can keep the text and be asked for it: PostgreSQL takes no NUL, and half
+    a surrogate is not UTF-8."""
+    if "\0" in text:
+        return False
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def check_text(text: str, *, field: str, most: int = MOST_TEXT) -> None:
+    """Refuse a text that is longer than `most` characters, or that not every store can be asked
+    for."""
+    if len(text) > most or not is_text(text):
+        raise InvalidSubmission(
+            f"{field} {text[:80]!r} is not text of at most {most:,} characters without NUL.",
+            field=field,
+        )
+
 
 def check_id(task_id: str) -> None:
     """Refuse an id that is not 1 to 64 of `[A-Za-z0-9_:-]` (R27)."""
@@ -73,10 +106,18 @@ def check_priority(priority: int) -> None:
         )
 
 
+def check_moment(moment: int | None, *, field: str) -> None:
+    """Refuse a time (ms UTC) that is no date from 1970 to 9999."""
+    if moment is not None and moment > LATEST_MS:
+        raise InvalidSubmission(f"{field} is later than the year 9999.", field=field)
+    if moment is not None and moment < 0:
+        raise InvalidSubmission(f"{field} is before the year 1970.", field=field)
+
+
 def check_key(key: str, *, field: str) -> None:
     """Refuse a key or group that is empty, over `MAX_KEY` bytes, or no text that every store keeps
     (PostgreSQL's indexes take no longer ones, its texts no NUL)."""
-    if not 0 < len(key.encode()) <= MAX_KEY or "\0" in key:
+    if not is_text(key) or not 0 < len(key.encode()) <= MAX_KEY:
         raise InvalidSubmission(
             f"{field} {key[:80]!r} is not text of 1 to {MAX_KEY:,} bytes without NUL; "
             "leave it out if there is none, and hash what is longer.",
@@ -94,21 +135,38 @@ def check_form(definition: Definition) -> None:
         check_name(d.queue, field="queue")
     if d.priority:
         check_priority(d.priority)
+    if d.version and not 0 < d.version <= MOST_VERSION:
+        raise InvalidSubmission(
+            f"version is 0 to {MOST_VERSION:,}, not {d.version}.", field="version"
+        )
     if d.run_at is not None or d.deadline is not None or d.expires_at is not None:
         for field in ("run_at", "deadline", "expires_at"):
-            moment = getattr(d, field)
-            if moment is not None and moment > LATEST_MS:
-                raise InvalidSubmission(f"{field} is later than the year 9999.", field=field)
+            check_moment(getattr(d, field), field=field)
     if d.unique_key is not None or d.key is not None or d.group is not None:
         for field in ("unique_key", "key", "group"):
             key = getattr(d, field)
             if key is not None:
                 check_key(key, field=field)
     if d.dependencies:
-        if len(set(d.dependencies)) != len(d.dependencies):
-            raise InvalidSubmission("A dependency is named twice.", field="dependencies")
-        for parent in d.dependencies:
-            check_id(parent)
+        _check_dependencies(d.dependencies)
+    if d.tags:
+        _check_tags(d.tags)
+
+
+def _check_dependencies(parents: tuple[str, ...]) -> None:
+    if len(set(parents)) != len(parents):
+        raise InvalidSubmission("A dependency is named twice.", field="dependencies")
+    for parent in parents:
+        check_id(parent)
+
+
+def _check_tags(tags: tuple[str, ...]) -> None:
+    for tag in tags:
+        if not 0 < len(tag) <= MAX_KEY or not is_text(tag):
+            raise InvalidSubmission(
+                f"Tag {tag[:80]!r} is not text of 1 to {MAX_KEY:,} characters without NUL.",
+                field="tags",
+            )
 
 
 def check_times(d: Definition, now: int) -> None:

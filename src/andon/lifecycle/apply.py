@@ -14,6 +14,7 @@ from andon.lifecycle.commands import Command, Complete, Reprioritise, Rerun
 from andon.lifecycle.decide import DECIDE, Outcome, cancelled
 from andon.lifecycle.delays import Random
 from andon.lifecycle.moves import ONLY_CANCELLED, TARGETS
+from andon.lifecycle.repeats import fingerprint
 from andon.model.errors import InvalidTransition
 from andon.model.policy import Policy
 from andon.model.task import (
@@ -84,7 +85,7 @@ def _write(task: Task, command: Command, outcome: Outcome, *, now: int, write_id
         if source is target:
             _edit(new, command, outcome, now)
         elif source is _PENDING:
-            _resolve_run(new, command.event, outcome, now)
+            _resolve_run(new, command, outcome, now)
         elif source in TERMINAL:
             _leave_terminal(new, task.policy, command)
     if outcome.error is not None:
@@ -147,7 +148,7 @@ def _left_active(task: Task, target: State, command: Command, outcome: Outcome, 
     runs = status.runs
     if runs:
         lease_until = cell.lease_until if cell is not None else None
-        runs = (*runs[:-1], _resolved(runs[-1], command.event, outcome, now, lease_until))
+        runs = (*runs[:-1], _resolved(runs[-1], command, outcome, now, lease_until))
     # All at once, not one after the other: half the time, and every run comes by here.
     return replace(
         status,
@@ -195,12 +196,14 @@ def _enter_pending(new: Status, outcome: Outcome, now: int) -> None:
     new.runs = runs
 
 
-def _resolve_run(new: Status, event: Event, outcome: Outcome, now: int) -> None:
+def _resolve_run(new: Status, command: Command, outcome: Outcome, now: int) -> None:
     if new.runs:
-        new.runs = (*new.runs[:-1], _resolved(new.runs[-1], event, outcome, now, None))
+        new.runs = (*new.runs[:-1], _resolved(new.runs[-1], command, outcome, now, None))
 
 
-def _resolved(run: Run, event: Event, outcome: Outcome, now: int, lease_until: int | None) -> Run:
+def _resolved(
+    run: Run, command: Command, outcome: Outcome, now: int, lease_until: int | None
+) -> Run:
     """A run as the move leaves it."""
     return Run(
         run.number,
@@ -213,8 +216,9 @@ def _resolved(run: Run, event: Event, outcome: Outcome, now: int, lease_until: i
         lease_until if lease_until is not None else run.lease_until,
         now,
         outcome.resolution or outcome.reason,
-        event,
+        command.event,
         outcome.error,
+        fingerprint(command),
     )
 
 
@@ -229,6 +233,16 @@ def kept_for(task: Task, status: Status) -> int | None:
     else:
         seconds = policy.retention.of(state)
     return None if seconds is None else round(seconds * 1000)
+
+
+def may_be_discarded(task: Task) -> bool:
+    """Whether the record may go with the task's end: its policy says so of some end, or the first
+    claim has yet to fill in what the policy says (R5, R21)."""
+    if task.status.policy is None and not task.definition.type_known:
+        return True
+    policy = task.policy
+    kept = (policy.dead_letter_retention, *(policy.retention.of(state) for state in TERMINAL))
+    return bool(policy.discard_states) or 0 in kept
 
 
 def is_dead_letter(task: Task, status: Status) -> bool:

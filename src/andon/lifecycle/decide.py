@@ -17,8 +17,8 @@ from andon.model.task import Task, TaskError
 from andon.model.words import Event, Reason, State
 
 UNKNOWN_TASK_DELAY_MS = 5_000
-"""Wait before an unknown task is offered again when its policy retries at once: a worker that has
-the code may be on its way, and a hot loop helps nobody."""
+"""Wait before an unknown task is offered again if its policy waits for code, or retries at once: a
+worker that has the code may be on its way, and a hot loop helps nobody."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -154,6 +154,10 @@ def _unknown_task(task: Task, command: c.UnknownTask, now: int, random: Random) 
     )
     reason = Reason.UNKNOWN_TASK
     rule = task.policy.on_unknown
+    if rule == "wait":
+        # Only to a worker that did not say what it has code for could it be given.
+        run_at = now + UNKNOWN_TASK_DELAY_MS
+        return Outcome(State.SCHEDULED, reason, reason, run_at=run_at, error=error)
     if rule == "fail":
         return Outcome(State.FAILED, reason, reason, counts=True, error=error)
     if rule == "drop":

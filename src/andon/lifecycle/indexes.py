@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from andon.lifecycle.apply import is_dead_letter
+from andon.lifecycle.routing import kind_of
 from andon.lifecycle.timers import first_limit, next_timer
 from andon.model.task import Task
 from andon.model.words import State
@@ -23,6 +24,7 @@ class ReadyEntry(msgspec.Struct, frozen=True, gc=False):
     order: int
     dead_at: int | None  #: not to be handed out at or after this time
     first_limit: int | None  #: ms after the claim at which the run's first timer may fire
+    kind: str = ""  #: what decides who may claim it (`lifecycle.routing`)
 
 
 class IndexEntry(msgspec.Struct, frozen=True, gc=False):
@@ -58,7 +60,7 @@ class _PendingEntries:
         # All that an entry of a pending record is made of.
         told = (
             s.created_at, s.submitted_at, s.order, s.priority, s.deadline,
-            d.queue, d.name, d.key, d.group, d.unique_key, s.policy or d.policy,
+            d.queue, d.name, d.version, d.key, d.group, d.unique_key, s.policy or d.policy,
         )  # fmt: skip
         last, entry = self._last
         if entry is None or told != last:
@@ -77,7 +79,7 @@ def _derived(task: Task) -> IndexEntry:
     ready = None
     if state is _PENDING:
         # Its one timer is the moment from which it cannot be claimed any more (R6).
-        ready = ReadyEntry(status.priority, status.order, timer, first_limit(task))
+        ready = ReadyEntry(status.priority, status.order, timer, first_limit(task), kind_of(task))
     unique_key, unique_until = definition.unique_key, None
     if unique_key is not None:
         policy = task.policy

@@ -80,6 +80,7 @@ MOVES: tuple[Move, ...] = (
     *_rows(
         E.UNKNOWN_TASK,
         [S.ACTIVE],
+        (S.SCHEDULED, "on_unknown=wait"),
         (S.RETRY, "on_unknown=retry, budget left"),
         (S.DROPPED, "on_unknown=drop, or the budget is spent"),
         (S.FAILED, "on_unknown=fail"),

@@ -1,7 +1,7 @@
 """Resolving a policy from its layers: submission over task type over queue over profile (R5)."""
 
-from collections.abc import Mapping
-from typing import Any, get_type_hints
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast, get_type_hints
 
 import msgspec
 
@@ -14,11 +14,12 @@ _STATES = frozenset(State)
 _LARGEST = 100 * 365 * DAY
 """A hundred years: beyond them, moments have no date to be written as. None is for ever."""
 
-_NEGATIVE_MEANS_ERROR = tuple(
+_NUMBERS = tuple(
     name
     for name, hint in get_type_hints(Policy).items()
     if hint in (float, float | None, int, int | None)
 )
+"""Options that are one number; `steps` and `retention` have several."""
 
 
 def resolve(*layers: Mapping[str, Any]) -> Policy:
@@ -38,6 +39,8 @@ def resolve(*layers: Mapping[str, Any]) -> Policy:
 
 def check_options(options: Mapping[str, Any]) -> PolicyOptions:
     """The options as given, once known to be ones that `resolve` takes."""
+    if not isinstance(options, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidSubmission("A policy is a set of options by name.", field="policy")
     resolve(options)
     return PolicyOptions(**options)  # type: ignore[typeddict-item]  # keys were checked above
 
@@ -58,21 +61,11 @@ def _checked(merged: dict[str, Any]) -> Policy:
     if unknown:
         name = min(unknown)
         raise InvalidSubmission(f"There is no policy option {name!r}.", field=name)
-    for name in _NEGATIVE_MEANS_ERROR:
-        value = merged.get(name)
-        if isinstance(value, int | float) and not value >= 0:
-            raise InvalidSubmission(f"{name} must not be negative, got {value}.", field=name)
-        if isinstance(value, int | float) and value > _LARGEST:
-            raise InvalidSubmission(f"{name} is too large: {value}.", field=name)
-    for state, kept in merged.get("retention", {}).items():
-        if isinstance(kept, int | float) and not kept >= 0:
-            raise InvalidSubmission(
-                f"retention of {state} must not be negative, got {kept}.", field="retention"
-            )
-        if isinstance(kept, int | float) and kept > _LARGEST:
-            raise InvalidSubmission(
-                f"retention of {state} is too large: {kept}.", field="retention"
-            )
+    for name, told, value in _numbers(merged):
+        if not value >= 0:  # nor NaN, which is not more than anything
+            raise InvalidSubmission(f"{told} must not be negative, got {value}.", field=name)
+        if value > _LARGEST:
+            raise InvalidSubmission(f"{told} is too large: {value}.", field=name)
     try:
         policy = msgspec.convert(merged, Policy)
     except msgspec.ValidationError as error:
@@ -83,6 +76,20 @@ def _checked(merged: dict[str, Any]) -> Policy:
         raise InvalidSubmission("lease must be more than 0 seconds.", field="lease")
     _check_unique_states(policy.unique_states)
     return policy
+
+
+def _numbers(merged: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
+    """Every number in the options: the option it is of, what it is called, and itself. (What is no
+    number where one belongs is refused as the policy is made.)"""
+    told = [(name, name, merged.get(name)) for name in _NUMBERS]
+    told += [("steps", "A step", step) for step in _items(merged.get("steps"))]
+    retention = merged.get("retention", {})
+    told += [("retention", f"retention of {state}", kept) for state, kept in retention.items()]
+    return ((field, name, v) for field, name, v in told if isinstance(v, int | float))
+
+
+def _items(value: Any) -> Sequence[Any]:
+    return cast("Sequence[Any]", value) if isinstance(value, list | tuple) else ()
 
 
 def _check_unique_states(states: tuple[str, ...]) -> None:

@@ -16,10 +16,9 @@ class InvalidSubmission(AndonError):
 class TaskNotFound(AndonError):
     """No task with this id (any more)."""
 
-    def __init__(self, task_id: str) -> None:
-        super().__init__(
-            f"There is no task {task_id!r}. It was never submitted, or its retention has passed."
-        )
+    def __init__(self, task_id: str, why: str = "") -> None:
+        why = why or "It was never submitted, or its retention has passed."
+        super().__init__(f"There is no task {task_id!r}. {why}")
         self.task_id = task_id
 
 
@@ -92,6 +91,21 @@ class PayloadTooLarge(InvalidSubmission):
         )
 
 
+class NotWritable(AndonError):
+    """What was asked of one task cannot be decided or written, now or later (HTTP 422); it alone
+    was left out, and nothing of it was changed. `why` says what is wrong."""
+
+    def __init__(self, task_id: str, what: str, why: str) -> None:
+        super().__init__(
+            f"The {what} of task {task_id!r} cannot be written: {why}. Repeating it does not help; "
+            "send what can be stored (UTF-8 text, numbers within 64 bits, times before the year "
+            "10000)."
+        )
+        self.task_id = task_id
+        self.what = what
+        self.why = why
+
+
 class TaskFailed(AndonError):
     """`handle.result()`: the task ended in a state other than `completed`."""
 
@@ -138,6 +152,17 @@ class StoreIncompatible(StoreError):
 
 class ConfigurationError(AndonError):
     """A setting, URL or option that cannot be used."""
+
+
+class UnknownCode(AndonError):
+    """A claim named its code by a digest that the service does not know (any more; HTTP 409)."""
+
+    def __init__(self, digest: str) -> None:
+        super().__init__(
+            f"What {digest!r} has code for is not known here. Claim again with `types`, the list "
+            "of names and versions; then its digest will do."
+        )
+        self.digest = digest
 
 
 class AccessError(AndonError):

@@ -18,6 +18,7 @@ class QueueConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     on_full: Literal["reject", "discard-old"] = "reject"
     weight: int = 1  #: share of claims among a worker's queues
     policy: dict[str, Any] = {}  #: this queue's layer of `PolicyOptions`
+    declared: str = ""  #: digest of the declaration in code that was applied last
 
 
 class TypeInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -41,6 +42,8 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     seen_at: int = 0  #: ms UTC, set by the store
     state: Literal["running", "quiet", "stopping"] = "running"
     owner: str = ""  #: id of the API token that it came with; empty: without one
+    code: str = ""
+    """Digest of what it has code for (R32); empty: it names nothing, and claims everything."""
 
 
 class QueueStats(msgspec.Struct, frozen=True, kw_only=True):

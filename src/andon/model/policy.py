@@ -73,7 +73,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cancel_grace: float = 10.0  #: how long a told handler may go on before it is abandoned (R7)
     on_lost: Literal["retry", "stall"] = "retry"
     on_silence: Literal["stall", "retry"] = "stall"
-    on_unknown: Literal["retry", "drop", "fail"] = "retry"
+    on_unknown: Literal["wait", "retry", "drop", "fail"] = "wait"  #: no code for the task (R32)
     on_dependency_failure: Literal["unreachable", "wait"] = "unreachable"
     on_invalid: Literal["refuse", "record"] = "refuse"
     dead_letter: Literal["save", "none"] = "save"
@@ -115,7 +115,7 @@ class PlainOptions(TypedDict, total=False):
     cancel_grace: float
     on_lost: Literal["retry", "stall"]
     on_silence: Literal["stall", "retry"]
-    on_unknown: Literal["retry", "drop", "fail"]
+    on_unknown: Literal["wait", "retry", "drop", "fail"]
     on_dependency_failure: Literal["unreachable", "wait"]
     on_invalid: Literal["refuse", "record"]
     dead_letter: Literal["save", "none"]

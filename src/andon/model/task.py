@@ -54,6 +54,7 @@ class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
     resolved_reason: Reason | None = None
     resolved_event: Event | None = None
     error: TaskError | None = None
+    report: str = ""  #: fingerprint of the report that resolved it, to know a repeat by (R33)
 
 
 class TaskEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -200,3 +201,11 @@ class Stamp(msgspec.Struct, frozen=True, gc=False):
     token: str
     at: int
     lease_until: int
+
+
+class Tombstone(msgspec.Struct, frozen=True, gc=False):
+    """What is left of a deleted task within the submit window (R31)."""
+
+    state: State  #: in which it ended
+    run: str = ""  #: id of its last run; empty if it had none
+    report: str = ""  #: fingerprint of the report that resolved that run (R33)

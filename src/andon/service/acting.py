@@ -7,6 +7,7 @@ from andon.client.options import to_priority
 from andon.engine.base import Acted
 from andon.engine.bulk import Act, Tally, act_on_found, act_on_ids
 from andon.engine.filtering import Filters
+from andon.engine.places import in_places
 from andon.lifecycle.admission import check_priority
 from andon.lifecycle.commands import (
     Command,
@@ -17,12 +18,14 @@ from andon.lifecycle.commands import (
     RunNow,
     Schedule,
 )
-from andon.model.errors import TaskNotFound
+from andon.model.errors import AndonError, TaskNotFound
 from andon.service import bodies
 from andon.service.answers import ActedOn, ActedOnMany
+from andon.service.guard import refuse
 from andon.service.problems import Problem, invalid, problem_of
 from andon.service.selecting import checked_query
 from andon.service.submitting import moment_ms
+from andon.stores.base import in_batches
 
 if TYPE_CHECKING:
     from andon.engine.base import Engine
@@ -104,28 +107,37 @@ async def act_on_many(
     """Do it to what the body names, each task on its own."""
     service = request.service
     engine, settings = service.engine, service.settings
-    filters = _checked(which, settings.max_bulk)
+    filters = _checked(which, settings.max_bulk, len(request.unread))
     told: list[ActedOn] = []
 
     async def tell(tasks: Sequence["Task | None"], acted: Sequence[Acted]) -> None:
-        for one in acted[: settings.max_page - len(told)]:
-            error = None if one.error is None else problem_of(one.error).document
-            told.append(ActedOn(one.id, one.state, one.changed, error))
+        for one in acted if which.ids is not None else acted[: settings.max_page - len(told)]:
+            error = None if one.error is None else request.told(one.error)
+            told.append(_shown(one.id, one, error))
 
     if which.ids is not None:
+        # Each id alone: one that is none, or not the caller's to act on, is refused in its place.
         ids = list(dict.fromkeys(which.ids))
-        await _need_for(request, ids, scope)
+        forbidden = await _forbidden(request, ids, scope)
+        others = [task_id for task_id in ids if task_id not in forbidden]
+        if forbidden and not others:
+            raise forbidden[ids[0]]
         tally = await act_on_ids(
-            engine, ids, do, dead_letters=dead_letters, dry_run=which.dry_run, progress=tell
+            engine, others, do, dead_letters=dead_letters, dry_run=which.dry_run, progress=tell
         )
+        refused = {place: _refused("", problem) for place, problem in request.unread.items()}
+        tally.found += len(forbidden) + len(refused)
+        tally.refused += len(forbidden) + len(refused)
+        places = {i: _refused(one, forbidden[one]) for i, one in enumerate(ids) if one in forbidden}
+        told = in_places(in_places(told, places), refused)[: settings.max_page]
     else:
         request.need(f"{scope}:{filters.queue or '*'}")
         try:
             query, keep = await checked_query(engine, filters, profile, dead_letters=dead_letters)
         except Problem as problem:
-            at = {"state": "filter.states", "queue": "filter.queue"}
-            field = problem.document["field"]
-            problem.document["field"] = at.get(field, field)
+            at = {"state": "filter.states"}
+            field = problem.document.get("field", "")
+            problem.document["field"] = at.get(field, f"filter.{field}")
             raise
         tally = await act_on_found(
             engine,
@@ -139,7 +151,7 @@ async def act_on_many(
     return _summed(tally, told, dry_run=which.dry_run)
 
 
-def _checked(which: bodies.Which, most: int) -> Filters:
+def _checked(which: bodies.Which, most: int, unread: int) -> Filters:
     select = which.filter
     filters = Filters()
     if select is not None:
@@ -155,19 +167,34 @@ def _checked(which: bodies.Which, most: int) -> Filters:
     if which.ids is not None:
         if which.all or select is not None:
             raise invalid("Give ids, or a filter or all, not both.", field="ids")
-        if len(which.ids) > most:
+        if len(which.ids) + unread > most:
             raise invalid(f"At most {most:,} ids in one request.", field="ids")
     elif not (which.all or filters.any):
         raise invalid("Which tasks? Give ids, a filter, or all: true.", field="filter")
     return filters
 
 
-async def _need_for(request: "Call", ids: Sequence[str], scope: str) -> None:
-    if request.caller.may(f"{scope}:*"):
-        return
-    for task in await request.service.engine.get(ids):
-        if task is not None:
-            request.need(f"{scope}:{task.definition.queue}")
+async def _forbidden(request: "Call", ids: Sequence[str], scope: str) -> dict[str, Problem]:
+    """Which tasks are not the caller's to act on, and what is missing for each."""
+    caller = request.caller
+    if caller.may(f"{scope}:*"):
+        return {}
+    missing: dict[str, Problem] = {}
+    for batch in in_batches(ids):
+        for task in await request.service.engine.get(batch):
+            needed = "" if task is None else f"{scope}:{task.definition.queue}"
+            if task is not None and not caller.may(needed):
+                missing[task.id] = refuse(needed)
+    return missing
+
+
+def _refused(task_id: str, problem: Problem) -> ActedOn:
+    return ActedOn(task_id, None, changed=False, error=problem.document)
+
+
+def _shown(task_id: str, one: Acted, error: AndonError | None) -> ActedOn:
+    problem = None if error is None else problem_of(error).document
+    return ActedOn(task_id, one.state, one.changed, problem)
 
 
 def _summed(tally: Tally, told: list[ActedOn], *, dry_run: bool) -> ActedOnMany:

@@ -63,6 +63,20 @@ class ActedOnMany(msgspec.Struct):
     tasks: list[ActedOn]  #: the first of them, at most a page
 
 
+class RefusedLine(msgspec.Struct, gc=False):
+    """A line of a log that was not kept."""
+
+    place: int  #: in the request, from 0
+    error: dict[str, Any]  #: problem details
+
+
+class KeptLines(msgspec.Struct, omit_defaults=True):
+    """What was kept of the lines of a log."""
+
+    kept: int
+    refused: list[RefusedLine] = []
+
+
 class TaskPage(msgspec.Struct):
     """Tasks as a profile shows them; an empty cursor means there are no more."""
 

@@ -77,6 +77,9 @@ def make_app(service: "Service") -> "ASGIApp":
                 if wait:
                     await send_problem(_too_many(wait), scope, send)
                     return
+            if _names_two_hosts(scope):
+                await send_problem(_TWO_HOSTS, scope, send)
+                return
             # Still encoded: a name may have a slash in it (%2F). `Binder` decodes the parameters.
             scope["path"] = scope["raw_path"].decode("latin-1")
             binder = routes.find(scope)
@@ -86,6 +89,18 @@ def make_app(service: "Service") -> "ASGIApp":
         await framework(scope, receive, send)
 
     return front
+
+
+_TWO_HOSTS = malformed("The header Host is given twice; one request is for one host.")
+
+
+def _names_two_hosts(scope: "HTTPScope") -> bool:
+    """Whether what stands before this service may have taken the request for another host's."""
+    hosts = 0
+    for name, _ in scope["headers"]:
+        if name == b"host":
+            hosts += 1
+    return hosts > 1
 
 
 def _address(scope: "HTTPScope") -> str:

@@ -25,9 +25,16 @@ from litestar.params import (
     QueryParameter,
 )
 
-from andon.model.errors import AndonError, AuthenticationFailed, StoreUnavailable
+from andon.lifecycle.admission import is_id
+from andon.model.errors import (
+    AndonError,
+    AuthenticationFailed,
+    StoreError,
+    StoreUnavailable,
+    TaskNotFound,
+)
 from andon.service.calls import Call
-from andon.service.decoding import BodyDecoder, what_is_wrong
+from andon.service.decoding import EACH_ALONE, BodyDecoder, what_is_wrong
 from andon.service.problems import (
     CONTENT_TYPE,
     Problem,
@@ -39,6 +46,7 @@ from andon.service.problems import (
 )
 from andon.service.protocol import answer as at_once
 from andon.service.protocol import cycle_of, whole_body
+from andon.service.trust.access import NOBODY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,6 +60,15 @@ if TYPE_CHECKING:
 log = logging.getLogger("andon.service")
 
 _JSON = b"application/json"
+_IDS = frozenset({"task_id", "job_id"})
+"""Parameters of paths that are ids of tasks."""
+
+_MOST_INT = 2**63 - 1
+_DIGITS = 19
+_MOST_SHOWN = 100
+_SAY_EVERY_S = 1.0
+"""A store that is away fails every request; one of them is enough to say so."""
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -85,7 +102,8 @@ class _Plan:
             kind, told = _parted(hints[name])
             if isinstance(told, BodyKwarg):
                 self.raw = kind is bytes
-                self.body = BodyDecoder(kind)
+                alone = EACH_ALONE in hints[name].__metadata__
+                self.body = BodyDecoder(kind, each_alone=alone)
             elif isinstance(told, PathParameter):
                 self.paths.append(name)
             elif isinstance(told, HeaderParameter):
@@ -93,8 +111,12 @@ class _Plan:
             elif isinstance(told, QueryParameter):
                 required = parameter.default is parameter.empty
                 names[name] = told.name or name
-                if told.ge is not None or told.le is not None:
-                    kind = Annotated[kind, msgspec.Meta(ge=told.ge, le=told.le)]
+                least, most = told.ge, told.le
+                if kind in (int, int | None):  # no store counts further
+                    least = -_MOST_INT if least is None else least
+                    most = _MOST_INT if most is None else most
+                if least is not None or most is not None:
+                    kind = _bounded(kind, msgspec.Meta(ge=least, le=most))
                 fields.append((name, kind, msgspec.NODEFAULT if required else parameter.default))
             else:
                 raise TypeError(f"{self.function.__qualname__}: what is {name!r} bound to?")
@@ -116,6 +138,12 @@ def _parted(hint: Any) -> tuple[Any, Any]:
     return hint, None
 
 
+def _bounded(kind: Any, bound: msgspec.Meta) -> Any:
+    """The type of a number within bounds; one that may be left out stays so."""
+    annotated: Any = Annotated
+    return annotated[int, bound] | None if kind == (int | None) else annotated[kind, bound]
+
+
 async def _nothing(scope: "Scope", receive: "Receive", send: "Send") -> None:
     """Stands where the framework's own application would."""
 
@@ -127,6 +155,7 @@ class Binder:
         self._app = app
         self._plan: _Plan | None = None
         self._service: Service | None = None
+        self._said_at = 0.0
 
     @classmethod
     def of(cls, handler: "HTTPRouteHandler", service: "Service") -> "Binder":
@@ -150,15 +179,21 @@ class Binder:
         if service is None:
             service = self._service = cast("Service", scope["litestar_app"].state.service)
         began = time.perf_counter()
+        call = Call(scope, receive, send)
+        call.service = service
+        call.caller = NOBODY
         try:
-            status = await self._answer(plan, service, scope, receive, send)
+            status = await self._answer(plan, call, scope, receive, send)
         except Problem as problem:
-            status = await send_problem(problem, scope, send)
+            status = await _refuse(problem, scope, send)
         except AndonError as error:
-            status = await send_problem(problem_of(error), scope, send)
+            if isinstance(error, StoreError) and began - self._said_at > _SAY_EVERY_S:
+                self._said_at = began
+                log.warning("%s %s: %s", scope["method"], scope["path"][:200], error)
+            status = await _refuse(problem_of(call.told(error)), scope, send)
         except Exception:
             log.exception("%s %s failed", scope["method"], scope["path"])
-            status = await send_problem(unexpected(), scope, send)
+            status = await _refuse(unexpected(), scope, send)
         if not plan.streams:
             seconds = plan.seconds.get(status)
             if seconds is None:
@@ -170,27 +205,30 @@ class Binder:
     async def _answer(
         self,
         plan: _Plan,
-        service: "Service",
+        call: Call,
         scope: "HTTPScope",
         receive: "Receive",
         send: "Send",
     ) -> int:
-        call = Call(scope, receive, send)
-        call.service = service
+        service = call.service
         call.status = plan.status
         call.answer_type = _JSON
         call.answer_headers = []
         call.caller = await service.guard.authorize(scope)
         arguments: dict[str, Any] = {"request": call}
         for name in plan.paths:
-            arguments[name] = unquote(scope["path_params"][name])
+            value = arguments[name] = unquote(scope["path_params"][name])
+            if name in _IDS and not is_id(value):
+                raise TaskNotFound(value[:_MOST_SHOWN])
         for name, header in plan.headers:
             found = (value for given, value in scope["headers"] if given == header)
             arguments[name] = next(found, b"").decode("latin-1") or None
         _bind_query(plan, scope, arguments)
         if plan.body is not None:
             body = await read_body(scope, receive, service)
-            arguments["data"] = body if plan.raw else await plan.body.decode(scope, body)
+            arguments["data"] = (
+                body if plan.raw else await plan.body.decode(scope, body, call.unread)
+            )
         answer = await plan.function(**arguments)
         if isinstance(answer, Stream):
             if answer.endless and any(name == b"authorization" for name, _ in scope["headers"]):
@@ -230,6 +268,8 @@ async def _while_allowed(
                 break
             except StoreUnavailable:
                 continue  # nobody can say now; what is kept is asked again
+            except Exception:
+                log.exception("it is not known whether a stream's token is good still")
     finally:
         streaming.cancel()
         await asyncio.gather(streaming, return_exceptions=True)
@@ -257,6 +297,8 @@ def _bind_query(plan: _Plan, scope: "HTTPScope", arguments: dict[str, Any]) -> N
         for name, value in pairs:
             if name in fields:
                 raise invalid(f"{name} is given twice.", field=name)
+            if "\0" in value:
+                raise invalid(f"{name} holds a NUL, and nothing has one in its name.", field=name)
             fields[name] = value
     try:
         bound = msgspec.convert(fields, plan.query, strict=False)
@@ -270,7 +312,7 @@ async def read_body(scope: "HTTPScope", receive: "Receive", service: "Service") 
     """The whole body, at most `max_body` bytes of it. Raises `Problem` (413, 408, 400)."""
     limit = service.settings.max_body
     for name, value in scope["headers"]:
-        if name == b"content-length" and (not value.isdigit() or int(value) > limit):
+        if name == b"content-length" and not is_at_most(value, limit):
             raise body_too_large(limit)
     cycle = cycle_of(scope)
     whole = None if cycle is None else whole_body(cycle)
@@ -290,6 +332,11 @@ async def read_body(scope: "HTTPScope", receive: "Receive", service: "Service") 
     return b"".join(parts) if len(parts) > 1 else body
 
 
+def is_at_most(length: bytes, limit: int) -> bool:
+    """Whether a Content-Length is a number, and no larger."""
+    return length.isdigit() and len(length) < _DIGITS and int(length) <= limit
+
+
 async def next_part(receive: "Receive", service: "Service") -> Any:
     """The next part of a body. Raises `Problem` (408, 400)."""
     try:
@@ -306,6 +353,17 @@ async def next_part(receive: "Receive", service: "Service") -> Any:
     if message["type"] != "http.request":
         raise malformed("The body ended early.")
     return message
+
+
+async def _refuse(problem: Problem, scope: "HTTPScope", send: "Send") -> int:
+    """Answer with problem details; where an answer has begun, cut that off, or what was sent of it
+    would be taken for the whole."""
+    cycle = cycle_of(scope)
+    if cycle is not None and cycle.response_started:
+        if not cycle.response_complete:
+            cycle.transport.abort()
+        return problem.status
+    return await send_problem(problem, scope, send)
 
 
 async def send_problem(problem: Problem, scope: "Scope", send: "Send") -> int:

@@ -1,20 +1,27 @@
 """One request as handlers see it, and the answer as far as it is not the handler's return value."""
 
+import logging
 from typing import TYPE_CHECKING, Annotated, Any
 
 from litestar import Request
 from litestar.params import QueryParameter
 
 from andon.lifecycle.profiles import Profile, profile
-from andon.model.errors import ConfigurationError
+from andon.model.errors import AndonError, ConfigurationError
 from andon.service.guard import Caller, refuse
-from andon.service.problems import invalid
+from andon.service.problems import Problem, invalid, without_place
 
 if TYPE_CHECKING:
     from litestar.types import HTTPScope, Receive, Send
 
+    from andon.artifacts.base import Artifacts
     from andon.service.service import Service
 
+
+log = logging.getLogger("andon.service")
+
+ADMIN_STORAGE = "admin:storage"
+"""The scope of who may know where the store is."""
 
 As = Annotated[
     str | None,
@@ -35,14 +42,35 @@ class Call(Request[Any, Any, Any]):
     answer_headers: list[tuple[bytes, bytes]]
 
     service: "Service"  #: that was called
+    unread: dict[int, Problem]  #: entries of the body that could not be read, by place (R36)
 
-    __slots__ = ("answer_headers", "answer_type", "caller", "service", "status")
+    __slots__ = ("answer_headers", "answer_type", "caller", "service", "status", "unread")
 
     def __init__(self, scope: "HTTPScope", receive: "Receive", send: "Send") -> None:
         # Nothing of the framework's request is used beyond these, so none of it is prepared.
         self.scope = scope
         self.receive = receive
         self.send = send
+        self.unread = {}
+
+    def told(self, error: AndonError) -> AndonError:
+        """The error as the caller may read it: where the store is, is for its administrators."""
+        return error if self.caller.may(ADMIN_STORAGE) else without_place(error)
+
+    async def artifacts(self) -> "Artifacts":
+        """The artifacts and logs of runs. Raises `Problem` (503) where they have no place."""
+        try:
+            return await self.service.engine.artifacts()
+        except ConfigurationError as error:
+            if self.caller.may(ADMIN_STORAGE):
+                raise
+            log.warning("artifacts and logs: %s", error)
+            raise Problem(
+                503,
+                "no-place",
+                "No place",
+                "This service has no place for artifacts and logs. Its log says why.",
+            ) from None
 
     def need(self, scope: str) -> None:
         """Raise `Problem` (403) unless the caller satisfies the scope."""

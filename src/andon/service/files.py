@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from andon.artifacts.base import Artifact
-from andon.service.binding import Stream, next_part
+from andon.service.binding import Stream, is_at_most, next_part
 from andon.service.problems import Problem, body_too_large
 from andon.service.protocol import cycle_of
 from andon.service.waiting import until_gone
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 _PIECE = 256 * 1024
 """Bytes handed over at once: few enough that hashing them does not hold up the loop."""
 
-_RANGE = re.compile(r"bytes=(\d*)-(\d*)\Z")
+_RANGE = re.compile(r"bytes=([0-9]*)-([0-9]*)\Z")
+_DIGITS = 19
 _PLAIN = re.compile(r"[\x20-\x7e]{1,200}\Z")
 
 
@@ -54,7 +55,7 @@ async def body_pieces(request: "Call", limit: int) -> AsyncIterator[bytes]:
 def check_length(request: "Call", limit: int) -> None:
     """Raise `Problem` (413) for a body that says itself that it is too large."""
     for name, value in request.scope["headers"]:
-        if name == b"content-length" and (not value.isdigit() or int(value) > limit):
+        if name == b"content-length" and not is_at_most(value, limit):
             raise body_too_large(limit)
 
 
@@ -133,13 +134,14 @@ def part_of(artifact: Artifact, asked: str | None) -> range:
     found = _RANGE.match(asked or "")
     if found is None or not (found[1] or found[2]):
         return whole
+    size = artifact.size
     if found[1]:
-        first = int(found[1])
-        last = min(int(found[2]) if found[2] else artifact.size - 1, artifact.size - 1)
-        if found[2] and int(found[2]) < first:
+        first = _place(found[1], size)
+        last = min(_place(found[2], size) if found[2] else size - 1, size - 1)
+        if found[2] and _number(found[2]) < _number(found[1]):
             return whole
     else:
-        first, last = max(artifact.size - int(found[2]), 0), artifact.size - 1
+        first, last = max(size - _place(found[2], size), 0), size - 1
     if first > last:
         raise Problem(
             416,
@@ -149,3 +151,15 @@ def part_of(artifact: Artifact, asked: str | None) -> range:
             headers={"Content-Range": f"bytes */{artifact.size}"},
         )
     return range(first, last + 1)
+
+
+def _number(digits: str) -> tuple[int, str]:
+    """What orders numbers of any length as they are."""
+    digits = digits.lstrip("0")
+    return len(digits), digits
+
+
+def _place(digits: str, size: int) -> int:
+    """A place in a file of that size; whatever is beyond its end is that."""
+    digits = digits.lstrip("0")
+    return size if len(digits) >= _DIGITS else min(int(digits or "0"), size)

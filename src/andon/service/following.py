@@ -116,6 +116,11 @@ class LogStream(Stream):
         except AndonError as error:
             log.warning("a log stream of task %s ends: %s", self._task, error)
             return "failed"
+        except (TimeoutError, OSError):
+            raise  # of the client's connection
+        except Exception:
+            log.exception("a log stream of task %s ends", self._task)
+            return "failed"
 
     def _is_last(self, task: "Task") -> bool:
         """Whether nothing will come after what is in the log now."""

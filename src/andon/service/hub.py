@@ -12,13 +12,14 @@ import asyncio
 import logging
 import random
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from andon.lifecycle.profiles import Profile
 from andon.lifecycle.rendering import event_document, history_as
-from andon.model.errors import StoreUnavailable
+from andon.model.errors import AndonError, StoreUnavailable
 from andon.model.task import Task, TaskEvent
 from andon.model.words import State
 from andon.stores.base import EVENTS_TOPIC, SLOW_POLL_S, EventPage
@@ -181,7 +182,7 @@ class Hub:
         if not self._following:
             self._started = asyncio.get_running_loop().create_future()
             self._following = [
-                asyncio.ensure_future(self._keep(self._started)),
+                asyncio.ensure_future(self._follow(self._started)),
                 asyncio.ensure_future(self._ping()),
             ]
         assert self._started is not None
@@ -224,38 +225,42 @@ class Hub:
         skip = int(count) if self._exact and count.isdecimal() and len(count) < 6 else 0
         return await self._engine.events(cursor, PAGE), cursor, skip
 
-    async def _keep(self, started: asyncio.Future[None]) -> None:
-        try:
-            await self._follow(started)
-        except Exception as error:
-            log.exception("event streams end: the log cannot be followed")
-            if not started.done():
-                started.set_exception(error)
-            self.end_all("failed")
-
     async def _follow(self, started: asyncio.Future[None]) -> None:
+        """Read the log and hand it out, for as long as there are streams, whatever goes wrong: what
+        cannot be read now is read again in a while, from the same place."""
         jitter = random.Random()
-        with self._engine.listen([EVENTS_TOPIC]) as hints:
-            cursor: str | None = None
-            while True:
-                try:
-                    if cursor is None:
-                        cursor = self.cursor = await self._engine.events_end()
+        pause = _AWAY_S
+        while True:
+            try:
+                with self._engine.listen([EVENTS_TOPIC]) as hints:
+                    if not started.done():
+                        self.cursor = await self._engine.events_end()
                         started.set_result(None)
-                    page = await self._engine.events(cursor, PAGE)
-                    if page.events:
-                        await self._hand_out(cursor, page)
-                except StoreUnavailable as error:
-                    log.warning("event streams wait for the store: %s", error)
-                    await asyncio.sleep(_AWAY_S * (0.5 + jitter.random()))
-                    continue
-                cursor = self.cursor = page.cursor
-                if page.gap:
-                    for subscriber in self._subscribers:
-                        subscriber.push(gap_message())
-                if not page.events:
-                    self.rounds += 1
-                    await hints.wait(SLOW_POLL_S * (0.5 + jitter.random()))
+                    while True:
+                        page = await self._engine.events(self.cursor, PAGE)
+                        await self._take(page)
+                        pause = _AWAY_S
+                        if not page.events:
+                            await hints.wait(SLOW_POLL_S * (0.5 + jitter.random()))
+            except StoreUnavailable as error:
+                log.warning("event streams wait for the store: %s", error)
+            except Exception as error:
+                if not started.done():  # whoever joins is told, and the next one begins anew
+                    started.set_exception(error)
+                    return
+                log.exception("event streams wait: the log cannot be read after %s", self.cursor)
+                pause = min(2 * pause, SLOW_POLL_S)
+            await asyncio.sleep(pause * (0.5 + jitter.random()))
+
+    async def _take(self, page: EventPage) -> None:
+        if page.events:
+            await self._hand_out(self.cursor, page)
+        else:
+            self.rounds += 1
+        self.cursor = page.cursor
+        if page.gap:
+            for subscriber in self._subscribers:
+                subscriber.push(gap_message())
 
     async def _hand_out(self, cursor: str, page: EventPage) -> None:
         """Give a page to the streams: what several want is chosen and encoded once for all."""
@@ -269,21 +274,25 @@ class Hub:
             of_task.setdefault(event.task, []).append((number, event))
         encoded: dict[tuple[str, int], bytes] = {}
         handed = 0
+
+        def message(number: int, event: TaskEvent, wants: Wants) -> bytes:
+            key = (wants.shown_as, number)
+            if key not in encoded:
+                place = self.place(cursor, number)
+                task = tasks.get(event.task)
+                encoded[key] = message_or_nothing(event, place, wants.profile, task)
+            return encoded[key]
+
         for group in groups:
             wants = group.wants
             events = numbered if wants.task is None else of_task.get(wants.task, [])
             messages: list[tuple[bytes, TaskEvent]] = []
             for number, event in events:
                 if wants.admits(event, self._queues.get(event.task)):
-                    key = (wants.shown_as, number)
-                    if key not in encoded:
-                        place = self.place(cursor, number)
-                        task = tasks.get(event.task)
-                        encoded[key] = message_of(event, place, wants.profile, task)
-                    messages.append((encoded[key], event))
-            chunk = chunk_of(b"".join([message for message, _ in messages]))
+                    messages.append((message(number, event, wants), event))
+            chunk = chunk_of(b"".join([text for text, _ in messages]))
             for subscriber in list(group.members) if messages else ():
-                subscriber.give(chunk, messages)
+                _alone(subscriber, partial(subscriber.give, chunk, messages))
                 handed += 1
                 if handed % _AT_ONCE == 0:
                     await asyncio.sleep(0)  # requests get their turn in between
@@ -291,13 +300,31 @@ class Hub:
     async def tasks_of(self, events: tuple[TaskEvent, ...]) -> dict[str, Task | None]:
         """The tasks that events are about, their queues remembered for when they are gone."""
         ids = list(dict.fromkeys(event.task for event in events))
-        tasks = dict(zip(ids, await self._engine.get(ids), strict=True))
+        tasks = dict(zip(ids, await self._records(ids), strict=True))
         if len(self._queues) > _MOST_REMEMBERED:
             self._queues.clear()
         for task in tasks.values():
             if task is not None:
                 self._queues[task.id] = task.definition.queue
         return tasks
+
+    async def _records(self, ids: list[str]) -> list[Task | None]:
+        """Records; one by one if one of them cannot be read, which is shown without it then."""
+        try:
+            return await self._engine.get(ids)
+        except AndonError:
+            raise
+        except Exception:
+            found: list[Task | None] = []
+            for task_id in ids:
+                try:
+                    found += await self._engine.get([task_id])
+                except AndonError:
+                    raise
+                except Exception:
+                    log.exception("task %s cannot be read", task_id)
+                    found.append(None)
+            return found
 
     def queue_of(self, task_id: str) -> str | None:
         """The queue of a task, as far as it was seen."""
@@ -308,7 +335,27 @@ class Hub:
         while True:
             await asyncio.sleep(self._ping_s)
             for subscriber in list(self._subscribers):
-                subscriber.ping(ping)
+                _alone(subscriber, partial(subscriber.ping, ping))
+
+
+def _alone(subscriber: Subscriber, do: "Callable[[], object]") -> None:
+    """Do something to one stream; what goes wrong ends that one, and no other."""
+    try:
+        do()
+    except Exception:
+        log.exception("an event stream ends")
+        subscriber.end("failed")
+
+
+def message_or_nothing(
+    event: TaskEvent, event_id: str, profile: Profile | None, task: Task | None
+) -> bytes:
+    """`message_of`; nothing for a move that cannot be told, so that those after it are."""
+    try:
+        return message_of(event, event_id, profile, task)
+    except Exception:
+        log.exception("move %d of task %s cannot be told", event.revision, event.task)
+        return b""
 
 
 def message_of(

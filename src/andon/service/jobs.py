@@ -25,6 +25,7 @@ from andon.model.policy import DAY
 from andon.model.task import Task
 from andon.model.words import TERMINAL, State
 from andon.service.bodies import NewJob
+from andon.service.submitting import check_args
 from andon.service.waiting import still_allowed, unless, until_refused
 from andon.worker.calls import MalformedPayload
 
@@ -87,6 +88,7 @@ def submission_of(service: "Service", job: NewJob) -> Submission:
     """The submission of a job; arguments that do not fit are recorded, not refused (R25)."""
     known = service.app.registry.get(job.type)
     params = bytes(job.params)
+    check_args(params)
     invalid = ""
     if not params.lstrip().startswith(b"{"):
         invalid = "params must be an object."

@@ -1,6 +1,7 @@
 """A page of tasks, dead letters or not."""
 
-from typing import TYPE_CHECKING
+import logging
+from typing import TYPE_CHECKING, Any
 
 from andon.lifecycle.rendering import document
 from andon.model.errors import ConfigurationError
@@ -11,7 +12,11 @@ from andon.service.selecting import checked_query
 
 if TYPE_CHECKING:
     from andon.engine.filtering import Filters
+    from andon.lifecycle.profiles import Profile
+    from andon.model.task import Task
     from andon.service.calls import Call
+
+log = logging.getLogger("andon.service")
 
 
 async def list_tasks(
@@ -41,4 +46,13 @@ async def list_tasks(
     except ConfigurationError as error:
         raise invalid(str(error), field="cursor") from error
     found = (task for task in page.tasks if keep is None or keep(task))
-    return TaskPage([document(profile, task) for task in found], page.cursor)
+    return TaskPage([_shown(profile, task) for task in found], page.cursor)
+
+
+def _shown(profile: "Profile", task: "Task") -> dict[str, Any]:
+    """The task; where its record is damaged so that it cannot be shown, as far as it can."""
+    try:
+        return document(profile, task)
+    except Exception:
+        log.exception("task %s cannot be shown", task.id)
+        return {"id": task.id, "state": task.state.value, "name": task.definition.name}

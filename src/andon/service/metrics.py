@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from andon.lifecycle.waiting import Why
 from andon.stores.measuring import FAST, SIZES, SLOW
+
+_WITHOUT_CODE = frozenset({Why.NO_CODE, Why.NO_WORKER})
+
+_MOST_KINDS = 200
+"""Kinds that are told of at a time: their names come from outside."""
 
 if TYPE_CHECKING:
     from andon.engine.base import Engine
@@ -100,12 +106,18 @@ class Metrics(WorkMetrics):
         self.dead = Gauge(
             "andon_queue_dead_letters", "Dead letters kept.", ["queue"], registry=registry
         )
+        self.without_code = Gauge(
+            "andon_waiting_without_code_seconds",
+            "Age of the oldest task of a kind that no live worker of its queue has code for.",
+            ["queue", "kind"],
+            registry=registry,
+        )
         self.workers = Gauge("andon_workers", "Workers alive.", registry=registry)
 
     async def text(self, engine: "Engine") -> bytes:
         """Everything, in Prometheus' text format."""
         now = engine.now()
-        for gauge in (self.depth, self.oldest, self.parked, self.dead):
+        for gauge in (self.depth, self.oldest, self.parked, self.dead, self.without_code):
             gauge.clear()
         for queue in await engine.stats():
             for state, count in queue.counts.items():
@@ -115,5 +127,9 @@ class Metrics(WorkMetrics):
             self.oldest.labels(queue.queue).set(age)
             self.parked.labels(queue.queue).set(queue.parked)
             self.dead.labels(queue.queue).set(queue.dead_letters)
+        waits = [one for one in await engine.waits() if one.why in _WITHOUT_CODE]
+        for wait in waits[:_MOST_KINDS]:
+            age = 0.0 if wait.oldest_at is None else max(now - wait.oldest_at, 0) / 1000
+            self.without_code.labels(wait.queue, wait.kind.removesuffix("?")).set(age)
         self.workers.set(len(await engine.workers()))
         return generate_latest(self.registry)

@@ -17,14 +17,17 @@ from andon.model.errors import (
     InvalidSubmission,
     InvalidTransition,
     LeaseLost,
+    NotWritable,
     PayloadTooLarge,
     PermissionRefused,
     QueueFull,
+    StoreError,
     StoreIncompatible,
     StoreUnavailable,
     TaskConflict,
     TaskNotFound,
     UniqueKeyHeld,
+    UnknownCode,
 )
 
 CONTENT_TYPE = b"application/problem+json"
@@ -53,6 +56,8 @@ KINDS: dict[type[AndonError], Kind] = {
         "invalid-transition", 409, "No such move", ("task_id", "event", "state")
     ),
     LeaseLost: Kind("lease-lost", 409, "Lease lost", ("task_id", "run")),
+    NotWritable: Kind("not-writable", 422, "Cannot be written", ("task_id", "what", "why")),
+    UnknownCode: Kind("unknown-code", 409, "Unknown code", ("digest",)),
     StoreUnavailable: Kind("store-unavailable", 503, "Store unavailable", (), 1),
     StoreIncompatible: Kind("store-incompatible", 503, "Store incompatible"),
     ConfigurationError: Kind("invalid-request", 422, "Invalid request"),
@@ -107,6 +112,20 @@ def problem_of(error: AndonError) -> Problem:
         headers=headers,
         **members,
     )
+
+
+def without_place(error: AndonError) -> AndonError:
+    """The error as it is told to whoever may not know where the store is, which its message says:
+    what kind of trouble it is, and nothing that names a server, a file or a user."""
+    if isinstance(error, StoreUnavailable):
+        return StoreUnavailable("The store cannot answer now. The service's log says why.")
+    if isinstance(error, StoreIncompatible):
+        return StoreIncompatible(
+            "The store does not fit this release of the service. The service's log says why."
+        )
+    if isinstance(error, StoreError):
+        return StoreError("The store cannot do this. The service's log says why.")
+    return error
 
 
 def invalid(detail: str, *, field: str = "") -> Problem:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from andon.engine.filtering import Filters, check_queue
+from andon.engine.reading import ASKED, check_asked
 from andon.model.errors import ConfigurationError
 from andon.service.problems import invalid
 from andon.stores.base import Query
@@ -38,6 +39,13 @@ async def checked_query(
         )
     except ConfigurationError as error:
         raise invalid(str(error), field="state") from error
+    for field in ASKED:
+        text = getattr(query, field)
+        if text is not None:
+            try:
+                check_asked(text, field=field)
+            except ConfigurationError as error:
+                raise invalid(str(error), field=field) from error
     if filters.queue is not None:
         try:
             await check_queue(engine, filters.queue)

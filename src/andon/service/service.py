@@ -8,6 +8,7 @@ from andon.service.hub import Hub
 from andon.service.jobs import JobSettings
 from andon.service.metrics import Metrics
 from andon.service.remote.presences import Presences
+from andon.service.remote.readiness import Readiness
 from andon.service.remote.runs import RemoteRuns
 from andon.service.settings import Settings
 from andon.service.trust.access import Access, is_loopback
@@ -36,6 +37,7 @@ class Service:
         self.access = Access(self.engine.store, is_open=is_open)
         self.guard = guard or self.access
         self.runs = RemoteRuns(self.engine, self.access)
+        self.readiness = Readiness(self.engine.store)
         self.presences = Presences(self.engine, self.access.registry)
         self.hub = Hub(
             self.engine,

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from andon.service.binding import Stream
-from andon.service.hub import Hub, Subscriber, Wants, gap_message, message_of
+from andon.service.hub import Hub, Subscriber, Wants, gap_message, message_or_nothing
 from andon.service.problems import Problem
 from andon.service.protocol import cycle_of, write_chunk
 from andon.service.waiting import until_gone
@@ -100,7 +100,7 @@ class EventStream(Stream):
                 if self._wants.admits(event, self._hub.queue_of(event.task)):
                     place = self._hub.place(cursor, number)
                     task = tasks.get(event.task)
-                    parts.append(message_of(event, place, self._wants.profile, task))
+                    parts.append(message_or_nothing(event, place, self._wants.profile, task))
             if parts:
                 await self._send(send, b"".join(parts))
             if not page.events:

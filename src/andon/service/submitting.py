@@ -1,21 +1,24 @@
 """From a task as HTTP brings it to a submission, checked like one that Python code makes."""
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 
-from andon.client.declaring import ANY_CALL
 from andon.client.ids import new_id
 from andon.client.options import derived_key, to_ms, to_priority
 from andon.engine.base import Submission, Submitted
-from andon.model.errors import AndonError, InvalidSubmission
+from andon.engine.definitions import DEFAULT_QUEUE
+from andon.engine.places import in_places
+from andon.lifecycle import payloads
+from andon.model.errors import AndonError, InvalidSubmission, PermissionRefused
 from andon.service.answers import BulkAccepted, BulkItem
 from andon.service.bodies import NewTask
-from andon.service.problems import Problem, invalid, problem_of
+from andon.service.problems import Problem, invalid, problem_of, unexpected
 from andon.stores.base import MAX_BATCH
 from andon.worker.calls import Call, MalformedPayload
 from andon.worker.registry import Registry
@@ -23,12 +26,18 @@ from andon.worker.registry import Registry
 if TYPE_CHECKING:
     from andon.service.calls import Call as Request
     from andon.service.service import Service
+    from andon.service.trust.access import Caller
+
+log = logging.getLogger("andon.service")
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 _SLICE = 50
 """Tasks of a bulk submit that are worked on before others get their turn: some 2 ms."""
+
+_CHECKED = 200
+"""Submissions of another engine that are looked at before others get their turn: 1 ms."""
 
 _MOST_IN_FLIGHT = 6
 """Slices of one bulk submit that the store has at once."""
@@ -42,9 +51,10 @@ def submission_of(task: NewTask, registry: Registry, default_queue: str) -> Subm
     """
     known = registry.get(task.name, task.version)
     args = bytes(task.args)
+    check_args(args)
+    invalid = ""
     if known is None:
         queue = task.queue or default_queue
-        invalid = _invalid(ANY_CALL, args)
     else:
         queue = task.queue or known.queue
         invalid = _invalid(known.codec, args)
@@ -109,9 +119,16 @@ def _invalid(codec: Call, args: bytes) -> str:
         codec.check(args)
     except MalformedPayload as error:
         return f"{error}."
-    except RecursionError:
-        return "The arguments are nested too deeply."
     return ""
+
+
+def check_args(args: bytes) -> None:
+    """Raise `InvalidSubmission` for arguments that are no JSON: what is stored is pasted into what
+    workers get, so it is looked at before anything else, and never recorded."""
+    try:
+        payloads.parse(args)
+    except ValueError as error:
+        raise InvalidSubmission(f"The arguments are not JSON: {error}.", field="args") from None
 
 
 def moment_ms(field: str, moment: str | int) -> int:
@@ -159,9 +176,10 @@ def _as_sent(error: AndonError, submission: Submission) -> AndonError:
 async def submit_many(request: "Request", tasks: list[NewTask]) -> BulkAccepted:
     """Store many tasks, each on its own; one entry for each, in the order given."""
     service = request.service
-    if len(tasks) > service.settings.max_bulk:
+    count = len(tasks) + len(request.unread)
+    if count > service.settings.max_bulk:
         raise invalid(
-            f"At most {service.settings.max_bulk:,} tasks in one request, not {len(tasks):,}.",
+            f"At most {service.settings.max_bulk:,} tasks in one request, not {count:,}.",
             field="tasks",
         )
     # Only what depends on others in the request has to reach the engine together with them.
@@ -169,17 +187,40 @@ async def submit_many(request: "Request", tasks: list[NewTask]) -> BulkAccepted:
     ids: set[str] = set()
 
     async def begin(some: Sequence[NewTask]) -> Coroutine[Any, Any, list[BulkItem]]:
-        return _stored(service, await _converted(request, some, ids))
+        return _stored(request, await _converted(request, some, ids))
 
-    answered = await _in_slices(service, tasks, size, begin)
+    unread = {place: _refused("", problem) for place, problem in request.unread.items()}
+    answered = in_places(await _in_slices(service, tasks, size, begin), unread)
     refused = sum(item.error is not None for item in answered)
     return BulkAccepted(len(answered) - refused, refused, answered)
 
 
 async def submit_as_given(
-    service: "Service", submissions: Sequence[Submission]
+    request: "Request", submissions: Sequence[Submission]
 ) -> Sequence[Submitted]:
     """Store what another engine made, each on its own; one outcome for each, in the order given."""
+    refused: dict[int, Submitted] = {}
+    caller = cast("Caller", request.caller)
+    for place, one in enumerate(submissions):
+        if place % _CHECKED == _CHECKED - 1:
+            await asyncio.sleep(0)  # others get their turn in between
+        try:
+            caller.require_submit(one.queue or DEFAULT_QUEUE, one.scopes)
+            check_args(one.args)
+        except AndonError as error:
+            refused[place] = Submitted(one.id, None, created=False, error=error)
+    if len(refused) == len(submissions):
+        for outcome in refused.values():
+            if isinstance(outcome.error, PermissionRefused):
+                raise outcome.error
+    if refused:
+        submissions = [one for place, one in enumerate(submissions) if place not in refused]
+    return in_places(await _submit_as_given(request.service, submissions), refused)
+
+
+async def _submit_as_given(
+    service: "Service", submissions: Sequence[Submission]
+) -> Sequence[Submitted]:
     if len(submissions) <= MAX_BATCH or any(one.dependencies for one in submissions):
         return await service.engine.submit(submissions)
 
@@ -231,6 +272,10 @@ async def _converted(
         except (AndonError, Problem) as error:
             some.append(_refused(task.id or "", error))
             continue
+        except Exception:  # ours to mend, and no reason to refuse the others
+            log.exception("a task of a bulk submit could not be read")
+            some.append(_refused(task.id or "", unexpected()))
+            continue
         ids.add(submission.id)
         some.append(submission)
         if number % _SLICE == 0:
@@ -238,11 +283,13 @@ async def _converted(
     return some
 
 
-async def _stored(service: "Service", some: list[Submission | BulkItem]) -> list[BulkItem]:
+async def _stored(request: "Request", some: list[Submission | BulkItem]) -> list[BulkItem]:
     """How each ended, in order."""
     submissions = [one for one in some if isinstance(one, Submission)]
-    outcomes = iter(await service.engine.submit(submissions) if submissions else ())
-    return [one if isinstance(one, BulkItem) else _item(next(outcomes), one) for one in some]
+    outcomes = iter(await request.service.engine.submit(submissions) if submissions else ())
+    return [
+        one if isinstance(one, BulkItem) else _item(request, next(outcomes), one) for one in some
+    ]
 
 
 def _check_scopes(request: "Request", submission: Submission) -> None:
@@ -251,10 +298,10 @@ def _check_scopes(request: "Request", submission: Submission) -> None:
         request.need(scope)
 
 
-def _item(outcome: Submitted, submission: Submission) -> BulkItem:
+def _item(request: "Request", outcome: Submitted, submission: Submission) -> BulkItem:
     if outcome.error is None:
         return BulkItem(outcome.id, outcome.state, outcome.created)
-    problem = problem_of(_as_sent(outcome.error, submission))
+    problem = problem_of(_as_sent(request.told(outcome.error), submission))
     return BulkItem(outcome.id, outcome.state, outcome.created, problem.document)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Awaitable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from litestar.types import Receive
 
     from andon.service.calls import Call
+
+log = logging.getLogger("andon.service")
 
 T = TypeVar("T")
 
@@ -71,6 +74,8 @@ async def until_refused(request: "Call") -> None:
             return
         except StoreUnavailable:
             continue  # nobody can say now; what is kept is asked again
+        except Exception:
+            log.exception("it is not known whether a token is good still")
 
 
 async def ended_or_now(request: "Call", task: Task, wait: float) -> Task:

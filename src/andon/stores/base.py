@@ -10,6 +10,9 @@ Semantics that every store shares, proven by the conformance suite in `tests/con
 - A repeat of a write (same write id) or of a claim (same token) is answered like the first.
 - What was handed over is written even if the caller has gone; its outcome is dropped.
 - Times are ms UTC by the store's clock, which never goes back.
+- One bad item fails alone (R36): what cannot be encoded or written is `INVALID` in its own place,
+  its neighbours in the same call are as if it had not been there (`stores.isolation`). Calls
+  without an outcome per item (`rearm`, `unlink`, `put_types`) leave such an item out and log it.
 
 Failures: `StoreUnavailable` after the store's own bounded retries, `StoreIncompatible` when the
 schema or the record version does not fit. Everything else is an outcome, not an exception.
@@ -21,8 +24,9 @@ from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 import msgspec
 
+from andon.model.code import Code
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, WorkerInfo
-from andon.model.task import Status, Task, TaskEvent
+from andon.model.task import Status, Task, TaskEvent, Tombstone
 from andon.model.words import State
 
 MAX_BATCH = 200
@@ -49,6 +53,7 @@ class CreateKind(StrEnum):
     KEY_HELD = "key-held"
     FULL = "full"
     TOO_LARGE = "too-large"  #: the store cannot hold so large a record
+    INVALID = "invalid"  #: the record cannot be written, now or later; `why` says what is wrong
 
 
 class Created(msgspec.Struct, frozen=True, gc=False):
@@ -66,6 +71,7 @@ class Created(msgspec.Struct, frozen=True, gc=False):
     oldest: tuple[Task, ...] = ()
     size: int = 0
     limit: int = 0
+    why: str = ""
 
 
 class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,6 +84,10 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     lease_ms: int
     room: dict[str, int] = {}  #: task type to runs it has room for; absent is unlimited (R14)
     partition: int = 0
+    code: Code | None = None
+    """What the worker has code for; it gets nothing else (R32, `lifecycle.routing.may_claim`).
+    None claims everything. A store keeps it once, under its digest, and sends the digest with each
+    claim; one that has forgotten a digest is told again within the same call."""
     stands: bool = False
     """If it finds nothing, the next task that it would have got may be handed over to it as that
     task is created (`HandsOver`). A repeat with the token takes that back, or gives what it got."""
@@ -91,6 +101,7 @@ class ChangeKind(StrEnum):
     GONE = "gone"
     KEY_HELD = "key-held"
     TOO_LARGE = "too-large"  #: the store cannot hold the record with this result
+    INVALID = "invalid"  #: the change cannot be written, now or later; `why` says what is wrong
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -116,6 +127,7 @@ class Changed(msgspec.Struct, frozen=True, gc=False):
     holder: str = ""
     size: int = 0  #: of TOO_LARGE: the bytes it would take, and the most it may
     limit: int = 0
+    why: str = ""
     has_dependents: bool = False  #: the task has ended and has edges, settled or not
 
 
@@ -136,6 +148,7 @@ class Verdict(StrEnum):
     OK = "ok"
     CANCEL = "cancel"  #: renewed, and asked to stop
     LOST = "lost"  #: the run no longer holds the task; nothing was changed
+    INVALID = "invalid"  #: this renewal cannot be written; nothing was changed, the lease goes on
 
 
 class Due(msgspec.Struct, frozen=True):
@@ -144,6 +157,14 @@ class Due(msgspec.Struct, frozen=True):
     tasks: tuple[Task, ...]
     now: int
     next_at: int | None  #: earliest timer not yet passed, in this partition
+
+
+class ReadyKind(msgspec.Struct, frozen=True):
+    """Tasks of one kind that one queue has ready: at least one."""
+
+    queue: str
+    kind: str  #: as `lifecycle.routing.kind_of` writes it
+    oldest_at: int | None = None  #: ms UTC since which about the oldest waits, where that is known
 
 
 class Link(msgspec.Struct, frozen=True):
@@ -445,6 +466,11 @@ class Store(Protocol):
         """The states of tasks; of one deleted within the submit window, the state it ended in."""
         ...
 
+    async def tombstones(self, ids: Sequence[str]) -> list[Tombstone | None]:
+        """What is left of deleted tasks, as `lifecycle.repeats.tombstone_of` says it; None for
+        those that live or went before the window."""
+        ...
+
     async def history(self, task_id: str) -> History:
         """The task's moves, as long as its record lives."""
         ...
@@ -456,6 +482,11 @@ class Store(Protocol):
 
     async def stats(self) -> list[QueueStats]:
         """Counts per queue and state."""
+        ...
+
+    async def ready_kinds(self, queues: Sequence[str] = ()) -> list[ReadyKind]:
+        """The kinds of which a queue has something ready, of these queues or of all; never by a
+        scan of the ready tasks. Parked tasks do not count."""
         ...
 
     async def events(self, cursor: str, limit: int = 500) -> EventPage:
@@ -476,8 +507,9 @@ class Store(Protocol):
         """Every queue known, configured or not, by name."""
         ...
 
-    async def put_queue(self, config: QueueConfig) -> None:
-        """Replace a queue's configuration and hint `CONFIG_TOPIC`."""
+    async def put_queue(self, config: QueueConfig, *, expect: QueueConfig) -> bool:
+        """Compare and set: replace a queue's configuration and hint `CONFIG_TOPIC`, if it still is
+        `expect` (`QueueConfig(name=...)` where none was set); False if it is something else."""
         ...
 
     async def types(self) -> list[TypeInfo]:

@@ -28,6 +28,8 @@ def steady_ms() -> int:
 
 class MonotoneClock:
     """Store time: follows the wall clock forwards, and keeps its own pace when that is set back.
+    If it is a little ahead, as of another process, it waits until the wall clock is there: what two
+    processes write is dated alike.
 
     Any thread may ask: leases are renewed from a thread of their own.
 
@@ -69,10 +71,13 @@ class MonotoneClock:
             return jump
 
     def _advance(self) -> int:
-        # Conditions rather than `max`: every report asks what time it is.
-        steady, wall = self._steady(), self._wall()
-        if steady > self._last_steady:
+        # The wall clock first: a thread that has to wait between the two would else be ahead of it
+        # by its wait from then on. Conditions rather than `max`: every report asks what time it is.
+        wall, steady = self._wall(), self._steady()
+        ahead = self._last - wall
+        if ahead <= 0:
+            self._last = wall
+        elif ahead > MOST_APART_MS and steady > self._last_steady:
             self._last += steady - self._last_steady
-        self._last = max(self._last, wall)
         self._last_steady = steady
         return self._last

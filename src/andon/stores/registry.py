@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import cast
 
 from andon.model.errors import ConfigurationError
-from andon.model.urls import split
+from andon.model.urls import shown, split
 from andon.stores.base import Store
 
 _REDIS = "andon.stores.redis:RedisStore"
@@ -28,6 +28,9 @@ _STORES = {
 _EXTRAS = {"hiredis": "redis", "asyncpg": "postgres", "nats": "nats"}
 """Modules that a store needs beside Andon, and the extra that brings them."""
 
+WITHHELD = "withheld"
+"""Scheme of the URL that a child process of a worker finds in place of the store's."""
+
 _SHOWN = ("memory", "sqlite", "redis", "postgresql", "nats")
 """Schemes that a message names: one of each store."""
 
@@ -39,8 +42,14 @@ def open_store(url: str) -> Store:
     """
     scheme = split(url).scheme
     known = " or ".join(f"{name}://" for name in _SHOWN)
+    if scheme == WITHHELD:
+        raise ConfigurationError(
+            "A handler in a child process is not told where the tasks are: ANDON_URL is withheld "
+            "from it. Return what is to be submitted and submit it elsewhere, give the application "
+            "its URL in its code, or start the worker with --pass-env ANDON_URL,ANDON_TOKEN."
+        )
     if scheme not in _STORES:
-        raise ConfigurationError(f"There is no store for {url!r}. Use {known}.")
+        raise ConfigurationError(f"There is no store for {shown(url)!r}. Use {known}.")
     module, _, name = _STORES[scheme].partition(":")
     try:
         found = import_module(module)

@@ -58,7 +58,7 @@ class LoopKeeper(LeaseKeeper):
         self._alarm = self._loop.call_later(seconds, self._tick)
 
     def _tick(self) -> None:
-        self._arm(self.run_once())
+        self._arm(self.turn())
 
 
 class _Outside:
@@ -86,6 +86,9 @@ class VirtualWorker(Worker):
 
     def _make_keeper(self) -> LeaseKeeper:
         return LoopKeeper(self._engine, shortest=self.lease, loop=_virtual_loop(), rng=self._rng)
+
+    def _make_watch(self) -> None:
+        """None: virtual time stands still while the loop is busy."""
 
     def _make_logs(self) -> None:
         """None are kept: gathering them for a second would let virtual time pass."""
@@ -124,6 +127,8 @@ async def virtual_worker(
         app.registry,
         config,
         middleware=app.worker_middleware,
+        lifespan=app.lifespan.entered,
+        prepare=app.queues.declare,
         rng=Random(seed),
         clock=asyncio.get_running_loop().time,
     )

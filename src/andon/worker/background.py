@@ -21,6 +21,15 @@ async def keep_on(what: str, once: Callable[[], Awaitable[None]], rng: random.Ra
             await asyncio.sleep(patience.failed())
 
 
+async def until_done(what: str, work: Callable[[], Awaitable[None]], rng: random.Random) -> None:
+    """Do `work` again until it returns without an error. `what` names it in the log."""
+    patience = Patience(rng)
+    while True:
+        if await attempt(what, work):
+            return
+        await asyncio.sleep(patience.failed())
+
+
 async def attempt(what: str, once: Callable[[], Awaitable[None]]) -> bool:
     """Run `once`; False, and a line in the log, if it failed."""
     try:
@@ -31,7 +40,16 @@ async def attempt(what: str, once: Callable[[], Awaitable[None]]) -> bool:
     except (StoreError, ConfigurationError) as error:  # rights or a password that were changed, say
         logger.error("%s: the store refuses, trying again: %s", what, error)
         return False
-    except Exception:
+    except (Exception, asyncio.CancelledError) as error:
+        if is_asked_to_end(error):
+            raise
         logger.exception("%s failed; it goes on.", what)
         return False
     return True
+
+
+def is_asked_to_end(error: BaseException) -> bool:
+    """Whether the running task itself was cancelled: a future that it awaited may have been, by
+    whoever shares it, and that is no reason for a loop to end."""
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling() > 0)

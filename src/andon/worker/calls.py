@@ -17,6 +17,7 @@ from msgspec import UNSET
 from andon.model.errors import ConfigurationError, InvalidSubmission
 from andon.stores.base import MAX_PAYLOAD
 from andon.worker.annotations import annotations_of, check_readable, is_context, name_of
+from andon.worker.numbers import NoNumberFinder
 
 _KINDS = inspect.Parameter
 _CHEAP = frozenset({int, str, bool})
@@ -50,6 +51,7 @@ def _decode_other(annotation: Any, value: Any) -> Any:
 
 
 _encoder = msgspec.json.Encoder(enc_hook=_encode_other)
+_numbers = NoNumberFinder(_encode_other)
 
 
 class Call:
@@ -168,6 +170,11 @@ class Call:
                 f"{name_of(function)}: its result cannot be taken from JSON: {error}"
             ) from error
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its arguments; none where it takes any, or any beside its own."""
+        return () if self._open or self._extra else self._fields
+
     # --- at the submitter ---
 
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
@@ -231,7 +238,9 @@ class Call:
 
     def _dump(self, arguments: dict[str, Any] | list[Any] | msgspec.Struct) -> bytes:
         try:
-            return _encoder.encode(arguments)
+            payload = _encoder.encode(arguments)
+            _numbers.check(arguments, payload)
+            return payload
         except _ENCODE_ERRORS as error:
             field = _at_fault(arguments)
             raise InvalidSubmission(f"Argument {field!r}: {error}", field=field) from error
@@ -334,6 +343,7 @@ class Call:
             return b"null"
         try:
             data = _encoder.encode(value)
+            _numbers.check(value, data)
         except _ENCODE_ERRORS as error:
             raise ResultInvalid(f"The result cannot be stored as JSON: {error}") from error
         if len(data) > limit:
@@ -365,7 +375,7 @@ def _at_fault(arguments: dict[str, Any] | list[Any] | msgspec.Struct) -> str:
         pairs = arguments.items() if isinstance(arguments, dict) else enumerate(arguments)
     for name, value in pairs:
         try:
-            _encoder.encode(value)
+            _numbers.check(value, _encoder.encode(value))
         except _ENCODE_ERRORS:
             return str(name)
     return "args"

@@ -18,6 +18,10 @@ reports under way.
 A worker that has run nothing for a moment lets its claim stand, where the store can do that: the
 next task is then handed over to it as it is created, and it starts it without asking. It asks again
 with the same token, which takes the standing claim back, whenever it is woken by anything else.
+
+Each claim says what the worker has code for, and brings nothing else (R32). A hint says only that
+its queue has something to claim, so it may be for others: who is woken in vain again and again
+looks less often than it is woken, for as long as that goes on.
 """
 
 import asyncio
@@ -31,10 +35,12 @@ from typing import NamedTuple
 import msgspec
 
 from andon.engine.base import Engine
+from andon.model.code import Code
 from andon.model.errors import ConfigurationError, StoreError, StoreUnavailable
 from andon.model.task import Task
 from andon.stores.base import MAX_BATCH, SLOW_POLL_S, ClaimRequest, Listener, ready_topic
 from andon.stores.waiting import once_waiting
+from andon.worker.background import is_asked_to_end
 from andon.worker.limits import Limits
 from andon.worker.patience import Patience
 from andon.worker.queues import QueueOrder
@@ -64,6 +70,12 @@ _QUICK_S = 0.03
 
 _NOT_AGAIN_S = 60.0
 """How long nothing is claimed ahead after something of that had to be given back."""
+
+_LONGEST_BREATH_S = 0.05
+"""How long a worker that is woken in vain waits before it looks again, at the most."""
+
+_BREATHS = 8
+"""How many times as long as it looks a worker waits at the most, when it is woken in vain."""
 
 _REPORTED_AHEAD = 2
 """For how many claims ahead there may be reports under way when one more leaves: of one, they are
@@ -122,6 +134,10 @@ class Claims:
         self._rested = False  #: it has run nothing for a moment
         self._standing: _Attempt | None = None  #: the claim that stands, or may
         self._resting: asyncio.TimerHandle | None = None
+        self._code: Code | None = None
+        self._vain = 0  #: times in a row that it was woken and found nothing
+        self._looked_at = 0.0  #: when it last found nothing, and
+        self._looked_for = 0.0  #: how long it looked
 
     # --- what changes from outside ---
 
@@ -171,6 +187,12 @@ class Claims:
             self._listener = None
         self._rouse()
 
+    def set_code(self, code: Code) -> None:
+        """Claim what the worker has code for by now, and look for it at once."""
+        self._code = code
+        self._vain = 0
+        self._rouse()
+
     def set_quiet(self, quiet: bool) -> None:
         """Claim nothing while quiet."""
         self._quiet = quiet
@@ -206,7 +228,9 @@ class Claims:
                 try:
                     await self._run_once()
                     patience.succeeded()
-                except Exception as error:
+                except (Exception, asyncio.CancelledError) as error:
+                    if is_asked_to_end(error):
+                        raise
                     _log(error)
                     self._polls = False  # hints may have been lost meanwhile
                     await self._sleep_for(patience.failed())
@@ -216,8 +240,10 @@ class Claims:
             self._stop_resting()
             if self._listener is not None:
                 self._listener.close()
+                self._listener = None
 
     async def _run_once(self) -> None:
+        await self._take_breath()
         self._wake.clear()
         room = self._room()
         if room <= 0:
@@ -228,6 +254,7 @@ class Claims:
             return
         if self._listener is None:  # subscribe, then check, then sleep
             self._listener = self._engine.listen([ready_topic(q) for q in self._order.names])
+        began = self._clock()
         got = 0
         for look in range(self._turns.looks(polls=self._polls)):
             if look:
@@ -244,10 +271,14 @@ class Claims:
             if self._pressed or self._stopped:
                 self._turns.filled()
                 self._polls = False
+                self._vain = 0
                 return
             self._turns.move_on()
+        self._looked_at = self._clock()
+        self._looked_for = self._looked_at - began
         self._rest()
         told = await self._sleep(self._listener, self._next_pause(got))
+        self._vain = self._vain + 1 if told and not got else 0
         # Of what a rate limit allows by now nobody tells, so it is looked for everywhere.
         self._polls = not told and not got and self._order.shortest_interval is None
 
@@ -290,7 +321,9 @@ class Claims:
                 self._standing = attempt
             try:
                 tasks = await self._engine.claim(attempt.request)
-            except Exception as error:
+            except (Exception, asyncio.CancelledError) as error:
+                if is_asked_to_end(error):
+                    raise
                 _log(error)
                 await self._sleep_for(patience.failed())
                 continue
@@ -313,6 +346,7 @@ class Claims:
             lease_ms=round(self._lease * 1000),
             room=self._limits.room(),
             partition=self._turns.partition,
+            code=self._code,
             stands=self._rested and self._may_stand(),
         )
         now = self._clock()
@@ -377,6 +411,16 @@ class Claims:
         finally:
             self._sleeping = False
 
+    async def _take_breath(self) -> None:
+        """Wait a moment after the last look, if that was one of several in vain: what is woken by
+        each task of others must not ask the store without end. Hints gather meanwhile."""
+        if self._vain < 2:
+            return
+        breath = min(self._looked_for * min(self._vain, _BREATHS), _LONGEST_BREATH_S)
+        left = self._looked_at + breath - self._clock()
+        if left > 0:
+            await asyncio.sleep(left)
+
     async def _sleep_for(self, seconds: float) -> None:
         """Sleep, but not past a stop."""
         if self._stopped:
@@ -387,7 +431,7 @@ class Claims:
         timer.cancel()
 
 
-def _log(error: Exception) -> None:
+def _log(error: BaseException) -> None:
     if isinstance(error, StoreUnavailable):
         logger.warning("The store did not answer a claim, trying again: %s", error)
     elif isinstance(error, StoreError | ConfigurationError):

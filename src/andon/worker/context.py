@@ -7,17 +7,19 @@ any thread.
 """
 
 import logging
-import math
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from contextvars import ContextVar
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import msgspec
 
+from andon.lifecycle.bounds import LONGEST_DELAY_MS
 from andon.model.errors import ConfigurationError
 from andon.model.task import Task, TaskError
+from andon.model.text import storable
 from andon.worker.files import NewArtifact
 
 if TYPE_CHECKING:
@@ -30,27 +32,34 @@ StopReason = Literal["", "cancel", "lease-lost", "timeout", "deadline", "shutdow
 MOST_MESSAGE = 1_024
 """Characters of a progress message that are kept."""
 
+_LONGEST_S = LONGEST_DELAY_MS // 1000
+_MOST_SHOWN = 80
+
 _logger = logging.getLogger("andon.task")
 _NOTHING: Mapping[str, "Dependency"] = MappingProxyType({})
 
 
 class Snooze(Exception):
-    """Raised by a handler: start this task again in `seconds`; costs no try."""
+    """Raised by a handler: start this task again in `seconds`; costs no try.
+
+    Raises `ValueError` for what is negative, no number, or more than a hundred years.
+    """
 
     def __init__(self, seconds: float) -> None:
+        self.seconds = checked_seconds(seconds, "A snooze")
         super().__init__(f"again in {seconds} s")
-        self.seconds = _seconds(seconds, "snooze")
 
 
 class Retry(Exception):
     """Raised by a handler: this run failed, try again while the budget lasts.
 
-    `delay` in seconds replaces the policy's delay; None keeps it.
+    `delay` in seconds replaces the policy's delay; None keeps it. Raises `ValueError` for what is
+    negative, no number, or more than a hundred years.
     """
 
     def __init__(self, delay: float | None = None, message: str = "") -> None:
         super().__init__(message or "The handler asked for a retry.")
-        self.delay = None if delay is None else _seconds(delay, "delay")
+        self.delay = None if delay is None else checked_seconds(delay, "The delay of a retry")
 
 
 class Terminate(Exception):
@@ -148,11 +157,13 @@ class Context:
     @property
     def run(self) -> int:
         """The number of this run, from 0; never used twice."""
-        return self.task.status.runs[-1].number
+        runs = self.task.status.runs
+        return runs[-1].number if runs else 0
 
     @property
     def fence(self) -> int:
-        """Grows with every run of the task: a guard for the handler's own side effects."""
+        """Grows with every run of the task: a guard for the handler's own side effects. A number of
+        up to 63 bits: a column for it is a BIGINT."""
         return self.task.status.fence
 
     @property
@@ -173,12 +184,16 @@ class Context:
     def progress(self, percent: int, message: str = "") -> None:
         """Say how far the run is, 0 to 100, and what it does; counts as a heartbeat.
 
-        Raises `ValueError` for anything but an integer from 0 to 100 (R15).
+        What no store can keep of a message (half surrogates, NUL) is replaced by its escape. Raises
+        `ValueError` for anything but an integer from 0 to 100 (R15), and `TypeError` for a message
+        that is no text.
         """
         if type(percent) is not int or not 0 <= percent <= 100:
             raise ValueError(f"Progress is an integer from 0 to 100, got {percent!r}.")
+        if not isinstance(message, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"The message of a progress is text, got a {type(message).__name__}.")
+        self.message = storable(message[:MOST_MESSAGE])[:MOST_MESSAGE]
         self.percent = percent
-        self.message = message[:MOST_MESSAGE]
         self.heartbeat()
 
     def heartbeat(self) -> None:
@@ -248,10 +263,25 @@ class Context:
         self._marked = False
 
 
-def _seconds(value: float, what: str) -> float:
-    if not (math.isfinite(value) and value >= 0):
-        raise ValueError(f"{what} takes seconds, 0 or more, got {value!r}.")
-    return value
+def checked_seconds(value: float, what: str) -> float:
+    """The seconds that a handler asks its task to wait. Raises `ValueError` for what cannot be;
+    `what` names it."""
+    seconds = -1.0
+    if not isinstance(value, str | bytes):  # what `float` reads numbers in
+        with suppress(TypeError, ValueError, ArithmeticError):  # the last for huge integers
+            seconds = float(value)
+    if not 0 <= seconds <= _LONGEST_S:
+        raise ValueError(
+            f"{what} takes seconds, from 0 to {_LONGEST_S} (a hundred years), got {_shown(value)}."
+        )
+    return seconds
+
+
+def _shown(value: object) -> str:
+    try:
+        return repr(value)[:_MOST_SHOWN]
+    except Exception:  # integers of too many digits, and whatever objects do
+        return f"a {type(value).__name__}"
 
 
 running: ContextVar[Context] = ContextVar("andon_context")

@@ -8,17 +8,21 @@ danger.
 The keeper is also who gives up (R19): one lease after the last good renewal was *sent*, by this
 process's monotonic clock, a run may belong to somebody else, and its handler is told. The loop
 asks `expired` as well, because a store that hangs holds the keeper's thread.
+
+A renewal that cannot be made fails alone: it is made once more without what its handler said, and
+if that does not help either it is tried again later and later, while the others go on.
 """
 
 import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from andon.model.errors import AndonError, StoreUnavailable
+from andon.model.errors import AccessError, ConfigurationError, StoreError, StoreUnavailable
 from andon.stores.base import Renewal, Verdict, in_batches
+from andon.stores.isolation import Unwritable, each_alone_blocking
 from andon.worker.context import Context
 from andon.worker.patience import Patience
 
@@ -30,11 +34,25 @@ MARKS_S = 0.25
 _SHARE = 3
 """Renewals per lease."""
 
+_OF_THE_STORE = (StoreError, AccessError, ConfigurationError, OSError)
+"""Errors that every renewal would meet; of any other, one of them is the reason."""
+
 
 class Lease:
     """One run's hold on its task. `sent_at` is monotonic: when the last good renewal was sent."""
 
-    __slots__ = ("beat_sent", "context", "gone", "length", "renew_length", "run", "sent_at")
+    __slots__ = (
+        "beat_sent",
+        "context",
+        "gone",
+        "length",
+        "patience",
+        "renew_length",
+        "run",
+        "sent_at",
+        "unsaid",
+        "wait_until",
+    )
 
     def __init__(self, context: Context, *, length: float, sent_at: float) -> None:
         self.context = context
@@ -44,10 +62,16 @@ class Lease:
         self.sent_at = sent_at
         self.beat_sent: float | None = None
         self.gone = False
+        self.unsaid: tuple[int | None, str] | None = None
+        """Progress and message that cannot be written; the renewals go without them."""
+        self.patience: Patience | None = None  #: while its renewals fail for a fault of their own
+        self.wait_until = 0.0
 
     @property
     def due(self) -> float:
         """When the next renewal is to be sent."""
+        if self.patience is not None:
+            return self.wait_until
         return self.sent_at + self.length / _SHARE
 
 
@@ -74,7 +98,8 @@ class LeaseKeeper:
         self._told: Callable[[Lease, Verdict], None] = _nobody
         self._shortest = shortest
         self._clock = clock
-        self._patience = Patience(rng or random.Random())
+        self._rng = rng or random.Random()
+        self._patience = Patience(self._rng)
         self._held: dict[str, Lease] = {}
         self._marked: dict[str, None] = {}  # run ids in order; single dict operations are atomic
         self._wake = threading.Event()
@@ -134,7 +159,13 @@ class LeaseKeeper:
     def _give_up(self, lease: Lease) -> None:
         lease.gone = True
         self.drop(lease.run)
-        self._told(lease, Verdict.LOST)
+        self._tell(lease, Verdict.LOST)
+
+    def _tell(self, lease: Lease, verdict: Verdict) -> None:
+        try:
+            self._told(lease, verdict)
+        except Exception:  # the others' verdicts are to be told all the same
+            logger.exception("Task %s was not told: %s.", lease.context.task_id, verdict)
 
     # --- the thread ---
 
@@ -144,12 +175,15 @@ class LeaseKeeper:
             self._wake.wait(wait)
             if self._stopping:
                 return
-            try:
-                wait = self.run_once()
-            except Exception:
-                # Whatever it was, the runs in hand depend on this thread.
-                logger.exception("The lease keeper failed; it goes on.")
-                wait = self._patience.failed()
+            wait = self.turn()
+
+    def turn(self) -> float:
+        """`run_once`, whatever it meets: the runs in hand depend on there being a next time."""
+        try:
+            return self.run_once()
+        except Exception:
+            logger.exception("The lease keeper failed; it goes on.")
+            return self._patience.failed()
 
     def run_once(self) -> float:
         """Give up what has passed, send what is due; seconds until the next time."""
@@ -184,23 +218,21 @@ class LeaseKeeper:
             for run in list(self._marked):
                 self._marked.pop(run, None)
                 lease = self._held.get(run)
-                if lease is not None and run not in known:
+                if lease is not None and run not in known and lease.patience is None:
                     leases.append(lease)
         return leases
 
     def _renew(self, leases: list[Lease]) -> float | None:
         """Renew; None when done, else seconds to wait before trying again."""
-        beats = [self._beat(lease) for lease in leases]
+        beats = {lease.run: self._beat(lease) for lease in leases}
         sent_at = self._clock()
-        renewals = [
-            _renewal(lease, heartbeat=beat != lease.beat_sent)
-            for lease, beat in zip(leases, beats, strict=True)
-        ]
-        verdicts: list[Verdict] = []
         try:
-            for batch in in_batches(renewals):
-                verdicts.extend(self._engine.renew_blocking(batch))
-        except (AndonError, OSError) as error:
+            verdicts = self._asked(leases, beats, bare=False)
+            refused = [lease for lease, v in verdicts.items() if v is Verdict.INVALID]
+            if refused:
+                verdicts.update(self._asked(refused, beats, bare=True))
+                self._judge(refused, verdicts)
+        except _OF_THE_STORE as error:
             level = logging.WARNING if isinstance(error, StoreUnavailable) else logging.ERROR
             logger.log(level, "Leases could not be renewed, trying again: %s", error)
             for lease in leases:
@@ -208,17 +240,69 @@ class LeaseKeeper:
                     self._marked[lease.run] = None
             return min(self._patience.failed(), self._shortest / _SHARE / 2)
         self._patience.succeeded()
-        for lease, beat, verdict in zip(leases, beats, verdicts, strict=True):
-            lease.beat_sent = beat
+        for lease, verdict in verdicts.items():
             if verdict is Verdict.LOST:
                 if self._held.get(lease.run) is lease:
                     self._give_up(lease)
                 continue
+            if verdict is Verdict.INVALID:
+                continue
+            lease.beat_sent = beats[lease.run]
             lease.sent_at = sent_at
             lease.length = lease.renew_length
+            lease.patience = None
             if verdict is Verdict.CANCEL:
-                self._told(lease, verdict)
+                self._tell(lease, verdict)
         return None
+
+    def _asked(
+        self, leases: Sequence[Lease], beats: Mapping[str, float | None], *, bare: bool
+    ) -> dict[Lease, Verdict]:
+        """What the engine says of each; INVALID of one whose renewal cannot be made, or is refused
+        by an engine that raises. `bare`: without what their handlers say."""
+        verdicts: dict[Lease, Verdict] = {}
+        made: list[Renewal] = []
+        of: list[Lease] = []
+        for lease in leases:
+            try:
+                heartbeat = beats[lease.run] != lease.beat_sent
+                made.append(_renewal(lease, heartbeat=heartbeat, bare=bare))
+            except Exception as error:
+                logger.error("%s cannot be renewed: %r", _name(lease), error)
+                verdicts[lease] = Verdict.INVALID
+            else:
+                of.append(lease)
+        answers: list[Verdict] = []
+        for batch in in_batches(made):
+            answers.extend(each_alone_blocking(self._send, batch, _refused))
+        verdicts.update(zip(of, answers, strict=True))
+        return verdicts
+
+    def _send(self, renewals: Sequence[Renewal]) -> list[Verdict]:
+        try:
+            return self._engine.renew_blocking(renewals)
+        except _OF_THE_STORE:
+            raise
+        except Exception as error:
+            raise Unwritable(f"{type(error).__name__}: {error}") from error
+
+    def _judge(self, leases: Sequence[Lease], verdicts: Mapping[Lease, Verdict]) -> None:
+        """What could not be renewed: what its handler said is at fault, or it comes again later."""
+        for lease in leases:
+            context = lease.context
+            if verdicts[lease] is not Verdict.INVALID:
+                lease.unsaid = context.percent, context.message
+                logger.error(
+                    "%s: its progress cannot be written and is left out: %d %%, %.200r.",
+                    _name(lease),
+                    context.percent or 0,
+                    context.message,
+                )
+                continue
+            if lease.patience is None:
+                lease.patience = Patience(self._rng)
+                logger.error("%s cannot be renewed; the others are. Trying again.", _name(lease))
+            lease.wait_until = self._clock() + lease.patience.failed()
 
     def _beat(self, lease: Lease) -> float | None:
         # Lower the flag before reading: a mark made in between raises it again and goes next.
@@ -230,14 +314,25 @@ def _nobody(lease: Lease, verdict: Verdict) -> None:
     """Told while the keeper has not been started."""
 
 
-def _renewal(lease: Lease, *, heartbeat: bool) -> Renewal:
+def _refused(renewal: Renewal, why: str) -> Verdict:
+    logger.error("The renewal of run %s of task %s was refused: %s", renewal.run, renewal.task, why)
+    return Verdict.INVALID
+
+
+def _name(lease: Lease) -> str:
+    return f"Run {lease.context.run} of task {lease.context.task_id}"
+
+
+def _renewal(lease: Lease, *, heartbeat: bool, bare: bool) -> Renewal:
     context = lease.context
-    percent = context.percent
+    percent, message = context.percent, context.message
+    if bare or (percent, message) == lease.unsaid:
+        percent = None
     return Renewal(
         task=context.task_id,
         run=lease.run,
         lease_ms=round(lease.renew_length * 1000),
         heartbeat=heartbeat,
         progress=percent,
-        message=None if percent is None else context.message,
+        message=None if percent is None else message,
     )

@@ -27,8 +27,13 @@ class Limits:
     def __init__(self, types: Iterable[TaskType], default: int | None = None) -> None:
         """`default` limits every type that sets nothing itself; None leaves them unlimited."""
         self._groups: dict[str, _Group] = {}
+        self._default = default
+        self.take_in(types)
+
+    def take_in(self, types: Iterable[TaskType]) -> None:
+        """Count the runs of these types too, from now on."""
         for kind in types:
-            most = kind.max_concurrent or kind.options.get("max_concurrent") or default
+            most = kind.max_concurrent or kind.options.get("max_concurrent") or self._default
             if most is None:
                 continue
             group = self._groups.get(kind.name)
@@ -65,6 +70,8 @@ class Limits:
         """Give back the room of a run; True if its type had none left before."""
         group = self._groups.get(kind.name)
         if group is None:
+            return False
+        if not group.running:  # begun before the type had a limit
             return False
         group.running -= 1
         return group.running == group.most - 1

@@ -2,6 +2,9 @@
 
 Used by the worker for handlers in its own process and by child processes for theirs, because the
 types of exceptions are known only where the handler ran.
+
+Exceptions are code of the user's: their properties and their `__str__` may raise, and their text
+may be what no store keeps. None of that keeps a run from ending.
 """
 
 import json
@@ -12,6 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from andon.lifecycle.bounds import LONGEST_DELAY_MS
 from andon.lifecycle.commands import (
     Command,
     Complete,
@@ -28,6 +32,7 @@ from andon.lifecycle.commands import Snooze as SnoozeRun
 from andon.lifecycle.timers import run_timeout
 from andon.model.policy import Policy
 from andon.model.task import Task, TaskError
+from andon.model.text import storable
 from andon.model.words import Reason
 from andon.worker import context
 from andon.worker.calls import MalformedPayload, ResultInvalid
@@ -41,6 +46,7 @@ MOST_TRACEBACK = 16 * 1024
 MOST_FRAMES = 100
 MOST_ERROR = 4 * 1024
 MOST_CODE = 128
+_MOST_TYPE = 256
 
 OnShutdown = Literal["stop", "resubmit", "retry", "continue"]
 
@@ -60,7 +66,7 @@ def completed(kind: TaskType, value: Any, limit: int) -> Command:
 
 def invalid_result(message: str) -> Command:
     """The result cannot be stored; not retried, the handler would only make it again."""
-    error = TaskError(message=message, code=Reason.RESULT_INVALID.value)
+    error = TaskError(message=_bounded(message), code=Reason.RESULT_INVALID.value)
     return Reject(error=error, reason=Reason.RESULT_INVALID)
 
 
@@ -72,13 +78,42 @@ def malformed(error: Exception) -> Command:
 
 def raised(kind: TaskType, task: Task, error: BaseException) -> Command:
     """The handler raised `error`, and nobody had told it to stop."""
+    try:
+        return _raised(kind, task, error)
+    except BaseException as broken:  # R24: an exception's own code may raise anything
+        return undecided(task, broken)
+
+
+def undecided(task: Task, broken: BaseException) -> Command:
+    """How the run ended could not be found out, for `broken` was raised meanwhile."""
+    logger.error(
+        "How the run of task %s ended cannot be told; it fails as internal-error.",
+        task.id,
+        exc_info=broken,
+    )
+    return internal(
+        f"How the run ended cannot be told: {_type_name(broken)} was raised while its end was "
+        f"looked at: {_text(broken)}"
+    )
+
+
+def unwritten(command: Command, error: BaseException, *, of_value: bool) -> Command:
+    """What to report instead of a command that cannot be written. `of_value`: for what it says."""
+    if of_value and isinstance(command, Complete):
+        return invalid_result(f"The result cannot be kept: {_text(error)}")
+    return internal(
+        f"The run ended with {command.event.value}, and that cannot be kept: {_text(error)}"
+    )
+
+
+def _raised(kind: TaskType, task: Task, error: BaseException) -> Command:
     if isinstance(error, context.Snooze):
-        return SnoozeRun(delay=round(error.seconds * 1000))
+        return SnoozeRun(delay=_delay(error.seconds, "A snooze"))
     if isinstance(error, context.Terminate):
         return Terminate(error=error_of(error))
     failure = error_of(error)
     if isinstance(error, context.Retry):
-        delay = None if error.delay is None else round(error.delay * 1000)
+        delay = None if error.delay is None else _delay(error.delay, "The delay of a retry")
         return Fail(
             error=failure,
             reason=Reason.INTERMITTENT_TASK,
@@ -136,12 +171,12 @@ def at_shutdown(rule: OnShutdown) -> Command:
 
 def internal(message: str) -> Command:
     """Something under the handler broke: a child process died."""
-    error = TaskError(message=message, code=Reason.INTERNAL_ERROR.value)
+    error = TaskError(message=_bounded(message), code=Reason.INTERNAL_ERROR.value)
     return Fail(error=error, reason=Reason.INTERNAL_ERROR)
 
 
 def error_of(error: BaseException) -> TaskError:
-    """An exception as it is stored: bounded, and safe to encode whatever it says."""
+    """An exception as it is stored: bounded, and fit to be kept whatever it says."""
     trace = ""
     if error.__traceback__ is not None:
         trace = _bounded_traceback(error)
@@ -153,14 +188,17 @@ def error_of(error: BaseException) -> TaskError:
 def code_of(error: BaseException) -> str:
     """The error code of an exception (R23)."""
     if isinstance(error, Exception):  # `SystemExit.code` is an exit status, not an error code
-        code = getattr(error, "code", None)
+        try:
+            code = getattr(error, "code", None)
+        except Exception:  # a property of the user's
+            code = None
         if isinstance(code, str) and code:
-            return _clean(code)[:MOST_CODE]
+            return storable(code)[:MOST_CODE]
     if isinstance(error, _NETWORK):
         return "NETWORK_ERROR"
     if isinstance(error, _VALIDATION) or type(error).__name__ == "ValidationError":
         return "VALIDATION_ERROR"
-    return type(error).__name__
+    return storable(type(error).__name__)[:MOST_CODE]
 
 
 def _retryable(
@@ -187,10 +225,10 @@ def _backoff(kind: TaskType, task: Task, error: BaseException | None) -> int | N
         seconds = float(kind.backoff(task.status.tries + 1, error))
         if not seconds >= 0:
             raise ValueError(f"a delay of {seconds} s")
+        return min(round(min(seconds, task.policy.max_retry_delay) * 1000), LONGEST_DELAY_MS)
     except Exception:
         logger.exception("The backoff function of %s failed; the policy decides.", kind.name)
         return None
-    return round(min(seconds, task.policy.max_retry_delay) * 1000)
 
 
 def _bounded_traceback(error: BaseException) -> str:
@@ -198,7 +236,7 @@ def _bounded_traceback(error: BaseException) -> str:
         lines = traceback.format_exception(error, limit=-MOST_FRAMES)
     except Exception:  # a source line or an exception's own __str__ may fail
         return ""
-    data = "".join(lines).encode("utf-8", "backslashreplace")
+    data = storable("".join(lines)).encode()
     if len(data) <= MOST_TRACEBACK:
         return data.decode()
     cut = b"...\n" + data[4 - MOST_TRACEBACK :]
@@ -210,15 +248,22 @@ def _text(error: BaseException) -> str:
         text = str(error)
     except Exception:
         text = "(its message cannot be shown)"
-    return _clean(text or type(error).__name__)[:MOST_ERROR]
+    return _bounded(text or type(error).__name__)
 
 
-def _clean(text: str) -> str:
-    return text.encode("utf-8", "backslashreplace").decode()
+def _bounded(message: str) -> str:
+    # Cut before too: escapes make a text longer, and a huge one is not to be copied for nothing.
+    return storable(message[:MOST_ERROR])[:MOST_ERROR]
+
+
+def _delay(seconds: float, what: str) -> int:
+    # Again: a subclass need not have called the constructor that checks it.
+    return round(context.checked_seconds(seconds, what) * 1000)
 
 
 def _type_name(error: BaseException) -> str:
     kind = type(error)
-    if kind.__module__ == "builtins":
+    module: Any = kind.__module__  # whatever a class says it is
+    if module == "builtins":
         return kind.__qualname__
-    return f"{kind.__module__}.{kind.__qualname__}"
+    return storable(f"{module}.{kind.__qualname__}")[:_MOST_TYPE]

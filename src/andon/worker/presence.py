@@ -10,7 +10,7 @@ import socket
 from collections.abc import Callable
 
 from andon.engine.base import Engine
-from andon.model.errors import AndonError, PermissionRefused
+from andon.model.errors import PermissionRefused
 from andon.model.fleet import WorkerInfo
 
 logger = logging.getLogger("andon.worker")
@@ -66,5 +66,5 @@ class Presence:
                 # A description that is under way must not reach the store after the farewell.
                 await asyncio.gather(*filter(None, [self._saying]), return_exceptions=True)
                 await self._engine.remove_worker(self._describe().id)
-        except (AndonError, OSError, TimeoutError) as error:
+        except Exception as error:
             logger.info("This worker stays in the list of workers until it is missed: %r", error)

@@ -26,6 +26,10 @@ class QueueOrder:
         self.shortest_interval: float | None = None
         """Seconds between claims of the fastest rate-limited queue; None if none is limited."""
 
+    def take_in(self, own: Iterable[str]) -> None:
+        """Go by these queues of the worker's own, from the next refresh on."""
+        self._own = frozenset(own)
+
     def refresh(self, known: Iterable[QueueConfig]) -> bool:
         """Follow the configuration; True if the set of queues changed."""
         configs = {config.name: config for config in known}

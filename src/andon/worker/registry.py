@@ -5,21 +5,22 @@ run by the code they were meant for.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from andon.lifecycle.admission import check_name
 from andon.lifecycle.policies import check_options
+from andon.lifecycle.routing import route
 from andon.model.errors import ConfigurationError, InvalidSubmission
 from andon.model.fleet import TypeInfo
 from andon.model.policy import PolicyOptions
 from andon.worker.calls import Call
+from andon.worker.environment import check_patterns, check_variables
 
 Kind = Literal["async", "thread", "process", "command"]
 """Where a handler runs: on the worker's loop, in a thread, in a child process, as a program."""
 
-SEPARATORS = ".:/"
 _MOST_REMEMBERED = 4_096
 
 
@@ -33,6 +34,10 @@ class TaskType:
     kind: Kind = "async"
     handler: Callable[..., Any] | None = None  #: None for commands only
     argv: tuple[str, ...] = ()  #: program and arguments, for commands only
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Environment variables of its own, for commands only."""
+    pass_env: tuple[str, ...] = ()
+    """Variables of the worker's environment that it gets besides, for commands only."""
     queue: str = "default"
     options: PolicyOptions = field(default_factory=PolicyOptions)  #: the type's layer (R5)
     retry_on_types: tuple[type[BaseException], ...] = ()  #: when not empty, only these
@@ -51,8 +56,12 @@ class TaskType:
         if self.kind == "command":
             if not self.argv or self.handler is not None:
                 raise ConfigurationError(f"Command {self.name!r} needs argv and takes no handler.")
+            check_patterns(self.pass_env, where=f"Command {self.name!r}")
+            check_variables(self.env, where=f"Command {self.name!r}")
         elif self.handler is None or self.argv:
             raise ConfigurationError(f"Task type {self.name!r} needs a handler and no argv.")
+        elif self.env or self.pass_env:
+            raise ConfigurationError(f"Task type {self.name!r}: env and pass_env are for commands.")
         if self.max_concurrent is not None and self.max_concurrent < 1:
             raise ConfigurationError(f"Task type {self.name!r}: max_concurrent is at least 1.")
 
@@ -82,6 +91,7 @@ class Registry:
     def __init__(self) -> None:
         self._types: dict[tuple[str, int], TaskType] = {}
         self._routes: dict[tuple[str, int], TaskType | None] = {}
+        self._watchers: list[Callable[[], None]] = []
 
     def __iter__(self) -> Iterator[TaskType]:
         return iter(list(self._types.values()))
@@ -106,17 +116,23 @@ class Registry:
                 f"{_origin(there)}; now {_origin(task_type)} claims it. Give one of them another "
                 "name or version."
             )
-        self._types[key] = there or task_type
+        if there is not None:
+            return there
+        self._types[key] = task_type
         self._routes.clear()
-        return self._types[key]
+        for act in list(self._watchers):
+            act()
+        return task_type
+
+    def watch(self, act: Callable[[], None]) -> Callable[[], None]:
+        """Call `act`, in whatever thread, after each type that is new; what is returned ends it."""
+        self._watchers.append(act)
+        return lambda: self._watchers.remove(act)
 
     def route(self, name: str, version: int) -> TaskType | None:
         """The type that runs a task of this name and version; None if there is none.
 
-        The exact name and version win. Else the longest registered prefix: a name that ends where
-        a part of the task's name ends (`email` for `email:send`, not for `emailer`), in the same
-        version; or a pattern (`email:*`, `*` for everything), preferably in the same version,
-        else in its newest.
+        The rule is `andon.lifecycle.routing.route`.
         """
         found = self._types.get((name, version))
         if found is not None:
@@ -129,21 +145,8 @@ class Registry:
         return self._routes[key]
 
     def _search(self, name: str, version: int) -> TaskType | None:
-        best: TaskType | None = None
-        rank = (-1, False, -1)
-        for candidate in self._types.values():
-            prefix = candidate.name.removesuffix("*")
-            exact = candidate.version == version
-            if not name.startswith(prefix):
-                continue
-            if not candidate.is_pattern and not (
-                exact and (prefix[-1] in SEPARATORS or name[len(prefix)] in SEPARATORS)
-            ):
-                continue
-            this = (len(prefix), exact, candidate.version)
-            if this > rank:
-                best, rank = candidate, this
-        return best
+        found = route(self._types, name, version)
+        return None if found is None else self._types[found]
 
 
 def _origin(task_type: TaskType) -> str:

@@ -3,6 +3,10 @@
 A record belongs to a run when it was made inside its handler, whichever logger made it, or comes
 from its child process or command. Lines are gathered and kept once a second, or sooner when there
 is much, so that a handler that logs never waits. What logging does not let through is not kept.
+
+A line is made fit to be kept as it is taken, or refused there. A run whose lines cannot be kept is
+tried again for a while, then its lines are dropped. Neither costs another run a line, and nothing
+of it keeps the worker from stopping.
 """
 
 import asyncio
@@ -13,10 +17,13 @@ from collections.abc import Callable
 
 import msgspec
 
-from andon.artifacts.base import MAX_LOG, LogLine
+from andon.artifacts.base import MAX_LOG, Artifacts, LogLine
 from andon.engine.base import Engine
-from andon.model.errors import AndonError, ConfigurationError, LeaseLost
+from andon.model.errors import ConfigurationError, LeaseLost, StoreUnavailable
+from andon.model.text import storable
+from andon.worker.background import is_asked_to_end
 from andon.worker.logs import OfRun
+from andon.worker.run_log import RUNS
 
 logger = logging.getLogger("andon.worker")
 
@@ -29,8 +36,12 @@ GATHER_BYTES = 32 * 1024
 MAX_LINE = 16 * 1024
 """Characters of one line; the rest is cut."""
 
+_LATEST_S = 253_402_300_799.0
+"""The end of the year 9999, the last that can be shown."""
+
 _CLOSE_S = 5.0
 _MOST_FAILURES = 5
+"""Tries of what cannot be kept, about a second apart; then it is dropped."""
 
 Key = tuple[str, int]
 """Task id and number of the run."""
@@ -45,6 +56,7 @@ class _Gathered(msgspec.Struct):
     last_at: int = 0  #: time of the newest line
     cut: int = 0  #: lines that were too many
     ended: bool = False
+    failures: int = 0  #: times in a row that they could not be kept, for a reason of their own
 
 
 class RunLogs(logging.Handler):
@@ -66,15 +78,16 @@ class RunLogs(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Take a record; called in any thread."""
         task_id = record.__dict__.get("task_id")
-        if task_id is None:
+        if task_id is None or record.name == RUNS:  # what the worker says of a run is not its own
             return
         try:
-            text = self.format(record)[:MAX_LINE]
-        except Exception:
+            text = storable(self.format(record)[:MAX_LINE])
+            at = int(min(max(0.0, record.created), _LATEST_S) * 1000)
+            line = LogLine(at, storable(record.levelname).lower(), text)
+            key = (str(task_id), int(record.__dict__.get("run", 0)))
+        except Exception:  # a record carries whatever its maker put into it
             self.handleError(record)
             return
-        line = LogLine(int(record.created * 1000), record.levelname.lower(), text)
-        key = (str(task_id), int(record.__dict__.get("run", 0)))
         with self._mutex:
             found = self._gathered.setdefault(key, _Gathered([]))
             found.last_at = line.at
@@ -97,7 +110,7 @@ class RunLogs(logging.Handler):
             self._much.set()
 
     async def aclose(self) -> None:
-        """Keep what was gathered, for a few seconds at the most, and take no more."""
+        """Keep what was gathered, for a few seconds at the most, and take no more. Never raises."""
         logging.getLogger().removeHandler(self)
         self._closing = True
         self._some.set()
@@ -107,6 +120,10 @@ class RunLogs(logging.Handler):
         except TimeoutError:
             self._keeping.cancel()
             await asyncio.gather(self._keeping, return_exceptions=True)
+        except (Exception, asyncio.CancelledError) as error:
+            if is_asked_to_end(error):
+                raise
+            logger.exception("The last lines of logs were not kept.")
 
     def _call(self, act: Callable[[], None]) -> None:
         try:
@@ -122,52 +139,81 @@ class RunLogs(logging.Handler):
                 await asyncio.wait_for(self._much.wait(), GATHER_S)
             self._some.clear()
             self._much.clear()
+            kept_all = False
             try:
-                await self._keep_all()
+                kept_all = await self._keep_all()
                 failures = 0
             except ConfigurationError as error:
                 logger.debug("Logs of runs are not kept: %s", error)
                 with self._mutex:
                     self._gathered.clear()
-            except AndonError as error:
+            except (Exception, asyncio.CancelledError) as error:
+                if is_asked_to_end(error):
+                    raise
                 failures += 1
                 if failures >= _MOST_FAILURES:
                     logger.warning("Logs of runs are dropped, they cannot be kept: %s", error)
                     with self._mutex:
                         self._gathered.clear()
                     failures = 0
-                else:
-                    await asyncio.sleep(GATHER_S)
-                    self._some.set()
+            if self._gathered and (self._closing or not kept_all):
+                await asyncio.sleep(GATHER_S)
+                self._some.set()
             if self._closing and not self._gathered:
                 return
 
-    async def _keep_all(self) -> None:
+    async def _keep_all(self) -> bool:
+        """Keep what was gathered of every run; False if that of some is to be tried again."""
         artifacts = await self._engine.artifacts()
+        kept_all = True
         for key in list(self._gathered):
-            found = self._gathered[key]
-            with self._mutex:
-                lines = list(found.lines)
-                if found.ended and found.cut:
-                    lines.append(_cut_line(found))
-                # By time, so that a line that comes after the run was forgotten is not lost.
-                found.number = found.number or max(found.last_number + 1, self._engine.now())
-            if lines:
-                try:
-                    await artifacts.append_log(*key, found.number, lines)
-                except LeaseLost as error:
-                    # Its alone; the other runs' lines are kept all the same.
-                    logger.debug("A log is not kept: %s", error)
-                    with self._mutex:
-                        del self._gathered[key]
-                    continue
-            with self._mutex:
-                del found.lines[: len(lines)]
-                found.last_number, found.number = found.number, 0
-                found.kept += found.bytes
-                found.bytes = sum(len(line.text) for line in found.lines)
-                if (found.ended or self._closing) and not found.lines:
-                    del self._gathered[key]
+            try:
+                await self._keep_one(artifacts, key)
+            except StoreUnavailable:
+                raise  # the others would wait for it as well
+            except LeaseLost as error:
+                logger.debug("A log is not kept: %s", error)
+                self._drop(key)
+            except (Exception, asyncio.CancelledError) as error:
+                if is_asked_to_end(error):
+                    raise
+                self._failed(key, error)
+                kept_all = False
+        return kept_all
+
+    async def _keep_one(self, artifacts: Artifacts, key: Key) -> None:
+        found = self._gathered[key]
+        with self._mutex:
+            lines = list(found.lines)
+            if found.ended and found.cut:
+                lines.append(_cut_line(found))
+            # By time, so that a line that comes after the run was forgotten is not lost.
+            found.number = found.number or max(found.last_number + 1, self._engine.now())
+        if lines:
+            await artifacts.append_log(*key, found.number, lines)
+        with self._mutex:
+            found.failures = 0
+            del found.lines[: len(lines)]
+            found.last_number, found.number = found.number, 0
+            found.kept += found.bytes
+            found.bytes = sum(len(line.text) for line in found.lines)
+            if (found.ended or self._closing) and not found.lines:
+                del self._gathered[key]
+
+    def _failed(self, key: Key, error: BaseException) -> None:
+        """The lines of one run could not be kept."""
+        found = self._gathered[key]
+        found.failures += 1
+        task_id, run = key
+        if found.failures < _MOST_FAILURES:
+            logger.info("The log of task %s run %d is kept later: %r", task_id, run, error)
+            return
+        logger.warning("The log of task %s run %d cannot be kept: %r", task_id, run, error)
+        self._drop(key)
+
+    def _drop(self, key: Key) -> None:
+        with self._mutex:
+            self._gathered.pop(key, None)
 
 
 def _cut_line(found: _Gathered) -> LogLine:

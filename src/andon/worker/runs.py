@@ -7,6 +7,9 @@ together.
 
 Whoever ends a run first decides it: the handler, or the grace after it was told to stop. What
 comes later changes nothing, here as in the record (the fence).
+
+Whatever goes wrong around a run ends in a report of that run, or, if even that cannot be made, in
+its lease being let go: no slot is lost, no lease renewed for ever, and no other run pays.
 """
 
 import asyncio
@@ -17,13 +20,13 @@ from functools import partial
 from typing import Any, Protocol
 
 from andon.engine.base import Engine
-from andon.lifecycle.commands import Command, Complete, Expire, Interrupted, Release, UnknownTask
+from andon.lifecycle.commands import Command, Expire, Release, UnknownTask
 from andon.lifecycle.timers import run_timeout
-from andon.model.errors import InvalidTransition, LeaseLost, PayloadTooLarge, StoreUnavailable
-from andon.model.task import RunCell, Task
+from andon.model.errors import StoreUnavailable
+from andon.model.task import Task
 from andon.model.words import Reason, State
 from andon.stores.base import Verdict
-from andon.worker import outcomes
+from andon.worker import outcomes, run_log
 from andon.worker.context import Context, Dependency, Stopped, StopReason, running
 from andon.worker.executors.base import Executor, Resolved, RunInHand
 from andon.worker.executors.killing import KILL_AFTER_S
@@ -32,6 +35,7 @@ from andon.worker.leases import Lease, LeaseKeeper
 from andon.worker.limits import Limits
 from andon.worker.patience import Patience
 from andon.worker.registry import Registry, TaskType
+from andon.worker.reporting import Reporting
 from andon.worker.runlogs import RunLogs
 from andon.worker.slots import Slots
 
@@ -43,8 +47,9 @@ STOP_GRACE_S = 5.0
 _MAY_COMPLETE = frozenset(("", "cancel", "shutdown"))
 """A handler that was told to stop for these and completes all the same, completes (R7)."""
 
-_MOST_REPORTS = 5
-"""Tries of a report that fails in an unforeseen way; then the run is left to its lease."""
+_LONGEST_TIMER_S = 366 * 86_400.0
+"""Timers are set for at most so long: more than any process runs, and no more than every event
+loop can count."""
 
 
 class Middleware(Protocol):
@@ -80,6 +85,7 @@ class Runs:
         logs: RunLogs | None = None,
     ) -> None:
         self._clock = clock
+        self._reporting = Reporting(engine, self._forget, rng=rng, clock=clock)
         self._logs = logs
         self._files = WorkerFiles(engine)
         self._engine = engine
@@ -91,6 +97,7 @@ class Runs:
         self._max_payload = max_payload
         self._middleware = tuple(middleware)
         self._freed: Callable[[], None] = _nothing
+        self._busy: Callable[[bool], None] = _unwatched
         self._keeper = keeper
         self._rng = rng
         self._loop = asyncio.get_running_loop()
@@ -111,6 +118,18 @@ class Runs:
         """Call `act` whenever a handler has ended or a report was taken."""
         self._freed = act
 
+    def when_busy(self, act: Callable[[bool], None]) -> None:
+        """Call `act` whenever the first run comes into hand, and when the last has gone."""
+        self._busy = act
+
+    def named(self, task: "asyncio.Task[object] | None") -> str:
+        """The run whose handler this asyncio task carries, in words; "" if it carries none. Called
+        in any thread."""
+        for run in list(self.in_hand.values()):
+            if task is not None and run.handle is task:
+                return f"Task {run.context.task_id} ({run.context.name})"
+        return ""
+
     async def wait_empty(self) -> None:
         """Wait until no run is in hand."""
         await self._empty.wait()
@@ -122,8 +141,13 @@ class Runs:
         if run_id in self.in_hand:
             return  # a claim repeated with its token
         definition = task.definition
-        run = self._hold(task, sent_at, self._registry.route(definition.name, definition.version))
-        if run.kind is not None and not self._limits.take(run.kind, definition.name):
+        try:
+            kind = self._registry.route(definition.name, definition.version)
+            run = self._hold(task, sent_at, kind)
+        except Exception as error:
+            self._cannot_hold(task, error)
+            return
+        if kind is not None and not self._limits.take(kind, definition.name):
             self._release(run)
             return
         self.slots.expect()
@@ -131,20 +155,39 @@ class Runs:
 
     def hand_back(self, task: Task, sent_at: float) -> None:
         """Release a run that came too late to be started; costs it no try."""
-        self._release(self._hold(task, sent_at, None))
+        try:
+            run = self._hold(task, sent_at, None)
+        except Exception as error:
+            self._cannot_hold(task, error)
+        else:
+            self._release(run)
 
     def _hold(self, task: Task, sent_at: float, kind: TaskType | None) -> RunInHand:
         context = Context(task, self._worker, self._keeper.mark, self._clock, self._files)
         run = RunInHand(context, task, kind)
         run.asked_at = sent_at
         self.in_hand[task.status.run] = run
-        self._empty.clear()
+        if self._empty.is_set():
+            self._empty.clear()
+            self._busy(True)
         self._keeper.hold(Lease(context, length=self._lease, sent_at=sent_at))
         return run
 
+    def _cannot_hold(self, task: Task, error: Exception) -> None:
+        """The record is such that nothing can be done with it here; those claimed with it are not
+        to pay."""
+        self._keeper.drop(task.status.run)
+        if self.in_hand.pop(task.status.run, None) is not None and not self.in_hand:
+            self._emptied()
+        try:
+            command = outcomes.undecided(task, error)
+            self._engine.report_then(task, command, partial(_told_of, task.id))
+        except Exception:
+            logger.exception("Task %s cannot be run or reported; left to its lease.", task.id)
+
     def _release(self, run: RunInHand) -> None:
         run.ended = True
-        self._report(run, Release())
+        self._reporting.report(run, Release())
 
     def _let_go(self, run: RunInHand) -> None:
         """Release a run that had room in its type, but has found no slot."""
@@ -169,14 +212,12 @@ class Runs:
         except BaseException as error:  # R24: nothing a handler raises gets past here
             if isinstance(error, GeneratorExit) and not self._loop.is_running():
                 raise  # closed with the loop; nothing can be awaited any more
-            command = self._raised(run, error)
-        if run.ended:
-            return  # abandoned; decided without the handler
-        self._end(run)
-        if command is None:
-            self._forget(run)
-        else:
-            self._report(run, command)
+            try:
+                command = self._raised(run, error)
+            except Exception as broken:
+                command = outcomes.undecided(run.task, broken)
+        if not run.ended:  # else abandoned; decided without the handler
+            self._finish(run, command)
 
     async def _perform(self, run: RunInHand) -> Command | None:
         kind, context, task = run.kind, run.context, run.task
@@ -194,6 +235,8 @@ class Runs:
             raise Stopped(context.stop_reason)
         executor = self._executors[kind.kind]
         run.executor = executor
+        run.started_at = self._clock()
+        run_log.started(run)
         if self._middleware:
             value = await self._wrapped(run, executor)
         else:
@@ -219,6 +262,7 @@ class Runs:
             own = None
         else:
             own = outcomes.raised(kind, run.task, error)
+            run.error = error
         if not reason:
             return own
         cancelled = Reason.HANDLER_KILLED if run.killed else Reason.CANCEL_REQUESTED
@@ -242,7 +286,7 @@ class Runs:
         return False
 
     def _arm(self, run: RunInHand, seconds: float, reason: StopReason) -> None:
-        timer = self._loop.call_later(max(seconds, 0.0), self.tell, run, reason)
+        timer = self._loop.call_later(timed(seconds), self.tell, run, reason)
         run.timers = (*run.timers, timer)
 
     async def _load_dependencies(self, run: RunInHand) -> None:
@@ -284,7 +328,10 @@ class Runs:
             if run.begun and run.handle is not None:
                 run.handle.cancel()  # it waits for its dependencies
             return
-        executor.stop(run)
+        try:
+            executor.stop(run)
+        except Exception:  # it has its grace all the same, and is abandoned then
+            logger.exception("Task %s run %d was not told to stop.", context.task_id, context.run)
         self._give(run, executor, reason)
 
     def hurry(self, run: RunInHand) -> None:
@@ -302,7 +349,8 @@ class Runs:
             grace = min(grace, STOP_GRACE_S) if executor.interrupts else 0.0
         if executor.kills:
             grace = max(grace, KILL_AFTER_S) + STOP_GRACE_S  # only if killing does not help
-        run.timers = (*run.timers, self._loop.call_later(grace, self._overdue, run))
+        timer = self._loop.call_later(timed(grace), self._overdue, run)
+        run.timers = (*run.timers, timer)
 
     def _overdue(self, run: RunInHand) -> None:
         """The handler did not stop in time: it is abandoned, and its run resolved without it."""
@@ -316,35 +364,50 @@ class Runs:
             context.run,
             context.stop_reason,
         )
-        command = outcomes.told(
-            kind,
-            run.task,
-            context.stop_reason,
-            run.on_shutdown,
-            None,
-            cancelled=Reason.HANDLER_ABANDONED,
-        )
+        command: Command | None
+        try:
+            command = outcomes.told(
+                kind,
+                run.task,
+                context.stop_reason,
+                run.on_shutdown,
+                None,
+                cancelled=Reason.HANDLER_ABANDONED,
+            )
+        except Exception as broken:
+            command = outcomes.undecided(run.task, broken)
         handler = run.handle
         assert handler is not None
         self._abandoned.add(handler)
         handler.add_done_callback(self._abandoned.discard)
-        self._end(run)
-        if command is None:
-            self._forget(run)
-        else:
-            self._report(run, command)
+        self._finish(run, command)
 
     # --- ending ---
 
+    def _finish(self, run: RunInHand, command: Command | None) -> None:
+        """The handler has ended, or is waited for no more: its slot is free, and how it ended is
+        reported, if it is to be."""
+        try:
+            self._end(run)
+        except Exception:
+            logger.exception("The end of task %s was not told to all.", run.context.task_id)
+        if command is None:
+            self._forget(run)
+        else:
+            self._reporting.report(run, command)
+
     def _end(self, run: RunInHand) -> None:
-        """The handler has ended: its slot is free."""
         run.ended = True
+        if run.started_at:
+            run.seconds = self._clock() - run.started_at
+        try:
+            for timer in run.timers:
+                timer.cancel()
+            self._make_room(run)
+        finally:
+            self.slots.free()
         if self._logs is not None:
             self._logs.ended(run.task.definition.id, run.context.run)
-        for timer in run.timers:
-            timer.cancel()
-        self._make_room(run)
-        self.slots.free()
         self._freed()
 
     def _forget(self, run: RunInHand) -> None:
@@ -352,81 +415,27 @@ class Runs:
         self._keeper.drop(run_id)
         self.in_hand.pop(run_id, None)
         if not self.in_hand:
-            self._empty.set()
+            self._emptied()
         self._freed()
 
-    def _report(self, run: RunInHand, command: Command) -> None:
-        if run.context.beat_at is not None:
-            self._put_marks(run)
-        told = partial(self._reported, run, command)
-        self._engine.report_then(run.task, command, told)
-
-    def _reported(
-        self, run: RunInHand, command: Command, state: State | None, error: BaseException | None
-    ) -> None:
-        if error is None or isinstance(error, asyncio.CancelledError):  # the loop is being closed
-            self._forget(run)
-        else:
-            run.handle = self._loop.create_task(self._report_again(run, command, error))
-
-    async def _report_again(self, run: RunInHand, command: Command, error: BaseException) -> None:
-        """The report failed: find out whether it can be made another way, or later."""
-        task_id, number = run.context.task_id, run.context.run
-        patience = Patience(self._rng)
-        failures = 0
-        try:
-            while True:
-                if isinstance(error, LeaseLost | InvalidTransition):
-                    if not isinstance(command, Expire):
-                        logger.warning(
-                            "Run %d of task %s was not taken: %s", number, task_id, error
-                        )
-                        return
-                    # After a cancel request there is no way to expire; it is cancelled (R7).
-                    command = Interrupted()
-                elif isinstance(error, PayloadTooLarge) and isinstance(command, Complete):
-                    command = outcomes.invalid_result(str(error))
-                else:
-                    failures += self._unforeseen(run, error)
-                    if failures >= _MOST_REPORTS:
-                        return  # left to its lease
-                    await asyncio.sleep(patience.failed())
-                if run.lost:
-                    return
-                try:
-                    await self._engine.report(run.task, command)
-                    return
-                except Exception as again:
-                    error = again
-        finally:
-            self._forget(run)
-
-    def _unforeseen(self, run: RunInHand, error: BaseException) -> bool:
-        if isinstance(error, StoreUnavailable):
-            return False
-        logger.error(
-            "Run %d of task %s could not be reported.",
-            run.context.run,
-            run.context.task_id,
-            exc_info=error,
-        )
-        return True
-
-    def _put_marks(self, run: RunInHand) -> None:
-        """Let the report carry the newest heartbeat and progress, sent or not."""
-        context, cell = run.context, run.task.cell
-        if cell is None or context.beat_at is None:
-            return
-        silent = round((self._clock() - context.beat_at) * 1000)
-        known = context.percent is not None
-        run.task.cell = RunCell(
-            run=cell.run,
-            lease_until=cell.lease_until,
-            heartbeat_at=max(cell.heartbeat_at, self._engine.now() - silent),
-            progress=context.percent if context.percent is not None else cell.progress,
-            message=context.message if known else cell.message,
-        )
+    def _emptied(self) -> None:
+        self._empty.set()
+        self._busy(False)
 
 
 def _nothing() -> None:
     """Called while nobody waits for room."""
+
+
+def _unwatched(busy: bool) -> None:
+    """Called while nobody watches the loop."""
+
+
+def timed(seconds: float) -> float:
+    """The seconds as a timer can take them. (NaN is none: it would disturb the loop's others.)"""
+    return min(max(0.0, seconds), _LONGEST_TIMER_S)
+
+
+def _told_of(task_id: str, state: State | None, error: BaseException | None) -> None:
+    if error is not None:
+        logger.error("Task %s could not be reported; left to its lease: %s", task_id, error)

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Protocol
 
 from andon.worker.executors.base import RunInHand
-from andon.worker.runs import Runs
+from andon.worker.runs import Runs, timed
 
 logger = logging.getLogger("andon.worker")
 
@@ -39,7 +39,7 @@ class Shutdown:
             if grace <= 0:
                 self._runs.tell(run, "shutdown")
             else:
-                timer = self._loop.call_later(grace, self._runs.tell, run, "shutdown")
+                timer = self._loop.call_later(timed(grace), self._runs.tell, run, "shutdown")
                 run.timers = (*run.timers, timer)
 
     def hurry(self) -> None:

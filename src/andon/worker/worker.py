@@ -9,27 +9,33 @@ it after its lease may have passed on.
 import asyncio
 import contextlib
 import dataclasses
+import logging
 import os
 import random
 import socket
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from andon.engine.base import Engine
-from andon.model.errors import ConfigurationError
+from andon.model.code import Code
+from andon.model.errors import ConfigurationError, InvalidSubmission, PermissionRefused
 from andon.model.fleet import WorkerInfo
 from andon.stores.base import CONFIG_TOPIC, MAX_PAYLOAD, SLOW_POLL_S, Listener, control_topic
-from andon.worker.background import attempt, keep_on
+from andon.worker.background import attempt, keep_on, until_done
 from andon.worker.claims import Claims
+from andon.worker.environment import check_patterns
 from andon.worker.executors.async_ import AsyncExecutor
 from andon.worker.executors.base import Executor
 from andon.worker.executors.commands import CommandExecutor
+from andon.worker.executors.guard import Guard
 from andon.worker.executors.processes import ProcessExecutor
 from andon.worker.executors.threads import ThreadExecutor
 from andon.worker.leases import LeaseKeeper
 from andon.worker.limits import Limits
+from andon.worker.loop_watch import LoopWatch
 from andon.worker.patience import Patience
 from andon.worker.presence import Presence, new_worker_id
 from andon.worker.queues import QueueOrder
@@ -37,6 +43,10 @@ from andon.worker.registry import Registry
 from andon.worker.runlogs import RunLogs
 from andon.worker.runs import Middleware, Runs
 from andon.worker.shutdown import Shutdown, Signals
+
+logger = logging.getLogger("andon.worker")
+Lifespan = Callable[[], AbstractAsyncContextManager[Any]]
+"""Makes what a worker is inside of while it works: connections opened once, closed at its end."""
 
 _LAST_CLAIM_S = 10.0
 """How long a stop waits for the answer to a claim that is under way."""
@@ -63,6 +73,10 @@ class WorkerConfig:
     app: str = ""  #: module:attribute of the application, for handlers in child processes
     idle_children: int = dataclasses.field(default_factory=lambda: os.cpu_count() or 1)
     """Child processes kept while they have nothing to do."""
+    pass_env: tuple[str, ...] = ()
+    """Environment variables that every command gets besides (`environment.COMMANDS_GET`); a `*` at
+    the end stands for any ending. Andon's own reach commands and child processes only if they are
+    named in full."""
     id: str = dataclasses.field(default_factory=new_worker_id)  #: unique in the fleet
 
     def __post_init__(self) -> None:
@@ -77,6 +91,7 @@ class WorkerConfig:
             raise ConfigurationError("Worker: shutdown_grace must not be negative.")
         if len(set(self.queues)) != len(self.queues):
             raise ConfigurationError("Worker: a queue is named twice.")
+        check_patterns(self.pass_env, where="Worker")
 
 
 class Worker:
@@ -89,16 +104,23 @@ class Worker:
         config: WorkerConfig | None = None,
         *,
         middleware: Sequence[Middleware] = (),
+        lifespan: Lifespan | None = None,
+        prepare: Callable[[], Awaitable[object]] | None = None,
         rng: random.Random | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`middleware`: outermost first. `rng` decides jitter and the order of queues only.
-        `clock` gives monotonic seconds; leases are given up by it."""
+        """`middleware`: outermost first. `lifespan` makes the context manager that the worker is
+        inside of from before its first claim until after its last run. `prepare` is awaited before
+        the first claim, again and again while the store is away. `rng` decides jitter and the order
+        of queues only. `clock` gives monotonic seconds; leases are given up by it."""
         self._clock = clock
         self.config = config or WorkerConfig()
         self._engine = engine
         self._registry = registry
         self._middleware = middleware
+        self._lifespan = lifespan
+        self._prepare_app = prepare
+        self._inside = contextlib.AsyncExitStack()
         self._rng = rng or random.Random()
         self._state: Literal["running", "quiet", "stopping"] = "running"
         self._started_at = 0
@@ -106,7 +128,12 @@ class Worker:
         self._loops: list[asyncio.Task[None]] = []
         self._claiming: asyncio.Task[None] | None = None
         self._asked_to_stop = asyncio.Event()
+        self._types_changed = asyncio.Event()
+        self._served: Code | None = None  #: what is claimed
+        self._unkept: Code | None = None  #: of which the log said that it is not kept
+        self._unwatch: Callable[[], None] = _nothing
         self._closing: asyncio.Task[None] | None = None
+        self._guard = Guard()
 
     @property
     def id(self) -> str:
@@ -131,13 +158,14 @@ class Worker:
     async def start(self) -> None:
         """Begin to claim. Returns at once; a store that is away is waited for in the background.
 
-        Raises `ConfigurationError` when a handler cannot be run as it wishes.
+        Raises `ConfigurationError` when a handler cannot be run as it wishes, and what the lifespan
+        raises; nothing was claimed then.
         """
         config, engine, rng = self.config, self._engine, self._rng
         limits = Limits(self._registry, config.per_type)
         self._executors = self._make_executors()
-        own = {"default", *(kind.queue for kind in self._registry)}
-        self._order = QueueOrder(config.queues, own=own, strict=config.strict, rng=rng)
+        self._limits = limits
+        self._order = QueueOrder(config.queues, own=self._own(), strict=config.strict, rng=rng)
         self._keeper = self._make_keeper()
         self._logs = self._make_logs()
         self._runs = Runs(
@@ -169,8 +197,13 @@ class Worker:
         self._runs.when_freed(self._claims.freed)
         self._shutdown = Shutdown(self._runs, grace=config.shutdown_grace)
         self._presence = Presence(engine, self._describe, rng)
+        if self._lifespan is not None:
+            await self._inside.enter_async_context(self._lifespan())
         self._started_at = engine.now()
+        self._loop = asyncio.get_running_loop()
+        self._unwatch = self._registry.watch(self._note_types)
         self._keeper.start(self._runs.told)
+        self._watch = self._make_watch()
         self._claiming = asyncio.create_task(self._claim())
         self._spawn(keep_on("Presence", self._presence.run_once, rng))
         self._spawn(keep_on("The watch over leases", self._watch_leases, rng))
@@ -223,21 +256,38 @@ class Worker:
     def _make_keeper(self) -> LeaseKeeper:
         return LeaseKeeper(self._engine, shortest=self.lease, clock=self._clock, rng=self._rng)
 
+    def _make_watch(self) -> LoopWatch | None:
+        watch = LoopWatch(self._runs.named)
+        self._runs.when_busy(watch.set_busy)
+        return watch
+
     def _make_logs(self) -> RunLogs | None:
         return RunLogs(self._engine)
 
     def _make_executors(self) -> dict[str, Executor]:
-        config = self.config
-        executors: dict[str, Executor] = {
+        config, guard = self.config, self._guard
+        return {
             "async": AsyncExecutor(),
             "thread": ThreadExecutor(),
-            "command": CommandExecutor(max_payload=config.max_payload),
+            "command": CommandExecutor(
+                max_payload=config.max_payload, pass_env=config.pass_env, guard=guard
+            ),
+            **self._make_process_executor(),
         }
-        if any(kind.kind == "process" for kind in self._registry):
-            executors["process"] = ProcessExecutor(
-                app=config.app, max_payload=config.max_payload, keep=config.idle_children
-            )
-        return executors
+
+    def _make_process_executor(self) -> dict[str, Executor]:
+        """What runs handlers in processes of their own, where a type asks for that."""
+        config = self.config
+        if not any(kind.kind == "process" for kind in self._registry):
+            return {}
+        executor = ProcessExecutor(
+            app=config.app,
+            max_payload=config.max_payload,
+            keep=config.idle_children,
+            pass_env=config.pass_env,
+            guard=self._guard,
+        )
+        return {"process": executor}
 
     def _spawn(self, loop: Coroutine[Any, Any, None]) -> None:
         self._loops.append(asyncio.create_task(loop))
@@ -256,7 +306,54 @@ class Worker:
             active=self._runs.slots.running,
             started_at=self._started_at,
             state=self._state,
+            code=self._code.digest,
         )
+
+    # --- what it has code for ---
+
+    @property
+    def _code(self) -> Code:
+        """Names and versions of the types that it can run."""
+        types = (kind for kind in self._registry if kind.kind in self._executors)
+        return Code.of((kind.name, kind.version) for kind in types)
+
+    def _own(self) -> set[str]:
+        """Queues to which its types go."""
+        return {"default", *(kind.queue for kind in self._registry)}
+
+    async def _publish(self) -> None:
+        """Tell of the types, and from then on claim what there is code for."""
+        kinds, code = list(self._registry), self._code
+        # Types first: a claim fills in the policy of a task whose submitter had no code (R5).
+        await self._engine.publish_types([kind.info for kind in kinds])
+        await self._keep_code(code)
+        self._claims.set_code(code)
+        self._served = code
+
+    async def _keep_code(self, code: Code) -> None:
+        try:
+            await self._engine.keep_code(code)
+        except (InvalidSubmission, PermissionRefused) as error:  # no reason not to run tasks
+            if self._unkept != code:
+                logger.warning("What this worker has code for is not shown: %s", error)
+            self._unkept = code
+
+    def _note_types(self) -> None:
+        """Types were registered, by whoever imports them, in whatever thread."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._types_changed.set)
+
+    async def _follow_types(self) -> None:
+        """Take in types that are registered while it runs."""
+        while self._served == self._code:
+            await self._types_changed.wait()
+            self._types_changed.clear()
+            self._take_in_processes()
+        self._limits.take_in(self._registry)
+        self._order.take_in(self._own())
+        await self._publish()
+        await self._on_configuration()
+        self._presence.changed()
 
     async def _claim(self) -> None:
         """Publish the types, learn of the queues, then claim until stopped."""
@@ -266,13 +363,18 @@ class Worker:
                 return
             await asyncio.sleep(patience.failed())
         self._spawn(self._follow("Queues", CONFIG_TOPIC, self._on_configuration, poll=SLOW_POLL_S))
+        self._spawn(keep_on("Types", self._follow_types, self._rng))
         if self._partitions > 1:
             self._spawn(keep_on("Counting workers", self._count_workers, self._rng))
+        await until_done("Claiming", self._claim_on, self._rng)
+
+    async def _claim_on(self) -> None:
         await self._claims.run(self._partitions)
 
     async def _prepare(self) -> None:
-        # Types first: a claim fills in the policy of a task whose submitter had no code (R5).
-        await self._engine.publish_types([kind.info for kind in self._registry])
+        await self._publish()
+        if self._prepare_app is not None:
+            await self._prepare_app()
         self._partitions = await self._engine.partitions()
         self._order.refresh(await self._engine.queues())
 
@@ -294,7 +396,16 @@ class Worker:
     async def _on_control(self) -> None:
         self._keeper.ask()
 
+    def _take_in_processes(self) -> None:
+        """Be able to run handlers in processes of their own, if a type asks for that by now."""
+        if "process" not in self._executors:
+            try:
+                self._executors.update(self._make_process_executor())
+            except ConfigurationError as error:
+                logger.error("Types registered since this worker began are not run: %s", error)
+
     async def _on_configuration(self) -> None:
+        await self._keep_code(self._code)  # costs nothing, but once a day
         if self._order.refresh(await self._engine.queues()):
             self._claims.queues_changed()
 
@@ -318,12 +429,24 @@ class Worker:
         await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
+        self._unwatch()
+        self._unwatch = _nothing
         loops = [task for task in (self._claiming, *self._loops) if task is not None]
         for loop in loops:
             loop.cancel()
         await asyncio.gather(*loops, return_exceptions=True)
         self._keeper.stop()
-        await asyncio.gather(*(executor.close() for executor in self._executors.values()))
+        if self._watch is not None:
+            self._watch.stop()
+        # Whatever one of them meets, the others are closed too, and the worker has stopped.
+        for name, executor in self._executors.items():
+            await attempt(f"Closing the executor {name!r}", executor.close)
+        self._guard.close()
         if self._logs is not None:
-            await self._logs.aclose()
-        await self._presence.leave()
+            await attempt("Keeping the last log lines", self._logs.aclose)
+        await attempt("Leaving the list of workers", self._presence.leave)
+        await self._inside.aclose()
+
+
+def _nothing() -> None:
+    """Called where there is nothing to undo."""

@@ -57,7 +57,9 @@ async def jetstream(server: NatsServer, act: Callable[[Any], Awaitable[Any]]) ->
 async def test_what_was_kept_in_the_memory_of_a_server_is_set_up_again(server: NatsServer) -> None:
     async with on(server, "&storage=memory") as kit:
         other = await kit.again()
-        await kit.store.put_queue(QueueConfig(name="narrow", max_concurrent=1))
+        await kit.store.put_queue(
+            QueueConfig(name="narrow", max_concurrent=1), expect=QueueConfig(name="narrow")
+        )
         await done_by(kit, other)
         before = await kit.store.events_end()
         await asyncio.to_thread(server.kill)

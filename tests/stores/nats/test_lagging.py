@@ -59,7 +59,9 @@ async def lagging(kit: Kit, patch: pytest.MonkeyPatch) -> tuple[NatsStore, Laggi
 async def test_a_claim_counts_those_that_others_have_claimed(
     kit: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await kit.store.put_queue(QueueConfig(name="default", max_concurrent=2))
+    await kit.store.put_queue(
+        QueueConfig(name="default", max_concurrent=2), expect=QueueConfig(name="default")
+    )
     for name in ("a", "a", "b", "b"):
         await kit.submit(name=name)
     other, replica = await lagging(kit, monkeypatch)
@@ -74,7 +76,9 @@ async def test_a_claim_counts_those_that_others_have_claimed(
 async def test_a_create_counts_those_that_others_have_created(
     kit: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await kit.store.put_queue(QueueConfig(name="default", max_size=2))
+    await kit.store.put_queue(
+        QueueConfig(name="default", max_size=2), expect=QueueConfig(name="default")
+    )
     other, replica = await lagging(kit, monkeypatch)
     await kit.submit_many(2)
     (made,) = await other.create([kit.record()])

@@ -71,11 +71,11 @@ class _Stopped:
         self.there, self.go = asyncio.Event(), asyncio.Event()
         plain = wire.write
 
-        async def write(stream: str, writes: Sequence[Write]) -> list[int]:
+        async def write(stream: str, writes: Sequence[Write], **options: bool) -> list[int]:
             if any(subject.split(".")[3] == "t" for subject, *_ in writes):
                 self.there.set()
                 await self.go.wait()
-            return await plain(stream, writes)
+            return await plain(stream, writes, **options)
 
         patch.setattr(wire, "write", write)
 
@@ -85,7 +85,7 @@ async def test_a_claim_sees_those_that_others_are_writing(
     two: list[NatsStore], monkeypatch: pytest.MonkeyPatch, config: QueueConfig
 ) -> None:
     slow, other = two
-    await slow.put_queue(config)
+    await slow.put_queue(config, expect=QueueConfig(name=config.name))
     await slow.create(_tasks(slow, 12))
     stopped = _Stopped(slow, monkeypatch)
     first = asyncio.ensure_future(_claim(slow, "slow"))
@@ -101,7 +101,7 @@ async def test_a_create_counts_those_that_others_are_writing(
     two: list[NatsStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow, other = two
-    await slow.put_queue(QueueConfig(name="q", max_size=2))
+    await slow.put_queue(QueueConfig(name="q", max_size=2), expect=QueueConfig(name="q"))
     tasks = _tasks(slow, 4)
     stopped = _Stopped(slow, monkeypatch)
     first = asyncio.ensure_future(slow.create(tasks[:2]))
@@ -118,7 +118,7 @@ async def test_a_writer_that_died_holds_its_place_for_a_while(
 ) -> None:
     monkeypatch.setattr("andon.stores.nats.gates.PERMIT_MS", 2_000)
     died, other = two
-    await died.put_queue(QueueConfig(name="q", max_concurrent=1))
+    await died.put_queue(QueueConfig(name="q", max_concurrent=1), expect=QueueConfig(name="q"))
     await died.create(_tasks(died, 12))
     stopped = _Stopped(died, monkeypatch)
     claiming = asyncio.ensure_future(_claim(died, "died"))

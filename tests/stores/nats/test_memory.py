@@ -45,7 +45,7 @@ def _kept(kit: Kit) -> dict[str, int]:
         "timers": sum(len(timers.shared) + len(timers.held) for timers in core.timers),
         "answers": len(core.wire._waiting),
         "background": len(core._background),
-        "lines": sum(len(line.heads) for line in store._claims._lines.values()),
+        "lines": sum(len(lines) for lines in store._claims.lines),
     }
 
 
@@ -56,6 +56,15 @@ async def test_a_worker_keeps_nothing_of_tasks_that_have_ended_with_a_result(kit
     after = _kept(kit)
     assert all(after[what] <= before[what] + BATCH for what in after), (before, after)
     assert after["rows"] == 0
+
+
+async def test_a_worker_keeps_nothing_of_tasks_that_failed(kit: Kit) -> None:
+    """They are kilobytes each, with their errors, and whoever moves them next reads them."""
+    await _work(kit, 2, dead=True)
+    before = _kept(kit)
+    await _work(kit, 6, dead=True)
+    after = _kept(kit)
+    assert all(after[what] <= before[what] + BATCH for what in after), (before, after)
 
 
 async def test_what_a_worker_remembers_of_tasks_that_may_move_again_is_bounded(
@@ -71,7 +80,9 @@ async def test_what_a_worker_remembers_of_tasks_that_may_move_again_is_bounded(
 
 
 async def test_a_worker_of_a_limited_queue_indexes_those_that_have_not_ended(kit: Kit) -> None:
-    await kit.store.put_queue(QueueConfig(name="default", max_concurrent=BATCH))
+    await kit.store.put_queue(
+        QueueConfig(name="default", max_concurrent=BATCH), expect=QueueConfig(name="default")
+    )
     await _work(kit, 6)
     await kit.submit_many(3)
     assert len(await kit.claim(1)) == 1

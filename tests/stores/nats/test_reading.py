@@ -7,11 +7,11 @@ import pytest
 from conformance.kit import Kit
 
 from andon.lifecycle.commands import Complete, Release
-from andon.stores.nats import NatsStore, claiming
+from andon.stores.nats import NatsStore, lines
 from andon.stores.nats.core import Core
 from andon.stores.nats.heads import Heads
 from andon.stores.nats.library import Reply
-from andon.stores.nats.names import Names, level_of
+from andon.stores.nats.names import LineName, Names, level_of
 from andon.stores.nats.news import close_together, news
 from andon.stores.nats.wire import Wire, seq_of, subject_of
 
@@ -59,7 +59,7 @@ async def test_only_what_is_pending_stands_in_the_lanes(kit: Kit) -> None:
     assert lanes.count("r") == 25
     (line,) = {lane for lane in lanes if lane != "r"}
     assert lanes.count(line) == 20
-    assert heads.names.line("default", "0").split(".")[4] == line
+    assert heads.names.line(LineName("default", "job", "0")).split(".")[4] == line
 
 
 async def test_news_are_what_a_page_of_them_holds(kit: Kit) -> None:
@@ -116,8 +116,8 @@ async def test_an_index_that_is_followed_asks_for_no_page_of_all_records(
 async def test_a_line_nobody_joined_for_long_is_read_from_its_beginning_and_loses_nothing(
     kit: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claiming, "_LONG", 20)
-    monkeypatch.setattr(claiming, "_FRESH_S", 0.0)
+    monkeypatch.setattr(lines, "_LONG", 20)
+    monkeypatch.setattr(lines, "_FRESH_S", 0.0)
     other = await kit.again()
     asked = Asked(core_of(kit.store).wire, monkeypatch)
     for round_ in range(4):
@@ -132,14 +132,14 @@ async def test_a_line_nobody_joined_for_long_is_read_from_its_beginning_and_lose
         assert len(found) == 10, round_
         for task in (*ours[1:], *theirs, *rest):
             await kit.moved(task, Complete())
-    line = core_of(kit.store).heads[0].names.line("default", "0")
+    line = core_of(kit.store).heads[0].names.line(LineName("default", "job", "0"))
     starts = [seq for subject, seq in asked.pages if subject == line]
     assert starts.count(1) > 2
 
 
 async def test_what_stands_close_together_is_what_a_page_of_it_holds(kit: Kit) -> None:
     heads = await some_history(kit)
-    line = heads.names.line("default", "0")
+    line = heads.names.line(LineName("default", "job", "0"))
     whole = seqs((await heads.page(line, 1, 1_000))[0])
     assert len(whole) == 20
     for start in range(1, whole[-1] + 3):
@@ -153,14 +153,14 @@ async def test_what_stands_close_together_is_what_a_page_of_it_holds(kit: Kit) -
 async def test_a_deep_line_is_claimed_to_its_end_in_order_without_being_counted_for_each_page(
     kit: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claiming, "_DEEP", 30)
+    monkeypatch.setattr(lines, "_DEEP", 30)
     submitted = [task.id for task in await kit.submit_many(300)]
     asked = Asked(core_of(kit.store).wire, monkeypatch)
     found: list[str] = []
     while claimed := await kit.claim(8):
         found += [task.id for task in claimed]
     assert found == submitted
-    line = core_of(kit.store).heads[0].names.line("default", "0")
+    line = core_of(kit.store).heads[0].names.line(LineName("default", "job", "0"))
     counted = [seq for subject, seq in asked.pages if subject == line and seq > 1]
     assert len(counted) < 5  # of the ten pages there are
 
@@ -168,7 +168,7 @@ async def test_a_deep_line_is_claimed_to_its_end_in_order_without_being_counted_
 async def test_two_processes_empty_a_deep_line_between_them(
     kit: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claiming, "_DEEP", 30)
+    monkeypatch.setattr(lines, "_DEEP", 30)
     other = await kit.again()
     submitted = {task.id for task in await kit.submit_many(200)}
     found: list[str] = []
@@ -189,5 +189,5 @@ def test_no_two_lines_of_a_queue_share_a_lane() -> None:
     names = Names("n", 0)
     for queue in ("default", "a.b", "q" * 60):
         levels = [level_of(priority, back=back) for priority in range(10) for back in (False, True)]
-        lanes = {names.line(queue, level).split(".")[4] for level in levels}
+        lanes = {names.line(LineName(queue, "job", level)).split(".")[4] for level in levels}
         assert len(lanes) == 20

@@ -93,12 +93,12 @@ async def test_a_timer_stays_while_nobody_knows_whether_the_ends_were_written(
     wire = core_of(kit).wire
     plain = wire.write
 
-    async def half(stream: str, writes: Sequence[Write]) -> list[int]:
+    async def half(stream: str, writes: Sequence[Write], **options: bool) -> list[int]:
         ends = [write for write in writes if write[0].endswith(".r")]
         if len(ends) < 2:
-            return await plain(stream, writes)
+            return await plain(stream, writes, **options)
         monkeypatch.setattr(wire, "write", plain)
-        (seq,) = await plain(stream, writes[1:])
+        (seq,) = await plain(stream, writes[1:], **options)
         raise _Died([CONFLICT, seq])
 
     monkeypatch.setattr(wire, "write", half)

@@ -219,7 +219,7 @@ async def test_a_hold_stands_when_nobody_knows_who_took_the_entry(
     wire = store._core.wire
     write = wire.write
 
-    async def unsure(stream: str, writes: Sequence[Write]) -> list[int]:
+    async def unsure(stream: str, writes: Sequence[Write], **options: bool) -> list[int]:
         seqs = await write(stream, writes)
         taking = bool(writes) and all(subject.split(".")[3] == "d" for subject, *_ in writes)
         return [UNSURE] * len(seqs) if taking else seqs

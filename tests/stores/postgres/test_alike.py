@@ -11,7 +11,6 @@ import pytest
 from conformance.kit import Kit, ids
 
 from andon.lifecycle.commands import Cancel, Complete
-from andon.model.fleet import QueueConfig
 from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.base import MAX_BATCH, ChangeKind, CreateKind, Link
@@ -21,7 +20,7 @@ from andon.stores.postgres.creating import MOST_BYTES
 from .conftest import TellOfStatements
 
 _ENDED = """
-SELECT k.partition, k.queue, k.kind, k.state, k.revision, k.timer > k.created, k.fence > 0, k.dead,
+SELECT k.partition, k.queue, k.state, k.revision, k.timer > k.created, k.fence > 0, k.dead,
     k.asked, k.run, k.worker, k.progress, k.message, length(k.body), k.result, e.prev = k.prev,
     e.pos > 0, length(e.body)
 FROM {schema}.task k JOIN {schema}.event e ON e.place = k.last JOIN {schema}.definition d
@@ -127,7 +126,7 @@ async def test_an_id_that_was_deleted_a_moment_ago_is_known_among_records_that_a
 
 
 async def test_records_that_are_alike_fill_a_bounded_queue_to_its_bound(kit: Kit) -> None:
-    await kit.store.put_queue(QueueConfig(name="default", max_size=2))
+    await kit.configure(max_size=2)
     kinds = [c.kind for c in await kit.store.create(sharing(kit, "one", "two", "more"))]
     assert kinds == [CreateKind.CREATED, CreateKind.CREATED, CreateKind.FULL]
 

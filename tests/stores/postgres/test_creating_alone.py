@@ -20,10 +20,10 @@ from andon.stores.postgres import PostgresStore, connection
 from .conftest import TellOfStatements
 
 _ROWS = """
-SELECT d.body IS NOT NULL, k.partition, k.queue, k.kind, k.revision, k.created, k.timer, k.fence,
+SELECT d.body IS NOT NULL, k.partition, k.queue, k.revision, k.created, k.timer, k.fence,
     k.prev, k.claimed_at, k.lease_until, k.heartbeat_at, k.progress, k.dead, k.asked, k.state,
     k.key, k."group", k.run, k.worker, k.token, k.message, length(k.body), k.last = e.place, e.prev,
-    e.revision, e.run_no, e.task, e.source, e.worker, e.run, length(e.body), r.lane, r.kind, r.ord,
+    e.revision, e.run_no, e.task, e.source, e.worker, e.run, length(e.body), r.lane, r.ord,
     r.dead_at, r.first_limit, r.run_no, r.frees
 FROM {schema}.definition d JOIN {schema}.task k USING (seq) JOIN {schema}.event e USING (seq)
 LEFT JOIN {schema}.ready r USING (seq) WHERE d.id = $1
@@ -257,8 +257,8 @@ async def test_who_only_submits_is_not_woken_by_what_he_submits(
                 await other.create([kit.record()])
                 await asyncio.sleep(0.01)
         assert not heard[f"andon_{schema}"].is_set()
-        await kit.store.put_queue(QueueConfig(name="default", weight=2))
-        await other.put_queue(QueueConfig(name="other", weight=2))
+        await kit.configure(weight=2)
+        await other.put_queue(QueueConfig(name="other", weight=2), expect=QueueConfig(name="other"))
         async with asyncio.timeout(PATIENCE_S):
             await heard[f"andon_{schema}"].wait()
         assert await config.wait(PATIENCE_S)

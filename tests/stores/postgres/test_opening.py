@@ -5,12 +5,21 @@ import subprocess
 import sys
 
 import asyncpg
+import msgspec
 import pytest
-from conformance.kit import Kit
+from conformance.kit import Kit, StoreFactory
 
+from andon.lifecycle.admission import admit
+from andon.lifecycle.commands import Cancel, Complete
+from andon.model.code import Code
 from andon.model.errors import ConfigurationError, StoreIncompatible
+from andon.model.fleet import QueueConfig
+from andon.model.policy import Policy
+from andon.model.task import Definition
+from andon.model.urls import shown
+from andon.stores.codec import encode
 from andon.stores.postgres import PostgresStore, migrating, statements
-from andon.stores.postgres.location import hidden, parse
+from andon.stores.postgres.location import parse
 
 
 async def refused(url: str, kind: type[Exception]) -> str:
@@ -47,7 +56,7 @@ def test_what_is_shown_has_no_password() -> None:
     assert "s3cret" not in location.shown
     assert "s3cret" in location.dsn
     assert "namespace" not in location.dsn
-    assert "s3cret" not in hidden("postgresql://host/db?user=me&password=s3cret")
+    assert "s3cret" not in shown("postgresql://host/db?user=me&password=s3cret")
 
 
 async def test_a_database_that_does_not_exist_is_named(url: str) -> None:
@@ -138,7 +147,7 @@ async def test_a_migration_that_fails_leaves_nothing(
     url: str, schema: str, db: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scripts = statements.migrations()
-    broken = {1: [*scripts[1], "SELECT nonsense"]}
+    broken = {1: [*scripts[1], "SELECT nonsense"], 2: scripts[2]}
     monkeypatch.setattr(migrating, "migrations", lambda: broken)
     await refused(url, Exception)
     assert await db.fetchval("SELECT count(*) FROM pg_namespace WHERE nspname = $1", schema) == 0
@@ -152,11 +161,11 @@ async def test_a_new_version_is_added_while_old_workers_run(
     kit: Kit, schema: str, db: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task = await kit.submit()
-    scripts = {**statements.migrations(), 2: ["CREATE TABLE novelty (x int)"]}
+    scripts = {**statements.migrations(), 99: ["CREATE TABLE novelty (x int)"]}
     monkeypatch.setattr(migrating, "migrations", lambda: scripts)
     await asyncio.gather(*(kit.again() for _ in range(3)))
     version = await db.fetchval(f"SELECT value FROM {schema}.meta WHERE name = 'schema_version'")
-    assert version == "2"
+    assert version == "99"
     assert [t.id for t in await kit.claim()] == [task.id]
 
 
@@ -182,7 +191,7 @@ def test_processes_that_open_at_once_make_it_once(url: str) -> None:
     ]
     said = [process.communicate(timeout=60) for process in running]
     assert "".join(errors for _, errors in said) == ""
-    assert [version for version, _ in said] == ["1\n"] * 4
+    assert [version for version, _ in said] == [f"{migrating.newest()}\n"] * 4
 
 
 async def test_a_schema_that_another_process_makes_meanwhile_is_no_stranger(url: str) -> None:
@@ -206,3 +215,123 @@ async def test_a_schema_that_another_process_makes_meanwhile_is_no_stranger(url:
     assert found.version == migrating.newest()
     await other.close()
     await db.close()
+
+
+# --- a schema of version 1 ---
+
+
+async def _made_by_version_1(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the schema as the first release did, without what it had for functions."""
+    scripts = statements.migrations()
+    monkeypatch.setattr(migrating, "migrations", lambda: {1: scripts[1]})
+    monkeypatch.setattr(migrating, "functions", lambda: ["CREATE FUNCTION put_clock_offset() "
+        "RETURNS void LANGUAGE sql AS ''"])  # fmt: skip
+    db = await asyncpg.connect(parse(url).dsn)
+    try:
+        await migrating.prepare(db, parse(url))
+    finally:
+        await db.close()
+        monkeypatch.undo()
+
+
+async def test_what_was_ready_in_version_1_is_sorted_by_kind(
+    url: str, schema: str, db: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await _made_by_version_1(url, monkeypatch)
+    kit = Kit(StoreFactory(url, shared=True, durable=True))
+    tasks = [
+        admit(
+            Definition(id=f"t{n}", name=name, version=version, key=key, policy=policy),
+            1_000 + n,
+            "w",
+        )
+        for n, (name, version, key, policy) in enumerate(
+            [
+                ("known", 0, None, Policy()),
+                ("unknown", 0, None, Policy()),
+                ("known", 2, None, Policy()),
+                ("dropped", 0, None, Policy(on_unknown="drop")),
+                ("known", 0, "k", Policy()),
+                ("known", 0, "k", Policy()),
+            ]
+        )
+    ]
+    await db.execute(f"SET search_path = {schema}")
+    await db.execute("INSERT INTO name (name) VALUES ('default'), ('job')")
+    await db.execute("INSERT INTO lane (queue, partition, level) VALUES (1, 0, 0)")
+    await db.execute(
+        "INSERT INTO queue (id, body, paused, per_key) VALUES (1, $1, false, 1)",
+        msgspec.msgpack.encode(QueueConfig(name="default", max_concurrent_per_key=1)),
+    )
+    await db.execute("INSERT INTO admitted VALUES (1, 'k', 1)")
+    for seq, task in enumerate(tasks, 1):
+        await db.execute(
+            "INSERT INTO definition VALUES ($1, $2, $3)", seq, task.id, encode(task.definition)
+        )
+        await db.execute(
+            "INSERT INTO task (seq, partition, queue, kind, revision, created, fence, dead, asked, "
+            "state, key, body) VALUES ($1, 0, 1, 2, 1, $2, 0, false, false, 'pending', $3, $4)",
+            seq,
+            task.status.created_at,
+            task.definition.key,
+            encode(task.status),
+        )
+        place = [seq, task.status.order]
+        if seq == len(tasks):
+            await db.execute(
+                "INSERT INTO parked VALUES (1, 'k', 0, $2, $1, 1, 2, NULL, NULL, 0)", *place
+            )
+        else:
+            await db.execute("INSERT INTO ready VALUES (1, 2, $2, $1, NULL, NULL, 0)", *place)
+    await db.execute("SELECT setval('task_seq', 1024)")
+    await kit.open()
+    try:
+        code = Code.of([("known", 0)])
+        assert [t.id for t in await kit.claim(10, code=code)] == ["t0", "t3", "t4"]
+        await kit.moved(await kit.there("t4"), Complete())
+        assert [t.id for t in await kit.claim(10, code=code)] == ["t5"]
+        await kit.moved(await kit.there("t1"), Cancel())
+        kinds = [kind.kind for kind in await kit.store.ready_kinds()]
+        assert kinds == ["known@2"]
+        assert [t.id for t in await kit.claim(10)] == ["t2"]
+    finally:
+        await kit.close()
+
+
+async def test_what_others_have_in_the_schema_is_left_alone(
+    url: str, schema: str, db: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await db.execute(f"CREATE SCHEMA {schema}")
+    theirs = f"{schema}.theirs()"
+    await db.execute(f"CREATE FUNCTION {theirs} RETURNS integer LANGUAGE sql AS 'SELECT 7'")
+    await _made_by_version_1(url, monkeypatch)
+    store = PostgresStore(url)
+    await store.open()
+    await store.close()
+    assert await db.fetchval(f"SELECT {theirs}") == 7
+
+
+async def test_a_process_of_version_1_is_told_that_the_schema_is_another(
+    kit: Kit, schema: str, db: asyncpg.Connection
+) -> None:
+    """It would enter tasks where nobody looks for them."""
+    gone = (
+        f"{schema}.claim_tasks(1, '', '', '', '{{1}}', 1, 1, '{{}}', '{{}}', 0, '{{}}', 0, 0, 0)",
+        f"{schema}.create_one(1, '', '', '', 0, 1, 1, '', 1, 1, 1, '', '', '', 1, 1, 1, 1, 1)",
+        f"{schema}.lane_ids('{{1}}', '{{0}}', '{{0}}')",
+    )
+    for call in gone:
+        with pytest.raises(asyncpg.UndefinedFunctionError):
+            await db.execute(f"SELECT {call}")
+
+
+async def test_every_function_is_known_by_name_and_so_made_anew(
+    kit: Kit, schema: str, db: asyncpg.Connection
+) -> None:
+    there = await db.fetch(
+        "SELECT DISTINCT proname FROM pg_proc WHERE pronamespace = $1::text::regnamespace", schema
+    )
+    named = {
+        name for script in statements.functions() for name in statements.function_names(script)
+    }
+    assert {row[0] for row in there} == named

@@ -17,7 +17,7 @@ from andon.stores.postgres import PostgresStore
 from .conftest import TellOfStatements
 
 _ROWS = """
-SELECT d.body IS NOT NULL, k.partition, k.queue, k.kind, k.revision, k.created, k.timer, k.fence,
+SELECT d.body IS NOT NULL, k.partition, k.queue, k.revision, k.created, k.timer, k.fence,
     k.claimed_at, k.lease_until, k.heartbeat_at, k.progress, k.dead, k.asked, k.state, k.key,
     k."group", k.worker, k.message, length(k.body), length(k.run), k.token = c.token, k.run,
     c.seqs = ARRAY[k.seq], k.last = e.place, k.prev = e.prev, f.place = e.prev,

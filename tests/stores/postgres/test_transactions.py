@@ -17,7 +17,13 @@ from sqlalchemy.orm import Session
 
 from andon import Andon
 from andon.lifecycle.commands import Complete
-from andon.model.errors import ConfigurationError, QueueFull, TaskConflict, UniqueKeyHeld
+from andon.model.errors import (
+    ConfigurationError,
+    InvalidSubmission,
+    QueueFull,
+    TaskConflict,
+    UniqueKeyHeld,
+)
 from andon.model.words import State
 from andon.stores.base import ready_topic
 
@@ -364,3 +370,27 @@ async def test_a_connection_to_another_database_is_refused(
     finally:
         await db.execute(f"DROP DATABASE other_{schema}")
         await app.close()
+
+
+# --- what cannot be stored ---
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize(
+    "spoiled", [{"group": "a\0b"}, {"key": "\udc80"}, {"headers": {"file": "\udc80"}}]
+)
+async def test_a_task_that_cannot_be_stored_is_refused_before_it_ends_the_transaction(
+    kit: Kit, db: asyncpg.Connection, place: int, spoiled: dict[str, Any]
+) -> None:
+    tasks = [kit.record() for _ in range(2)]
+    tasks.insert(place, kit.record(**spoiled))
+    async with db.transaction():
+        await db.execute("CREATE TEMP TABLE theirs (n int) ON COMMIT DROP")
+        with pytest.raises(InvalidSubmission, match="stored"):
+            await kit.store.join(tasks)  # type: ignore[attr-defined]
+        await db.execute("INSERT INTO theirs VALUES (1)")
+        good = [kit.record()]
+        joined = await kit.store.join(good)  # type: ignore[attr-defined]
+        await joined.create_async(db)
+    assert await kit.get(good[0].id) == good[0]
+    assert [await kit.get(task.id) for task in tasks] == [None] * 3

@@ -24,6 +24,7 @@ from andon.lifecycle.commands import (
     Stop,
     Unblock,
 )
+from andon.model.code import Code
 from andon.model.task import Task, TaskError
 from andon.stores.base import ChangeKind, Link, Settlement, Snapshot
 
@@ -135,6 +136,16 @@ async def child_gone_before_its_parent(kit: Kit) -> list[Task]:
     return [await kit.moved(parent, Complete())]
 
 
+async def of_many_kinds(kit: Kit) -> list[Task]:
+    code = Code.of([("type-3", 0), ("type-4", 0)])
+    tasks = [kit.record(name=f"type-{i}", version=i % 2) for i in range(40)]
+    await kit.create(*tasks)
+    (claimed,) = await kit.claim(code=code)
+    await kit.moved(claimed, Complete())
+    rest = [await kit.there(task.id) for task in tasks if task.id != claimed.id]
+    return [await kit.there(claimed.id), *[await kit.moved(task, Cancel()) for task in rest]]
+
+
 async def restored(kit: Kit) -> list[Task]:
     task = kit.record(**FULL)
     assert await kit.store.restore([Snapshot(task=task, history=task.status.events)]) == [True]
@@ -155,6 +166,7 @@ LIVES = [
     rate_limited,
     parent_and_children,
     child_gone_before_its_parent,
+    of_many_kinds,
     restored,
 ]
 

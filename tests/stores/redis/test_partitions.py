@@ -2,17 +2,21 @@
 
 import asyncio
 from collections import Counter
+from typing import TYPE_CHECKING
 
 import pytest
-from conformance.kit import ids
+from conformance.kit import PATIENCE_S, ids
 from servers import Servers
-from servers.redis import RedisCluster
+from servers.redis import RedisCluster, RedisServer
 
 from andon.lifecycle.commands import Cancel, Complete
 from andon.stores.base import ChangeKind, CreateKind, Store
 from andon.stores.redis.reserving import UNWRITTEN_MS
 
 from .conftest import OpenKit
+
+if TYPE_CHECKING:
+    from andon.model.task import Task
 
 
 @pytest.fixture
@@ -115,3 +119,36 @@ async def test_a_key_left_behind_by_an_ended_task_is_taken_over(
     await at.run("reserve", at.of("u"), [("u", None, old.id, None)])  # as before a crash
     (created,) = await kit.create(kit.record(unique_key="u"))
     assert created.kind is CreateKind.CREATED
+
+
+async def test_keys_that_are_full_elsewhere_hide_no_other_key(
+    shared: RedisServer, open_kit: OpenKit
+) -> None:
+    """More keys than one claim asks for, each with its run in one partition and a task that waits
+    in the other."""
+    kit = await open_kit(shared.url("full-keys") + "&partitions=2")
+    await kit.configure(max_concurrent_per_key=1)
+    there: dict[int, list[Task]] = {0: [], 1: []}
+    for i in range(130):
+        for partition in (0, 1):
+            record = kit.record(key=f"key-{i}")
+            while kit.store.partition_of(record.id) != partition:
+                record = kit.record(key=f"key-{i}")
+            there[partition].append(record)
+    await kit.create(*there[0])
+    request = kit.request(limit=200, partition=0)
+    assert len(await kit.store.claim(request)) == 130
+    await kit.create(*there[1])
+    fresh = kit.record(key="another")
+    while kit.store.partition_of(fresh.id) != 1:
+        fresh = kit.record(key="another")
+    await kit.create(fresh)
+    assert ids(await kit.store.claim(kit.request(limit=5, partition=1))) == [fresh.id]
+    assert await kit.store.claim(kit.request(limit=5, partition=1)) == []
+    ended = await kit.there(there[0][0].id)
+    await kit.moved(ended, Complete())
+    claimed: list[Task] = []
+    for _ in range(100):  # a full key is looked at again after a second
+        claimed = claimed or await kit.store.claim(kit.request(limit=5, partition=1))
+        await asyncio.sleep(0 if claimed else PATIENCE_S / 100)
+    assert ids(claimed) == [there[1][0].id]

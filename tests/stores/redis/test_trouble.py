@@ -249,9 +249,9 @@ async def test_a_key_of_another_application_met_later_is_told(
     shared: RedisServer, open_kit: OpenKit
 ) -> None:
     kit = await open_kit(shared.url("met-later"))
-    shared.ask("SET", "{met-later:0}:task:theirs", "x")
+    shared.ask("SET", "{met-later:0}:queues", "x")
     with pytest.raises(StoreIncompatible, match="another application uses keys"):
-        await kit.create(kit.record("theirs"))
+        await kit.create(kit.record("ours", key="k"))
 
 
 @pytest.mark.parametrize("field", ["schema", "min_writer"])
@@ -269,7 +269,7 @@ async def test_an_old_process_stops_writing_when_newer_records_come(
     shared: RedisServer, open_kit: OpenKit
 ) -> None:
     kit = await open_kit(shared.url("outlived"))
-    shared.ask("HSET", "{outlived:0}:meta", "min_writer", "2")
+    shared.ask("HSET", "{outlived:0}:meta", "min_writer", "3")
     with pytest.raises(StoreIncompatible, match="Upgrade Andon here"):
         await kit.submit()
 

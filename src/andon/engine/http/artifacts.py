@@ -114,8 +114,8 @@ class HttpArtifacts:
             if not isinstance(error, _Broken):
                 raise
             raise StoreUnavailable(
-                f"The connection to {self._transport.place.url} broke while artifact {name!r} was "
-                "sent. Nothing of it is known to be kept; put it again."
+                f"The connection to {self._transport.place.shown} broke while artifact {name!r} "
+                "was sent. Nothing of it is known to be kept; put it again."
             ) from error
         return _decode_shown(answer).artifact()
 

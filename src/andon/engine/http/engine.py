@@ -8,8 +8,9 @@ claim, so a run is reported by the engine that claimed it.
 import asyncio
 import logging
 import random as random_module
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -21,14 +22,24 @@ from andon.engine.http import wire
 from andon.engine.http.artifacts import HttpArtifacts
 from andon.engine.http.attention import Attention
 from andon.engine.http.blocking import BlockingCalls
-from andon.engine.http.errors import error_of
+from andon.engine.http.errors import error_of, problem_of
 from andon.engine.http.place import Place
 from andon.engine.http.runtokens import RunTokens
 from andon.engine.http.transport import PATIENCE_S, Transport
-from andon.engine.http.wire import Outcome, Report, Sign, Which
+from andon.engine.http.wire import Outcome, Packed, Report, Sign, Which
+from andon.engine.places import in_places
 from andon.engine.telling import Telling, Then, Told
+from andon.engine.waiting import KindWait
 from andon.lifecycle.commands import Command
-from andon.model.errors import LeaseLost, PermissionRefused
+from andon.lifecycle.waiting import Wait
+from andon.model.code import Code
+from andon.model.errors import (
+    ConfigurationError,
+    InvalidSubmission,
+    LeaseLost,
+    PermissionRefused,
+    UnknownCode,
+)
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, WorkerInfo
 from andon.model.task import Task, TaskEvent
 from andon.model.words import Event, State
@@ -46,14 +57,23 @@ from andon.stores.base import (
     Renewal,
     Verdict,
 )
+from andon.stores.isolation import Unwritable, each_alone, each_alone_blocking
 
 logger = logging.getLogger("andon.http")
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
 
 _MOST_SUBMITS = 500
 _PAGE = 500
 
 _REPORTS_IN_FLIGHT = 2
 """Requests with reports at once: one that the service works on, and the next on its way."""
+
+_KEPT_S = 43_200.0
+"""Seconds after which the service is told again what a worker has code for."""
+
+_MOST_KEPT = 1_000
 
 _SAFE_ACTS = frozenset({Event.REPRIORITISE, Event.RESCHEDULE})
 """Acts that change nothing when they are done again."""
@@ -70,6 +90,7 @@ _decode_queue = msgspec.json.Decoder(QueueConfig).decode
 _decode_types = msgspec.json.Decoder(list[TypeInfo]).decode
 _decode_workers = msgspec.json.Decoder(list[WorkerInfo]).decode
 _decode_info = msgspec.json.Decoder(StoreInfo).decode
+_decode_waits = msgspec.json.Decoder(list[KindWait]).decode
 _decode_results = msgspec.json.Decoder(dict[str, Task | None]).decode
 
 
@@ -112,6 +133,7 @@ class HttpEngine:
         self._opening: asyncio.Lock | None = None
         self._is_open = False
         self._partitions = 1
+        self._kept: dict[str, float] = {}  # digests the service keeps, and since when
 
     async def open(self) -> None:
         """Connect, and learn the service's time. Idempotent."""
@@ -156,41 +178,90 @@ class HttpEngine:
         return await self._send_submits(submissions)
 
     async def _send_submits(self, submissions: Sequence[Submission]) -> list[Submitted]:
-        outcomes: list[Submitted] = []
-        for body in wire.in_bodies(submissions, _MOST_SUBMITS):
-            answer = await self._transport.call("submit", body)
-            outcomes.extend(map(wire.submitted, wire.decode_outcomes(answer)))
-        return outcomes
+        return await self._in_groups(
+            "submit",
+            submissions,
+            _MOST_SUBMITS,
+            lambda answer: list(map(wire.submitted, wire.decode_outcomes(answer))),
+            lambda one, why: Submitted(one.id, None, created=False, error=InvalidSubmission(why)),
+        )
 
     async def _submit_all(self, submissions: Sequence[Submission]) -> list[Submitted]:
         # In one request: what depends on one another is accepted or refused together.
-        answer = await self._transport.call("submit", wire.encode(list(submissions)))
-        return list(map(wire.submitted, wire.decode_outcomes(answer)))
+        good, bad = wire.packed(submissions)
+        refused = {
+            place: Submitted(submissions[place].id, None, created=False, error=InvalidSubmission(w))
+            for place, w in bad.items()
+        }
+        answer = await self._transport.call("submit", wire.body_of(good))
+        return in_places(list(map(wire.submitted, wire.decode_outcomes(answer))), refused)
+
+    async def _in_groups(
+        self,
+        method: str,
+        items: Sequence[Item],
+        most: int,
+        decode: Callable[[bytes], list[Answer]],
+        refused: Callable[[Item, str], Answer],
+    ) -> list[Answer]:
+        """Send items in as few requests as take them; the answer to each. What cannot be sent, or
+        makes the service refuse a whole request, fails alone (R36)."""
+        good, bad = wire.packed(items)
+
+        async def send(group: Sequence[Packed]) -> list[Answer]:
+            try:
+                return decode(await self._transport.call(method, wire.body_of(group)))
+            except (InvalidSubmission, ConfigurationError) as error:
+                raise Unwritable(str(error)) from error
+
+        told: list[Answer] = []
+        for group in wire.in_groups(good, most):
+            told += await each_alone(
+                send, group, lambda one, why: refused(items[one.place], _said_alone(why))
+            )
+        return in_places(told, {place: refused(items[place], why) for place, why in bad.items()})
 
     # --- running ---
 
     async def claim(self, request: ClaimRequest) -> list[Task]:
-        claimed = wire.decode_claimed(await self._transport.call("claim", wire.encode(request)))
+        claimed = wire.decode_claimed(await self._claim(request))
         for one in claimed:
             self._tokens.keep(one.task, one.token)
         return [one.task for one in claimed]
+
+    async def _claim(self, request: ClaimRequest) -> bytes:
+        try:
+            body = wire.encode(wire.claim_of(request, lists_code=False))
+            return await self._transport.call("claim", body)
+        except UnknownCode:
+            body = wire.encode(wire.claim_of(request, lists_code=True))
+            return await self._transport.call("claim", body)
 
     def hand_over_to(self, worker: str, act: Callable[[list[Task]], None] | None) -> None:
         pass
 
     async def renew(self, renewals: Sequence[Renewal]) -> list[Verdict]:
         known = [r for r in renewals if r.run in self._tokens]
-        verdicts: list[Verdict] = []
-        for body in wire.in_bodies(self._signs(known), MAX_BATCH):
-            verdicts.extend(wire.decode_verdicts(await self._transport.call("renew", body)))
+        verdicts = await self._in_groups(
+            "renew", self._signs(known), MAX_BATCH, wire.decode_verdicts, _invalid
+        )
         return self._merged(renewals, known, verdicts)
 
     def renew_blocking(self, renewals: Sequence[Renewal]) -> list[Verdict]:
         known = [r for r in renewals if r.run in self._tokens]
+        good, bad = wire.packed(self._signs(known))
+
+        def send(group: Sequence[Packed]) -> list[Verdict]:
+            try:
+                return wire.decode_verdicts(self._blocking.call("renew", wire.body_of(group)))
+            except (InvalidSubmission, ConfigurationError) as error:
+                raise Unwritable(str(error)) from error
+
         verdicts: list[Verdict] = []
-        for body in wire.in_bodies(self._signs(known), MAX_BATCH):
-            verdicts.extend(wire.decode_verdicts(self._blocking.call("renew", body)))
-        return self._merged(renewals, known, verdicts)
+        for group in wire.in_groups(good, MAX_BATCH):
+            verdicts += each_alone_blocking(send, group, _invalid)
+        told = in_places(verdicts, dict.fromkeys(bad, Verdict.INVALID))
+        return self._merged(renewals, known, told)
 
     def _signs(self, renewals: Sequence[Renewal]) -> list[Sign]:
         return [
@@ -249,10 +320,13 @@ class HttpEngine:
         return outcome.state
 
     async def _send_reports(self, reports: Sequence[Report]) -> list[Outcome]:
-        outcomes: list[Outcome] = []
-        for body in wire.in_bodies(reports, wire.MOST_RUNS):
-            outcomes.extend(wire.decode_outcomes(await self._transport.call("report", body)))
-        return outcomes
+        return await self._in_groups(
+            "report",
+            reports,
+            wire.MOST_RUNS,
+            wire.decode_outcomes,
+            lambda one, why: Outcome("", error=problem_of(InvalidSubmission(why))),
+        )
 
     async def dependency_results(self, task: Task) -> dict[str, Task | None]:
         token = self._tokens.get(task.status.run)
@@ -370,6 +444,24 @@ class HttpEngine:
         except PermissionRefused as error:
             logger.warning("The task types of this worker were not published: %s", error)
 
+    async def keep_code(self, code: Code) -> None:
+        kept_at = self._kept.get(code.digest)
+        if kept_at is not None and time.monotonic() < kept_at + _KEPT_S:
+            return
+        await self._transport.call("keep_code", wire.encode(code))
+        if len(self._kept) >= _MOST_KEPT:
+            self._kept.clear()
+        self._kept[code.digest] = time.monotonic()
+
+    async def waits(self, queues: Sequence[str] = ()) -> list[KindWait]:
+        body = wire.encode(wire.OfWaits(list(queues)))
+        return _decode_waits(await self._transport.call("waits", body))
+
+    async def wait_of(self, task: Task) -> Wait | None:
+        body = wire.encode(wire.OfWaits(task=task.id))
+        found = _decode_waits(await self._transport.call("waits", body))
+        return Wait(found[0].why, found[0].text) if found else None
+
     async def workers(self) -> list[WorkerInfo]:
         return _decode_workers(await self._transport.call("workers"))
 
@@ -387,6 +479,16 @@ class HttpEngine:
 
     async def artifacts(self) -> Artifacts:
         return self._artifacts
+
+
+def _invalid(one: object, why: str) -> Verdict:
+    logger.error("A renewal cannot be sent: %s", why)
+    return Verdict.INVALID
+
+
+def _said_alone(why: str) -> str:
+    """Why the service refused it, without the name of the error that carried it here."""
+    return why.removeprefix(f"{Unwritable.__name__}: ")
 
 
 def _waiting(batcher: Batcher[Report, Outcome]) -> int:

@@ -18,6 +18,8 @@ URN = "urn:andon:problem:"
 NAMES: dict[str, type[AndonError]] = {
     "payload-too-large": family.PayloadTooLarge,
     "invalid-submission": family.InvalidSubmission,
+    "body-too-large": family.PayloadTooLarge,
+    "malformed-request": family.InvalidSubmission,
     "invalid-request": family.ConfigurationError,
     "artifact-not-found": ArtifactNotFound,
     "task-not-found": family.TaskNotFound,
@@ -26,6 +28,8 @@ NAMES: dict[str, type[AndonError]] = {
     "queue-full": family.QueueFull,
     "invalid-transition": family.InvalidTransition,
     "lease-lost": family.LeaseLost,
+    "not-writable": family.NotWritable,
+    "unknown-code": family.UnknownCode,
     "store-unavailable": family.StoreUnavailable,
     "store-incompatible": family.StoreIncompatible,
     "unauthenticated": family.AuthenticationFailed,
@@ -70,11 +74,17 @@ def _is_plain(value: object) -> bool:
     return value is None or isinstance(value, str | int | float | bool)
 
 
+_TOLD_ONLY = frozenset({"message", "hint", "why"})
+"""What constructors take for the message alone."""
+
+
 def _made(kind: type[AndonError], message: str, attributes: dict[str, Any]) -> AndonError:
     error = kind.__new__(kind)
     Exception.__init__(error, message)
     # What its constructor would have set, and the other end did not tell, is empty.
     names = [*signature(kind).parameters] if "__init__" in vars(kind) else []
-    vars(error).update({name: "" for name in names if name not in {"message", "hint"}})
+    vars(error).update({name: "" for name in names if name not in _TOLD_ONLY})
+    if isinstance(error, family.InvalidSubmission):
+        vars(error).setdefault("field", "")
     vars(error).update(attributes)
     return error

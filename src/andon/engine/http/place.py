@@ -5,6 +5,7 @@ from functools import cached_property
 from urllib.parse import urlsplit
 
 from andon.model.errors import ConfigurationError
+from andon.model.urls import shown
 
 SCHEMES = ("http", "https")
 
@@ -15,12 +16,13 @@ class Place:
     def __init__(self, url: str, token: str | None = None) -> None:
         parts = urlsplit(url)
         if parts.scheme not in SCHEMES or not parts.hostname:
-            raise ConfigurationError(f"{url!r} is no service; write http://host:port.")
+            raise ConfigurationError(f"{shown(url)!r} is no service; write http://host:port.")
         if parts.username or parts.password:
             raise ConfigurationError(
                 "A service's URL must not carry a password; put the token into ANDON_TOKEN."
             )
         self.url = url.rstrip("/")
+        self.shown = shown(self.url)
         self.secure = parts.scheme == "https"
         self.host = parts.hostname
         self.port = parts.port or (443 if self.secure else 80)
@@ -28,7 +30,7 @@ class Place:
         self._token = token
 
     def __repr__(self) -> str:
-        return f"<Place {self.url}>"
+        return f"<Place {self.shown}>"
 
     @property
     def headers(self) -> dict[str, str]:

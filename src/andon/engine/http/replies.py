@@ -36,18 +36,20 @@ def _error(place: Place, status: int, body: bytes) -> AndonError:
         return error
     said = str(told.get("detail") or told.get("title") or "it said no more").rstrip(".")
     if status in _AWAY:
-        return StoreUnavailable(f"The service at {place.url} cannot answer now ({status}): {said}.")
+        return StoreUnavailable(
+            f"The service at {place.shown} cannot answer now ({status}): {said}."
+        )
     if status == HTTPStatus.NOT_FOUND:
         return StoreIncompatible(
-            f"What answers at {place.url} is no Andon service, or an older one. Check the URL."
+            f"What answers at {place.shown} is no Andon service, or an older one. Check the URL."
         )
-    return StoreError(f"The service at {place.url} refused a request ({status}): {said}.")
+    return StoreError(f"The service at {place.shown} refused a request ({status}): {said}.")
 
 
 def away(place: Place, error: BaseException) -> StoreUnavailable:
     """The service could not be reached, or did not answer in time."""
     why = str(error) or type(error).__name__
     return StoreUnavailable(
-        f"The service at {place.url} did not answer ({why}). "
+        f"The service at {place.shown} did not answer ({why}). "
         "Check that it runs (andon serve) and that the URL is right."
     )

@@ -98,8 +98,8 @@ class Transport:
                 problem = away(self.place, error)
                 if not safe:
                     raise StoreUnavailable(
-                        f"The connection to {self.place.url} broke before its reply, so it is not "
-                        "known whether this was done. Look at the task before you repeat it."
+                        f"The connection to {self.place.shown} broke before its reply, so it is "
+                        "not known whether this was done. Look at the task before you repeat it."
                     ) from error
             except StoreUnavailable as error:
                 problem = error
@@ -113,7 +113,7 @@ class Transport:
     async def _once(self, method: str, body: bytes) -> bytes:
         session = self._session
         if session is None:
-            raise StoreUnavailable(f"The connection to {self.place.url} is closed.")
+            raise StoreUnavailable(f"The connection to {self.place.shown} is closed.")
         async with session.post(f"{self.place.url}{ROOT}{method}", data=body) as reply:
             answer = await reply.read()
             self.clock.told(reply.headers.get(TIME_HEADER))
@@ -133,7 +133,7 @@ class Transport:
         read. `silence`: seconds that the reply may pause. Raises the error in any other reply."""
         session = self._session
         if session is None:
-            raise StoreUnavailable(f"The connection to {self.place.url} is closed.")
+            raise StoreUnavailable(f"The connection to {self.place.shown} is closed.")
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=silence)
         url = URL(self.place.url + path, encoded=True)
         async with session.request(
@@ -148,7 +148,7 @@ class Transport:
         """A reply that goes on, line by line. Silence for three keepalives is an error."""
         session = self._session
         if session is None:
-            raise StoreUnavailable(f"The connection to {self.place.url} is closed.")
+            raise StoreUnavailable(f"The connection to {self.place.shown} is closed.")
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=3 * KEEPALIVE_S)
         url = f"{self.place.url}{ROOT}{method}"
         try:

@@ -5,8 +5,8 @@ fields that they do not know, so that either may be the newer one. Whatever conc
 that run's token, which names the task and the run.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -18,7 +18,8 @@ from andon.model.errors import AndonError, InvalidSubmission
 from andon.model.fleet import TypeInfo
 from andon.model.task import Task
 from andon.model.words import Event, State
-from andon.stores.base import Verdict
+from andon.stores.base import ClaimRequest, Verdict
+from andon.stores.isolation import AT_FAULT
 
 ROOT = "/api/v1/engine/"
 """Where a service answers to `HttpEngine`: POST, one path per method."""
@@ -43,6 +44,23 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     state: State | None = None
     yes: bool = False
     error: Problem | None = None
+
+
+class Claim(ClaimRequest, frozen=True, kw_only=True):
+    """A claim that names its code by the digest; `code`, the list, is there only if the service has
+    said that it does not know the digest."""
+
+    digest: str = ""
+
+
+def claim_of(request: ClaimRequest, *, lists_code: bool) -> Claim:
+    """A claim as it is sent."""
+    fields = msgspec.structs.asdict(request)
+    if request.code is not None:
+        fields["digest"] = request.code.digest
+    if not lists_code:
+        fields["code"] = None
+    return Claim(**fields)
 
 
 class Claimed(msgspec.Struct, frozen=True):
@@ -100,6 +118,13 @@ class OfTypes(msgspec.Struct, frozen=True):
     """Task types to be published."""
 
     types: list[TypeInfo]
+
+
+class OfWaits(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The queues, or all, or the one task of which it is asked what they wait for."""
+
+    queues: list[str] = []
+    task: str = ""
 
 
 class OfRun(msgspec.Struct, frozen=True):
@@ -175,11 +200,10 @@ def command_of(event: Event, fields: dict[str, Any]) -> Command:
         raise InvalidSubmission(f"{event.value}: {error}.", field="fields") from None
 
 
-def outcome_of(done: Submitted | Acted) -> Outcome:
-    """An outcome of the engine as it is sent."""
-    error = None if done.error is None else problem_of(done.error)
+def outcome_of(done: Submitted | Acted, error: AndonError | None) -> Outcome:
+    """An outcome of the engine as it is sent, with its error as the caller may read it."""
     yes = done.created if isinstance(done, Submitted) else done.changed
-    return Outcome(done.id, done.state, yes, error)
+    return Outcome(done.id, done.state, yes, None if error is None else problem_of(error))
 
 
 def submitted(outcome: Outcome) -> Submitted:
@@ -196,19 +220,42 @@ def _error(problem: Problem | None) -> AndonError | None:
     return None if problem is None else error_of(problem)
 
 
-def in_bodies(items: Sequence[object], most: int) -> Iterator[bytes]:
-    """JSON arrays of at most `most` items and `MOST_BYTES`."""
-    body: list[bytes] = []
+class Packed(NamedTuple):
+    """One item of a batch as it is sent, and its place there."""
+
+    place: int
+    body: bytes
+
+
+def packed(items: Iterable[object]) -> tuple[list[Packed], dict[int, str]]:
+    """The items as they are sent; and why some cannot be, by place (R36)."""
+    good: list[Packed] = []
+    bad: dict[int, str] = {}
+    for place, item in enumerate(items):
+        try:
+            good.append(Packed(place, encode(item)))
+        except AT_FAULT as error:
+            bad[place] = f"It cannot be sent: {error}."
+    return good, bad
+
+
+def in_groups(items: Iterable[Packed], most: int) -> Iterator[list[Packed]]:
+    """So many items as one request takes: at most `most`, and `MOST_BYTES`."""
+    group: list[Packed] = []
     size = 0
-    for item in items:
-        one = encode(item)
-        if body and (len(body) >= most or size + len(one) > MOST_BYTES):
-            yield b"[" + b",".join(body) + b"]"
-            body, size = [], 0
-        body.append(one)
-        size += len(one)
-    if body:
-        yield b"[" + b",".join(body) + b"]"
+    for one in items:
+        if group and (len(group) >= most or size + len(one.body) > MOST_BYTES):
+            yield group
+            group, size = [], 0
+        group.append(one)
+        size += len(one.body)
+    if group:
+        yield group
+
+
+def body_of(group: Sequence[Packed]) -> bytes:
+    """A group as a JSON array."""
+    return b"[" + b",".join([one.body for one in group]) + b"]"
 
 
 encode = msgspec.json.Encoder().encode

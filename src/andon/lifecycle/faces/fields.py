@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from andon.lifecycle import payloads
+from andon.lifecycle.admission import LATEST_MS
 from andon.model.task import Task, TaskError
 from andon.model.words import Reason, State
 
@@ -43,6 +45,8 @@ def iso_seconds(ms: int) -> str:
 
 
 def _text(ms: int, timespec: str) -> str:
+    if not 0 <= ms <= LATEST_MS:  # no date can be written: what a damaged record may have
+        ms = max(0, min(ms, LATEST_MS))
     return (_EPOCH + timedelta(milliseconds=ms)).isoformat(timespec=timespec)[:-6] + "Z"
 
 
@@ -73,8 +77,8 @@ def given(**fields: Any) -> Fields:
 
 
 def decoded(body: bytes | None) -> Any:
-    """A body of JSON, decoded."""
-    return None if body is None else msgspec.json.decode(body)
+    """A body of JSON, decoded; one that is none, as what it is."""
+    return None if body is None else payloads.shown(body)
 
 
 def newest_claim(task: Task) -> int | None:

@@ -7,12 +7,16 @@ the other's death. It ends with the service, or with the client's connection.
 
 import asyncio
 import contextlib
+import logging
 from typing import TYPE_CHECKING, Any
 
 from andon.engine.http.errors import problem_of
 from andon.engine.http.wire import KEEPALIVE_S, TIME_HEADER, Attention, Frame, encode
-from andon.model.errors import AndonError, InvalidSubmission
+from andon.lifecycle.admission import check_text
+from andon.model.errors import AndonError, InvalidSubmission, StoreUnavailable
 from andon.service.binding import Stream
+from andon.service.calls import ADMIN_STORAGE
+from andon.service.problems import without_place
 from andon.service.trust.access import Caller
 from andon.stores.base import EVENTS_TOPIC
 
@@ -27,6 +31,9 @@ MOST_SUBJECTS = 20_000
 _MOST_BUFFERED = 20_000
 """Frames that a client may lag behind; then its stream ends, and it begins another."""
 
+log = logging.getLogger("andon.service")
+
+_AGAIN_S = 1.0
 _OPEN_TOPICS = frozenset({"config", "timer", "events"})
 _HEADERS = [(b"content-type", b"application/x-ndjson"), (b"cache-control", b"no-store")]
 
@@ -37,6 +44,7 @@ def check(caller: Caller, wanted: Attention) -> None:
         raise InvalidSubmission(f"One stream has at most {MOST_SUBJECTS} topics and tasks.")
     for topic in wanted.topics:
         kind, _, name = topic.partition(":")
+        check_text(topic, field="topics")
         if kind == "ready" and name:
             caller.require(f"queues:claim:{name}")
         elif kind == "control" and name:
@@ -112,15 +120,25 @@ class Attending(Stream):
         return frames
 
     async def _send(self, send: "Send", frames: list[Frame]) -> None:
-        body = b"".join(encode(frame) + b"\n" for frame in frames)
+        body = b"".join(_line(frame) for frame in frames)
         await send({"type": "http.response.body", "body": body, "more_body": True})
 
     async def _hints(self, topic: str) -> None:
-        with self._engine.listen([topic]) as listener:
-            while True:
-                if await listener.wait(None):
-                    self._hinted.add(topic)
-                    self._some.set()
+        while True:
+            try:
+                with self._engine.listen([topic]) as listener:
+                    while True:
+                        if await listener.wait(None):
+                            self._hinted.add(topic)
+                            self._some.set()
+            except Exception:  # the other topics, and this one in a moment, are none the worse
+                log.exception("topic %s is not listened to for a moment", topic)
+                await asyncio.sleep(_AGAIN_S)
+                self._hinted.add(topic)  # what was missed meanwhile
+                self._some.set()
+
+    def _told(self, error: AndonError) -> AndonError:
+        return error if self._caller.may(ADMIN_STORAGE) else without_place(error)
 
     async def _watch(self, task_id: str) -> None:
         first = True
@@ -133,7 +151,12 @@ class Attending(Stream):
                     self._read_one()
             self._put(Frame(task=task_id, done=True))
         except AndonError as error:
-            self._put(Frame(task=task_id, error=problem_of(error)))
+            self._put(Frame(task=task_id, error=problem_of(self._told(error))))
+        except Exception:
+            # Whoever watches asks again where this is told; silence would be waited for for ever.
+            log.exception("task %s is not watched any more", task_id)
+            away = StoreUnavailable("The service cannot watch this task now; its log says why.")
+            self._put(Frame(task=task_id, error=problem_of(away)))
         finally:
             if first:
                 self._read_one()
@@ -149,6 +172,16 @@ class Attending(Stream):
         else:
             self._frames.put_nowait(frame)
         self._some.set()
+
+
+def _line(frame: Frame) -> bytes:
+    """The frame; one that cannot be written as what its watcher is to do without it."""
+    try:
+        return encode(frame) + b"\n"
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        log.exception("task %s cannot be told of", frame.task)
+        away = StoreUnavailable("The record of this task cannot be sent; the log says why.")
+        return encode(Frame(task=frame.task, error=problem_of(away))) + b"\n"
 
 
 async def _gone(receive: "Receive") -> None:

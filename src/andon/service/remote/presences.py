@@ -5,22 +5,47 @@ does too. It lasts as long as the record: a minute after the worker fell silent 
 It also ends with its token, so that a worker comes back under its name with a new one. Whoever has
 `admin:workers`, and so everybody on an open service, may take any. Two tokens that tell of one name
 for the first time on two services within a second both may; from then on the last of them may.
+
+Workers in other languages tell nothing of themselves but by their claims, so those are told of
+here: who asks which queues, and what it has code for, or nobody could say what a task waits for.
 """
 
 import asyncio
+import logging
 import time
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from andon.engine.local import LocalEngine
-from andon.model.errors import PermissionRefused
+from andon.model.code import Code
+from andon.model.errors import AndonError, PermissionRefused
 from andon.model.fleet import WorkerInfo
 from andon.service.trust.access import Caller
 from andon.service.trust.registry import Registry
 
+logger = logging.getLogger("andon.service")
+
 ADMIN = "admin:workers"
 FRESH_S = 1.0
 """How long the list of workers is relied on: it is read whole, and every worker tells of itself."""
+
+
+TOLD_S = 10.0
+"""How often a worker that claims is told of."""
+
+MOST_SEEN = 2_000
+"""Workers in other languages that are told of at a time."""
+
+
+FORGOTTEN_S = 60.0
+
+
+class _Seen(NamedTuple):
+    at: float  # when it was told of, monotonic seconds
+    since: int  # when it was first seen, ms UTC
+    asks: tuple[tuple[str, ...], str]  # queues, and the digest of its code
 
 
 class Presences:
@@ -32,6 +57,8 @@ class Presences:
         self._reading = asyncio.Lock()
         self._read_at = float("-inf")
         self._owners: dict[str, str] = {}
+        self._seen: dict[str, _Seen] = {}  # the longest ago first
+        self._telling: set[asyncio.Task[None]] = set()
 
     async def put(self, caller: Caller, info: WorkerInfo) -> None:
         """Say that a worker lives. Raises `PermissionRefused` where it is another token's."""
@@ -44,6 +71,33 @@ class Presences:
         await self._check(caller, worker)
         self._owners.pop(worker, None)
         await self._engine.remove_worker(worker)
+
+    def seen(self, caller: Caller, worker: str, queues: Sequence[str], code: Code | None) -> None:
+        """Tell of a worker that claims, if that was not done within the last seconds. Does not
+        wait, and no claim fails of it."""
+        now = time.monotonic()
+        while self._seen and (first := next(iter(self._seen.items())))[1].at < now - FORGOTTEN_S:
+            del self._seen[first[0]]
+        asks = (tuple(queues), "" if code is None else code.digest)
+        last = self._seen.pop(worker, None)
+        if last is None:
+            if len(self._seen) >= MOST_SEEN:
+                return  # ids that are made anew for each claim, say
+            last = _Seen(float("-inf"), self._engine.now(), asks)
+        if now < last.at + (TOLD_S if last.asks == asks else FRESH_S):
+            self._seen[worker] = last  # at the end, a little out of order, which does no harm
+            return
+        self._seen[worker] = _Seen(now, last.since, asks)
+        info = WorkerInfo(id=worker, queues=asks[0], code=asks[1], started_at=last.since)
+        telling = asyncio.create_task(self._tell(caller, info))
+        self._telling.add(telling)
+        telling.add_done_callback(self._telling.discard)
+
+    async def _tell(self, caller: Caller, info: WorkerInfo) -> None:
+        try:
+            await self.put(caller, info)
+        except AndonError as error:
+            logger.debug("Worker %r is not told of: %s", info.id, error)
 
     async def _check(self, caller: Caller, worker: str) -> None:
         if caller.may(ADMIN):

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from andon.lifecycle.bounds import LARGEST_COUNT
 from andon.lifecycle.commands import (
     Command,
     Complete,
@@ -23,6 +24,7 @@ from andon.lifecycle.commands import (
 )
 from andon.lifecycle.faces.fields import maybe_iso
 from andon.lifecycle.timers import run_timeout
+from andon.model.code import Code
 from andon.model.errors import InvalidSubmission
 from andon.model.task import Task, TaskError
 from andon.model.words import Reason
@@ -65,11 +67,28 @@ class Claim(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
         Meta(max_length=128, description="Random. The same claim again gives the same runs."),
     ] = ""
     room: Annotated[
-        dict[str, Annotated[int, Meta(ge=0)]],
+        dict[str, Annotated[int, Meta(ge=0, le=LARGEST_COUNT)]],
         Meta(description="Task name to runs there is room for; else unlimited."),
     ] = {}
+    types: (
+        Annotated[
+            list[Annotated[str, Meta(pattern=r"^[A-Za-z0-9_./:-]{0,128}\*?(@[0-9]{1,18})?$")]],
+            Meta(
+                description="What the worker has code for: name, name@2 for a version, name* for "
+                "all that begin so. It gets nothing else. Left out: everything."
+            ),
+        ]
+        | None
+    ) = None
+    code: Annotated[
+        str,
+        Meta(
+            max_length=64,
+            description="Instead of `types`: the `code` that the answer to them had.",
+        ),
+    ] = ""
 
-    def request(self, partition: int) -> ClaimRequest:
+    def request(self, partition: int, code: Code | None) -> ClaimRequest:
         """The claim on one partition of the store."""
         return ClaimRequest(
             worker=self.worker,
@@ -79,7 +98,21 @@ class Claim(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
             lease_ms=max(1, round(self.lease * 1000)),
             room=self.room,
             partition=partition,
+            code=code,
         )
+
+    def listed(self) -> Code | None:
+        """The types it names, if it names any list. Raises `InvalidSubmission`."""
+        if self.types is None:
+            return None
+        return Code.of(map(_type_of, self.types))
+
+
+def _type_of(text: str) -> tuple[str, int]:
+    name, _, version = text.partition("@")
+    if not name:
+        raise InvalidSubmission(f"{text!r} names no task type.", field="types")
+    return name, int(version or 0)
 
 
 def with_token(claim: Claim) -> Claim:
@@ -110,14 +143,15 @@ class ClaimedRun(msgspec.Struct, kw_only=True):
     args: msgspec.Raw
 
 
-class Claimed(msgspec.Struct, kw_only=True):
+class Claimed(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The answer to a claim. No runs: there was nothing to do."""
 
+    code: str | None = None  #: stands for the `types` of the claim in the claims that follow
     runs: list[ClaimedRun]
 
 
 def claimed_run(task: Task, token: str) -> ClaimedRun:
-    """A claimed task as its worker sees it."""
+    """A claimed task as its worker sees it; its arguments must be known to be JSON."""
     definition, status, policy = task.definition, task.status, task.policy
     timeout = run_timeout(task)
     return ClaimedRun(
@@ -205,6 +239,9 @@ class Reports(msgspec.Struct, forbid_unknown_fields=True):
     reports: Annotated[list[ReportOne], Meta(max_length=1000)]
 
 
+_LONGEST_S = 1e12
+"""Far beyond any delay that is taken, and few enough to count in."""
+
 _FAILED: dict[str, Reason] = {
     "error": Reason.ERROR,
     "timeout": Reason.TIMEOUT,
@@ -226,7 +263,7 @@ def command_of(report: Report) -> Command | None:
 
     Raises `InvalidSubmission` naming the field that is missing.
     """
-    delay = None if report.delay is None else round(report.delay * 1000)
+    delay = None if report.delay is None else round(min(report.delay, _LONGEST_S) * 1000)
     match report.outcome:
         case "completed":
             return Complete(result=bytes(report.result))

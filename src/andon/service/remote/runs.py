@@ -7,22 +7,30 @@ here. Whether a run still holds its task is the store's to say, so a token needs
 
 import asyncio
 import hashlib
+import logging
 from collections.abc import Sequence
 
 import msgspec
 
 from andon.engine.local import LocalEngine
 from andon.engine.runs import Mark
+from andon.lifecycle import payloads
+from andon.lifecycle.admission import check_moment, check_name, check_text
+from andon.lifecycle.bounds import LARGEST_COUNT, LONGEST_DELAY_MS
 from andon.lifecycle.commands import Command, Complete, Fail, Reject, Snooze, Terminate
+from andon.lifecycle.describing import check_code, check_worker_id
+from andon.model.code import Code
 from andon.model.errors import (
     AndonError,
     AuthenticationFailed,
     InvalidSubmission,
     LeaseLost,
     PayloadTooLarge,
+    UnknownCode,
 )
 from andon.model.task import Task, TaskError
-from andon.model.words import State
+from andon.model.text import storable
+from andon.model.words import Reason, State
 from andon.service.trust.access import Access, Caller, holds
 from andon.service.trust.runtokens import Claims
 from andon.stores.base import ClaimRequest, Renewal, Verdict, in_batches
@@ -36,7 +44,6 @@ MOST_REMEMBERED_BYTES = 4 * 1024
 Measured in turns on a drain by one worker: 20 % more tasks a second."""
 
 LONGEST_LEASE_MS = 86_400_000
-LONGEST_DELAY_MS = 366 * 86_400_000
 LAST_WORDS_MS = 60_000
 """How long after its end a run may still log."""
 
@@ -44,6 +51,10 @@ _MOST_MESSAGE = 4 * 1024
 _MOST_CODE = 128
 _MOST_TRACE = 16 * 1024
 _MOST_PROGRESS = 1_024
+_MOST_TOKEN = 128
+_WHOLE = 100
+
+log = logging.getLogger("andon.service")
 
 
 class Signed(msgspec.Struct, frozen=True):
@@ -85,6 +96,49 @@ class RemoteRuns:
             del self._claimed[next(iter(self._claimed))]
         return list(zip(tasks, await self._access.run_tokens(tasks), strict=True))
 
+    async def claim_json(self, caller: Caller, request: ClaimRequest) -> list[tuple[Task, str]]:
+        """Claim for a worker that gets the arguments as they are stored, pasted into the answer.
+
+        Arguments that are no JSON would be whatever their submitter wants the answer to say, so
+        such a run is not handed out but ended, as a worker that decodes them would end it (R24).
+        """
+        claimed = await self.claim(caller, request)
+        good = [one for one in claimed if payloads.is_json(one[0].definition.args)]
+        if len(good) < len(claimed):
+            bad = [task for task, _ in claimed if not payloads.is_json(task.definition.args)]
+            await asyncio.gather(*map(self._end_malformed, bad))
+        return good
+
+    async def _end_malformed(self, task: Task) -> None:
+        message = "The stored arguments are not JSON; nobody is given them."
+        log.error("Task %s is not handed out: %s", task.id, message)
+        error = TaskError(message=message, code="VALIDATION_ERROR")
+        try:
+            await self._engine.report(task, Reject(error=error, reason=Reason.MALFORMED_PAYLOAD))
+        except AndonError as refused:  # its lease ends, and whoever claims it next is here again
+            log.warning("The run of task %s could not be ended: %s", task.id, refused)
+
+    async def code_of(self, digest: str, listed: Code | None) -> Code | None:
+        """What a worker has code for, by its digest or as it lists it; None if it names nothing.
+
+        Raises `UnknownCode` for a digest of which the list has to be told (again).
+        """
+        codes = self._engine.codes
+        check_text(digest, field="code")
+        if listed is not None:
+            check_code(listed)
+            code = Code.of(listed.types)
+            if digest and code.digest != digest:
+                raise InvalidSubmission("The code is not that of the types.", field="code")
+        elif not digest:
+            return None
+        else:
+            code = (await codes.find([digest])).get(digest)
+            if code is None:
+                raise UnknownCode(digest[:64])
+        await codes.keep(code)
+        return code
+
     async def claims_of(self, tokens: Sequence[str]) -> list[Claims | AuthenticationFailed]:
         """What run tokens say. Raises `AuthenticationFailed` when none of them is any good."""
         found: list[Claims | AuthenticationFailed] = []
@@ -100,10 +154,12 @@ class RemoteRuns:
         return found
 
     async def renew(self, signs: Sequence[Signed]) -> list[Verdict]:
-        """Extend leases; what has no good token is lost."""
-        for sign in signs:
-            _check_sign(sign)
-        known = [(sign, sign.claims) for sign in signs if sign.claims is not None]
+        """Extend leases; what has no good token is lost, and what cannot be is invalid."""
+        known = [
+            (sign, sign.claims)
+            for sign in signs
+            if sign.claims is not None and not what_is_wrong(sign)
+        ]
         renewals = [
             Renewal(
                 task=claims.task,
@@ -111,12 +167,18 @@ class RemoteRuns:
                 lease_ms=sign.lease_ms,
                 heartbeat=sign.heartbeat,
                 progress=sign.progress,
-                message=None if sign.message is None else sign.message[:_MOST_PROGRESS],
+                message=None if sign.message is None else storable(sign.message[:_MOST_PROGRESS]),
             )
             for sign, claims in known
         ]
-        verdicts = iter(await self._engine.renew(renewals))
-        return [Verdict.LOST if sign.claims is None else next(verdicts) for sign in signs]
+        verdicts = iter(await self._engine.renew(renewals) if renewals else ())
+        told: list[Verdict] = []
+        for sign in signs:
+            if sign.claims is None:
+                told.append(Verdict.LOST)
+            else:
+                told.append(Verdict.INVALID if what_is_wrong(sign) else next(verdicts))
+        return told
 
     async def report(self, told: Sequence[Told]) -> list[State | AndonError | None]:
         """Resolve runs; the state that follows each, None where the record went with its end."""
@@ -145,6 +207,7 @@ class RemoteRuns:
         claims = told.claims
         try:
             command = told.command
+            _check_mark(told.mark)
             if command is None:
                 rule = "resubmit" if current is None else current.policy.on_shutdown
                 command = at_shutdown(rule)
@@ -154,6 +217,9 @@ class RemoteRuns:
             )
         except AndonError as error:
             return error
+        except Exception:  # ours to mend; the other reports of the request are none the worse
+            log.exception("the report of run %s of task %s failed", claims.number, claims.task)
+            return AndonError("This should not have happened. The service's log says more.")
 
     async def held(self, claims: Claims) -> Task:
         """The task that a run holds. Raises `LeaseLost`."""
@@ -196,7 +262,12 @@ def bounded(command: Command, max_payload: int) -> Command:
         if command.result is not None:
             if len(command.result) > max_payload:
                 raise PayloadTooLarge("result", len(command.result), max_payload)
-            _check_json(command.result)
+            try:
+                payloads.parse(command.result)
+            except ValueError as error:
+                raise InvalidSubmission(
+                    f"result-invalid: the result is not JSON: {error}.", field="result"
+                ) from None
         return command
     if isinstance(command, Fail | Terminate | Reject):
         command = msgspec.structs.replace(command, error=_bounded_error(command.error))
@@ -207,19 +278,12 @@ def bounded(command: Command, max_payload: int) -> Command:
     return command
 
 
-def _check_json(result: bytes) -> None:
-    try:
-        msgspec.json.decode(result)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise InvalidSubmission(f"The result is not JSON: {error}.", field="result") from None
-
-
 def _bounded_error(error: TaskError) -> TaskError:
     return TaskError(
-        message=error.message[:_MOST_MESSAGE],
-        code=error.code[:_MOST_CODE],
-        type=error.type[:_MOST_CODE],
-        traceback=error.traceback[-_MOST_TRACE:],
+        message=storable(error.message[:_MOST_MESSAGE]),
+        code=storable(error.code[:_MOST_CODE]),
+        type=storable(error.type[:_MOST_CODE]),
+        traceback=storable(error.traceback[-_MOST_TRACE:]),
     )
 
 
@@ -228,9 +292,15 @@ def _check_claim(request: ClaimRequest, partitions: int) -> None:
         raise InvalidSubmission(f"limit is 1 to {MOST_CLAIMED}.", field="limit")
     if not 1 <= len(request.queues) <= MOST_QUEUES:
         raise InvalidSubmission(f"Name 1 to {MOST_QUEUES} queues.", field="queues")
-    for name, value in (("worker", request.worker), ("token", request.token)):
-        if not 1 <= len(value) <= 128:
-            raise InvalidSubmission(f"{name} has 1 to 128 characters.", field=name)
+    check_worker_id(request.worker)
+    if not 1 <= len(request.token) <= _MOST_TOKEN:
+        raise InvalidSubmission(f"token has 1 to {_MOST_TOKEN} characters.", field="token")
+    for queue in request.queues:
+        check_name(queue, field="queue")
+    for name, room in request.room.items():
+        check_text(name, field="room")
+        if not 0 <= room <= LARGEST_COUNT:
+            raise InvalidSubmission(f"room is 0 to {LARGEST_COUNT:,} runs.", field="room")
     if not 0 <= request.partition < partitions:
         raise InvalidSubmission(f"partition is 0 to {partitions - 1}.", field="partition")
     _check_lease(request.lease_ms)
@@ -243,7 +313,25 @@ def _check_lease(lease_ms: int) -> None:
         )
 
 
-def _check_sign(sign: Signed) -> None:
-    _check_lease(sign.lease_ms)
-    if sign.progress is not None and not 0 <= sign.progress <= 100:
+def what_is_wrong(sign: Signed) -> str:
+    """Why a sign of life cannot be kept; empty if it can."""
+    try:
+        _check_lease(sign.lease_ms)
+        _check_progress(sign.progress)
+    except InvalidSubmission as error:
+        return str(error)
+    return ""
+
+
+def _check_mark(mark: Mark) -> None:
+    _check_progress(mark.progress)
+    check_moment(mark.heartbeat_at, field="heartbeat_at")
+    if len(mark.message) > _MOST_PROGRESS:
+        raise InvalidSubmission(
+            f"A message has at most {_MOST_PROGRESS:,} characters.", field="message"
+        )
+
+
+def _check_progress(progress: int | None) -> None:
+    if progress is not None and not 0 <= progress <= _WHOLE:
         raise InvalidSubmission("Progress is an integer from 0 to 100.", field="progress")

@@ -67,7 +67,7 @@ async def ready(request: Call) -> Health:
     except TimeoutError:
         raise _not_ready(f"The store has not answered within {READY_S:g} s.") from None
     except AndonError as error:
-        raise _not_ready(str(error)) from error
+        raise _not_ready(str(request.told(error))) from error
     return Health("ok")
 
 

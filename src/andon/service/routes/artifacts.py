@@ -8,6 +8,8 @@ from litestar.params import FromPath, HeaderParameter, QueryParameter
 
 from andon.artifacts.base import Artifact, ArtifactNotFound, Artifacts
 from andon.engine.base import Engine
+from andon.lifecycle.admission import LATEST_MS
+from andon.lifecycle.bounds import LARGEST_COUNT
 from andon.lifecycle.faces.fields import iso, maybe_iso
 from andon.model.errors import TaskNotFound
 from andon.service.answers import KeptFile, KeptFiles
@@ -17,10 +19,14 @@ from andon.service.problems import Problem, invalid
 from andon.service.routes.runs import of_path
 from andon.service.submitting import moment_ms
 
-OfRun = Annotated[int | None, QueryParameter(description="Of the run with this number only.")]
+OfRun = Annotated[
+    int | None,
+    QueryParameter(ge=0, le=LARGEST_COUNT, description="Of the run with this number only."),
+]
 
 
 _LONGEST_S = 1e10
+_DIGITS = 19
 
 
 async def readable(request: Call, task_id: str) -> None:
@@ -35,7 +41,7 @@ async def readable(request: Call, task_id: str) -> None:
 async def list_artifacts(request: Call, task_id: FromPath[str], run: OfRun = None) -> KeptFiles:
     """The files that the task's runs left behind, by run and name; without the expired."""
     await readable(request, task_id)
-    kept = await request.service.engine.artifacts()
+    kept = await request.artifacts()
     return KeptFiles([_shown(artifact) for artifact in await kept.find(task_id, run)])
 
 
@@ -65,7 +71,7 @@ async def download(
     """
     await readable(request, task_id)
     service = request.service
-    kept = await service.engine.artifacts()
+    kept = await request.artifacts()
     artifact = await _find(kept, task_id, name, run)
     if if_match not in (None, "*", etag_of(artifact)):
         raise Problem(
@@ -110,7 +116,7 @@ async def upload(
     limit = service.settings.max_artifact
     check_length(request, limit)
     await service.runs.held(who)
-    kept = await service.engine.artifacts()
+    kept = await request.artifacts()
 
     async def content() -> AsyncIterator[bytes]:
         async for piece in body_pieces(request, limit):
@@ -134,10 +140,14 @@ def _expiry(engine: Engine, seconds: float | None, moment: str | None) -> int | 
     if seconds is not None:
         if not 0 < seconds < _LONGEST_S:
             raise invalid("expires_in is seconds, more than 0.", field="expires_in")
-        return engine.now() + round(seconds * 1000)
+        ends = engine.now() + round(seconds * 1000)
+        if ends > LATEST_MS:
+            raise invalid("The artifact would expire after the year 9999.", field="expires_in")
+        return ends
     if moment is None:
         return None
-    return moment_ms("expires_at", int(moment) if moment.isdecimal() else moment)
+    is_number = moment.isascii() and moment.isdecimal() and len(moment) < _DIGITS
+    return moment_ms("expires_at", int(moment) if is_number else moment)
 
 
 async def _find(kept: Artifacts, task_id: str, name: str, run: int | None) -> Artifact:

@@ -1,17 +1,17 @@
 """Many at once: submit many tasks, do the same to many."""
 
 from litestar import Router, post
-from litestar.params import JSONBody
 
 from andon.service.acting import act_on_many, doing, scope_of
 from andon.service.answers import ActedOnMany, BulkAccepted
 from andon.service.bodies import Act, Bulk
 from andon.service.calls import As, Call, profile_named
+from andon.service.decoding import Items
 from andon.service.submitting import submit_many
 
 
 @post("/bulk", status_code=200, summary="Submit many tasks")
-async def submit_bulk(request: Call, data: JSONBody[Bulk]) -> BulkAccepted:
+async def submit_bulk(request: Call, data: Items[Bulk]) -> BulkAccepted:
     """Store many tasks in few round trips; they may depend on one another.
 
     Each stands alone: some may be refused while the others are accepted. The answer has one entry
@@ -21,7 +21,7 @@ async def submit_bulk(request: Call, data: JSONBody[Bulk]) -> BulkAccepted:
 
 
 @post("/acts", status_code=200, summary="Act on many tasks")
-async def act(request: Call, data: JSONBody[Act], seen_as: As = None) -> ActedOnMany:
+async def act(request: Call, data: Items[Act], seen_as: As = None) -> ActedOnMany:
     """Do the same to many tasks, named by id or by filter.
 
     Each stands alone. `dry_run` only says which tasks it would be. By filter at most `limit` tasks

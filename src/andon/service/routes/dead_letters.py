@@ -1,7 +1,6 @@
 """Dead letters: tasks that ended badly and are kept to be looked at."""
 
 from litestar import Router, get, post
-from litestar.params import JSONBody
 
 from andon.engine.filtering import Filters
 from andon.lifecycle.commands import Delete
@@ -9,6 +8,7 @@ from andon.service.acting import act_on_many
 from andon.service.answers import ActedOnMany, TaskPage
 from andon.service.bodies import Which
 from andon.service.calls import As, Call, profile_named
+from andon.service.decoding import Items
 from andon.service.listing import list_tasks
 from andon.service.parameters import Cursor, Flag, Limit, Queue, States, Tag, TaskName
 
@@ -42,7 +42,7 @@ async def list_letters(
 
 
 @post("/resubmit", status_code=200, summary="Resubmit dead letters")
-async def resubmit(request: Call, data: JSONBody[Which], seen_as: As = None) -> ActedOnMany:
+async def resubmit(request: Call, data: Items[Which], seen_as: As = None) -> ActedOnMany:
     """Run dead letters again, with a new budget of tries."""
     return await act_on_many(
         request,
@@ -55,7 +55,7 @@ async def resubmit(request: Call, data: JSONBody[Which], seen_as: As = None) -> 
 
 
 @post("/purge", status_code=200, summary="Purge dead letters")
-async def purge(request: Call, data: JSONBody[Which], seen_as: As = None) -> ActedOnMany:
+async def purge(request: Call, data: Items[Which], seen_as: As = None) -> ActedOnMany:
     """Remove dead letters for good."""
     engine = request.service.engine
     return await act_on_many(

@@ -4,34 +4,43 @@ Not part of the documented interface: both ends are Andon's, and everybody else 
 and `/api/v1/runs`. The scopes are the same.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, cast
 
 import msgspec
 from litestar import Router, post
 from litestar.params import JSONBody
 
-from andon.engine.base import Acted, Submission
-from andon.engine.definitions import DEFAULT_QUEUE
+from andon.engine.base import Acted, Submission, Submitted
 from andon.engine.http import wire
 from andon.engine.http.errors import problem_of
+from andon.engine.places import in_places
 from andon.engine.runs import Mark
+from andon.engine.waiting import KindWait
+from andon.lifecycle.admission import check_name, check_text
+from andon.lifecycle.describing import check_type, check_worker
+from andon.lifecycle.routing import kind_of
+from andon.model.code import Code
 from andon.model.errors import (
     AndonError,
     AuthenticationFailed,
     InvalidSubmission,
+    PermissionRefused,
 )
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, WorkerInfo
 from andon.model.task import Task
 from andon.model.words import State
-from andon.service.calls import Call
+from andon.service.calls import ADMIN_STORAGE, Call
+from andon.service.decoding import Items
+from andon.service.problems import Problem
 from andon.service.remote import attending
 from andon.service.remote.attending import Attending
 from andon.service.remote.presences import ADMIN
 from andon.service.remote.runs import Signed, Told
 from andon.service.submitting import submit_as_given
 from andon.service.trust.access import Caller
-from andon.stores.base import ClaimRequest, EventPage, History, Page, Query
+from andon.stores.base import EventPage, History, Page, Query, Verdict, in_batches
+from andon.stores.isolation import left_out
 
 MOST_ITEMS = 10_000
 MOST_PAGE = 1_000
@@ -46,8 +55,8 @@ def _caller(request: Call) -> Caller:
     return cast("Caller", request.caller)
 
 
-def _few(items: Sequence[object]) -> None:
-    if len(items) > MOST_ITEMS:
+def _few(request: Call, items: Sequence[object]) -> None:
+    if len(items) + len(request.unread) > MOST_ITEMS:
         raise InvalidSubmission(f"One request takes at most {MOST_ITEMS:,} items.")
 
 
@@ -55,28 +64,29 @@ def _few(items: Sequence[object]) -> None:
 
 
 @post("/submit", status_code=200)
-async def submit(request: Call, data: JSONBody[list[Submission]]) -> list[wire.Outcome]:
+async def submit(request: Call, data: Items[list[Submission]]) -> list[wire.Outcome]:
     """Submit one or many."""
-    caller = _caller(request)
-    _few(data)
-    for queue, scopes in {(s.queue or DEFAULT_QUEUE, s.scopes) for s in data}:
-        caller.require_submit(queue, scopes)
-    return [wire.outcome_of(done) for done in await submit_as_given(request.service, data)]
+    _caller(request)
+    _few(request, data)
+    return _outcomes(request, await submit_as_given(request, data))
 
 
 @post("/claim", status_code=200)
-async def claim(request: Call, data: JSONBody[ClaimRequest]) -> list[wire.Claimed]:
+async def claim(request: Call, data: JSONBody[wire.Claim]) -> list[wire.Claimed]:
     """Claim what there is, without waiting."""
-    caller = _caller(request)
-    claimed = await request.service.runs.claim(caller, data)
+    caller, runs = _caller(request), request.service.runs
+    for queue in data.queues:
+        caller.require(f"queues:claim:{queue}")
+    code = await runs.code_of(data.digest, data.code)
+    claimed = await runs.claim(caller, msgspec.structs.replace(data, code=code))
     return [wire.Claimed(task, token) for task, token in claimed]
 
 
 @post("/renew", status_code=200)
-async def renew(request: Call, data: JSONBody[list[wire.Sign]]) -> list[str]:
+async def renew(request: Call, data: Items[list[wire.Sign]]) -> list[str]:
     """Say that runs live."""
     _caller(request)
-    _few(data)
+    _few(request, data)
     runs = request.service.runs
     claims = await runs.claims_of([sign.token for sign in data])
     signed = [
@@ -89,19 +99,19 @@ async def renew(request: Call, data: JSONBody[list[wire.Sign]]) -> list[str]:
         )
         for sign, one in zip(data, claims, strict=True)
     ]
-    return [verdict.value for verdict in await runs.renew(signed)]
+    invalid = dict.fromkeys(request.unread, Verdict.INVALID)
+    return [verdict.value for verdict in in_places(await runs.renew(signed), invalid)]
 
 
 @post("/report", status_code=200)
-async def report(request: Call, data: JSONBody[list[wire.Report]]) -> list[wire.Outcome]:
+async def report(request: Call, data: Items[list[wire.Report]]) -> list[wire.Outcome]:
     """Resolve runs."""
     _caller(request)
-    _few(data)
+    _few(request, data)
     runs = request.service.runs
     claims = await runs.claims_of([one.token for one in data])
-    outcomes: list[wire.Outcome | None] = [None] * len(data)
+    outcomes: dict[int, wire.Outcome] = {}
     told: list[Told] = []
-    places: list[int] = []
     for place, (one, who) in enumerate(zip(data, claims, strict=True)):
         try:
             if isinstance(who, AuthenticationFailed):
@@ -113,16 +123,36 @@ async def report(request: Call, data: JSONBody[list[wire.Report]]) -> list[wire.
             outcomes[place] = wire.Outcome("", error=problem_of(error))
             continue
         told.append(Told(who, command, Mark(one.progress, one.message, one.heartbeat_at)))
-        places.append(place)
-    for place, one, done in zip(places, told, await runs.report(told), strict=True):
-        outcomes[place] = _reported(one.claims.task, done)
-    return [outcome for outcome in outcomes if outcome is not None]
+    done = await runs.report(told)
+    reported = [_reported(request, *pair) for pair in zip(told, done, strict=True)]
+    return in_places(in_places(reported, outcomes), _unread(request))
 
 
-def _reported(task_id: str, done: State | AndonError | None) -> wire.Outcome:
+def _reported(request: Call, one: Told, done: State | AndonError | None) -> wire.Outcome:
+    task_id = one.claims.task
     if isinstance(done, AndonError):
-        return wire.Outcome(task_id, error=problem_of(done))
+        return wire.Outcome(task_id, error=problem_of(request.told(done)))
     return wire.Outcome(task_id, done, yes=True)
+
+
+def _outcomes(request: Call, done: Sequence[Submitted | Acted]) -> list[wire.Outcome]:
+    told = [
+        wire.outcome_of(one, None if one.error is None else request.told(one.error)) for one in done
+    ]
+    return in_places(told, _unread(request))
+
+
+def _unread(request: Call) -> dict[int, wire.Outcome]:
+    """The outcomes of entries that could not be read."""
+    return {
+        place: wire.Outcome("", error=problem_of(_invalid(problem)))
+        for place, problem in request.unread.items()
+    }
+
+
+def _invalid(problem: Problem) -> InvalidSubmission:
+    said = problem.document
+    return InvalidSubmission(said["detail"], field=said.get("field", ""))
 
 
 @post("/dependencies", status_code=200)
@@ -138,47 +168,63 @@ async def dependencies(request: Call, data: JSONBody[wire.OfRun]) -> dict[str, T
 # --- control ---
 
 
-async def _allowed(request: Call, ids: Sequence[str], *kinds: str) -> None:
-    """Refuse unless the caller may do one of these to every task that there is."""
+async def _each(
+    request: Call, ids: Sequence[str], kind: str, do: Callable[[Sequence[str]], Awaitable[Any]]
+) -> list[wire.Outcome]:
+    """Do it to the tasks that the caller may do this to; the others are refused, each alone."""
     caller = _caller(request)
-    _few(ids)
-    if any(caller.may(f"{kind}*") for kind in kinds):
-        return
-    for kind in kinds[:1]:
+    _few(request, ids)
+    refused: dict[int, Acted] = {}
+    if not caller.may(f"{kind}*"):
         caller.require_some(kind)
-    for task in await request.service.engine.get(ids):
-        if task is not None and not any(
-            caller.may(f"{kind}{task.definition.queue}") for kind in kinds
-        ):
-            caller.require(f"{kinds[0]}{task.definition.queue}")
-
-
-def _acted(done: Sequence[Acted]) -> list[wire.Outcome]:
-    return [wire.outcome_of(one) for one in done]
+        queues = {
+            task.id: task.definition.queue
+            for batch in in_batches(ids)
+            for task in await request.service.engine.get(batch)
+            if task is not None
+        }
+        for place, task_id in enumerate(ids):
+            scope = f"{kind}{queues.get(task_id)}"
+            if task_id in queues and not caller.may(scope):
+                error = PermissionRefused(scope)
+                refused[place] = Acted(task_id, None, changed=False, error=error)
+        if len(refused) == len(ids):
+            for outcome in refused.values():
+                assert outcome.error is not None
+                raise outcome.error
+    allowed = [task_id for place, task_id in enumerate(ids) if place not in refused]
+    done: list[Acted] = await do(allowed) if allowed else []
+    return _outcomes(request, in_places(done, refused))
 
 
 @post("/cancel", status_code=200)
-async def cancel(request: Call, data: JSONBody[wire.Which]) -> list[wire.Outcome]:
+async def cancel(request: Call, data: Items[wire.Which]) -> list[wire.Outcome]:
     """Cancel tasks, or ask their runs to stop."""
-    await _allowed(request, data.ids, "tasks:cancel:")
-    return _acted(await request.service.engine.cancel(data.ids, force=data.force))
+    engine = request.service.engine
+    return await _each(
+        request, data.ids, "tasks:cancel:", lambda ids: engine.cancel(ids, force=data.force)
+    )
 
 
 @post("/retry", status_code=200)
-async def retry(request: Call, data: JSONBody[wire.Which]) -> list[wire.Outcome]:
+async def retry(request: Call, data: Items[wire.Which]) -> list[wire.Outcome]:
     """Run tasks again, or now."""
-    await _allowed(request, data.ids, "tasks:change:")
-    return _acted(await request.service.engine.retry(data.ids))
+    return await _each(request, data.ids, "tasks:change:", request.service.engine.retry)
 
 
 @post("/act", status_code=200)
-async def act(request: Call, data: JSONBody[wire.Which]) -> list[wire.Outcome]:
+async def act(request: Call, data: Items[wire.Which]) -> list[wire.Outcome]:
     """Any other act of control."""
-    await _allowed(request, data.ids, "tasks:change:")
     if data.event is None or data.event not in wire.CONTROL_EVENTS:
         raise InvalidSubmission(f"There is no act {data.event}.", field="event")
     command = wire.command_of(data.event, data.fields)
-    return _acted(await request.service.engine.act(data.ids, command, force=data.force))
+    engine = request.service.engine
+    return await _each(
+        request,
+        data.ids,
+        "tasks:change:",
+        lambda ids: engine.act(ids, command, force=data.force),
+    )
 
 
 # --- reading ---
@@ -188,7 +234,7 @@ async def act(request: Call, data: JSONBody[wire.Which]) -> list[wire.Outcome]:
 async def get(request: Call, data: JSONBody[wire.Which]) -> list[Task | None]:
     """Records by their ids."""
     caller = _caller(request)
-    _few(data.ids)
+    _few(request, data.ids)
     caller.require_some("tasks:read:")
     tasks: list[Task | None] = []
     for start in range(0, len(data.ids), MOST_PAGE):
@@ -287,11 +333,52 @@ async def types(request: Call, data: JSONBody[Nothing]) -> list[TypeInfo]:
 
 
 @post("/publish_types", status_code=200)
-async def publish_types(request: Call, data: JSONBody[wire.OfTypes]) -> None:
-    """Publish task types."""
+async def publish_types(request: Call, data: Items[wire.OfTypes]) -> None:
+    """Publish task types; one that cannot be kept is left out, and the log says so."""
     _caller(request).require("types:publish")
-    _few(data.types)
-    await request.service.engine.store.put_types(data.types)
+    _few(request, data.types)
+    for problem in request.unread.values():
+        left_out("The publishing", problem.document.get("field", ""), problem.document["detail"])
+    good: list[TypeInfo] = []
+    for info in data.types:
+        try:
+            check_type(info)
+        except InvalidSubmission as error:
+            left_out("The publishing", info.name[:140], str(error))
+        else:
+            good.append(info)
+    if good:
+        await request.service.engine.store.put_types(good)
+
+
+@post("/keep_code", status_code=200)
+async def keep_code(request: Call, data: JSONBody[Code]) -> None:
+    """Keep the list of what a worker has code for."""
+    _caller(request).require_some("queues:claim:")
+    await request.service.runs.code_of("", data)
+
+
+@post("/waits", status_code=200)
+async def waits(request: Call, data: JSONBody[wire.OfWaits]) -> list[KindWait]:
+    """What the ready kinds of queues wait for, or one task."""
+    caller, engine = _caller(request), request.service.engine
+    _few(request, data.queues)
+    for queue in data.queues:
+        check_name(queue, field="queue")
+    if not data.task:
+        caller.require_some("queues:read:")
+        found = await engine.waits(data.queues)
+        return [one for one in found if caller.may(f"queues:read:{one.queue}")]
+    caller.require_some("tasks:read:")
+    [task] = await engine.get([data.task])
+    if task is None:
+        return []
+    queue = task.definition.queue
+    caller.require(f"tasks:read:{queue}")
+    wait = await engine.wait_of(task)
+    if wait is None:
+        return []
+    return [KindWait(queue=queue, kind=kind_of(task), why=wait.why, text=wait.text)]
 
 
 @post("/workers", status_code=200)
@@ -306,6 +393,7 @@ async def put_worker(request: Call, data: JSONBody[WorkerInfo]) -> None:
     """Say that a worker lives."""
     caller = _caller(request)
     caller.require_some("queues:claim:")
+    check_worker(data)
     await request.service.presences.put(caller, data)
 
 
@@ -316,6 +404,7 @@ async def remove_worker(request: Call, data: JSONBody[wire.Which]) -> None:
     if not caller.may(ADMIN):
         caller.require_some("queues:claim:")
     for worker in data.ids[:1]:
+        check_text(worker, field="worker")
         await request.service.presences.remove(caller, worker)
 
 
@@ -331,7 +420,7 @@ async def partitions(request: Call, data: JSONBody[Nothing]) -> int:
 async def info(request: Call, data: JSONBody[Nothing]) -> StoreInfo:
     """What the store is; where it is, for administrators only."""
     found = await request.service.engine.info()
-    if not _caller(request).may("admin:storage"):
+    if not _caller(request).may(ADMIN_STORAGE):
         found = msgspec.structs.replace(found, location="", settings={})
     return found
 
@@ -356,6 +445,8 @@ HANDLERS: list[Any] = [
     configure_queue,
     types,
     publish_types,
+    keep_code,
+    waits,
     workers,
     put_worker,
     remove_worker,

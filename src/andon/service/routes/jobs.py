@@ -5,7 +5,7 @@ from typing import Any
 from litestar import Router, delete, get, post
 from litestar.params import FromPath, JSONBody
 
-from andon.model.errors import TaskNotFound
+from andon.model.errors import InvalidSubmission, TaskNotFound
 from andon.model.words import TERMINAL, State
 from andon.service.bodies import NewJob
 from andon.service.calls import Call
@@ -22,7 +22,10 @@ async def submit(request: Call, data: JSONBody[NewJob]) -> dict[str, Any]:
     job. 200 when the same job was there already, by its own `job_id`.
     """
     service = request.service
-    submission = submission_of(service, data)
+    try:
+        submission = submission_of(service, data)
+    except InvalidSubmission as error:
+        raise as_sent(error) from None
     request.need(f"tasks:create:{submission.queue}")
     [outcome] = await service.engine.submit([submission])
     if outcome.error is not None and not outcome.created:

@@ -3,16 +3,17 @@
 from typing import TYPE_CHECKING, Annotated
 
 from litestar import Router, get, post
-from litestar.params import FromPath, HeaderParameter, JSONBody, QueryParameter
+from litestar.params import FromPath, HeaderParameter, QueryParameter
 
 from andon.artifacts.base import LogLine, LogPage
 from andon.lifecycle.faces.fields import iso
-from andon.model.errors import TaskNotFound
-from andon.service.answers import LogEntries, LogEntry
+from andon.model.errors import InvalidSubmission, TaskNotFound
+from andon.service.answers import KeptLines, LogEntries, LogEntry, RefusedLine
 from andon.service.bodies import NewLine, NewLines
 from andon.service.calls import Call
+from andon.service.decoding import Items
 from andon.service.following import LOOK_S, LogStream, is_over, place_of
-from andon.service.problems import invalid
+from andon.service.problems import invalid, problem_of
 from andon.service.routes.artifacts import OfRun
 from andon.service.routes.runs import of_path
 from andon.service.streaming import check_streams
@@ -48,7 +49,7 @@ async def read_log(
     request.need(f"tasks:read:{task.definition.queue}")
     newest = task.status.runs[-1].number if task.status.runs else 0
     number = newest if run is None else run
-    kept = await service.engine.artifacts()
+    kept = await request.artifacts()
 
     async def over() -> bool:
         return is_over(await _task(request, task_id), number, service.engine.now())
@@ -107,25 +108,33 @@ async def follow_log(
 
 @post("/runs/{task_id:str}/{number:str}/logs", status_code=200, summary="Add to a run's log")
 async def append_log(
-    request: Call, task_id: FromPath[str], number: FromPath[str], data: JSONBody[NewLines]
-) -> dict[str, int]:
+    request: Call, task_id: FromPath[str], number: FromPath[str], data: Items[NewLines]
+) -> KeptLines:
     """Keep lines that the run logged, in the order given; how many.
 
-    Best a second's lines together. A run may do so for a minute after its end.
+    Best a second's lines together. A run may do so for a minute after its end. A line that cannot
+    be kept is left out, and told with its place.
     """
     who = of_path(request, task_id, number)
     service = request.service
-    if len(data.lines) > MOST_LINES:
+    if len(data.lines) + len(request.unread) > MOST_LINES:
         raise invalid(f"At most {MOST_LINES:,} lines in one request.", field="lines")
     await service.runs.known(who)
     now = service.engine.now()
     piece = data.number or now
-    if data.lines:
-        kept = await service.engine.artifacts()
-        await kept.append_log(
-            who.task, who.number, piece, [_line(line, now) for line in data.lines]
-        )
-    return {"kept": len(data.lines)}
+    refused = dict(request.unread)
+    places = [n for n in range(len(data.lines) + len(refused)) if n not in refused]
+    lines: list[LogLine] = []
+    for place, line in zip(places, data.lines, strict=True):
+        try:
+            lines.append(_line(line, now))
+        except InvalidSubmission as error:
+            refused[place] = problem_of(error)
+    if lines:
+        kept = await request.artifacts()
+        await kept.append_log(who.task, who.number, piece, lines)
+    told = [RefusedLine(place, refused[place].document) for place in sorted(refused)]
+    return KeptLines(len(lines), told)
 
 
 def _line(line: NewLine, now: int) -> LogLine:

@@ -25,18 +25,26 @@ async def _known(request: Call, name: str) -> tuple[QueueConfig, QueueStats]:
     )
 
 
+async def _document(request: Call, name: str) -> dict[str, Any]:
+    known = await _known(request, name)
+    return queue_document(*known, await request.service.engine.waits([name]))
+
+
 @get("/", summary="List queues")
 async def list_queues(request: Call) -> list[dict[str, Any]]:
-    """Every queue with its settings and its number of tasks in each state."""
+    """Every queue with its settings, its number of tasks in each state, and what keeps the kinds of
+    tasks from starting that it has ready."""
     request.need("queues:read:*")
-    return [queue_document(*row) for row in await known_queues(request.service.engine)]
+    engine = request.service.engine
+    waits = await engine.waits()
+    return [queue_document(*row, waits) for row in await known_queues(engine)]
 
 
 @get("/{name:str}", summary="Get a queue")
 async def get_queue(request: Call, name: FromPath[str]) -> dict[str, Any]:
     """One queue. A slash in its name is written %2F."""
     request.need(f"queues:read:{name}")
-    return queue_document(*await _known(request, name))
+    return await _document(request, name)
 
 
 @get("/{name:str}/pending", summary="Count what is pending")
@@ -73,7 +81,7 @@ async def configure(
     except ConfigurationError as error:
         at_fault = next((key for key in changes if key in str(error)), "")
         raise invalid(str(error), field=at_fault) from error
-    return queue_document(*await _known(request, name))
+    return await _document(request, name)
 
 
 @post("/{name:str}/pause", status_code=200, summary="Pause a queue")
@@ -92,7 +100,7 @@ async def _set_paused(request: Call, name: str, *, paused: bool) -> dict[str, An
     request.need(f"queues:manage:{name}")
     await _known(request, name)
     await request.service.engine.configure_queue(name, {"paused": paused})
-    return queue_document(*await _known(request, name))
+    return await _document(request, name)
 
 
 router = Router(

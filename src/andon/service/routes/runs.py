@@ -10,11 +10,20 @@ import msgspec
 from litestar import Router, get, post
 from litestar.params import FromPath, JSONBody
 
+from andon.engine.places import in_places
 from andon.engine.runs import Mark
-from andon.model.errors import AndonError, AuthenticationFailed, LeaseLost, PermissionRefused
+from andon.model.code import Code
+from andon.model.errors import (
+    AndonError,
+    AuthenticationFailed,
+    InvalidSubmission,
+    LeaseLost,
+    PermissionRefused,
+)
 from andon.model.task import Task
 from andon.model.words import State
 from andon.service.calls import Call
+from andon.service.decoding import Items
 from andon.service.problems import problem_of
 from andon.service.remote.protocol import (
     Claim,
@@ -38,7 +47,8 @@ if TYPE_CHECKING:
 
 
 class Verdicts(msgspec.Struct):
-    """One for each run, in order: ok, cancel (renewed, and asked to stop) or lost."""
+    """One for each run, in order: ok, cancel (renewed, and asked to stop), lost, or invalid: this
+    renewal cannot be, and changed nothing."""
 
     verdicts: list[str]
 
@@ -74,15 +84,26 @@ async def claim(request: Call, data: JSONBody[Claim]) -> Claimed:
     A claim that is sent again with its token gives the same runs while they are active, so that a
     lost reply leaves no task idle.
     """
-    wait = min(data.wait, request.service.settings.max_wait)
-    return await _claim(request, with_token(data), wait)
+    service, caller = request.service, cast("Caller", request.caller)
+    for queue in data.queues:
+        caller.require(f"queues:claim:{queue}")
+    code = await service.runs.code_of(data.code, data.listed())
+    service.presences.seen(caller, data.worker, data.queues, code)
+    wait = min(data.wait, service.settings.max_wait)
+    claimed = await _claim(request, with_token(data), code, wait)
+    return Claimed(
+        runs=[claimed_run(task, token) for task, token in claimed],
+        code=None if code is None or data.types is None else code.digest,
+    )
 
 
-async def _claim(request: Call, data: Claim, wait: float) -> Claimed:
-    service = request.service
-    claimed = await _claim_now(request, data)
+async def _claim(
+    request: Call, data: Claim, code: Code | None, wait: float
+) -> list[tuple[Task, str]]:
+    service, caller = request.service, cast("Caller", request.caller)
+    claimed = await _claim_now(request, data, code)
     if claimed or not wait:
-        return _claimed(claimed)
+        return claimed
     # None of these cuts off a claim under way: what it brings would lie idle for a lease.
     ends: list[asyncio.Task[Any]] = [
         asyncio.ensure_future(_gone(request)),
@@ -94,7 +115,9 @@ async def _claim(request: Call, data: Claim, wait: float) -> Claimed:
         with service.engine.listen([ready_topic(q) for q in data.queues]) as hints:
             while not any(end.done() for end in ends):
                 await still_allowed(request)
-                claimed = await _claim_now(request, data)
+                service.presences.seen(caller, data.worker, data.queues, code)
+                if code is None or await service.readiness.has_some(code, data.queues):
+                    claimed = await _claim_now(request, data, code)
                 if claimed:
                     break
                 hinted = asyncio.ensure_future(hints.wait(SLOW_POLL_S))
@@ -106,22 +129,19 @@ async def _claim(request: Call, data: Claim, wait: float) -> Claimed:
     finally:
         for end in ends:
             end.cancel()
-    return _claimed(claimed)
-
-
-async def _claim_now(request: Call, data: Claim) -> list[tuple[Task, str]]:
-    service, caller = request.service, cast("Caller", request.caller)
-    claimed: list[tuple[Task, str]] = []
-    for partition in range(service.engine.store.partitions):
-        asked = msgspec.structs.replace(data.request(partition), limit=data.limit - len(claimed))
-        claimed += await service.runs.claim(caller, asked)
-        if len(claimed) >= data.limit:
-            break
     return claimed
 
 
-def _claimed(claimed: list[tuple[Task, str]]) -> Claimed:
-    return Claimed(runs=[claimed_run(task, token) for task, token in claimed])
+async def _claim_now(request: Call, data: Claim, code: Code | None) -> list[tuple[Task, str]]:
+    service, caller = request.service, cast("Caller", request.caller)
+    claimed: list[tuple[Task, str]] = []
+    for partition in range(service.engine.store.partitions):
+        asked = data.request(partition, code)
+        asked = msgspec.structs.replace(asked, limit=data.limit - len(claimed))
+        claimed += await service.runs.claim_json(caller, asked)
+        if len(claimed) >= data.limit:
+            break
+    return claimed
 
 
 async def _gone(request: Call) -> None:
@@ -134,16 +154,17 @@ async def _gone(request: Call) -> None:
 
 
 @post("/renew", status_code=200, summary="Renew many runs")
-async def renew(request: Call, data: JSONBody[Renewals]) -> Verdicts:
+async def renew(request: Call, data: Items[Renewals]) -> Verdicts:
     """Say that runs live. Each is spoken for by its own run token."""
     runs = request.service.runs
     claims = await runs.claims_of([one.token for one in data.runs])
     signed = [_signed(one, who) for one, who in zip(data.runs, claims, strict=True)]
-    return Verdicts([verdict.value for verdict in await runs.renew(signed)])
+    invalid = dict.fromkeys(request.unread, Verdict.INVALID)
+    return Verdicts([one.value for one in in_places(await runs.renew(signed), invalid)])
 
 
 @post("/report", status_code=200, summary="Report many runs")
-async def report(request: Call, data: JSONBody[Reports]) -> Outcomes:
+async def report(request: Call, data: Items[Reports]) -> Outcomes:
     """Say how runs ended. Each is spoken for by its own run token, and stands or falls alone. A
     report that is sent again is answered like the first."""
     runs = request.service.runs
@@ -152,24 +173,28 @@ async def report(request: Call, data: JSONBody[Reports]) -> Outcomes:
     told: dict[int, Told] = {}
     for place, (one, who) in enumerate(zip(data.reports, claims, strict=True)):
         if isinstance(who, AuthenticationFailed):
-            outcomes[place] = _refused("", None, who)
+            outcomes[place] = _refused(request, "", None, who)
             continue
         try:
             told[place] = _told(one, who)
         except AndonError as error:
-            outcomes[place] = _refused(who.task, who.number, error)
+            outcomes[place] = _refused(request, who.task, who.number, error)
     done = await runs.report(list(told.values()))
     for (place, one), state in zip(told.items(), done, strict=True):
         task_id, number = one.claims.task, one.claims.number
         if isinstance(state, AndonError):
-            outcomes[place] = _refused(task_id, number, state)
+            outcomes[place] = _refused(request, task_id, number, state)
         else:
             outcomes[place] = Reported(task_id, number, state)
-    return Outcomes([outcomes[place] for place in range(len(data.reports))])
+    unread = {
+        place: Reported("", None, None, problem.document)
+        for place, problem in request.unread.items()
+    }
+    return Outcomes(in_places([outcomes[place] for place in sorted(outcomes)], unread))
 
 
-def _refused(task_id: str, number: int | None, error: AndonError) -> Reported:
-    return Reported(task_id, number, None, problem_of(error).document)
+def _refused(request: Call, task_id: str, number: int | None, error: AndonError) -> Reported:
+    return Reported(task_id, number, None, problem_of(request.told(error)).document)
 
 
 def _signed(one: Renew, who: Claims | AuthenticationFailed) -> Signed:
@@ -212,6 +237,8 @@ async def renew_one(
     [verdict] = await request.service.runs.renew([_signed(data, who)])
     if verdict is Verdict.LOST:
         raise LeaseLost(who.task, who.run)
+    if verdict is Verdict.INVALID:
+        raise InvalidSubmission(f"The renewal of run {who.number} of {who.task!r} cannot be kept.")
     return Renewed(verdict.value)
 
 

@@ -6,6 +6,7 @@ from litestar import Router, delete, get, post
 from litestar.params import FromPath, JSONBody, QueryParameter
 
 from andon.engine.filtering import Filters
+from andon.engine.fleet import waits_for
 from andon.lifecycle.commands import Delete, Reschedule, RunNow, Schedule
 from andon.lifecycle.rendering import document
 from andon.model.errors import TaskNotFound
@@ -92,7 +93,8 @@ async def get_task(
     ] = False,
     seen_as: As = None,
 ) -> dict[str, Any]:
-    """One task as it stands, in the fields of the profile asked for.
+    """One task as it stands, in the fields of the profile asked for. `waits_for` (native) says what
+    keeps a pending task from starting.
 
     With `wait` it is a long poll: at most as long as the service allows (60 s by default).
     """
@@ -104,9 +106,11 @@ async def get_task(
     request.need(f"tasks:read:{task.definition.queue}")
     if wait > 0 and task.state not in TERMINAL and task.state is not State.UNKNOWN:
         task = await ended_or_now(request, task, wait)
-    if not history:
-        return document(profile, task)
-    return document(profile, task, (await engine.history(task_id)).events or task.status.events)
+    moves = (await engine.history(task_id)).events or task.status.events if history else ()
+    found = document(profile, task, moves)
+    if profile.name == "native":
+        found |= waits_for(await engine.wait_of(task))
+    return found
 
 
 @delete("/{task_id:str}", status_code=200, summary="Delete a task")

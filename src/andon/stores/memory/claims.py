@@ -42,7 +42,9 @@ class Claims:
         claimed: list[Task] = []
         for queue in request.queues:
             limit = self._allowed(queue, request.limit - len(claimed), now)
-            taken, dead = self._records.ready.take(request.partition, queue, limit, room, now)
+            taken, dead = self._records.ready.take(
+                request.partition, queue, limit, room=room, code=request.code, now=now
+            )
             claimed += [self._stamp(row, request, now) for row in taken]
             for row in dead:
                 self._records.arm(row, now, now)

@@ -1,18 +1,21 @@
 """What may be claimed, and what is held back by its concurrency key.
 
-Ready tasks stand in one lane per partition, queue and task type, so that a type for which a
-worker has no room costs nothing to pass by. A task with a concurrency key first passes the gate
-of its key: of each key at most `max_concurrent_per_key` tasks are ready or active, the others are
-parked there in their order, and no claim ever looks at them.
+Ready tasks stand in one lane per partition, queue and kind (`lifecycle.routing`), so that a kind
+for which a worker has no code, or no room, costs nothing to pass by. A task with a concurrency key
+first passes the gate of its key: of each key at most `max_concurrent_per_key` tasks are ready or
+active, the others are parked there in their order, and no claim ever looks at them.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from heapq import heapify, heappop, heapreplace
 
 from andon.lifecycle.indexes import IndexEntry
+from andon.lifecycle.routing import name_of_kind
+from andon.model.code import Code
 from andon.model.words import State
-from andon.stores.base import SCAN_BUDGET
+from andon.stores.base import SCAN_BUDGET, ReadyKind
+from andon.stores.codes import KnownCodes
 from andon.stores.memory.heap import NamedHeap
 from andon.stores.memory.row import Rank, Row
 
@@ -46,6 +49,7 @@ class Ready:
         self._gates: dict[str, dict[str, _Gate]] = {}
         self.active: Counter[str] = Counter()
         self.parked: Counter[str] = Counter()
+        self._codes = KnownCodes()
 
     def update(
         self, row: Row, old: IndexEntry | None, new: IndexEntry | None, key_limit: int | None
@@ -88,26 +92,41 @@ class Ready:
             self._count(self.parked, queue, len(gate.parked) - parked)
 
     def take(
-        self, partition: int, queue: str, limit: int, room: dict[str, int], now: int
+        self,
+        partition: int,
+        queue: str,
+        limit: int,
+        *,
+        room: dict[str, int],
+        code: Code | None,
+        now: int,
     ) -> tuple[list[Row], list[Row]]:
-        """Take up to `limit` ready rows, lowering `room`; beside them those found dead.
+        """Take up to `limit` ready rows that the code may run, lowering `room`; beside them those
+        found dead.
 
         Both are withdrawn: the first are claimed now, the others wait for their timer.
         """
         taken: list[Row] = []
         dead: list[Row] = []
         lanes = self._lanes.get((partition, queue), {})
+        may = self._codes.kinds_of(code)
         heads = [
-            (*head, name)
-            for name, lane in lanes.items()
-            if room.get(name, 1) > 0 and (head := lane.first()) is not None
+            (*head, kind)
+            for kind, lane in lanes.items()
+            if room.get(name_of_kind(kind), 1) > 0
+            and may(kind)
+            and (head := lane.first()) is not None
         ]
         heapify(heads)
         looked = 0
         while heads and len(taken) < limit and looked < SCAN_BUDGET:
             looked += 1
-            _, task_id, name = heads[0]
-            row, lane = self._rows[task_id], lanes[name]
+            _, task_id, kind = heads[0]
+            name = name_of_kind(kind)
+            if room.get(name, 1) <= 0:  # used up by another kind of this name
+                heappop(heads)
+                continue
+            row, lane = self._rows[task_id], lanes[kind]
             self._withdraw(row)
             ready = row.entry.ready
             assert ready is not None
@@ -118,11 +137,24 @@ class Ready:
                 if name in room:
                     room[name] -= 1
             following = lane.first()
-            if following is None or room.get(name, 1) <= 0:
+            if following is None:
                 heappop(heads)
             else:
-                heapreplace(heads, (*following, name))
+                heapreplace(heads, (*following, kind))
         return taken, dead
+
+    def kinds(self, queues: Sequence[str]) -> list[ReadyKind]:
+        """The kinds that these queues have ready, or all queues if none is named."""
+        oldest: dict[tuple[str, str], int] = {}
+        for (_, queue), lanes in self._lanes.items():
+            if queues and queue not in queues:
+                continue
+            for kind, lane in lanes.items():
+                first = lane.first()
+                assert first is not None
+                _, order, _ = first[0]
+                oldest[queue, kind] = min(order, oldest.get((queue, kind), order))
+        return [ReadyKind(queue, kind, at) for (queue, kind), at in sorted(oldest.items())]
 
     def waiting(self, queue: str) -> bool:
         """Whether the queue has something to claim, in any partition."""
@@ -135,26 +167,30 @@ class Ready:
         return None if first is None else first[0]
 
     def _offer(self, row: Row) -> None:
-        definition, status = row.task.definition, row.task.status
+        definition, status, ready = row.task.definition, row.task.status, row.entry.ready
+        assert ready is not None
         lanes = self._lanes.setdefault((row.partition, definition.queue), {})
-        lanes.setdefault(definition.name, _Lane()).put(row.task.id, row.rank)
+        lanes.setdefault(ready.kind, _Lane()).put(row.task.id, row.rank)
+        row.lane = ready.kind
         ages = self._ages.setdefault(definition.queue, NamedHeap[int]())
         ages.put(row.task.id, status.submitted_at or status.created_at)
 
     def _withdraw(self, row: Row) -> None:
-        definition = row.task.definition
-        line = (row.partition, definition.queue)
-        lane = self._lanes.get(line, {}).get(definition.name)
-        if lane is None or not lane.discard(row.task.id):
+        kind, row.lane = row.lane, None
+        if kind is None:
             return
+        queue = row.task.definition.queue
+        lanes = self._lanes[row.partition, queue]
+        lane = lanes[kind]
+        lane.discard(row.task.id)
         if not lane:
-            del self._lanes[line][definition.name]
-            if not self._lanes[line]:
-                del self._lanes[line]
-        ages = self._ages[definition.queue]
+            del lanes[kind]
+            if not lanes:
+                del self._lanes[row.partition, queue]
+        ages = self._ages[queue]
         ages.discard(row.task.id)
         if not ages:
-            del self._ages[definition.queue]
+            del self._ages[queue]
 
     def _balance(self, gate: _Gate, limit: int | None) -> bool:
         """Let the first in order through, as many as the limit has room for."""

@@ -10,6 +10,7 @@ from copy import copy
 from msgspec.structs import replace
 
 from andon.lifecycle.indexes import IndexEntry, entry_of
+from andon.lifecycle.repeats import tombstone_of
 from andon.model.task import RunCell, Task, TaskEvent
 from andon.model.words import WAITING, State
 from andon.stores.base import (
@@ -110,7 +111,10 @@ class Records:
         self._record(row, event)
         del self.rows[task.id]
         self._stubs[task.id] = Stub(
-            task.definition.digest, entry.state, now + SUBMIT_WINDOW_MS, (end, event.write_id)
+            task.definition.digest,
+            tombstone_of(task.status),
+            now + SUBMIT_WINDOW_MS,
+            (end, event.write_id),
         )
 
     # --- what is not a move ---

@@ -7,7 +7,7 @@ from itertools import count
 import msgspec
 
 from andon.lifecycle.indexes import entry_of
-from andon.model.task import Task, TaskEvent
+from andon.model.task import Task, TaskEvent, Tombstone
 from andon.model.words import State
 
 MAX_HISTORY = 1_000
@@ -22,7 +22,9 @@ _numbers = count()
 class Row:
     """One record with what is known beside it. `entry` is always `entry_of(task)`."""
 
-    __slots__ = ("entry", "held", "history", "number", "partition", "place", "task", "token")
+    __slots__ = (
+        "entry", "held", "history", "lane", "number", "partition", "place", "task", "token",
+    )  # fmt: skip
 
     def __init__(self, task: Task, partition: int) -> None:
         self.task = task
@@ -33,6 +35,7 @@ class Row:
         self.history: deque[TaskEvent] = deque(maxlen=MAX_HISTORY)
         self.held = False  #: its timer was taken, and no move was made since
         self.token = ""  #: of the claim that handed out the run in hand
+        self.lane: str | None = None  #: kind under which it may be claimed, while it may
 
     @property
     def rank(self) -> Rank:
@@ -57,9 +60,14 @@ class Stub(msgspec.Struct, frozen=True):
     """What a deleted task leaves for the submit window (R31)."""
 
     digest: str
-    state: State
+    left: Tombstone
     until: int
     writes: tuple[str, ...]  #: write ids of its end and its deletion, whose replies may be lost
+
+    @property
+    def state(self) -> State:
+        """The state that the task ended in."""
+        return self.left.state
 
     def wrote(self, event: TaskEvent) -> bool:
         """Whether this very write ended or deleted the task."""

@@ -1,5 +1,8 @@
 """The store in memory: all that the contract asks for, without I/O.
 
+It writes nothing down, so it holds what a durable store has no bytes for; only what no index can
+be made of is refused.
+
 Everything happens between two awaits of one event loop, so each method is atomic as it stands and
 a cancelled caller never leaves half a write behind. It promises nothing beyond the life of its
 process, and says so in `info`.
@@ -14,12 +17,14 @@ from urllib.parse import parse_qsl, urlsplit
 
 from msgspec.structs import replace
 
-from andon.lifecycle.indexes import entry_of
+from andon.lifecycle.indexes import IndexEntry, entry_of
+from andon.lifecycle.interrupting import interrupted_worker
 from andon.lifecycle.timers import next_timer
 from andon.model.errors import ConfigurationError
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, WorkerInfo
-from andon.model.task import RECORD_VERSION, RunCell, Status, Task
-from andon.model.words import Event, State
+from andon.model.task import RECORD_VERSION, RunCell, Status, Task, Tombstone
+from andon.model.urls import shown
+from andon.model.words import State
 from andon.stores.base import (
     CONFIG_TOPIC,
     MAX_BATCH,
@@ -39,6 +44,7 @@ from andon.stores.base import (
     Listener,
     Page,
     Query,
+    ReadyKind,
     Renewal,
     Settlement,
     Snapshot,
@@ -49,15 +55,13 @@ from andon.stores.base import (
 )
 from andon.stores.clock import JUMP_MS, MonotoneClock
 from andon.stores.hints import Hub
+from andon.stores.isolation import AT_FAULT
 from andon.stores.memory.claims import Claims
 from andon.stores.memory.events import MAX_EVENTS, EventLog
 from andon.stores.memory.fleet import Fleet
 from andon.stores.memory.records import LIVE, Records
 from andon.stores.memory.row import Row
 from andon.stores.partitions import partition_of
-
-_DONE_TO_A_RUN = frozenset({Event.REQUEST_CANCEL, Event.CANCEL, Event.EXPIRE})
-"""Moves of an active task that its worker does not make itself, so that it must be told."""
 
 _DEFAULTS = {"partitions": 1, "max_events": MAX_EVENTS}
 
@@ -115,13 +119,17 @@ class MemoryStore:
         return [self._create(task, now, named) for task in tasks]
 
     def _create(self, task: Task, now: int, named: Counter[str]) -> Created:
-        refused = self._taken(task, now) or self._full(task, named)
+        try:
+            partition, entry = self.partition_of(task.id), entry_of(task)
+        except AT_FAULT as error:
+            return Created(CreateKind.INVALID, why=str(error))
+        refused = self._taken(task, entry, now) or self._full(task, named)
         if refused is not None:
             return refused
-        self._records.insert(task, self.partition_of(task.id), now)
+        self._records.insert(task, partition, now)
         return Created(CreateKind.CREATED)
 
-    def _taken(self, task: Task, now: int) -> Created | None:
+    def _taken(self, task: Task, entry: IndexEntry, now: int) -> Created | None:
         """The outcome when the id or the unique key is taken."""
         row = self._records.rows.get(task.id)
         if row is not None:
@@ -129,7 +137,7 @@ class MemoryStore:
         stub = self._records.stub(task.id, now)
         if stub is not None:
             return Created(CreateKind.EXISTS, stub.digest, stub.state)
-        holder = self._records.holder(task.id, entry_of(task), now)
+        holder = self._records.holder(task.id, entry, now)
         return None if holder is None else Created(CreateKind.KEY_HELD, holder=holder)
 
     def _full(self, task: Task, named: Counter[str]) -> Created | None:
@@ -220,7 +228,7 @@ class MemoryStore:
         return Changed(ChangeKind.APPLIED)
 
     def _change(self, row: Row, change: Change, after: Status, now: int) -> Changed:
-        task, worker = row.task, row.task.status.worker
+        task = row.task
         new = Task(
             definition=task.definition,
             status=after,
@@ -235,7 +243,8 @@ class MemoryStore:
         outcome = self._applied(row)
         if change.discard is not None and not self._records.held(row):
             self._records.delete(row, change.discard, now)
-        if worker and (change.seen_lease is not None or change.event.event in _DONE_TO_A_RUN):
+        worker = interrupted_worker(task.status, change.event.event)
+        if worker:
             self._hub.hint(control_topic(worker))
         return outcome
 
@@ -331,6 +340,11 @@ class MemoryStore:
         now = self.now()
         return [self._records.state(task_id, now) for task_id in ids]
 
+    async def tombstones(self, ids: Sequence[str]) -> list[Tombstone | None]:
+        now, rows = self.now(), self._records.rows
+        stubs = [None if i in rows else self._records.stub(i, now) for i in ids]
+        return [None if stub is None else stub.left for stub in stubs]
+
     async def history(self, task_id: str) -> History:
         row = self._records.rows.get(task_id)
         if row is None:
@@ -354,6 +368,9 @@ class MemoryStore:
             for queue in sorted(self._fleet.queues)
         ]
 
+    async def ready_kinds(self, queues: Sequence[str] = ()) -> list[ReadyKind]:
+        return self._records.ready.kinds(queues)
+
     async def events(self, cursor: str, limit: int = 500) -> EventPage:
         return self._log.read(cursor, limit)
 
@@ -368,12 +385,15 @@ class MemoryStore:
     async def queues(self) -> list[QueueConfig]:
         return [self._fleet.queues[name] for name in sorted(self._fleet.queues)]
 
-    async def put_queue(self, config: QueueConfig) -> None:
+    async def put_queue(self, config: QueueConfig, *, expect: QueueConfig) -> bool:
+        if self._fleet.queue(config.name) != expect:
+            return False
         self._fleet.queues[config.name] = config
         self._claims.configured(config.name)
         self._records.ready.set_key_limit(config.name, config.max_concurrent_per_key)
         self._hub.hint(CONFIG_TOPIC)
         self._hub.hint(ready_topic(config.name))
+        return True
 
     async def types(self) -> list[TypeInfo]:
         return self._fleet.types()
@@ -429,13 +449,13 @@ def _options(url: str) -> dict[str, int]:
     """The options in a `memory://` URL, each a number from 1."""
     parts = urlsplit(url)
     if parts.scheme != "memory":
-        raise ConfigurationError(f"{url!r} does not name a memory store; use memory://.")
+        raise ConfigurationError(f"{shown(url)!r} does not name a memory store; use memory://.")
     options = dict(_DEFAULTS)
     for name, value in parse_qsl(parts.query, keep_blank_values=True):
         if name not in options or not value.isdecimal() or int(value) < 1:
             known = ", ".join(_DEFAULTS)
             raise ConfigurationError(
-                f"{url!r}: {name}={value} is not an option of the memory store. "
+                f"{shown(url)!r}: {name}={value} is not an option of the memory store. "
                 f"It has {known}, each a number from 1."
             )
         options[name] = int(value)

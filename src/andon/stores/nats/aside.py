@@ -3,6 +3,7 @@
 Whoever meets one first writes it: a claim, a timer, or a change decided on what was read of it.
 """
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -10,11 +11,14 @@ from andon.lifecycle.apply import set_aside
 from andon.model.words import State
 from andon.stores.base import EVENTS_TOPIC, ready_topic, task_topic
 from andon.stores.codec import Undecodable, decode_definition
-from andon.stores.nats.bodies import Body, Head
+from andon.stores.nats.bodies import Body, Head, decode_body
 from andon.stores.nats.heads import Heads, earlier
+from andon.stores.nats.wire import CONFLICT, REFUSED
 
 if TYPE_CHECKING:
     from andon.stores.nats.wire import Write
+
+logger = logging.getLogger("andon.nats")
 
 _MOVES = 15
 """Earlier moves kept with this one, where they can still be read."""
@@ -61,11 +65,32 @@ async def put_aside(heads: Heads, broken: Sequence[Head], now: int) -> list[str]
         writes.append(heads.write(body, subject, guard=head.guard, purge=head.subject))
         heads.forget(old.id)
         topics += [task_topic(old.id), *_room(old)]
+        logger.error("The record of task %s does not decode; it is set aside (R28).", old.id)
     if not writes:
         return []
     await heads.wire.write(heads.names.stream, first)
-    await heads.wire.write(heads.names.stream, writes)
+    seqs = await heads.wire.write(heads.names.stream, writes, each=True)
+    foreign = [
+        (head, write)
+        for head, write, seq in zip(broken, writes, seqs, strict=True)
+        if seq == REFUSED
+    ]
+    await _put_foreign_aside(heads, foreign)
     return [*topics, EVENTS_TOPIC]
+
+
+async def _put_foreign_aside(heads: Heads, foreign: "Sequence[tuple[Head, Write]]") -> None:
+    """Messages that Andon did not write are no schedules, so no write can take them along."""
+    if not foreign:
+        return
+    bare = [
+        heads.write(decode_body(data), subject, guard=head.guard)
+        for head, (subject, data, _) in foreign
+    ]
+    seqs = await heads.wire.write(heads.names.stream, bare, each=True)
+    for (head, (subject, _, _)), seq in zip(foreign, seqs, strict=True):
+        if seq > CONFLICT and head.subject != subject:
+            await heads.delete(head.seq)
 
 
 def _state(body: Body) -> State | None:

@@ -7,7 +7,7 @@ the messages before it are gone.
 
 import msgspec
 
-from andon.model.task import RECORD_VERSION, RunCell, Task, TaskEvent
+from andon.model.task import RECORD_VERSION, RunCell, Task, TaskEvent, Tombstone
 from andon.model.words import State
 from andon.stores.codec import Undecodable, bare, decode_definition, decode_status, encode
 
@@ -32,6 +32,7 @@ class Body(msgspec.Struct, array_like=True, gc=False):
     events: tuple[TaskEvent, ...] = ()  #: those that do not stand in the status
     dropped: int = 0  #: older moves that are not kept
     place: int = 0  #: sequence of the message that took this place in line; 0 is its own
+    left: Tombstone | None = None  #: of one that was deleted
 
 
 class Archive(msgspec.Struct, array_like=True, gc=False):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from andon.lifecycle.apply import is_dead_letter
 from andon.lifecycle.indexes import IndexEntry, entry_of
+from andon.lifecycle.interrupting import interrupted_worker
 from andon.model.task import Status, Task
 from andon.model.words import State
 from andon.stores.base import (
@@ -22,20 +23,24 @@ from andon.stores.base import (
     ready_topic,
     task_topic,
 )
+from andon.stores.codec import encode
+from andon.stores.isolation import AT_FAULT, why_of
 from andon.stores.nats.aside import is_broken, put_aside
 from andon.stores.nats.bodies import Body, Head, moves_of
 from andon.stores.nats.core import Core
 from andon.stores.nats.dead import marks_of
 from andon.stores.nats.edges import is_over
-from andon.stores.nats.heads import LOG_AGE_S, Heads
+from andon.stores.nats.heads import LOG_AGE_S, Heads, came_back, line_of
+from andon.stores.nats.names import is_token
 from andon.stores.nats.unique import lapsed
-from andon.stores.nats.wire import CONFLICT, Write
+from andon.stores.nats.wire import CONFLICT, REFUSED, Write
 
 if TYPE_CHECKING:
     from andon.stores.nats.timing import Wanted
 
 _APPLIED = Changed(ChangeKind.APPLIED)
 _GONE = Changed(ChangeKind.GONE)
+_REFUSED = "the server refuses the message"
 
 
 async def commit(core: Core, changes: Sequence[Change]) -> list[Changed]:
@@ -43,7 +48,10 @@ async def commit(core: Core, changes: Sequence[Change]) -> list[Changed]:
     outcomes: list[Changed | None] = [None] * len(changes)
     by_partition: dict[int, list[int]] = {}
     for position, change in enumerate(changes):
-        by_partition.setdefault(core.partition(change.before.id), []).append(position)
+        if is_token(change.before.id):
+            by_partition.setdefault(core.partition(change.before.id), []).append(position)
+        else:
+            outcomes[position] = _GONE
     for partition, positions in by_partition.items():
         await _Commit(core, partition, changes, outcomes).run(positions)
     return [outcome for outcome in outcomes if outcome is not None]
@@ -146,10 +154,18 @@ class _Commit:
     async def _write(self, heads: dict[int, Head]) -> list[int]:
         """Write what was planned; those whose guard did not hold."""
         plans: dict[int, _Plan] = {}
+        writes: list[Write] = []
         for position, head in heads.items():
-            plan = await self._plan(position, self._changes[position], head)
-            if plan is not None:
-                plans[position] = plan
+            plan = None
+            try:
+                plan = await self._plan(position, self._changes[position], head)
+                if plan is not None:
+                    writes.append(self._record(plan))
+                    plans[position] = plan
+            except AT_FAULT as error:
+                if plan is not None:
+                    self._timers.shared.refused(head.body.id, plan.purged)
+                self._outcomes[position] = Changed(ChangeKind.INVALID, why=why_of(error))
         if not plans:
             return []
         first = [write for plan in plans.values() for write in plan.first]
@@ -159,17 +175,33 @@ class _Commit:
             await self._heads.wire.write(stream, first)
         if timers:
             await self._timers.set(timers, self._core.clock.now())
-        writes = [self._record(plan) for plan in plans.values()]
-        seqs = await self._heads.wire.write(stream, writes)
+        seqs = await self._heads.wire.write(stream, writes, each=True)
         again: list[int] = []
         for (position, plan), seq in zip(plans.items(), seqs, strict=True):
             if seq <= CONFLICT:
                 self._heads.forget(plan.body.id)
                 self._timers.shared.refused(plan.body.id, plan.purged)
-                again.append(position)
+                if seq != REFUSED:
+                    again.append(position)
+                elif not await self._without_purge(position, plan):
+                    self._outcomes[position] = Changed(ChangeKind.INVALID, why=_REFUSED)
             else:
                 await self._written(position, plan, seq)
         return again
+
+    async def _without_purge(self, position: int, plan: _Plan) -> bool:
+        """Write over a message that is no schedule, though it stands where pending tasks do:
+        whoever put it there was not Andon, and no write can take it along."""
+        if not plan.head.is_pending:
+            return False
+        heads = self._heads
+        write = heads.write(plan.body, plan.subject, guard=plan.head.guard, ttl=plan.ttl)
+        (seq,) = await heads.wire.write(heads.names.stream, [write], each=True)
+        if seq <= CONFLICT:
+            return False
+        await heads.delete(plan.head.seq)
+        await self._written(position, plan, seq)
+        return True
 
     def _record(self, plan: _Plan) -> Write:
         heads = self._heads
@@ -189,7 +221,10 @@ class _Commit:
         )
 
     async def _plan(self, position: int, change: Change, head: Head) -> _Plan | None:
-        """What the change writes; None where it is refused."""
+        """What the change writes; None where it is refused. Raises one of `AT_FAULT` if it cannot
+        be written."""
+        if change.after is None or change.event not in change.after.events[-1:]:
+            encode(change.event)  # else it is part of the status, which is encoded below
         if change.after is None:
             return await self._plan_deletion(position, change, head)
         old = head.task
@@ -209,7 +244,7 @@ class _Commit:
         edges = over and head.body.linked > 0 and bool(await self._core.edges.of(after.id))
         if change.discard is not None and not (edges and await self._core.edges.held(after.id)):
             now = self._core.clock.now()
-            body = self._heads.tombstone(head, (change.event, change.discard), now)
+            body = self._heads.tombstone(head, (change.event, change.discard), now, change.after)
             if self._refused_as_large(position, body):
                 return None
             plan = _Plan(head, body, self._heads.names.rest(after.id))
@@ -223,8 +258,8 @@ class _Commit:
         plan = _Plan(head, body, self._heads.subject(after, head))
         plan.edges = edges
         if after.state is State.PENDING:
-            level = plan.subject.rpartition(".")[2]
-            await self._core.fleet.use([(after.definition.queue, level)])
+            line = line_of(after, back=came_back(after, head))
+            await self._core.fleet.use([line])
         if entry.timer is not None:
             plan.timer = (after.id, after.status.revision, entry.timer)
         plan.first += marks_of(self._heads.names, [after])
@@ -252,7 +287,12 @@ class _Commit:
         if linked and not change.force and await self._core.edges.held(task_id):
             self._outcomes[position] = Changed(ChangeKind.CONFLICT, current=head.task)
             return None
-        body = self._heads.tombstone(head, (change.event,), self._core.clock.now())
+        body = self._heads.tombstone(
+            head,
+            (change.event,),
+            self._core.clock.now(),
+            None if head.task is None else head.task.status,
+        )
         plan = _Plan(head, body, self._heads.names.rest(task_id))
         plan.ttl = LOG_AGE_S
         return plan
@@ -275,8 +315,11 @@ class _Commit:
         self._outcomes[position] = (
             Changed(ChangeKind.APPLIED, has_dependents=True) if plan.edges else _APPLIED
         )
-        head = Head(plan.body, plan.subject, seq, seq)
-        self._heads.remember(head)
+        if plan.body.state == State.ACTIVE and not plan.body.deleted:
+            self._heads.remember(Head(plan.body, plan.subject, seq, seq))
+        else:
+            # Who moves it next has it from a claim or from the timers, seldom here.
+            self._heads.forget(task_id)
         if plan.head.is_pending and plan.head.subject != plan.subject:
             timer = self._heads.timer_of(plan.head)
             if timer:
@@ -318,7 +361,8 @@ class _Commit:
         left = before.state in (State.ACTIVE, State.PENDING)
         if (after is not None and after.state is State.PENDING) or (limited and left):
             self._topics.append(ready_topic(queue))
-        if before.state is State.ACTIVE and before.status.worker:
-            self._topics.append(control_topic(before.status.worker))
+        worker = interrupted_worker(before.status, change.event.event)
+        if worker:
+            self._topics.append(control_topic(worker))
         if timer is not None:
             self._topics += self._core.timer_topic([timer[2]])

@@ -19,52 +19,95 @@ from andon.stores.base import (
     task_topic,
 )
 from andon.stores.codec import encode
+from andon.stores.isolation import AT_FAULT, Unwritable, why_of
 from andon.stores.nats.bodies import Head
 from andon.stores.nats.core import Core
 from andon.stores.nats.dead import marks_of
 from andon.stores.nats.edges import is_over
 from andon.stores.nats.gates import Gate, Gates
+from andon.stores.nats.heads import line_of
 from andon.stores.nats.index import Index
-from andon.stores.nats.names import level_of
+from andon.stores.nats.names import LineName, hashed, is_token
 from andon.stores.nats.timing import schedules
 from andon.stores.nats.unique import lapsed
-from andon.stores.nats.wire import CONFLICT, UNSURE, Write
+from andon.stores.nats.wire import CONFLICT, GUARD, REFUSED, UNSURE, Write
 from andon.stores.partitions import rounds_of
 
 _CREATED = Created(CreateKind.CREATED)
+_REFUSED = "the server refuses the message"
 
 _SMALL = 65_536
 _FEW = 100
 """Arguments of fewer bytes, with fewer names beside them, fit without a look."""
 
 
+class _New:
+    """A record to be stored, with what is written of it; the guard of the write may change."""
+
+    __slots__ = ("entry", "line", "partition", "task", "write")
+
+    def __init__(self, core: Core, task: Task, last: "_New | None") -> None:
+        """Raises one of `AT_FAULT` if it cannot be written. `last` is the one before it, which is
+        often of the same line."""
+        if not is_token(task.id):
+            raise Unwritable(f"no subject can hold the id {task.id!r}")
+        self.task = task
+        self.partition = core.partition(task.id)
+        entry = self.entry = entry_of(task)
+        self.line = last.line if last is not None and entry is last.entry else line_of(task)
+        if entry.unique_key is not None:
+            hashed(entry.unique_key)
+        heads = core.heads[self.partition]
+        if entry.ready is not None:
+            subject = heads.names.pending(task.id, self.line)
+        else:
+            subject = heads.names.rest(task.id)
+        self.write = heads.write(heads.body(task, None), subject, guard=0)
+
+    def guarded(self, guard: int) -> Write:
+        """The write, over a message at this sequence."""
+        subject, data, headers = self.write
+        return subject, data, {**(headers or {}), GUARD: str(guard)}
+
+
 async def create(core: Core, index: Index, tasks: Sequence[Task]) -> list[Created]:
-    """Store new records; outcomes in order."""
+    """Store new records; outcomes in order. Each is made ready to be written before the first is
+    written, so that one which cannot be is refused by itself."""
     outcomes: list[Created | None] = [None] * len(tasks)
-    used = [(task.definition.queue, level_of(task.status.priority, back=False)) for task in tasks]
-    new_queue = await core.fleet.use(used)
+    new: dict[int, _New] = {}
+    last: _New | None = None
+    lines: dict[LineName, None] = {}
+    for position, task in enumerate(tasks):
+        try:
+            outcomes[position] = refused = _refused_as_large(core, task.definition)
+            if refused is not None:
+                continue
+            one = new[position] = _New(core, task, last)
+            if last is None or one.line is not last.line:
+                lines[one.line] = None
+            last = one
+        except AT_FAULT as error:
+            outcomes[position] = Created(CreateKind.INVALID, why=why_of(error))
+    new_queue = await core.fleet.use(lines)
     configs = await core.fleet.configs()
-    for positions in rounds_of([task.id for task in tasks]):
+    order = [*new]
+    for of_order in rounds_of([tasks[position].id for position in order]):
         plain: list[int] = []
         limited: dict[str, list[int]] = {}
-        for position in positions:
+        for position in (order[place] for place in of_order):
             task = tasks[position]
-            refused = _refused_as_large(core, task.definition)
-            if refused is not None:
-                outcomes[position] = refused
-                continue
             config = configs.get(task.definition.queue)
             if config is not None and config.max_size is not None and task.state is State.PENDING:
                 limited.setdefault(config.name, []).append(position)
             else:
                 plain.append(position)
-        await _create(core, tasks, plain, outcomes)
+        await _create(core, new, plain, outcomes)
         for queue, of_queue in limited.items():
             await _create_limited(
                 core,
                 index,
                 config=configs[queue],
-                tasks=tasks,
+                new=new,
                 positions=of_queue,
                 outcomes=outcomes,
             )
@@ -87,54 +130,53 @@ def _refused_as_large(core: Core, definition: Definition) -> Created | None:
 
 
 async def _create(
-    core: Core, tasks: Sequence[Task], positions: Sequence[int], outcomes: list[Created | None]
+    core: Core,
+    new: dict[int, _New],
+    positions: Sequence[int],
+    outcomes: list[Created | None],
 ) -> None:
     """Those that no size limits."""
-    entries = {position: entry_of(tasks[position]) for position in positions}
     by_partition: dict[int, list[int]] = {}
     for position in positions:
-        key = entries[position].unique_key
-        if key is not None:
-            refused = await _reserve(core, tasks[position], entries[position], key)
+        one = new[position]
+        if one.entry.unique_key is not None:
+            refused = await _reserve(core, one.task, one.entry, one.entry.unique_key)
             if refused is not None:
                 outcomes[position] = refused
                 continue
-        by_partition.setdefault(core.partition(tasks[position].id), []).append(position)
+        by_partition.setdefault(one.partition, []).append(position)
     for partition, positions_here in by_partition.items():
         mine = positions_here
         heads = core.heads[partition]
         timers = [
-            (tasks[position].id, tasks[position].status.revision, at)
+            (new[position].task.id, new[position].task.status.revision, at)
             for position in mine
-            if (at := entries[position].timer) is not None
+            if (at := new[position].entry.timer) is not None
         ]
         first = schedules(heads.names, timers, core.clock.now())
-        first += marks_of(heads.names, [tasks[position] for position in mine])
+        first += marks_of(heads.names, [new[position].task for position in mine])
         await heads.wire.write(heads.names.stream, first)
-        guards = dict.fromkeys(mine, 0)
+        writes = {position: new[position].write for position in mine}
         while mine:
-            writes = [
-                heads.write(
-                    heads.body(tasks[position], None),
-                    heads.subject(tasks[position]),
-                    guard=guards[position],
-                )
-                for position in mine
-            ]
-            seqs = await heads.wire.write(heads.names.stream, writes)
+            seqs = await heads.wire.write(
+                heads.names.stream, [writes[position] for position in mine], each=True
+            )
             again: dict[int, bool] = {}
             for position, seq in zip(mine, seqs, strict=True):
-                if seq <= CONFLICT:
+                if seq == REFUSED:
+                    outcomes[position] = Created(CreateKind.INVALID, why=_REFUSED)
+                elif seq <= CONFLICT:
                     again[position] = seq == UNSURE
                 else:
                     outcomes[position] = _CREATED
             mine = list[int]()
-            there = await heads.read(tasks[position].id for position in again) if again else {}
+            there = await heads.read(new[position].task.id for position in again) if again else {}
             for position, unsure in again.items():
-                head, now = there.get(tasks[position].id), core.clock.now()
-                found = taken(head, tasks[position], now, unsure=unsure)
+                one = new[position]
+                head, now = there.get(one.task.id), core.clock.now()
+                found = taken(head, one.task, now, unsure=unsure)
                 if found is None:
-                    guards[position] = 0 if head is None else head.guard
+                    writes[position] = one.guarded(0 if head is None else head.guard)
                     mine.append(position)
                 else:
                     outcomes[position] = found
@@ -177,7 +219,7 @@ async def _create_limited(
     index: Index,
     *,
     config: QueueConfig,
-    tasks: Sequence[Task],
+    new: dict[int, _New],
     positions: Sequence[int],
     outcomes: list[Created | None],
 ) -> None:
@@ -191,11 +233,13 @@ async def _create_limited(
         gate = await gates.read(config.name)
         assert config.max_size is not None
         count = index.records.lists.count(config.name, State.PENDING) + len(gate.creates)
-        there = await index.read(tasks[position].id for position in waiting)
+        there = await index.read(new[position].task.id for position in waiting)
         rest: list[int] = []
         now = core.clock.now()
         for position in waiting:
-            found = taken(there.get(tasks[position].id), tasks[position], now, unsure=attempt > 0)
+            found = taken(
+                there.get(new[position].task.id), new[position].task, now, unsure=attempt > 0
+            )
             if found is not None:
                 outcomes[position] = found
             else:
@@ -206,7 +250,7 @@ async def _create_limited(
             core,
             gates,
             gate=gate,
-            tasks=tasks,
+            new=new,
             chosen=chosen,
             outcomes=outcomes,
             there=there,
@@ -234,7 +278,7 @@ async def _write_limited(
     gates: Gates,
     *,
     gate: Gate,
-    tasks: Sequence[Task],
+    new: dict[int, _New],
     chosen: Sequence[int],
     outcomes: list[Created | None],
     there: dict[str, Head],
@@ -242,9 +286,9 @@ async def _write_limited(
     """Write the chosen behind the gate; False to look again."""
     ready: list[int] = []
     for position in chosen:
-        entry = entry_of(tasks[position])
+        task, entry = new[position].task, new[position].entry
         if entry.unique_key is not None:
-            refused = await _reserve(core, tasks[position], entry, entry.unique_key)
+            refused = await _reserve(core, task, entry, entry.unique_key)
             if refused is not None:
                 outcomes[position] = refused
                 continue
@@ -252,20 +296,18 @@ async def _write_limited(
     writes: dict[int, list[Write]] = {}
     timers: dict[int, list[tuple[str, int, int]]] = {}
     for position in ready:
-        task = tasks[position]
-        partition = core.partition(task.id)
-        heads, head = core.heads[partition], there.get(task.id)
-        timer = entry_of(task).timer
-        if timer is not None:
-            timers.setdefault(partition, []).append((task.id, task.status.revision, timer))
-        guard = 0 if head is None else head.guard
-        write = heads.write(heads.body(task, None), heads.subject(task), guard=guard)
-        writes.setdefault(partition, []).append(write)
+        one = new[position]
+        task, head = one.task, there.get(one.task.id)
+        if one.entry.timer is not None:
+            timer = (task.id, task.status.revision, one.entry.timer)
+            timers.setdefault(one.partition, []).append(timer)
+        write = one.guarded(0 if head is None else head.guard)
+        writes.setdefault(one.partition, []).append(write)
     for partition, of_partition in timers.items():
         await core.timers[partition].set(of_partition, core.clock.now())
     if not ready:
         return True
-    created = [tasks[position] for position in ready]
+    created = [new[position].task for position in ready]
     if not await gates.write(gate, gate.bucket, writes, created, creates=True):
         return False
     for position in ready:

@@ -10,12 +10,15 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from andon.lifecycle.timers import next_timer
+from andon.model.task import Tombstone
 from andon.model.words import TERMINAL, State
 from andon.stores.base import SUBMIT_WINDOW_MS, Edge, Ended, Link, Settlement
 from andon.stores.codec import encode
+from andon.stores.isolation import left_out
 from andon.stores.nats.bodies import Head
 from andon.stores.nats.heads import Heads, same
 from andon.stores.nats.library import Reply
+from andon.stores.nats.names import is_token
 from andon.stores.nats.timing import Timers
 from andon.stores.nats.wire import CONFLICT, Write, subject_of
 from andon.stores.partitions import partition_of
@@ -44,6 +47,21 @@ def state_of(head: Head | None, now: int) -> State | None:
     if head.body.deleted:
         return State(head.body.state) if head.body.deleted > now - SUBMIT_WINDOW_MS else None
     return None if head.task is None else head.task.state
+
+
+def tombstone_of(head: Head | None, now: int) -> Tombstone | None:
+    """What a task deleted within the submit window left."""
+    if head is None or not head.body.deleted or head.body.deleted <= now - SUBMIT_WINDOW_MS:
+        return None
+    return head.body.left or Tombstone(State(head.body.state))
+
+
+def _is_possible(what: str, task_id: str) -> bool:
+    """Whether a task can have the id; one that cannot is said to be left out."""
+    if is_token(task_id):
+        return True
+    left_out(what, task_id, "no subject can hold the id")
+    return False
 
 
 def _is_blocked(head: Head) -> bool:
@@ -106,6 +124,7 @@ class Edges:
 
     async def link(self, links: Sequence[Link], now: int) -> list[Ended]:
         """Record edges; report ends."""
+        links = [link for link in links if _is_possible("A link", link.child)]
         children = await self._heads_of(link.child for link in links)
         ends: list[Ended] = []
         wanted: dict[str, list[Link]] = {}
@@ -116,7 +135,9 @@ class Edges:
             for parent in link.parents:
                 if parent == link.child:
                     continue
-                if parent in satisfied[link.child]:
+                if not is_token(parent):  # nobody has such an id
+                    ends.append(Ended(link.child, parent, None, link.any_end))
+                elif parent in satisfied[link.child]:
                     ends.append(Ended(link.child, parent, State.COMPLETED, link.any_end))
                     if link.loads:
                         await self._write_edge(parent, link, settled=True)
@@ -189,7 +210,20 @@ class Edges:
 
     async def settle(self, settlements: Sequence[Settlement], now: int) -> list[int]:
         """Mark edges told, count dependencies off."""
-        edges = await self._those((s.parent, s.child) for s in settlements)
+        outcomes = [0] * len(settlements)
+        possible = [
+            position
+            for position, s in enumerate(settlements)
+            if _is_possible("A settlement", s.child)
+        ]
+        remaining = await self._settle([settlements[i] for i in possible], now)
+        for position, left in zip(possible, remaining, strict=True):
+            outcomes[position] = left
+        return outcomes
+
+    async def _settle(self, settlements: Sequence[Settlement], now: int) -> list[int]:
+        possible = [s for s in settlements if is_token(s.parent)]
+        edges = await self._those((s.parent, s.child) for s in possible)
         children = await self._heads_of(s.child for s in settlements)
         counted = await self._satisfied(c for c, head in children.items() if _is_blocked(head))
         left: dict[str, int] = {}
@@ -231,7 +265,7 @@ class Edges:
             if really < left[child]:
                 last = max(i for i, s in enumerate(settlements) if s.child == child)
                 outcomes[last] = really
-        await self.free([s.parent for s in settlements], now)
+        await self.free([s.parent for s in possible], now)
         return outcomes
 
     async def free(self, parents: Iterable[str], now: int) -> None:
@@ -248,11 +282,12 @@ class Edges:
 
     async def dependents(self, parent: str, after: str, limit: int) -> list[Edge]:
         """A page of edges by child."""
-        edges = await self.of(parent)
+        edges = await self.of(parent) if is_token(parent) else {}
         return [edges[child] for child in sorted(edges) if child > after][:limit]
 
     async def unlink(self, pairs: Sequence[tuple[str, str]], now: int) -> None:
         """Forget edges."""
+        pairs = [pair for pair in pairs if is_token(pair[0]) and _is_possible("An edge", pair[1])]
         for heads in self._partitions:
             writes: list[Write] = [
                 (heads.names.of("e", parent, child), b"", _GONE)

@@ -38,6 +38,8 @@ _PAGE = 500
 _NEAR = 64
 """So many sequences before the end the newest record is looked for first."""
 
+_COUNT_DIGITS = 19
+
 _GIVEN = 200_000
 """Tasks remembered for readers who are catching up; beyond that one may get a move twice."""
 
@@ -292,12 +294,16 @@ class Log:
         mark, *parts = cursor.split(".")
         numbers = [part.split("-") for part in parts]
         good = mark == self._mark and len(parts) == count
-        if not good or not all(len(n) == 3 and all(i.isdecimal() for i in n) for n in numbers):
+        if not good or not all(len(n) == 3 and all(map(_is_count, n)) for n in numbers):
             return [Position() for _ in range(count)], True
         return [Position(*map(int, n)) for n in numbers], False
 
     def _cursor(self, positions: Sequence[Position]) -> str:
         return ".".join([self._mark, *(f"{p.at}-{p.floor}-{p.part}" for p in positions)])
+
+
+def _is_count(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < _COUNT_DIGITS
 
 
 def archived(revision: int) -> int:

@@ -1,21 +1,27 @@
 """Queues, task types, workers and settings: small messages in partition 0.
 
-Queue configurations are remembered and read again when a hint says so, or after a while.
+Queues and lines are remembered, and read again when a mark says that they have changed: there may
+be thousands of them, and claims that find nothing look again each time.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
 from andon.model.fleet import QueueConfig, TypeInfo, WorkerInfo
 from andon.stores.base import SLOW_POLL_S
+from andon.stores.isolation import AT_FAULT, Unwritable, left_out, why_of
 from andon.stores.nats.heads import Heads
-from andon.stores.nats.names import dotless, hashed, rank_of
-from andon.stores.nats.wire import CONFLICT, GUARD, Write, seq_of, subject_of
+from andon.stores.nats.names import LineName, dotless, dotted, hashed, is_token, rank_of
+from andon.stores.nats.wire import CONFLICT, GUARD, UNSURE, Write, seq_of, subject_of
 
 WORKER_SEEN_MS = 60_000
+
+_UNMARKED_S = 60.0
+"""How often queues and lines are read whether or not the mark says so: who wrote one may have died
+before it wrote the mark."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _queue = msgspec.msgpack.Decoder(QueueConfig).decode
@@ -31,8 +37,12 @@ class Fleet:
         self._names = heads.names
         self._now = now
         self._configs: dict[str, QueueConfig] = {}
-        self._levels: dict[str, set[str]] = {}
-        self._read_at = -1e9
+        self._lines: dict[str, dict[LineName, None]] = {}
+        self._in_order: dict[str, tuple[LineName, ...]] = {}
+        self.changes = 0  #: grows when a queue, its configuration or a line becomes known
+        self._mark = heads.names.of("m", "fleet")
+        self._marked = -1  # sequence of the mark up to which all is known
+        self._looked_at = self._read_at = -1e9
         self._newest = 0  # sequence up to which the configurations are known
         self._types: dict[str, TypeInfo] = {}
         self._newest_type = 0
@@ -40,69 +50,92 @@ class Fleet:
     # --- queues ---
 
     def stale(self) -> None:
-        """Somebody changed something: read again before the next use."""
-        self._read_at = -1e9
+        """Somebody may have changed something: look before the next use."""
+        self._looked_at = -1e9
 
     async def configs(self) -> dict[str, QueueConfig]:
         """Every queue known."""
-        if time.monotonic() - self._read_at > SLOW_POLL_S:
-            started = time.monotonic()
-            await self._load()
-            self._read_at = started
+        now = time.monotonic()
+        if now - self._looked_at > SLOW_POLL_S:
+            mark = await self._heads.last([self._mark])
+            newest = seq_of(mark[0]) if mark else 0
+            if newest != self._marked or now - self._read_at > _UNMARKED_S:
+                await self._load()
+                self._marked, self._read_at = newest, now
+            self._looked_at = now
         return self._configs
 
     async def _load(self) -> None:
         subjects = [self._names.of("q", "*"), self._names.of("v", ">")]
         found = await self._heads.newer(subjects, self._newest)
         configs = dict(self._configs)
-        levels = {queue: set(known) for queue, known in self._levels.items()}
         for msg in found:
             if not msg.data:
                 continue
-            kind, *rest = subject_of(msg)[len(self._names.root) :].split(".")
-            if kind == "q":
-                config = _queue(msg.data)
-                configs[config.name] = config
-            else:
-                levels.setdefault(rest[0], set()).add(rest[1])
+            try:
+                kind, *rest = subject_of(msg)[len(self._names.root) :].split(".")
+                if kind == "q":
+                    config = _queue(msg.data)
+                    configs[config.name] = config
+                else:
+                    queue, of_kind, level = rest
+                    rank_of(level)
+                    self._know(LineName(dotted(queue), dotted(of_kind), level))
+            except ValueError as error:
+                left_out("The message", subject_of(msg), why_of(error))
+        if found:
+            self.changes += 1
         self._newest = max([self._newest, *map(seq_of, found)])
-        self._configs, self._levels = configs, levels
+        self._configs = configs
+
+    def _know(self, line: LineName) -> None:
+        self._lines.setdefault(line.queue, {})[line] = None
+        self._in_order.pop(line.queue, None)
 
     async def config(self, queue: str) -> QueueConfig | None:
         """The queue's configuration; None if it has the default one."""
         return (await self.configs()).get(queue)
 
-    def levels(self, queue: str) -> list[str]:
-        """The lines that the queue is known to have, in the order in which they are served."""
-        return sorted(self._levels.get(dotless(queue), ()), key=rank_of)
+    def lines(self, queue: str) -> tuple[LineName, ...]:
+        """The lines that the queue is known to have, by level in the order in which they are
+        served."""
+        found = self._in_order.get(queue)
+        if found is None:
+            known = self._lines.get(queue, ())
+            found = tuple(sorted(known, key=lambda line: rank_of(line.level)))
+            self._in_order[queue] = found
+        return found
 
     async def refresh(self) -> None:
         """Read again now."""
         self.stale()
         await self.configs()
 
-    async def use(self, queues: Sequence[tuple[str, str]]) -> bool:
+    async def use(self, lines: Iterable[LineName]) -> bool:
         """Make queues and their lines known before the first task of them is stored; True if one
         of the queues is new."""
-        await self.configs()
-        writes: list[Write] = []
+        configs = await self.configs()
+        writes: dict[str, Write] = {}
+        unknown: list[LineName] = []
         new = False
-        for queue, level in dict.fromkeys(queues):
-            known = self._levels.setdefault(dotless(queue), set())
-            if level not in known:
-                writes.append((self._names.of("v", dotless(queue), level), b"1", None))
-            if queue not in self._configs and not any(
-                w[0] == self._queue_subject(queue) for w in writes
-            ):
-                body = _encode(QueueConfig(name=queue))
-                writes.append((self._queue_subject(queue), body, {GUARD: "0"}))
+        for line in dict.fromkeys(lines):
+            known = self._lines.get(line.queue)
+            if known is None or line not in known:
+                unknown.append(line)
+                subject = self._names.known_line(line)
+                writes[subject] = (subject, b"1", None)
+            if line.queue not in configs:
+                subject = self._queue_subject(line.queue)
+                body = _encode(QueueConfig(name=line.queue))
+                writes[subject] = (subject, body, {GUARD: "0"})
                 new = True
         if writes:
-            await self._heads.wire.write(self._names.stream, writes)
+            await self._write([*writes.values()])
             if new:
                 await self.refresh()
-            for queue, level in queues:
-                self._levels.setdefault(dotless(queue), set()).add(level)
+            for line in unknown:
+                self._know(line)
+            self.changes += 1
         return new
 
     async def take_over(self, before: "Fleet") -> None:
@@ -113,20 +146,40 @@ class Fleet:
             for queue, config in before._configs.items()
         ]
         writes += [
-            (self._names.of("v", queue, level), b"1", None)
-            for queue, levels in before._levels.items()
-            for level in levels
+            (self._names.known_line(line), b"1", None)
+            for of_queue in before._lines.values()
+            for line in of_queue
         ]
-        await self._heads.wire.write(self._names.stream, writes)
+        await self._write(writes)
         self.stale()
 
+    async def _write(self, writes: Sequence[Write]) -> list[int]:
+        """Write what is known of queues, then the mark that tells others to read it."""
+        seqs = await self._heads.wire.write(self._names.stream, [*writes, (self._mark, b"1", None)])
+        return seqs[: len(writes)]
+
     def _queue_subject(self, queue: str) -> str:
+        if not is_token(dotless(queue)):
+            raise Unwritable(f"no subject can hold the queue name {queue!r}")
         return self._names.of("q", dotless(queue))
 
-    async def put_queue(self, config: QueueConfig) -> None:
-        """Replace a configuration."""
-        await self._put(self._queue_subject(config.name), _encode(config))
+    async def put_queue(self, config: QueueConfig, expect: QueueConfig) -> bool:
+        """Replace a configuration that still is what was expected."""
+        subject = self._queue_subject(config.name)
+        found = await self._heads.last([subject])
+        body = _encode(config)
+        there = _queue(found[0].data) if found else QueueConfig(name=config.name)
+        if there != expect:
+            return False
+        guard = str(seq_of(found[0])) if found else "0"
+        write: Write = (subject, body, {GUARD: guard})
+        (seq,) = await self._write([write])
+        if seq == UNSURE:  # its answer was lost, or another was faster
+            found = await self._heads.last([subject])
+            if not found or _queue(found[0].data) != config:
+                return False
         await self.refresh()
+        return seq != CONFLICT
 
     # --- types, workers, settings ---
 
@@ -143,10 +196,13 @@ class Fleet:
 
     async def put_types(self, types: Sequence[TypeInfo]) -> None:
         """Publish types."""
-        writes: list[Write] = [
-            (self._names.of("y", hashed(f"{info.name} {info.version}")), _encode(info), None)
-            for info in types
-        ]
+        writes: list[Write] = []
+        for info in types:
+            try:
+                subject = self._names.of("y", hashed(f"{info.name} {info.version}"))
+                writes.append((subject, _encode(info), None))
+            except AT_FAULT as error:
+                left_out("The type", info.name, why_of(error))
         await self._heads.wire.write(self._names.stream, writes)
 
     async def workers(self) -> list[WorkerInfo]:

@@ -13,15 +13,18 @@ from datetime import UTC, datetime
 
 from msgspec import Raw
 
+from andon.lifecycle.repeats import tombstone_of
+from andon.lifecycle.routing import kind_of
 from andon.lifecycle.timers import next_timer
-from andon.model.task import RECORD_VERSION, Task, TaskEvent
+from andon.model.task import RECORD_VERSION, Status, Task, TaskEvent
 from andon.model.words import State
 from andon.stores.codec import Undecodable, encode
+from andon.stores.isolation import Unwritable
 from andon.stores.nats.bodies import NOTHING, Archive, Body, Head, decode_body, moves_of
 from andon.stores.nats.clock import ServerClock, ms_of
 from andon.stores.nats.fitting import fitting, without_errors
 from andon.stores.nats.library import Reply
-from andon.stores.nats.names import ARCHIVED, Names, level_of
+from andon.stores.nats.names import ARCHIVED, LineName, Names, is_token, level_of
 from andon.stores.nats.wire import (
     GUARD,
     GUARDED,
@@ -34,11 +37,15 @@ from andon.stores.nats.wire import (
     subject_of,
 )
 
-REMEMBERED = 4_096
-"""Heads a partition remembers, some kilobytes each at the most."""
+REMEMBERED = 2_048
+"""Heads a partition remembers: of runs in hand, and of what was read to be moved. Decoded, with its
+errors, one takes up to some tens of kilobytes."""
 
 _BESIDES = 16_384
 """Bytes of a message that are kept for all but its definition, status and result."""
+
+_HEADERS = 4_096
+"""And that headers may take, which count as well."""
 
 _LARGE = 8_192
 """Larger bodies are not remembered; they are read again."""
@@ -48,6 +55,11 @@ _CHUNK = 200
 
 LOG_AGE_S = 7 * 86_400
 """What a deleted task leaves is part of the event log and kept as long (R12)."""
+
+
+def line_of(task: Task, *, back: bool = False) -> LineName:
+    """The line in which the task stands when it is pending; `back`: at its old place."""
+    return LineName(task.definition.queue, kind_of(task), level_of(task.status.priority, back=back))
 
 
 def iso(at: int) -> str:
@@ -70,7 +82,7 @@ class Heads:
 
     async def read(self, ids: Iterable[str]) -> dict[str, Head]:
         """The heads of those tasks that are there, or were lately."""
-        wanted = list(dict.fromkeys(ids))
+        wanted = [task_id for task_id in dict.fromkeys(ids) if is_token(task_id)]
         found: dict[str, Head] = {}
         for start in range(0, len(wanted), _CHUNK):
             chunk = wanted[start : start + _CHUNK]
@@ -115,7 +127,7 @@ class Heads:
         so that looking again and again for what hardly ever changes is cheap."""
         found = await self._last(subjects, after)
         if found is None:
-            found = [m for m in await self.walk(subjects) if seq_of(m) > after]
+            found = await self.walk(subjects, start=after + 1)
         # Whoever wrote them: what is read later is not to be older.
         acked, stream = self.wire.acked, self.names.stream
         acked[stream] = max([acked.get(stream, 0), *map(seq_of, found)])
@@ -150,11 +162,13 @@ class Heads:
             return messages, 1
         return messages, int(end.header(b"Nats-Num-Pending") or 0)
 
-    async def walk(self, subjects: Sequence[str], most: int = 1_000_000) -> list[Reply]:
+    async def walk(
+        self, subjects: Sequence[str], most: int = 1_000_000, *, start: int = 1
+    ) -> list[Reply]:
         """Messages of the subjects in the order of the stream, for what may be many."""
         found: list[Reply] = []
         for subject in subjects:
-            seq = 1
+            seq = start
             while len(found) < most:
                 page = await self.surely(subject, seq, min(500, most - len(found)))
                 found += page
@@ -226,6 +240,10 @@ class Heads:
 
     # --- writing ---
 
+    async def delete(self, seq: int) -> None:
+        """Forget one message."""
+        await self.wire.api(f"STREAM.MSG.DELETE.{self.names.stream}", {"seq": seq})
+
     async def purge(self, subject: str) -> None:
         """Forget what stands under a subject."""
         await self.wire.api(f"STREAM.PURGE.{self.names.stream}", {"filter": subject})
@@ -234,8 +252,7 @@ class Heads:
         """Where this version of a record belongs."""
         if task.state is State.PENDING:
             back = head is not None and came_back(task, head)
-            level = level_of(task.status.priority, back=back)
-            return self.names.pending(task.id, task.definition.queue, level)
+            return self.names.pending(task.id, line_of(task, back=back))
         return self.names.rest(task.id)
 
     def body(self, task: Task, head: Head | None, *, token: str = "", own: int = 1) -> Body:
@@ -267,8 +284,11 @@ class Heads:
             dropped=0 if head is None or head.body.deleted else head.body.dropped,
         )
 
-    def tombstone(self, head: Head, events: Sequence[TaskEvent], now: int) -> Body:
-        """What a deleted task leaves; `events` are those of this write."""
+    def tombstone(
+        self, head: Head, events: Sequence[TaskEvent], now: int, status: Status | None
+    ) -> Body:
+        """What a deleted task leaves; `events` are those of this write, `status` what it is
+        deleted from."""
         old = head.body
         moves = moves_of(old, head.seq)
         kept = moves[-(16 - len(events)) :]
@@ -289,6 +309,7 @@ class Heads:
             deleted=now,
             events=(*(event for _, event in kept), *events),
             dropped=old.dropped,
+            left=None if status is None else tombstone_of(status),
         )
 
     def _room(self) -> int:
@@ -306,7 +327,8 @@ class Heads:
     def write(
         self, body: Body, subject: str, *, guard: int, purge: str = "", ttl: int = 0
     ) -> Write:
-        """The guarded write of a version; `purge` names the schedule that goes with it."""
+        """The guarded write of a version; `purge` names the schedule that goes with it. Raises
+        `Unwritable` if no message can hold it."""
         headers = {GUARD: str(guard), GUARDED: self.names.task(body.id)}
         if not subject.endswith(".r"):
             headers["Nats-Schedule"] = NEVER
@@ -316,7 +338,10 @@ class Heads:
             headers["Nats-Scheduler"] = purge
         if ttl:
             headers["Nats-TTL"] = f"{ttl}s"
-        return subject, encode(body), headers
+        data = encode(body)
+        if len(data) > self.wire.most_bytes - _HEADERS:
+            raise Unwritable(f"it takes {len(data):,} bytes, more than the server's max_payload")
+        return subject, data, headers
 
     def purged_by(self, head: Head, subject: str) -> str:
         """The schedule that goes when the head is written over: its own message if that is one,

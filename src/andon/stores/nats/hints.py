@@ -11,12 +11,18 @@ from typing import TYPE_CHECKING
 
 from nats.aio.msg import Msg
 
-from andon.stores.base import CONFIG_TOPIC
+from andon.stores.base import CONFIG_TOPIC, ready_topic
 from andon.stores.hints import HintListener, Hub
 from andon.stores.nats.wire import Wire
 
 if TYPE_CHECKING:
     from andon.stores.nats.connection import Subscription
+
+
+_ANY_TEXT = "surrogatepass"
+"""How topics are encoded: a name that is no proper text must not cost the others their hints."""
+
+_READY = ready_topic("").partition(":")[0]
 
 
 class Hints:
@@ -29,6 +35,9 @@ class Hints:
         self._subscribed: dict[str, Subscription] = {}
         self._wire: Wire | None = None
         self._changing: asyncio.Task[None] | None = None
+        self._counts_ready = False
+        self._ready: dict[str, int] = {}
+        self._heard_since = 0
 
     async def open(self, wire: Wire) -> None:
         """Follow others from now on."""
@@ -60,6 +69,31 @@ class Hints:
         self._change()
         return self.hub.listen(wanted, on_close=closed)
 
+    # --- what becomes ready ---
+
+    def count_ready(self) -> None:
+        """From now on know which queues were hinted to have something ready (`heard`)."""
+        if not self._counts_ready:
+            self._counts_ready = True
+            self._kinds[_READY] = self._kinds.get(_READY, 0) + 1
+            self._change()
+
+    def heard(self, topic: str) -> tuple[int, int] | None:
+        """A value that differs once the topic was hinted, or hints may have been missed; None
+        while nobody tells this process. Only of topics about what becomes ready."""
+        if not self._counts_ready or _READY not in self._subscribed:
+            return None
+        return self._heard_since, self._ready.get(topic, 0)
+
+    def missed(self) -> None:
+        """Hints may have been missed."""
+        self._heard_since += 1
+
+    def _count(self, topics: Iterable[str]) -> None:
+        if self._counts_ready:
+            for topic in topics:
+                self._ready[topic] = self._ready.get(topic, 0) + 1
+
     def _change(self) -> None:
         if self._wire is not None and (self._changing is None or self._changing.done()):
             wanted = {kind for kind, count in self._kinds.items() if count}
@@ -85,11 +119,15 @@ class Hints:
                 for kind in set(self._subscribed) - wanted:
                     await self._subscribed.pop(kind).unsubscribe()
                 await wire.flush()
+                self.missed()  # what was hinted before the server knew
             except Exception:
                 return  # the slow poll covers what is not subscribed to
 
     async def _take(self, msg: Msg) -> None:
-        self.hub.hint_all(set(msg.data.decode().split("\n")))
+        topics = set(msg.data.decode(errors=_ANY_TEXT).split("\n"))
+        if msg.subject.endswith(f".{_READY}"):
+            self._count(topics)
+        self.hub.hint_all(topics)
 
     def tell(self, topics: Iterable[str]) -> dict[str, bytes]:
         """Hint in this process; what is to be published to the others, by subject."""
@@ -97,6 +135,10 @@ class Hints:
         for topic in dict.fromkeys(topics):
             self.hub.hint(topic)
             by_kind.setdefault(topic.partition(":")[0], []).append(topic)
-        return {
-            f"{self.root}{kind}": "\n".join(of_kind).encode() for kind, of_kind in by_kind.items()
-        }
+        self._count(by_kind.get(_READY, ()))
+        return {f"{self.root}{kind}": encoded(of_kind) for kind, of_kind in by_kind.items()}
+
+
+def encoded(topics: Iterable[str]) -> bytes:
+    """The message that hints topics of one kind."""
+    return "\n".join(topics).encode(errors=_ANY_TEXT)

@@ -9,6 +9,7 @@ every claim from (or create into) a limited queue writes over in the same atomic
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Iterable, Sequence
 
@@ -28,8 +29,11 @@ from andon.stores.nats.bodies import NOTHING, Body, Head, decode_body, task_of
 from andon.stores.nats.core import Core
 from andon.stores.nats.heads import Heads
 from andon.stores.nats.library import Reply
+from andon.stores.nats.names import is_token
 from andon.stores.nats.news import news
-from andon.stores.nats.wire import PATIENCE_S, seq_of
+from andon.stores.nats.wire import PATIENCE_S, seq_of, subject_of
+
+logger = logging.getLogger("andon.nats")
 
 _PAGE = 2_000
 _STALE_S = 300.0
@@ -57,6 +61,8 @@ class Index:
         log = _NoLog(1, 1)
         self.records = Records(fleet=fleet, log=log, hub=hub, partitions=count)
         self._positions = [0] * count
+        self._unapplied: list[list[_Read]] = [[] for _ in range(count)]
+        """Of each partition, what was read up to the position and is not in the index yet."""
         self._seqs: dict[str, int] = {}
         self.broken: list[set[str]] = [set() for _ in range(count)]
         """Of each partition, pending tasks that do not decode: no line behind a gate has them."""
@@ -79,34 +85,53 @@ class Index:
                     self._fleet.queues[name] = config
                     self.records.ready.set_key_limit(name, config.max_concurrent_per_key)
             for partition, heads in enumerate(self._core.heads):
-                found = await self._news(partition, heads)
-                # In the order of the lines: whom a key admits is decided as they come.
-                found.sort(key=lambda read: read[0])
-                for place, body, task, seq in found:
-                    self._apply(partition, place, body, task, seq)
+                await self._read_news(partition, heads)
+                self._apply_news(partition)
 
-    async def _news(self, partition: int, heads: Heads) -> list[_Read]:
-        """What was written since the last time: all of it up to what this process knows of."""
+    async def _read_news(self, partition: int, heads: Heads) -> None:
+        """Read what was written since the last time: all of it up to what this process knows of.
+
+        The position moves with each page, and never without it: of a call that fails or is
+        cancelled, what it had read waits for the next one.
+        """
         subject = heads.names.of("t", ">")
-        found: list[_Read] = []
+        unapplied = self._unapplied[partition]
         deadline = time.monotonic() + PATIENCE_S
         while True:
             start = self._positions[partition] + 1
             page = await news(heads, subject, start, _PAGE)
-            found += [read for msg in page if (read := _read(msg, whole=self._whole)) is not None]
             if page:
+                for msg in page:
+                    read = _read(msg, whole=self._whole)
+                    if read is not None:
+                        unapplied.append(read)
+                    elif (task_id := heads.names.pending_id(subject_of(msg))) is not None:
+                        self.broken[partition].add(task_id)
                 self._positions[partition] = seq_of(page[-1])
                 continue
             known = heads.wire.acked.get(heads.names.stream, 0)
             if start > known:
-                return found
+                return
             # "No more" came from any replica, which may lag: only the leader's word counts.
             if not await heads.first(subject, start):
                 self._positions[partition] = known
-                return found
+                return
             if heads.wire.leaving or time.monotonic() > deadline:
                 raise heads.wire.unavailable("a replica lacks what its leader has")
             await asyncio.sleep(0.01)
+
+    def _apply_news(self, partition: int) -> None:
+        """In the order of the lines: whom a key admits is decided as they come."""
+        found, self._unapplied[partition] = self._unapplied[partition], []
+        found.sort(key=lambda read: read[0])
+        for place, body, task, seq in found:
+            try:
+                self._apply(partition, place, body, task, seq)
+            except Exception:
+                # The others are to be found all the same.
+                logger.exception(
+                    "What to index of task %s cannot be told; it is left out.", body.id
+                )
 
     def _apply(self, partition: int, place: int, body: Body, task: Task | None, seq: int) -> None:
         if self._seqs.get(body.id, 0) > seq:
@@ -174,7 +199,7 @@ class Index:
 
     async def read(self, ids: Iterable[str]) -> dict[str, Head]:
         """Heads of any partition."""
-        wanted = list(ids)
+        wanted = [task_id for task_id in ids if is_token(task_id)]
         found: dict[str, Head] = {}
         for partition, heads in enumerate(self._core.heads):
             mine = [i for i in wanted if self._core.partition(i) == partition]

@@ -61,32 +61,48 @@ class _Limited:
             if config.paused:
                 return
             await self._bury_broken()
-            now = self._core.clock.now()
-            bucket = _refilled(gate, config, now)
-            allowed = self._allowed(config, gate, bucket, wanted)
-            rows, dead = self._index.records.ready.take(
-                self._partition, config.name, max(allowed, 0), dict(self._claim.room), now
-            )
-            await self._claim.make_due(
-                [(row.task.id, row.task.status.revision, now) for row in dead]
-            )
-            rows, passed_by = _free_of(gate, rows)
-            self._index.put_back(passed_by)
-            if not rows:
-                if passed_by and allowed > 0:
-                    await asyncio.sleep(_SOON_S)  # then it is decided
-                    continue
+            bucket = _refilled(gate, config, self._core.clock.now())
+            if not await self._try(config, gate, bucket):
                 self._wake(config, bucket)
                 return
-            if await self._take_rows(gate, bucket, rows):
-                if bucket is not None:
-                    bucket.tokens -= len(rows)
-                self._wake(config, bucket)
-                return
-            self._index.put_back(rows)
             if self._claim.repeat is not None:
                 return
             await asyncio.sleep(secrets.randbelow(10) / 1000 * min(attempt + 1, 10))
+
+    async def _try(self, config: QueueConfig, gate: Gate, bucket: Bucket | None) -> bool:
+        """Claim what this gate lets through; whether it is to be looked at again."""
+        now = self._core.clock.now()
+        allowed = self._allowed(config, gate, bucket, self._claim.wanted)
+        rows, dead = self._index.records.ready.take(
+            self._partition,
+            config.name,
+            max(allowed, 0),
+            room=dict(self._claim.room),
+            code=self._claim.request.code,
+            now=now,
+        )
+        try:
+            await self._claim.make_due(
+                [(row.task.id, row.task.status.revision, now) for row in dead]
+            )
+            free, passed_by = _free_of(gate, rows)
+            self._index.put_back(passed_by)
+            if not free:
+                if passed_by and allowed > 0:
+                    await asyncio.sleep(_SOON_S)  # then it is decided
+                    return True
+                return False
+            if await self._take_rows(gate, bucket, free):
+                if bucket is not None:
+                    bucket.tokens -= len(free)
+                return False
+            self._index.put_back(free)
+            return True
+        except BaseException:
+            # Nothing is written again of what was taken out and not claimed, so nobody would see
+            # it in this index any more.
+            self._index.put_back([*rows, *dead])
+            raise
 
     async def _bury_broken(self) -> None:
         """Set aside what the index has met and no line shows."""

@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl, unquote
 import msgspec
 
 from andon.model.errors import ConfigurationError
-from andon.model.urls import split
+from andon.model.urls import shown, split
 
 _OPTIONS = ("namespace", "partitions", "storage", "replicas", "max_events", "monitor")
 _NAMESPACE = re.compile(r"[a-z][a-z0-9_-]{0,31}")
@@ -36,28 +36,27 @@ def parse(url: str) -> Location:
     addresses = [host for host in hosts.split(",") if host]
     if parts.scheme not in ("nats", "tls") or not addresses or parts.path not in ("", "/"):
         raise ConfigurationError(
-            f"{_hidden(url)!r} is not a NATS URL; write nats://host:4222, or tls://host:4222."
+            f"{shown(url)!r} is not a NATS URL; write nats://host:4222, or tls://host:4222."
         )
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     unknown = set(options) - set(_OPTIONS)
     if unknown:
         raise ConfigurationError(
-            f"{_hidden(url)!r}: there is no option {min(unknown)!r}; known are "
-            f"{', '.join(_OPTIONS)}."
+            f"{shown(url)!r}: there is no option {min(unknown)!r}; known are {', '.join(_OPTIONS)}."
         )
     namespace = options.get("namespace", "andon")
     if not _NAMESPACE.fullmatch(namespace):
         raise ConfigurationError(
-            f"{_hidden(url)!r}: a namespace is 1 to 32 of a-z, 0-9, _ and -, beginning with a "
+            f"{shown(url)!r}: a namespace is 1 to 32 of a-z, 0-9, _ and -, beginning with a "
             f"letter, not {namespace!r}."
         )
     storage = options.get("storage")
     if storage not in (None, "file", "memory"):
-        raise ConfigurationError(f"{_hidden(url)!r}: storage is file or memory, not {storage!r}.")
+        raise ConfigurationError(f"{shown(url)!r}: storage is file or memory, not {storage!r}.")
     monitor = options.get("monitor", "").rstrip("/")
     if monitor and not monitor.startswith(("http://", "https://")):
         raise ConfigurationError(
-            f"{_hidden(url)!r}: monitor is the address of the server's monitoring, "
+            f"{shown(url)!r}: monitor is the address of the server's monitoring, "
             f"http://host:8222, not {monitor!r}."
         )
     user, has_password, password = credentials.partition(":")
@@ -76,18 +75,12 @@ def parse(url: str) -> Location:
     )
 
 
-def _hidden(url: str) -> str:
-    """The URL without its credentials."""
-    before, at, after = url.rpartition("@")
-    return f"{before.partition('//')[0]}//{after}" if at else url
-
-
 def _number(url: str, options: dict[str, str], name: str, most: int) -> int | None:
     text = options.get(name)
     if text is None:
         return None
     if not (text.isdigit() and 1 <= int(text) <= most):
         raise ConfigurationError(
-            f"{_hidden(url)!r}: {name} is a number from 1 to {most}, not {text!r}."
+            f"{shown(url)!r}: {name} is a number from 1 to {most}, not {text!r}."
         )
     return int(text)

@@ -1,7 +1,7 @@
 """The subjects of one partition, and what stands under each.
 
-    t.LANE.ID.QUEUE.LEVEL  the record while the task is pending: a schedule that never fires, so
-                           that the write which follows can delete it in the same step
+    t.LANE.ID.QUEUE.KIND.LEVEL  the record while the task is pending: a schedule that never fires,
+                           so that the write which follows can delete it in the same step
     t.r.ID.r             the record in every other state, or what a deleted one leaves
     h.ID.SLOT            eight moves that no longer fit into the record
     s.BUCKET.A.B         a timer (ID and revision) or a group of timers: a schedule
@@ -11,17 +11,26 @@
     e.PARENT.CHILD       an edge; f.CHILD.PARENT: a satisfied dependency; x.PARENT: a fan-out
     z.ID.REVISION        the mark of a dead letter
     g.QUEUE              the gate of a limited queue
-    q.QUEUE, v.QUEUE.LEVEL, c.SETTING, y.TYPE, w.WORKER, l.mark, m.meta
+    q.QUEUE, v.QUEUE.KIND.LEVEL, c.SETTING, y.TYPE, w.WORKER, l.mark, m.meta, m.fleet
 
 The last line lives in partition 0 only, but for l.mark and m.meta.
 
 The lane, a number, stands in front of the ID because the server, whenever it is asked for the next
 messages of a line, visits every subject that the filter may lead to. With the ID in front these
-were all tasks ever stored; now it is those pending in the same lane.
+were all tasks ever stored; now it is those pending in the same lane. The lane is that of the line,
+so tasks of a kind that nobody runs do not stand where the server looks for others.
 """
 
+import re
+from functools import lru_cache
 from hashlib import sha256
+from typing import NamedTuple
 from zlib import crc32
+
+from andon.stores.isolation import Unwritable
+
+_TOKEN = re.compile(r"[!-)+-\-/-=?-~]{1,512}")
+"""Printable ASCII but for space, dot and the wildcards."""
 
 BUCKET_MS = 8_192
 """Timers are kept in buckets of this length, so that the next ones are found without a scan."""
@@ -29,6 +38,8 @@ BUCKET_MS = 8_192
 LANES = 32
 """Lines are spread over so many lanes. Every guard of a task looks for its ID in all those where
 anything is pending, so they are few."""
+
+_PENDING_TOKENS = 5
 
 SLOTS = 126
 ARCHIVED = 8
@@ -40,9 +51,27 @@ def hashed(text: str) -> str:
     return sha256(text.encode()).hexdigest()[:32]
 
 
+def is_token(text: str) -> bool:
+    """Whether it can be a token of a subject; nothing stands under what cannot."""
+    return (text.isalnum() and text.isascii()) or _TOKEN.fullmatch(text) is not None
+
+
 def dotless(name: str) -> str:
-    """A queue's name as one token; `~` cannot be in a queue's name."""
+    """The name of a queue or a kind as one token; `~` cannot be in either."""
     return name.replace(".", "~")
+
+
+def dotted(token: str) -> str:
+    """The name that was made a token."""
+    return token.replace("~", ".")
+
+
+class LineName(NamedTuple):
+    """What tells lines apart: pending tasks of one queue, kind and level stand in one."""
+
+    queue: str
+    kind: str  #: as `lifecycle.routing.kind_of` writes it
+    level: str
 
 
 def level_of(priority: int, *, back: bool) -> str:
@@ -56,10 +85,18 @@ def rank_of(level: str) -> tuple[int, bool]:
     return -int(level.rstrip("b")), not level.endswith("b")
 
 
-def _lane(queue: str, level: str) -> int:
-    """The lines of one queue, ten priorities at the most, are in lanes of their own."""
-    line = 2 * int(level.rstrip("b")) + level.endswith("b")
-    return (crc32(queue.encode()) + line) % LANES
+def _lane(line: LineName) -> int:
+    """The levels of one queue and kind, ten priorities at the most, are in lanes of their own."""
+    number = 2 * int(line.level.rstrip("b")) + line.level.endswith("b")
+    return (crc32(f"{line.queue} {line.kind}".encode()) + number) % LANES
+
+
+@lru_cache(1_024)
+def _tokens(line: LineName) -> tuple[int, str]:
+    """The lane, and what stands behind the ID."""
+    if not is_token(dotless(line.queue)) or not is_token(dotless(line.kind)):
+        raise Unwritable(f"no subject can hold the queue {line.queue!r} and kind {line.kind!r}")
+    return _lane(line), f"{dotless(line.queue)}.{dotless(line.kind)}.{line.level}"
 
 
 class Names:
@@ -79,13 +116,26 @@ class Names:
     def rest(self, task_id: str) -> str:
         return f"{self.root}t.r.{task_id}.r"
 
-    def pending(self, task_id: str, queue: str, level: str) -> str:
-        lane = _lane(queue, level)
-        return f"{self.root}t.{lane}.{task_id}.{dotless(queue)}.{level}"
+    def pending(self, task_id: str, line: LineName) -> str:
+        lane, tokens = _tokens(line)
+        return f"{self.root}t.{lane}.{task_id}.{tokens}"
 
-    def line(self, queue: str, level: str) -> str:
-        """Every pending record of a queue and level."""
-        return self.pending("*", queue, level)
+    def pending_id(self, subject: str) -> str | None:
+        """The ID in the subject of a pending record; None if it is not one."""
+        kind, *tokens = subject[len(self.root) :].split(".")
+        return tokens[1] if kind == "t" and len(tokens) == _PENDING_TOKENS else None
+
+    def line(self, line: LineName) -> str:
+        """Every pending record of a line."""
+        return self.pending("*", line)
+
+    def any_pending(self) -> str:
+        """Every pending record of every line."""
+        return f"{self.root}t.*.*.*.*.*"
+
+    def known_line(self, line: LineName) -> str:
+        """Says that there is such a line."""
+        return self.of("v", dotless(line.queue), dotless(line.kind), line.level)
 
     def timer(self, at: int, first: str, second: str | int) -> str:
         return f"{self.root}s.{at // BUCKET_MS}.{first}.{second}"

@@ -8,8 +8,9 @@ from andon.stores.nats.location import Location
 from andon.stores.nats.names import Names
 from andon.stores.nats.wire import Wire
 
-SCHEMA = 2
-"""2: pending records stand in lanes (see `names`). 1 was never released."""
+SCHEMA = 3
+"""3: the kind of a task is part of the subject of its pending record; 2: those stand in lanes (see
+`names`). Neither 1 nor 2 was ever released."""
 OLDEST = (2, 12, 2)
 """2.12.1 was the first to take schedules in atomic batches, and stops for good when somebody writes
 while somebody reads a batch: it takes a lock twice that a waiting writer stands between."""

@@ -8,18 +8,24 @@ import asyncio
 import threading
 from collections.abc import Sequence
 from concurrent.futures import CancelledError
+from typing import TYPE_CHECKING
 
 from andon.model.errors import StoreUnavailable
 from andon.model.task import RunCell
 from andon.model.words import State
 from andon.stores.base import Renewal, Verdict, task_topic
+from andon.stores.isolation import AT_FAULT, left_out, why_of
 from andon.stores.nats.bodies import Body, Head
 from andon.stores.nats.clock import ServerClock
 from andon.stores.nats.heads import Heads, same
+from andon.stores.nats.hints import encoded
 from andon.stores.nats.location import Location
-from andon.stores.nats.names import Names
-from andon.stores.nats.wire import CONFLICT, Wire
+from andon.stores.nats.names import Names, is_token
+from andon.stores.nats.wire import CONFLICT, REFUSED, Wire
 from andon.stores.partitions import partition_of
+
+if TYPE_CHECKING:
+    from andon.stores.nats.wire import Write
 
 
 async def renew(
@@ -27,27 +33,32 @@ async def renew(
 ) -> list[Verdict]:
     """Extend leases; verdicts in order."""
     verdicts = [Verdict.LOST] * len(renewals)
+    possible = [i for i, r in enumerate(renewals) if is_token(r.task)]
     for number, heads in enumerate(partitions):
-        waiting = [
-            i for i, r in enumerate(renewals) if partition_of(r.task, len(partitions)) == number
-        ]
+        waiting = [i for i in possible if partition_of(renewals[i].task, len(partitions)) == number]
         while waiting:
             found = await heads.read(renewals[i].task for i in waiting)
             chosen: list[tuple[int, Head]] = []
+            writes: list[Write] = []
             for i in waiting:
                 head = found.get(renewals[i].task)
-                if head is not None and _holds(head, renewals[i]):
+                if head is None or not _holds(head, renewals[i]):
+                    continue
+                try:
+                    body = _renewed(head, renewals[i], clock.now())
+                    writes.append(heads.write(body, head.subject, guard=head.guard))
                     chosen.append((i, head))
-            writes = [
-                heads.write(
-                    _renewed(head, renewals[i], clock.now()), head.subject, guard=head.guard
-                )
-                for i, head in chosen
-            ]
-            seqs = await heads.wire.write(heads.names.stream, writes)
+                except AT_FAULT as error:
+                    left_out("A renewal", renewals[i].task, why_of(error))
+                    verdicts[i] = Verdict.INVALID
+            seqs = await heads.wire.write(heads.names.stream, writes, each=True)
             waiting = list[int]()
             for (i, head), seq in zip(chosen, seqs, strict=True):
                 heads.forget(renewals[i].task)
+                if seq == REFUSED:
+                    left_out("A renewal", renewals[i].task, "the server refuses the message")
+                    verdicts[i] = Verdict.INVALID
+                    continue
                 if seq <= CONFLICT:
                     waiting.append(i)
                     continue
@@ -129,7 +140,7 @@ class Keeper:
         verdicts = await renew(self._heads, renewals, self._clock)
         topics = progress_topics(renewals)
         if topics:
-            await self._wire.hint(f"{hint_root}task", "\n".join(topics).encode())
+            await self._wire.hint(f"{hint_root}task", encoded(topics))
         return verdicts
 
     def close(self) -> None:

@@ -24,8 +24,8 @@ from andon.stores.nats.core import Core
 from andon.stores.nats.dead import marks_of
 from andon.stores.nats.edges import Edges, is_over
 from andon.stores.nats.events import archived
-from andon.stores.nats.heads import Heads
-from andon.stores.nats.names import ARCHIVED, level_of
+from andon.stores.nats.heads import Heads, line_of
+from andon.stores.nats.names import ARCHIVED
 from andon.stores.nats.timing import schedules
 from andon.stores.nats.unique import lapsed
 from andon.stores.nats.wire import CONFLICT, Write
@@ -45,10 +45,7 @@ async def restore(core: Core, snapshots: Sequence[Snapshot]) -> list[bool]:
         there = await heads.read(snapshots[i].task.id for i in mine)
         now = core.clock.now()
         mine = [i for i in mine if not _is_taken(there.get(snapshots[i].task.id), now)]
-        lines = [
-            (s.task.definition.queue, level_of(s.task.status.priority, back=False))
-            for s in (snapshots[i] for i in mine)
-        ]
+        lines = [line_of(snapshots[i].task) for i in mine]
         new_queue = await core.fleet.use(lines) if mine else False
         beside: list[Write] = []
         timers: list[tuple[str, int, int]] = []

@@ -8,7 +8,7 @@ from typing import Any
 
 from andon.model.errors import StoreUnavailable
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, WorkerInfo
-from andon.model.task import Task
+from andon.model.task import Task, Tombstone
 from andon.model.words import State
 from andon.stores.base import (
     CONFIG_TOPIC,
@@ -25,6 +25,7 @@ from andon.stores.base import (
     Listener,
     Page,
     Query,
+    ReadyKind,
     Renewal,
     Settlement,
     Snapshot,
@@ -38,16 +39,18 @@ from andon.stores.nats.committing import commit
 from andon.stores.nats.core import Core
 from andon.stores.nats.creating import create
 from andon.stores.nats.dead import oldest_dead_letters
-from andon.stores.nats.edges import state_of
+from andon.stores.nats.edges import state_of, tombstone_of
 from andon.stores.nats.events import Log
 from andon.stores.nats.hints import Hints
 from andon.stores.nats.index import Index
 from andon.stores.nats.info import describe
+from andon.stores.nats.kinds import ready_kinds
 from andon.stores.nats.location import parse
 from andon.stores.nats.opening import open_streams
 from andon.stores.nats.renewing import Keeper, progress_topics, renew
 from andon.stores.nats.restoring import restore
 from andon.stores.nats.taking import take
+from andon.stores.nats.timing import writable
 from andon.stores.nats.wire import Wire
 from andon.stores.partitions import partition_of
 
@@ -125,6 +128,7 @@ class NatsStore:
         if core is None:
             return
         core.fleet.stale()
+        self._hints.missed()
         if core.wire.away_s > JUMP_S:
             # Renewals go first: whoever could not reach the server gets a full lease (R19).
             self._grace_until = self.now() + 30_000
@@ -172,6 +176,7 @@ class NatsStore:
         return await self._open.whole(create(self._open, self._index, tasks))
 
     async def claim(self, request: ClaimRequest) -> list[Task]:
+        self._hints.count_ready()
         await self._hints.settled()
         return await self._open.whole(self._claims.claim(request))
 
@@ -208,11 +213,12 @@ class NatsStore:
 
     async def rearm(self, timers: Sequence[tuple[str, int | None]]) -> None:
         core = self._open
-        heads = await self._index.read(task_id for task_id, _ in timers)
+        good = writable(timers)
+        heads = await self._index.read(task_id for task_id, _ in good)
         for partition in range(self.partitions):
-            mine = [t for t in timers if self.partition_of(t[0]) == partition]
+            mine = [t for t in good if self.partition_of(t[0]) == partition]
             await core.timers[partition].rearm(mine, heads, self.now())
-        ats = [at for _, at in timers if at is not None]
+        ats = [at for _, at in good if at is not None]
         await core.hint(core.timer_topic(ats))
 
     # --- dependencies ---
@@ -250,6 +256,12 @@ class NatsStore:
         now = self.now()
         return [state_of(found.get(i), now) for i in ids]
 
+    async def tombstones(self, ids: Sequence[str]) -> list[Tombstone | None]:
+        self._open  # noqa: B018 - as above
+        found = await self._index.read(ids)
+        now = self.now()
+        return [tombstone_of(found.get(i), now) for i in ids]
+
     async def history(self, task_id: str) -> History:
         self._open  # noqa: B018 - as above
         return await self._log.history((await self._index.read([task_id])).get(task_id))
@@ -261,6 +273,9 @@ class NatsStore:
     async def stats(self) -> list[QueueStats]:
         self._open  # noqa: B018 - as above
         return await self._index.stats()
+
+    async def ready_kinds(self, queues: Sequence[str] = ()) -> list[ReadyKind]:
+        return await ready_kinds(self._open, self._claims, self._index, queues)
 
     async def events(self, cursor: str, limit: int = 500) -> EventPage:
         self._open  # noqa: B018 - as above
@@ -280,9 +295,12 @@ class NatsStore:
         configs = await self._open.fleet.configs()
         return [configs[name] for name in sorted(configs)]
 
-    async def put_queue(self, config: QueueConfig) -> None:
-        await self._open.fleet.put_queue(config)
-        await self._open.hint([CONFIG_TOPIC, ready_topic(config.name)])
+    async def put_queue(self, config: QueueConfig, *, expect: QueueConfig) -> bool:
+        core = self._open
+        if not await core.whole(core.fleet.put_queue(config, expect)):
+            return False
+        await core.hint([CONFIG_TOPIC, ready_topic(config.name)])
+        return True
 
     async def types(self) -> list[TypeInfo]:
         return await self._open.fleet.types()

@@ -10,14 +10,18 @@ named twice one timer stands: whatever an outage leaves behind, the number of ti
 import secrets
 from collections.abc import Sequence
 
+from msgspec import DecodeError
+
 from andon.lifecycle.timers import next_timer
 from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.base import Due
 from andon.stores.codec import encode
+from andon.stores.isolation import left_out, why_of
 from andon.stores.nats.aside import is_broken, put_aside
 from andon.stores.nats.bodies import Head
 from andon.stores.nats.clock import ServerClock, ms_of
+from andon.stores.nats.heads import Heads
 from andon.stores.nats.library import Reply
 from andon.stores.nats.timing import Timer, Timers, Wanted, decode_timer, schedule, schedules
 from andon.stores.nats.wire import CONFLICT, GUARD, Write, seq_of, stamp_of, subject_of
@@ -54,13 +58,28 @@ async def take(
         seq = seq_of(entries[-1]) + 1
         # What has fired tells the server's time, which may be ahead of what is known here.
         clock.tell(ms_of(stamp_of(entries[-1])))
-        await taking.take([entry for entry in entries if entry.data], clock.now())
+        await taking.take(await _legible(timers.heads, entries), clock.now())
         if len(taking.taken) >= limit:
             break
     else:
         ahead = clock.now()  # there are more
     following = min((at for at in (ahead, taking.soonest) if at is not None), default=None)
     return Due(tuple(taking.taken), clock.now(), following), taking.topics
+
+
+async def _legible(heads: Heads, entries: Sequence[Reply]) -> list[tuple[Reply, Timer]]:
+    """The entries that are timers. What somebody else wrote there is taken away, or it would be
+    met again and again."""
+    found: list[tuple[Reply, Timer]] = []
+    for entry in entries:
+        if not entry.data:
+            continue
+        try:
+            found.append((entry, decode_timer(entry.data)))
+        except DecodeError as error:
+            left_out("A due timer", subject_of(entry), why_of(error))
+            await heads.delete(seq_of(entry))
+    return found
 
 
 class _Look:
@@ -108,16 +127,15 @@ class _Taking:
         self.topics: list[str] = []
         self.soonest: int | None = None  #: of the timers set anew
 
-    async def take(self, entries: Sequence[Reply], now: int) -> None:
+    async def take(self, entries: Sequence[tuple[Reply, Timer]], now: int) -> None:
         """Take a page of entries, as far as there is room."""
         wire, stream = self._heads.wire, self._heads.names.stream
-        timers = [decode_timer(entry.data) for entry in entries]
-        heads = await self._heads.read(task_id for timer in timers for task_id in timer.ids)
+        heads = await self._heads.read(task_id for _, timer in entries for task_id in timer.ids)
         looks: list[_Look] = []
         # Not of the pages before: a timer that they set may have fired already.
         self._seen.clear()
         room = self._limit - len(self.taken)
-        for entry, timer in zip(entries, timers, strict=True):
+        for entry, timer in entries:
             look = _Look(entry, timer)
             self._sort(look, heads, room, now)
             room -= len(look.due)

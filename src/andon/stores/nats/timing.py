@@ -6,14 +6,17 @@ the version of the record it is for, or, set anew, one made of the entry that it
 """
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 import msgspec
 
 from andon.stores.codec import encode
+from andon.stores.isolation import left_out
 from andon.stores.nats.bodies import Head
 from andon.stores.nats.heads import Heads, iso
-from andon.stores.nats.names import BUCKET_MS, Names, hashed
+from andon.stores.nats.library import Reply
+from andon.stores.nats.names import BUCKET_MS, Names, hashed, is_token
 from andon.stores.nats.shared import SharedTimers
 from andon.stores.nats.wire import Write
 
@@ -44,6 +47,21 @@ _HELD = 10_000
 
 Wanted = tuple[str, int, int]
 """Task id, revision, ms UTC."""
+
+
+_LATEST = 2**63
+
+
+def writable(timers: Sequence[tuple[str, int | None]]) -> list[tuple[str, int | None]]:
+    """Those that can be set; the others are said to be left out. Timers share messages, so one
+    that cannot be encoded would take others along."""
+    found: list[tuple[str, int | None]] = []
+    for task_id, at in timers:
+        if is_token(task_id) and (at is None or -_LATEST <= at < _LATEST):
+            found.append((task_id, at))
+        else:
+            left_out("A timer", task_id, f"it cannot be set to {at}")
+    return found
 
 
 def schedules(
@@ -96,6 +114,13 @@ def schedule(
     return names.timer(at, *name), body, headers
 
 
+def _ats(found: Sequence[Reply]) -> Iterable[int]:
+    """When they fire; of what is no timer, somebody else's, that is not told."""
+    for message in found:
+        with suppress(msgspec.DecodeError):
+            yield decode_timer(message.data).at
+
+
 def _not_passed(at: int, now: int) -> int:
     """One that has passed has not fired yet: the server takes up to 250 ms."""
     return at if at > now else now + 50
@@ -127,12 +152,11 @@ class Timers:
         if now >= self._many_until:
             found, more = await self.heads.page(names.of("s", ">"), 1, _FAR)
             if not more:
-                ats = (decode_timer(m.data).at for m in found)
-                return min((_not_passed(at, now) for at in ats), default=None)
+                return min((_not_passed(at, now) for at in _ats(found)), default=None)
             self._many_until = now + _MANY_MS
         subjects = [names.of("s", str(number), ">") for number in range(bucket - 1, bucket + 2)]
         found, more = await self.heads.some(subjects, _NEAR)
-        near = [_not_passed(decode_timer(m.data).at, now) for m in found]
+        near = [_not_passed(at, now) for at in _ats(found)]
         if more:
             return min([*near, now + 250])
         return min(near, default=(bucket + 2) * BUCKET_MS)

@@ -40,7 +40,6 @@ GUARDED = "Nats-Expected-Last-Subject-Sequence-Subject"
 NEVER = "@at 2200-01-01T00:00:00Z"
 
 _WRONG_SEQUENCE = frozenset({10071, 10164})
-_REFUSED = frozenset({10054, 10052, 10060})  # too large, bad subject, wrong stream
 
 Write = tuple[str, bytes, dict[str, str] | None]
 """Subject, payload, headers."""
@@ -51,7 +50,11 @@ CONFLICT = 0
 UNSURE = -1
 """The same, but the write was sent before without an answer: what is there may be its own."""
 
+REFUSED = -3
+"""The server refuses the message by its value, and would again."""
+
 _AGAIN = -2
+_BAD_REQUEST = 400
 _JETSTREAM_OFF = frozenset({10076, 10039})
 
 
@@ -126,6 +129,7 @@ class Wire:
         self._numbers = itertools.count()
         self._waiting: dict[bytes, tuple[_Round | _Reading, int]] = {}
         self.acked: dict[str, int] = {}
+        self.most_bytes = 0  #: of one message, its headers included: the server's `max_payload`
         self.reconnected: Callable[[], None] = lambda: None
         self.troubled: Callable[[], None] = lambda: None  #: called when somebody was refused
         self.away_s = 0.0  #: how long the connection was lost, the last time it was
@@ -137,14 +141,10 @@ class Wire:
         """The connection, perhaps lost; raises `StoreUnavailable` when the store is closed."""
         return self._connection.client
 
-    @property
-    def most_bytes(self) -> int:
-        """Of one message, its headers included: the server's `max_payload`."""
-        return self.client.max_payload
-
     async def connect(self) -> None:
         """Connect, for up to the connection's patience. Wrong credentials are told at once."""
         await self._connection.open()
+        self.most_bytes = self.client.max_payload
         self._inbox = self.client.new_inbox()
         await self._connection.receive(self._inbox, self._answer)
 
@@ -170,6 +170,7 @@ class Wire:
 
     def _back(self, away_s: float) -> None:
         self.away_s = away_s
+        self.most_bytes = self.client.max_payload
         self.reconnected()
 
     def _answer(self, token: bytes, msg: Reply) -> None:
@@ -184,15 +185,16 @@ class Wire:
 
     # --- writing ---
 
-    async def write(self, stream: str, writes: Sequence[Write]) -> list[int]:
-        """Write all, in order; per write its sequence, CONFLICT or UNSURE."""
+    async def write(self, stream: str, writes: Sequence[Write], *, each: bool = False) -> list[int]:
+        """Write all, in order; per write its sequence, CONFLICT or UNSURE. What the server refuses
+        by its value is REFUSED where the caller asks for that (`each`), else an error."""
         seqs = [CONFLICT] * len(writes)
         if not writes:
             return seqs
         self._check_sizes(writes)
         open_ = list(range(len(writes)))
         deadline = time.monotonic() + PATIENCE_S
-        pause, problem, guard_lost = 0.02, "no answer", CONFLICT
+        pause, problem, guard_lost, refused = 0.02, "no answer", CONFLICT, ""
         while open_:
             answers = await self._send(writes, open_, deadline)
             again: list[int] = []
@@ -201,6 +203,8 @@ class Wire:
                 if seq == _AGAIN:
                     again.append(index)
                     problem = problem_here
+                elif seq == REFUSED:
+                    seqs[index], refused = REFUSED, problem_here
                 else:
                     seqs[index] = seq or guard_lost
             open_, guard_lost = again, UNSURE
@@ -212,6 +216,8 @@ class Wire:
         newest = max(seqs)
         if newest > self.acked.get(stream, 0):
             self.acked[stream] = newest
+        if refused and not each:
+            raise StoreIncompatible(f"{self._location.shown} refuses a write: {refused}.")
         return seqs
 
     def _check_sizes(self, writes: Sequence[Write]) -> None:
@@ -225,7 +231,7 @@ class Wire:
                 )
 
     def _judge(self, answer: Reply | None) -> tuple[int, str]:
-        """A sequence, CONFLICT, or _AGAIN with what was wrong."""
+        """A sequence, CONFLICT; or REFUSED or _AGAIN with what was wrong."""
         if answer is None:
             return _AGAIN, "no answer"
         if not answer.data:
@@ -235,10 +241,8 @@ class Wire:
             return ack.seq, ""
         if ack.error.err_code in _WRONG_SEQUENCE:
             return CONFLICT, ""
-        if ack.error.err_code in _REFUSED:
-            raise StoreIncompatible(
-                f"{self._location.shown} refuses a write: {ack.error.description}."
-            )
+        if ack.error.code == _BAD_REQUEST:
+            return REFUSED, ack.error.description
         return _AGAIN, ack.error.description
 
     async def _send(

@@ -1,7 +1,7 @@
 """Creating records that are alike, as in a bulk submit: what is sent once, and what of each.
 
 Most of what a record's columns say is the same in all of them, and each column of each record costs
-the driver and the server as much as a small computation (sql/0001_create_alike.sql).
+the driver and the server as much as a small computation (sql/functions/create_alike.sql).
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from andon.model.words import State
 from andon.stores.base import CONFIG_TOPIC, EVENTS_TOPIC, ready_topic
 from andon.stores.codec import encode, encode_event
 from andon.stores.postgres.arrays import numbers
-from andon.stores.postgres.creating import is_plain, lane_of
+from andon.stores.postgres.creating import is_plain, lane_of, names_of
 from andon.stores.postgres.names import Names
 
 
@@ -41,7 +41,8 @@ def _is_bare(entry: IndexEntry) -> bool:
 def _key(entry: IndexEntry) -> tuple[Any, ...]:
     ready = entry.ready
     assert ready is not None, "what is pending has one"
-    return entry.queue, entry.name, entry.group, ready.priority, ready.first_limit, ready.dead_at
+    lane = entry.queue, entry.name, ready.kind, ready.priority
+    return *lane, entry.group, ready.first_limit, ready.dead_at
 
 
 async def arguments(
@@ -52,7 +53,7 @@ async def arguments(
     first = entries[0]
     ready = [entry.ready for entry in entries if entry.ready is not None]
     topics = {EVENTS_TOPIC, ready_topic(first.queue)}
-    if await names.know((first.queue, first.name)):
+    if await names.know(names_of(first)):
         topics.add(CONFIG_TOPIC)
     lane = lane_of(first, names, partition)
     assert lane is not None
@@ -63,7 +64,6 @@ async def arguments(
     return [
         partition,
         names.ids[first.queue],
-        names.ids[first.name],
         first.group,
         names.lanes[lane],
         ready[0].first_limit,

@@ -17,8 +17,13 @@ from andon.stores.base import (
     ready_topic,
 )
 from andon.stores.codec import Undecodable, decode_definition, decode_status, task_of_row
+from andon.stores.postgres.arrays import numbers
+from andon.stores.postgres.codes import Codes
 from andon.stores.postgres.server import Server
 from andon.stores.standing import STANDS_MS
+
+_UNDECIDED = "undecided"
+_TURNS = 4
 
 
 class _Stamping:
@@ -51,6 +56,7 @@ class Claiming:
 
     def __init__(self, server: Server) -> None:
         self._server = server
+        self._codes = Codes(server.run, server.calls, server.clock)
 
     async def claim(self, request: ClaimRequest) -> list[Task]:
         """Stamp pending tasks in the order that the request asks for."""
@@ -69,17 +75,14 @@ class Claiming:
         word = server.wake.standing.word(request)
         if not queues and word.stood is None:
             return []
-        rows = await server.write_here(
-            server.calls.claim,
-            server.clock.argument(),
-            server.instance,
-            request.worker,
-            request.token,
-            queues,
+        rows = await self._rows(
+            request,
+            numbers(queues),
             request.limit,
             request.lease_ms,
-            list(room),
-            list(room.values()),
+            [number for number, left in room.items() if left <= 0],
+            [number for number, left in room.items() if left > 0],
+            [left for left in room.values() if left > 0],
             request.partition,
             [ids[name] for name in word.queues if name in ids],
             word.number,
@@ -114,6 +117,21 @@ class Claiming:
         server.wake.standing.answered(request, found=bool(claimed or broken))
         await server.set_aside(broken)
         return claimed
+
+    async def _rows(self, request: ClaimRequest, *arguments: Any) -> list[Any]:
+        """The server's answer, once it is decided which kinds the worker's code covers."""
+        server, code = self._server, request.code
+        number = await self._codes.number(code)
+        asked = server.clock.argument(), server.instance, request.worker, request.token, *arguments
+        for turn in range(_TURNS):
+            # Kinds that turn up while others are decided are left to the next claim in the end.
+            rows = await server.write_here(
+                server.calls.claim, *asked, number, code is None or turn == _TURNS - 1
+            )
+            if code is None or not rows or rows[0]["state"] != _UNDECIDED:
+                return rows
+            number = await self._codes.decide(code, rows[0]["wanted"])
+        raise AssertionError("the last turn is answered")
 
     def _hint_when_rate_allows(self, queues: Sequence[str], wait_ms: int) -> None:
         """Wake the claimers of a rate-limited queue when its next token is there."""

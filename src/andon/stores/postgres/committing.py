@@ -11,8 +11,10 @@ from typing import Any
 import msgspec
 
 from andon.lifecycle.indexes import IndexEntry, entry_of
+from andon.lifecycle.interrupting import interrupted_worker
+from andon.lifecycle.repeats import tombstone_of
 from andon.model.task import Task
-from andon.model.words import Event, State
+from andon.model.words import State
 from andon.stores.base import (
     EVENTS_TOPIC,
     SLOW_POLL_S,
@@ -24,8 +26,9 @@ from andon.stores.base import (
     ready_topic,
 )
 from andon.stores.codec import encode, encode_event
+from andon.stores.isolation import each_alone
 from andon.stores.postgres import ends
-from andon.stores.postgres.creating import frees, lane_of
+from andon.stores.postgres.creating import frees, lane_of, names_of
 from andon.stores.postgres.edges import Edges
 from andon.stores.postgres.names import Lane, Names
 from andon.stores.postgres.reading import Reading
@@ -36,10 +39,6 @@ APPLIED = Changed(ChangeKind.APPLIED)
 HAS_DEPENDENTS = Changed(ChangeKind.APPLIED, has_dependents=True)
 GONE = Changed(ChangeKind.GONE)
 
-_DONE_TO_A_RUN = frozenset({Event.REQUEST_CANCEL, Event.CANCEL, Event.EXPIRE})
-"""Moves of an active task that its worker does not make itself, so that it must be told. Told of
-its own reports, it would renew all its other runs each time."""
-
 
 class _Prepared(msgspec.Struct, frozen=True, gc=False):
     """A change with its index entries before and after."""
@@ -48,6 +47,11 @@ class _Prepared(msgspec.Struct, frozen=True, gc=False):
     record: Task | None
     before: IndexEntry
     after: IndexEntry | None
+
+    def names(self) -> tuple[str, ...]:
+        """What must have a number before it is written."""
+        before = names_of(self.before)
+        return before if self.after is None else before + names_of(self.after)
 
     def is_plain(self) -> bool:
         """Nothing but the record, its ready entry and its timer: written with others."""
@@ -60,6 +64,20 @@ class _Prepared(msgspec.Struct, frozen=True, gc=False):
             and before.unique_key is None
             and after.unique_key is None
             and before.state not in (State.BLOCKED, State.UNKNOWN)
+            and not self._stays_in_place()
+        )
+
+    def _stays_in_place(self) -> bool:
+        """It is ready before and after, at the same place: one statement cannot take an entry out
+        and put the same in, since it sees what was there when it began."""
+        ready, after = self.before.ready, None if self.after is None else self.after.ready
+        return (
+            ready is not None
+            and after is not None
+            and (
+                (ready.kind, ready.priority, ready.order)
+                == (after.kind, after.priority, after.order)
+            )
         )
 
 
@@ -74,7 +92,7 @@ class Commit:
         """Arguments of the statement after its first two, and the topics of its hints but for the
         tasks' own."""
         batch = self._prepared
-        await names.know([n for p in batch for n in (p.before.queue, p.before.name)])
+        await names.know([name for p in batch for name in p.names()])
         old = [self._lane(p.change, p.before, names) for p in batch]
         new = [None if p.after is None else self._lane(p.change, p.after, names) for p in batch]
         await names.know_lanes(lane for lane in (*old, *new) if lane is not None)
@@ -92,11 +110,9 @@ class Commit:
     def _topics(self) -> set[str]:
         topics = {EVENTS_TOPIC}
         for p in self._prepared:
-            change, before, after = p.change, p.before, p.after
-            if before.state is State.ACTIVE and (
-                change.seen_lease is not None or change.event.event in _DONE_TO_A_RUN
-            ):
-                topics.add(control_topic(change.before.status.worker))
+            change, after = p.change, p.after
+            if worker := interrupted_worker(change.before.status, change.event.event):
+                topics.add(control_topic(worker))
             if after is None:
                 continue
             if after.ready is not None:
@@ -150,6 +166,7 @@ def _row(p: _Prepared, names: Names, old: Lane | None, new: Lane | None) -> tupl
         None if c.discard is None else encode_event(c.discard, task_id),
         c.before.definition.digest,
         writes,
+        *_left(c),
         c.before.status.state is State.UNKNOWN,
     )
     places = (
@@ -159,17 +176,27 @@ def _row(p: _Prepared, names: Names, old: Lane | None, new: Lane | None) -> tupl
         None if new is None else names.lanes[new],
         None if new is None else new[2],
     )
-    return moved + places + _ready(p, names) + _keys(p)
+    return moved + places + _ready(p) + _keys(p)
 
 
-def _ready(p: _Prepared, names: Names) -> tuple[Any, ...]:
-    kind = names.ids[p.before.name]
+def _invalid(_change: Change, why: str) -> Changed:
+    return Changed(ChangeKind.INVALID, why=why)
+
+
+def _left(c: Change) -> tuple[str | None, str | None]:
+    """The last run and its report, for what is left of a task that is deleted (R33)."""
+    if c.after is not None and c.discard is None:
+        return None, None
+    left = tombstone_of(c.before.status if c.after is None else c.after)
+    return left.run, left.report
+
+
+def _ready(p: _Prepared) -> tuple[Any, ...]:
     if p.after is None or p.after.ready is None or p.record is None:
-        return (None, kind, None, None, None, None)
+        return (None, None, None, None, None)
     ready = p.after.ready
     return (
         ready.order,
-        kind,
         ready.dead_at,
         ready.first_limit,
         p.record.status.runs[-1].number,
@@ -207,8 +234,9 @@ class Committing:
 
     async def commit(self, changes: Sequence[Change]) -> list[Changed]:
         """See the contract."""
-        if not changes:
-            return []
+        return await each_alone(self._commit_all, changes, _invalid) if changes else []
+
+    async def _commit_all(self, changes: Sequence[Change]) -> list[Changed]:
         order = sorted(range(len(changes)), key=lambda i: changes[i].before.ref)
         # in the order of their keys, in which every commit locks rows
         told = await self._commit([changes[i] for i in order])

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from andon.model.errors import ConfigurationError, StoreError, StoreUnavailable
+from andon.stores.isolation import Unwritable
 from andon.stores.postgres.connection import Connection, connect, statement
 from andon.stores.postgres.errors import LOST, is_passing, translated
 from andon.stores.postgres.location import Location
@@ -194,7 +195,7 @@ class Connections:
             else:
                 return result
 
-    def _translated(self, error: Exception) -> StoreError | ConfigurationError:
+    def _translated(self, error: Exception) -> StoreError | ConfigurationError | Unwritable:
         return translated(error, self._location.shown, self._location.namespace)
 
     async def _once(

@@ -28,7 +28,7 @@ MOST_OFFERED = 8
 MOST_BYTES = 1_000_000
 """Arguments that are sent in one call of more than `MAX_BATCH` records."""
 
-BEFORE_EVENTS = 13
+BEFORE_EVENTS = 12
 """Columns before that of the events."""
 
 
@@ -43,11 +43,24 @@ def lane_of(entry: IndexEntry, names: Names, partition: int) -> Lane | None:
     """Where the record stands when it may be claimed."""
     if entry.ready is None:
         return None
-    return names.ids[entry.queue], partition, -entry.ready.priority
+    ids, ready = names.ids, entry.ready
+    return ids[entry.queue], partition, -ready.priority, ids[ready.kind], ids[entry.name]
+
+
+def invalid(_task: Task, why: str) -> Created:
+    """The outcome of a record that cannot be written."""
+    return Created(CreateKind.INVALID, why=why)
+
+
+def names_of(entry: IndexEntry) -> tuple[str, ...]:
+    """What must have a number before the record is written."""
+    if entry.ready is None:
+        return (entry.queue,)
+    return entry.queue, entry.name, entry.ready.kind
 
 
 def is_plain(entry: IndexEntry) -> bool:
-    """Whether one call for one record does (sql/0001_create_one.sql)."""
+    """Whether one call for one record does (sql/functions/create_one.sql)."""
     return not (entry.key or entry.unique_key or entry.remaining or entry.dead_letter)
 
 
@@ -67,7 +80,7 @@ async def arguments_of_one(
     """Arguments of the statement for one plain record, after its first two, and its topics."""
     definition, status, ready = task.definition, task.status, entry.ready
     topics = set(topics_of(task, entry))
-    if await names.know((entry.queue, entry.name)):
+    if await names.know(names_of(entry)):
         topics.add(CONFIG_TOPIC)
     lane = lane_of(entry, names, partition)
     if lane is not None:
@@ -77,7 +90,6 @@ async def arguments_of_one(
         encode(definition),
         partition,
         names.ids[entry.queue],
-        names.ids[entry.name],
         entry.state.value,
         status.revision,
         status.created_at,
@@ -135,7 +147,7 @@ class Creation:
     async def columns(self, names: Names) -> tuple[list[Any], set[str]]:
         """What is sent of every record that comes in, and the topics of its hints."""
         entries, tasks = self.entries, self.tasks
-        is_new = await names.know([n for e in entries for n in (e.queue, e.name)])
+        is_new = await names.know([name for entry in entries for name in names_of(entry)])
         lanes = [lane_of(e, names, p) for e, p in zip(entries, self._partitions, strict=True)]
         await names.know_lanes(lane for lane in lanes if lane is not None)
         self._lanes = [None if lane is None else names.lanes[lane] for lane in lanes]
@@ -145,7 +157,6 @@ class Creation:
             [encode(t.definition) for t in tasks],
             self._partitions,
             [names.ids[e.queue] for e in entries],
-            [names.ids[e.name] for e in entries],
             [e.state.value for e in entries],
             [t.status.revision for t in tasks],
             [t.status.created_at for t in tasks],

@@ -1,9 +1,11 @@
 """Dependencies: edges between tasks, counted off as their parents end."""
 
 from collections.abc import Sequence
+from itertools import chain
 
 from andon.model.words import State
 from andon.stores.base import TIMER_TOPIC, Edge, Ended, Link, Settlement
+from andon.stores.isolation import each_alone, left_out
 from andon.stores.postgres.server import Server
 
 
@@ -15,22 +17,32 @@ class Edges:
 
     async def link(self, links: Sequence[Link]) -> list[Ended]:
         """Add edges; those whose parents have ended already."""
-        if not links:
-            return []
+        told = await each_alone(self._link, links, _invalid_link) if links else []
+        return list(chain.from_iterable(told))
+
+    async def _link(self, links: Sequence[Link]) -> list[list[Ended]]:
         rows = await self._server.write(
             self._server.calls.link,
             self._server.clock.argument(),
             [link.child for link in links],
-            [" ".join(link.parents) for link in links],
+            [len(link.parents) for link in links],
+            [parent for link in links for parent in link.parents],
             [link.loads for link in links],
             [link.any_end for link in links],
         )
-        return [_ended(links[int(row[0]) - 1], row[1], row[2]) for row in rows]
+        told: list[list[Ended]] = [[] for _ in links]
+        place: int
+        for place, parent, state in rows:
+            told[place - 1].append(_ended(links[place - 1], parent, state))
+        return told
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[int]:
         """Count parents off; how many each child still waits for."""
         if not settlements:
             return []
+        return await each_alone(self._settle, settlements, _invalid_settlement)
+
+    async def _settle(self, settlements: Sequence[Settlement]) -> list[int]:
         ((remaining, due),) = await self._server.write(
             self._server.calls.settle,
             self._server.clock.argument(),
@@ -48,13 +60,16 @@ class Edges:
 
     async def unlink(self, edges: Sequence[tuple[str, str]]) -> None:
         """Remove edges, given as parent and child."""
-        if not edges:
-            return
+        if edges:
+            await each_alone(self._unlink, edges, _left_out)
+
+    async def _unlink(self, edges: Sequence[tuple[str, str]]) -> list[None]:
         parents, children = (list(column) for column in zip(*edges, strict=True))
         ((due,),) = await self._server.write(
             self._server.calls.unlink, self._server.clock.argument(), parents, children
         )
         self._hint(due)
+        return [None] * len(edges)
 
     async def take_unsettled(self, limit: int) -> list[tuple[str, State]]:
         """Ended parents of which not all edges are counted off."""
@@ -64,6 +79,21 @@ class Edges:
     def _hint(self, due: bool) -> None:
         if due:
             self._server.wake.tell({TIMER_TOPIC}, ["timer"])
+
+
+def _invalid_link(link: Link, why: str) -> list[Ended]:
+    left_out("A link", link.child, why)
+    return []
+
+
+def _invalid_settlement(settlement: Settlement, why: str) -> int:
+    """What is not counted off remains."""
+    left_out("A settlement", settlement.child, why)
+    return 1
+
+
+def _left_out(edge: tuple[str, str], why: str) -> None:
+    left_out("An edge", edge[0], why)
 
 
 def _ended(link: Link, parent: str, state: str | None) -> Ended:

@@ -1,5 +1,5 @@
 """Committing the ends of runs that are alike, the most frequent batch by far: what is sent once,
-and what of each (sql/0001_commit_ends.sql).
+and what of each (sql/functions/commit_ends.sql).
 
 Whether they are alike is seen by the changes themselves. Of what is indexed of a record, only the
 timer is derived: the rest is the same for all of them, or not there.

@@ -5,6 +5,7 @@ import asyncio
 import asyncpg
 
 from andon.model.errors import ConfigurationError, StoreError, StoreIncompatible, StoreUnavailable
+from andon.stores.isolation import Unwritable
 
 _PASSING_CLASSES = ("08", "40", "53", "57")
 """Connection lost, deadlock or serialization failure, no resources, the server told us to go."""
@@ -51,10 +52,20 @@ def _is_gone(code: str, detail: str) -> bool:
     return code != "XX000" or detail.startswith("cache lookup failed for type")
 
 
-def translated(error: BaseException, shown: str, schema: str) -> StoreError | ConfigurationError:
-    """The error to raise, with what to do about it."""
+def _is_at_fault(code: str) -> bool:
+    """Whether a value is refused: it is no text, no such number, or too long for an index. The
+    driver's own refusals have such a code too."""
+    return code[:2] == "22" or code == "54000"
+
+
+def translated(
+    error: BaseException, shown: str, schema: str
+) -> StoreError | ConfigurationError | Unwritable:
+    """The error to raise, with what to do about it; of a value that is refused, what is wrong."""
     code = code_of(error)
     detail = str(error).partition("\n")[0].rstrip(".") or type(error).__name__
+    if _is_at_fault(code):
+        return Unwritable(f"PostgreSQL cannot hold this value ({detail}).")
     match code:
         case "28P01" | "28000":
             return ConfigurationError(
@@ -97,8 +108,6 @@ def translated(error: BaseException, shown: str, schema: str) -> StoreError | Co
                 f"Schema {schema} of {shown} is not as this release made it ({detail}); was it "
                 "dropped or changed by hand? Restart to make what is missing, or restore a backup."
             )
-        case "22021" | "22P05":
-            return StoreError(f"{shown} cannot hold this text ({detail}).")
         case _ if is_passing(error):
             return StoreUnavailable(f"{shown} does not answer ({detail}); is the server running?")
         case _:

@@ -13,6 +13,7 @@ import msgspec
 from andon.model.fleet import QueueConfig, TypeInfo, WorkerInfo
 from andon.stores.base import CONFIG_TOPIC, ready_topic
 from andon.stores.codec import encode
+from andon.stores.isolation import each_alone, left_out
 from andon.stores.postgres.server import Server
 from andon.stores.shared import shared
 
@@ -59,16 +60,23 @@ class Fleet:
             for _, name, body in await self._read("queue")
         ]
 
-    async def put_queue(self, config: QueueConfig) -> None:
-        """Replace a queue's configuration, and let through what its limits have room for now."""
-        await self._server.names.know([config.name])
+    async def put_queue(self, config: QueueConfig, expect: QueueConfig) -> bool:
+        """Replace a queue's configuration if it is as expected, and let through what its limits
+        have room for now; whether it was."""
+        server = self._server
+        await server.names.know([config.name])
+        found = await server.run(server.sql.queue, config.name)
+        was = found[0][0] if found else None
+        if (QueueConfig(name=config.name) if was is None else _decode_queue(was)) != expect:
+            return False
         rate, burst = config.rate_limit, None
         if rate is not None:
             # One claim must always fit, or a rate below one a second would never let any through.
             burst = float(max(config.rate_burst or -(-rate // 1), 1))
-        await self._server.write(
-            self._server.calls.put_queue,
-            self._server.names.ids[config.name],
+        ((is_set,),) = await server.write(
+            server.calls.put_queue,
+            server.names.ids[config.name],
+            was,
             encode(config),
             config.paused,
             config.max_concurrent,
@@ -77,7 +85,9 @@ class Fleet:
             rate,
             burst,
         )
-        self._server.wake.tell({CONFIG_TOPIC, ready_topic(config.name)}, ["config", "ready"])
+        if is_set:
+            server.wake.tell({CONFIG_TOPIC, ready_topic(config.name)}, ["config", "ready"])
+        return is_set
 
     async def types(self) -> list[TypeInfo]:
         """Every task type published."""
@@ -85,6 +95,10 @@ class Fleet:
 
     async def put_types(self, types: Sequence[TypeInfo]) -> None:
         """Publish task types."""
+        await each_alone(self._put_types, types, _left_out)
+        self._server.wake.tell({CONFIG_TOPIC}, ["config"])
+
+    async def _put_types(self, types: Sequence[TypeInfo]) -> list[None]:
         unique = {(t.name, t.version): t for t in types}
         await self._server.write(
             self._server.calls.put_types,
@@ -92,7 +106,7 @@ class Fleet:
             [version for _, version in unique],
             [encode(t) for t in unique.values()],
         )
-        self._server.wake.tell({CONFIG_TOPIC}, ["config"])
+        return [None] * len(types)
 
     async def workers(self) -> list[WorkerInfo]:
         """Workers heard of lately."""
@@ -123,3 +137,7 @@ class Fleet:
         if rows:
             self._server.wake.tell({CONFIG_TOPIC}, ["config"])
         return bool(rows)
+
+
+def _left_out(info: TypeInfo, why: str) -> None:
+    left_out("The type", info.name, why)

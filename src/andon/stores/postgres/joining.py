@@ -10,7 +10,7 @@ from, so that none of these has to be there.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from andon.model.errors import ConfigurationError
+from andon.model.errors import ConfigurationError, InvalidSubmission
 from andon.stores.base import Created
 from andon.stores.postgres.errors import code_of
 
@@ -18,7 +18,7 @@ COLUMNS = (
     "told", "pos", "wanted", "promoted", "outcomes", "states", "digests", "bodies", "holders",
 )  # fmt: skip
 _TYPES = (
-    "bigint", "text", "boolean", "text[]", "bytea[]", "integer[]", "integer[]", "integer[]",
+    "bigint", "text", "boolean", "text[]", "bytea[]", "integer[]", "integer[]",
     "text[]", "bigint[]", "bigint[]", "bigint[]", "text[]", "text[]", "boolean[]", "bytea[]",
     "bytea[]", "integer[]", "integer[]", "bigint[]", "bigint[]", "bigint[]", "integer[]", "text[]",
     "bigint[]", "text[]", "bigint[]",
@@ -26,10 +26,37 @@ _TYPES = (
 )  # fmt: skip
 _NOTIFY_TYPES = ("text[]", "text[]")
 
+_FIRST_COLUMN = 3
+"""Place of the first column among the arguments."""
+
+_BITS = {"integer[]": 32, "bigint[]": 64}
+
 _KNOWN = "psycopg, asyncpg, SQLAlchemy (a connection or a session) or Django"
 
 Row = dict[str, Any]
 Notes = Callable[[Row], tuple[list[str], list[str]]]
+
+
+def refuse_unwritable(ids: Sequence[str], columns: Sequence[Sequence[Any]]) -> None:
+    """Raise `InvalidSubmission` for the first record with a value that the server would refuse: in
+    the user's transaction, that would undo everything the user did there too."""
+    for kind, column in zip(_TYPES[_FIRST_COLUMN:], columns, strict=False):
+        for task_id, value in zip(ids, column, strict=False):
+            if (why := _wrong_with(value, kind)) is not None:
+                raise InvalidSubmission(f"Task {task_id!a} cannot be stored: {why}.")
+
+
+def _wrong_with(value: Any, kind: str) -> str | None:
+    if isinstance(value, str):
+        if "\0" in value:
+            return f"PostgreSQL keeps no NUL in text, as in {value[:80]!a}"
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return f"{value[:80]!a} is no text that UTF-8 can encode"
+    elif kind in _BITS and isinstance(value, int) and value.bit_length() >= _BITS[kind]:
+        return f"{str(value)[:40]} is no {kind[:-2]}"
+    return None
 
 
 class Joined:

@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl, urlencode, urlunsplit
 import msgspec
 
 from andon.model.errors import ConfigurationError
-from andon.model.urls import split
+from andon.model.urls import shown, split
 
 _OURS = {
     "namespace": "a schema name",
@@ -48,7 +48,7 @@ def parse(url: str) -> Location:
     parts = split(url)
     if parts.scheme not in ("postgresql", "postgres"):
         raise ConfigurationError(
-            f"{hidden(url)!r} is not a PostgreSQL URL; write postgresql://user@host/database."
+            f"{shown(url)!r} is not a PostgreSQL URL; write postgresql://user@host/database."
         )
     given = parse_qsl(parts.query, keep_blank_values=True)
     options = dict(given)
@@ -56,13 +56,13 @@ def parse(url: str) -> Location:
     if unknown:
         known = ", ".join(f"{name}={what}" for name, what in _OURS.items())
         raise ConfigurationError(
-            f"{hidden(url)!r}: there is no option {min(unknown)!r}; known are {known}, "
+            f"{shown(url)!r}: there is no option {min(unknown)!r}; known are {known}, "
             "and libpq's for connecting."
         )
     namespace = options.get("namespace", "andon")
     if not _NAME.fullmatch(namespace) or namespace.startswith("pg_"):
         raise ConfigurationError(
-            f"{hidden(url)!r}: namespace={namespace} cannot be a schema; use 1 to 40 of a-z, 0-9 "
+            f"{shown(url)!r}: namespace={namespace} cannot be a schema; use 1 to 40 of a-z, 0-9 "
             "and _, beginning with a letter, and not with pg_."
         )
     for name, allowed in (
@@ -71,13 +71,13 @@ def parse(url: str) -> Location:
     ):
         if options.get(name, allowed[0]) not in allowed:
             raise ConfigurationError(
-                f"{hidden(url)!r}: {name} is {allowed[0]} or {allowed[1]}, not {options[name]!r}."
+                f"{shown(url)!r}: {name} is {allowed[0]} or {allowed[1]}, not {options[name]!r}."
             )
     query = urlencode([(name, value) for name, value in given if name not in _OURS])
     dsn = urlunsplit(("postgresql", parts.netloc, parts.path, query, ""))
     return Location(
         dsn=dsn,
-        shown=hidden(dsn),
+        shown=shown(dsn),
         namespace=namespace,
         partitions=_number(url, options, "partitions", 256),
         max_events=_number(url, options, "max_events", 2**53) or 1_000_000,
@@ -87,23 +87,12 @@ def parse(url: str) -> Location:
     )
 
 
-def hidden(url: str) -> str:
-    """The URL as it may be shown: without its password."""
-    parts = split(url)
-    netloc = re.sub(r":[^:@]*@", "@", parts.netloc)
-    query = [
-        (name, "…" if "password" in name else value)
-        for name, value in parse_qsl(parts.query, keep_blank_values=True)
-    ]
-    return urlunsplit((parts.scheme, netloc, parts.path, urlencode(query, safe="…"), ""))
-
-
 def _number(url: str, options: dict[str, str], name: str, most: int) -> int | None:
     text = options.get(name)
     if text is None:
         return None
     if not (text.isdecimal() and 1 <= int(text) <= most):
         raise ConfigurationError(
-            f"{hidden(url)!r}: {name} is a number from 1 to {most}, not {text!r}."
+            f"{shown(url)!r}: {name} is a number from 1 to {most}, not {text!r}."
         )
     return int(text)

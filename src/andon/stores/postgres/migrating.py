@@ -1,5 +1,9 @@
-"""The schema: made, brought up to date step by step, or refused. Safe while others work: one
-process migrates at a time, each version in one transaction, and a version only adds."""
+"""The schema: made, brought up to date step by step, or refused.
+
+One process migrates at a time, each version in one transaction. A version changes tables by
+scripts of its own, perhaps moves what they hold, and makes all functions anew. Processes of an
+older release that call one which is not as it was are told so.
+"""
 
 import secrets
 from typing import Any
@@ -10,9 +14,27 @@ import msgspec
 from andon.model.errors import ConfigurationError, StoreIncompatible
 from andon.model.task import RECORD_VERSION
 from andon.stores.postgres.location import Location
-from andon.stores.postgres.statements import filled, migrations, quoted
+from andon.stores.postgres.sorting import sort_by_kind
+from andon.stores.postgres.statements import (
+    filled,
+    function_names,
+    functions,
+    migrations,
+    quoted,
+)
 
 OLDEST_SERVER = 140000
+
+_MOVES = {2: sort_by_kind}
+"""What is done to what the tables hold, by version, after its scripts."""
+
+_FORMER_FUNCTIONS = ("link_child",)
+"""Functions that earlier versions had besides."""
+
+_OUR_FUNCTIONS = """
+SELECT p.oid::regprocedure::text FROM pg_proc p
+WHERE p.pronamespace = current_schema()::regnamespace AND p.proname = ANY ($1)
+"""
 
 
 class Facts(msgspec.Struct, frozen=True):
@@ -111,7 +133,22 @@ async def _migrate(db: asyncpg.Connection, location: Location) -> None:
             await db.execute("SET LOCAL check_function_bodies = off")
             for script in scripts:
                 await db.execute(filled(script, schema))
+            await _make_functions(db, schema)
+            if version in _MOVES:
+                await _MOVES[version](db)
             await _note(db, location, version, is_new=facts is None)
+
+
+async def _make_functions(db: asyncpg.Connection, schema: str) -> None:
+    """Make all functions anew. Whatever else is in the schema (an extension's) is left alone."""
+    scripts = functions()
+    names = [name for script in scripts for name in function_names(script)]
+    for row in await db.fetch(_OUR_FUNCTIONS, [*names, *_FORMER_FUNCTIONS]):
+        await db.execute(f"DROP ROUTINE {row[0]}")
+    await db.execute("DROP TYPE IF EXISTS change, new_task")
+    for script in scripts:
+        await db.execute(filled(script, schema))
+    await db.execute("SELECT put_clock_offset()")
 
 
 async def _note(db: asyncpg.Connection, location: Location, version: int, *, is_new: bool) -> None:

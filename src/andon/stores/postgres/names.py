@@ -10,12 +10,12 @@ from typing import Any
 from andon.stores.postgres.statements import Statements
 
 Run = Callable[..., Awaitable[list[Any]]]
-Lane = tuple[int, int, int]
-"""Queue number, partition, level (minus the priority)."""
+Lane = tuple[int, int, int, int, int]
+"""Queue number, partition, level (minus the priority), number of the kind, and of its task type."""
 
 
 class Names:
-    """Queue and type names, and lanes, by number."""
+    """Names of queues, task types and kinds, and lanes, by number."""
 
     def __init__(self, run: Run, calls: Statements) -> None:
         self.ids: dict[str, int] = {}
@@ -41,9 +41,9 @@ class Names:
         """Make sure that these lanes have numbers."""
         new = sorted({lane for lane in lanes if lane not in self.lanes})
         if new:
-            queues, partitions, levels = (list(column) for column in zip(*new, strict=True))
-            rows = await self._run(self._calls.lane_ids, queues, partitions, levels)
-            self.lanes.update({(row[1], row[2], row[3]): row[0] for row in rows})
+            columns = [list(column) for column in zip(*new, strict=True)]
+            rows = await self._run(self._calls.lane_ids, *columns)
+            self.lanes.update({tuple(row)[1:]: row[0] for row in rows})
 
     async def named(self, numbers: Iterable[int]) -> list[str]:
         """Names of queues that somebody else may have numbered."""

@@ -8,10 +8,18 @@ import msgspec
 
 from andon.model.errors import ConfigurationError
 from andon.model.fleet import QueueStats
-from andon.model.task import Task, TaskEvent
+from andon.model.task import Task, TaskEvent, Tombstone
 from andon.model.words import State
-from andon.stores.base import SCAN_BUDGET, EventPage, History, Page, Query
+from andon.stores.base import (
+    SCAN_BUDGET,
+    EventPage,
+    History,
+    Page,
+    Query,
+    ReadyKind,
+)
 from andon.stores.codec import Row, task_of_row
+from andon.stores.isolation import each_alone
 from andon.stores.matching import matches
 from andon.stores.place import Place, check_of, place_of
 from andon.stores.postgres.names import Run
@@ -36,8 +44,33 @@ class Reading:
         self._run = run
         self._sql = sql
 
+    async def tombstones(self, ids: Sequence[str], now: int) -> list[Tombstone | None]:
+        """What is left of deleted tasks, in the order asked for."""
+
+        async def some(ids: Sequence[str]) -> list[Tombstone | None]:
+            rows = await self._run(self._sql.tombstones, list(ids), now)
+            return [None if row[0] is None else Tombstone(State(row[0]), *row[1:]) for row in rows]
+
+        return await each_alone(some, ids, _absent)
+
+    async def ready_kinds(self, queues: Sequence[str]) -> list[ReadyKind]:
+        """Kinds of which something is ready, by queue."""
+        return [ReadyKind(*row) for row in await self._run(self._sql.ready_kinds, list(queues))]
+
     async def tasks(self, ids: Sequence[str]) -> list[Task | None]:
-        """Records in the order asked for."""
+        """Records in the order asked for. Ids that no record can have are ids of nobody."""
+        return await each_alone(self._tasks, ids, _absent)
+
+    async def states(self, ids: Sequence[str], now: int) -> list[State | None]:
+        """States, also of what was deleted lately."""
+
+        async def some(ids: Sequence[str]) -> list[State | None]:
+            rows = await self._run(self._sql.states, list(ids), now)
+            return [None if row[0] is None else State(row[0]) for row in rows]
+
+        return await each_alone(some, ids, _absent)
+
+    async def _tasks(self, ids: Sequence[str]) -> list[Task | None]:
         rows = await self._run(self._sql.records, list(ids))
         found = {row["id"]: task_of_row(row) for row in rows}
         return [found.get(task_id) for task_id in ids]
@@ -107,7 +140,7 @@ class Reading:
         """A page of records by creation, along the axis that fits the query best."""
         last = _LAST if query.newest_first else 0
         if query.cursor:
-            if not query.cursor.isdecimal():
+            if not (query.cursor.isascii() and query.cursor.isdecimal() and len(query.cursor) < 19):
                 raise ConfigurationError(f"{query.cursor!r} is not a cursor that this store gave.")
             last = int(query.cursor)
         found: list[Task] = []
@@ -155,3 +188,7 @@ def _is_there(place: Place, row: Row) -> bool:
 
 def _check_of(row: Row) -> str:
     return check_of(msgspec.msgpack.encode(row[:8]))
+
+
+def _absent(_id: str, _why: str) -> None:
+    return None

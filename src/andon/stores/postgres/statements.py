@@ -1,6 +1,8 @@
 """SQL by name: `sql/calls.sql` and `sql/reading.sql` hold statements headed `-- name: x`, and
-`NNNN_subject.sql` the migrations. `{schema}` stands for the namespace, quoted."""
+`NNNN_subject.sql` the changes that each version of the schema made to its tables. `functions/` has
+its functions, which every new version makes anew. `{schema}` stands for the namespace, quoted."""
 
+import re
 from importlib.resources import files
 
 _SETTINGS = (
@@ -36,10 +38,20 @@ def migrations() -> dict[int, list[str]]:
     """The scripts of each schema version, in their order, with their placeholders."""
     found: dict[int, list[str]] = {}
     folder = files("andon.stores.postgres").joinpath("sql")
-    names = sorted(entry.name for entry in folder.iterdir() if entry.name[:4].isdigit())
-    for name in sorted(names, key=_place):
+    for name in sorted(entry.name for entry in folder.iterdir() if entry.name[:4].isdigit()):
         found.setdefault(int(name[:4]), []).append(_read(name))
     return found
+
+
+def functions() -> list[str]:
+    """The scripts that make the functions, with their placeholders."""
+    folder = files("andon.stores.postgres").joinpath("sql", "functions")
+    return [_read("functions", name) for name in sorted(e.name for e in folder.iterdir())]
+
+
+def function_names(script: str) -> list[str]:
+    """Names of the functions and procedures that a script makes."""
+    return re.findall(r"^CREATE (?:FUNCTION|PROCEDURE) (\w+)\(", script, re.MULTILINE)
 
 
 def filled(script: str, schema: str) -> str:
@@ -47,10 +59,5 @@ def filled(script: str, schema: str) -> str:
     return script.replace("{settings}", _SETTINGS).replace("{schema}", quoted(schema))
 
 
-def _place(name: str) -> tuple[int, bool, str]:
-    """Tables come before the functions that name them."""
-    return int(name[:4]), "tables" not in name, name
-
-
-def _read(name: str) -> str:
-    return files("andon.stores.postgres").joinpath("sql", name).read_text(encoding="utf-8")
+def _read(*path: str) -> str:
+    return files("andon.stores.postgres").joinpath("sql", *path).read_text(encoding="utf-8")

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from andon.lifecycle.indexes import entry_of
-from andon.model.errors import StoreIncompatible, StoreUnavailable
+from andon.model.errors import InvalidSubmission, StoreIncompatible, StoreUnavailable
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, WorkerInfo
-from andon.model.task import RECORD_VERSION, Task
+from andon.model.task import RECORD_VERSION, Task, Tombstone
 from andon.model.words import State
 from andon.stores.base import (
     CONFIG_TOPIC,
@@ -32,6 +32,7 @@ from andon.stores.base import (
     Listener,
     Page,
     Query,
+    ReadyKind,
     Renewal,
     Settlement,
     Snapshot,
@@ -40,8 +41,9 @@ from andon.stores.base import (
     ready_topic,
 )
 from andon.stores.codec import task_of_row
+from andon.stores.isolation import AT_FAULT, each_alone, each_alone_blocking, why_of
 from andon.stores.partitions import partition_of
-from andon.stores.postgres import alike, restoring
+from andon.stores.postgres import alike, joining, restoring
 from andon.stores.postgres.claiming import Claiming
 from andon.stores.postgres.committing import Committing
 from andon.stores.postgres.connection import Connection
@@ -52,6 +54,7 @@ from andon.stores.postgres.creating import (
     Creation,
     arguments_of_one,
     first_repeat,
+    invalid,
     is_plain,
 )
 from andon.stores.postgres.edges import Edges
@@ -61,7 +64,7 @@ from andon.stores.postgres.joining import Joined, is_awaited
 from andon.stores.postgres.location import parse
 from andon.stores.postgres.migrating import Facts, prepare, read
 from andon.stores.postgres.reading import Reading
-from andon.stores.postgres.renewing import Renewer, columns_of, progressed
+from andon.stores.postgres.renewing import Renewer, columns_of, progressed, refused
 from andon.stores.postgres.server import Server
 from andon.stores.postgres.timers import Timers
 from andon.stores.postgres.times import ServerTime
@@ -156,19 +159,20 @@ class PostgresStore:
     # --- the life of a task ---
 
     async def create(self, tasks: Sequence[Task]) -> list[Created]:
-        if not tasks:
-            return []
+        return await each_alone(self._create, tasks, invalid) if tasks else []
+
+    async def _create(self, tasks: Sequence[Task]) -> list[Created]:
         repeats = first_repeat(tasks)
         if repeats is not None:  # what becomes of it depends on what became of the first
             before, after = tasks[:repeats], tasks[repeats:]
-            return [*await self.create(before), *await self.create(after)]
+            return [*await self._create(before), *await self._create(after)]
         if len(tasks) == 1 and await self._created_alone(tasks[0]):
             return [CREATED]
         creation = Creation(tasks, self.partition_of)
         if await self._created_alike(creation):
             return [CREATED] * len(tasks)
         if len(tasks) > MAX_BATCH:  # each would keep the loop several times as long
-            return [made for some in in_batches(tasks) for made in await self.create(some)]
+            return [made for some in in_batches(tasks) for made in await self._create(some)]
         columns, topics = await creation.arguments(self._names)
         rows = list(zip(*columns, strict=True))
         row = await self._server.call(
@@ -238,8 +242,13 @@ class PostgresStore:
 
     async def join(self, tasks: Sequence[Task]) -> Joined:
         """Make ready what creates these records in a user's transaction."""
-        creation = Creation(tasks, self.partition_of)
-        columns, topics = await creation.arguments(self._names)
+        ids = [task.definition.id for task in tasks]
+        try:
+            creation = Creation(tasks, self.partition_of)
+            columns, topics = await creation.arguments(self._names)
+        except AT_FAULT as error:
+            raise InvalidSubmission(f"The tasks cannot be stored: {why_of(error)}") from error
+        joining.refuse_unwritable(ids, columns)
         return Joined(
             self._calls.create_by_columns,
             # nobody's instance: this process sleeps until the commit like all others
@@ -275,8 +284,9 @@ class PostgresStore:
         self._wake.hand_over_to(worker, act)
 
     async def renew(self, renewals: Sequence[Renewal]) -> list[Verdict]:
-        if not renewals:
-            return []
+        return await each_alone(self._renew, renewals, refused) if renewals else []
+
+    async def _renew(self, renewals: Sequence[Renewal]) -> list[Verdict]:
         row = await self._server.call(self._calls.renew, *columns_of(renewals))
         topics = progressed(renewals)
         self._wake.tell(topics, row["wanted"])
@@ -285,11 +295,12 @@ class PostgresStore:
     def renew_blocking(self, renewals: Sequence[Renewal]) -> list[Verdict]:
         if self._server.connections is None or self._loop is None:
             raise StoreUnavailable(f"The store {self._location.shown} is not open.")
-        if not renewals:
-            return []
+        return each_alone_blocking(self._renew_blocking, renewals, refused) if renewals else []
+
+    def _renew_blocking(self, renewals: Sequence[Renewal]) -> list[Verdict]:
         row = self._renewer.renew(self._server.instance, columns_of(renewals))
         topics = progressed(renewals)
-        if topics and not self._loop.is_closed():
+        if topics and self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._wake.tell, topics, row["wanted"])
         return [Verdict(verdict) for verdict in row["verdicts"]]
 
@@ -338,8 +349,10 @@ class PostgresStore:
         return await self._reading.tasks(ids)
 
     async def states(self, ids: Sequence[str]) -> list[State | None]:
-        rows = await self._server.run(self._sql.states, list(ids), self._time.argument())
-        return [None if row[0] is None else State(row[0]) for row in rows]
+        return await self._reading.states(ids, self._time.argument())
+
+    async def tombstones(self, ids: Sequence[str]) -> list[Tombstone | None]:
+        return await self._reading.tombstones(ids, self._time.argument())
 
     async def history(self, task_id: str) -> History:
         return await self._reading.history(task_id)
@@ -349,6 +362,9 @@ class PostgresStore:
 
     async def stats(self) -> list[QueueStats]:
         return await self._reading.stats()
+
+    async def ready_kinds(self, queues: Sequence[str] = ()) -> list[ReadyKind]:
+        return await self._reading.ready_kinds(queues)
 
     async def events(self, cursor: str, limit: int = 500) -> EventPage:
         return await self._reading.events(cursor, limit)
@@ -364,8 +380,8 @@ class PostgresStore:
     async def queues(self) -> list[QueueConfig]:
         return await self._fleet.queues()
 
-    async def put_queue(self, config: QueueConfig) -> None:
-        await self._fleet.put_queue(config)
+    async def put_queue(self, config: QueueConfig, *, expect: QueueConfig) -> bool:
+        return await self._fleet.put_queue(config, expect)
 
     async def types(self) -> list[TypeInfo]:
         return await self._fleet.types()

@@ -8,6 +8,7 @@ from andon.model.words import State
 from andon.stores.base import SLOW_POLL_S, TIMER_TOPIC, Change, Due, ready_topic
 from andon.stores.clock import JUMP_MS
 from andon.stores.codec import task_of_row
+from andon.stores.isolation import each_alone, left_out
 from andon.stores.postgres.server import Server
 
 if TYPE_CHECKING:
@@ -69,14 +70,23 @@ class Timers:
         known = [(i, at, held) for i, at in timers if (held := self._held.pop(i, None)) is not None]
         if not known:
             return
-        ids, at, held = (list(column) for column in zip(*known, strict=True))
-        await server.write(server.calls.rearm, server.clock.argument(), ids, at, held)
+        await each_alone(self._rearm, known, _left_out)
         soon = server.clock.now() + SLOW_POLL_S * 1000
-        if any(timer is not None and timer < soon for timer in at):
+        if any(timer is not None and timer < soon for _, timer, _ in known):
             server.wake.tell({TIMER_TOPIC}, None)
+
+    async def _rearm(self, known: Sequence[tuple[str, int | None, int]]) -> list[None]:
+        server = self._server
+        columns = (list(column) for column in zip(*known, strict=True))
+        await server.write(server.calls.rearm, server.clock.argument(), *columns)
+        return [None] * len(known)
 
     def moved(self, applied: Sequence[Change]) -> None:
         """What moved has a timer of its own, and is never armed anew."""
         if self._held:
             for change in applied:
                 self._held.pop(change.before.id, None)
+
+
+def _left_out(timer: tuple[str, int | None, int], why: str) -> None:
+    left_out("The timer", timer[0], why)

@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 
 from andon.lifecycle.apply import stamped
+from andon.lifecycle.routing import Kind, may_claim
+from andon.model.code import Code
 from andon.model.task import Stamp, Task
 from andon.model.words import State
 from andon.stores.base import ClaimRequest
@@ -19,19 +21,55 @@ from andon.stores.standing import STANDS_MS
 _CLAIMED = 4
 """What `claim.lua` hands out of each task: id, definition, status and fence."""
 
-_HEAD = 5
-"""What it says first: time, kind, runs given to the token before, refills, and limited queues."""
+_HEAD = 7
+"""What it says first: time, kind, runs given to the token before, refills, limited queues, kinds
+not known to the memo of the claim's code, and whether there may be more for who asks again."""
 
 _WITH_GRANTS = "~"
 """Ends the token of a claim made with grants; a repeat of the claim finds the runs of both."""
 
+MOST_LOOKS = 40
+"""How often one claim looks on: each time past kinds that were not known yet, past what cannot be
+claimed any more, or past keys that are full."""
+
+MOST_AS_A_LIST = 50
+"""Queues named one by one. More go as one text, which a script need not take apart."""
+
+
+MOST_CODES_TOLD = 1_000
+"""Codes that a process notes as told; beyond, it tells again."""
+
+
+class _Look(msgspec.Struct):
+    """What one script found."""
+
+    tasks: list[Task]
+    broken: list[str]  #: ids of records that do not decode
+    limited: list[Any]
+    is_repeat: bool  #: these are all runs that were given to the token
+    may_be_more: bool
+
 
 async def claim(at: Partitions, request: ClaimRequest) -> list[Task]:
     """Hand out what there is room for, in the order of the queues asked."""
-    tasks, reply = await _claim(at, request)
+    if request.code is not None and (request.code.digest, request.partition) not in at.told:
+        await _tell_own_kinds(at, request.partition, request.code)
+    tasks: list[Task] = []
+    granted = 0
+    found = False
+    for _ in range(MOST_LOOKS):
+        look = await _look(at, _what_is_left(request, tasks), len(tasks))
+        found = found or bool(look.tasks or look.broken)
+        tasks = look.tasks if look.is_repeat else tasks + look.tasks
+        more = look.may_be_more
+        if look.limited:
+            claimed, any_more = await _claim_limited(at, request, tasks, granted, look.limited)
+            tasks, granted, more = tasks + claimed, granted + len(claimed), more or any_more
+        if not more or len(tasks) >= request.limit:
+            break
+    if at.hands_over:
+        at.standing.answered(request, found=found)
     if at.count > 1:
-        if reply[1] != b"again":
-            tasks += await _claim_limited(at, request, tasks, reply)
         freed = [
             (task.definition.unique_key, task.id)
             for task in tasks
@@ -42,15 +80,31 @@ async def claim(at: Partitions, request: ClaimRequest) -> list[Task]:
     return tasks
 
 
-async def _claim(
+def _what_is_left(request: ClaimRequest, tasks: Sequence[Task]) -> ClaimRequest:
+    """The claim without what it has got."""
+    if not tasks:
+        return request
+    room = dict(request.room)
+    for task in tasks:
+        if task.definition.name in room:
+            room[task.definition.name] -= 1
+    return msgspec.structs.replace(
+        request, limit=request.limit - len(tasks), room=room, stands=False
+    )
+
+
+async def _look(
     at: Partitions,
     request: ClaimRequest,
+    known: int,
     grants: dict[str, Any] | None = None,
     *,
     part_of: str | None = None,
-) -> tuple[list[Task], list[Any]]:
-    """One claim, with grants of `spread.Grants` as part of another claim, or without."""
-    word = (None, None) if grants or not at.hands_over else _word(at, request)
+) -> _Look:
+    """One look, with grants of `spread.Grants` as part of another claim, or without. `known` is how
+    many runs the caller has of this token."""
+    word = (None, None) if grants or known or not at.hands_over else _word(at, request)
+    queues, code = request.queues, request.code
     packed = encode(
         (
             request.worker,
@@ -58,10 +112,13 @@ async def _claim(
             request.limit,
             request.lease_ms,
             request.room or None,
-            request.queues,
+            queues if len(queues) <= MOST_AS_A_LIST else "\n".join(("", *queues, "")),
             grants,
             part_of,
             *word,
+            None if code is None else code.digest,
+            known or None,
+            at.count > 1 or None,
         )
     )
     reply = await at.run_packed("claim", request.partition, packed)
@@ -69,16 +126,43 @@ async def _claim(
         found = records_in(reply, 2)
         tasks = [task for _, task in found if task.state is State.ACTIVE]
         broken = [task_id for task_id, task in found if task.state is State.UNKNOWN]
+        look = _Look(tasks, broken, [], is_repeat=True, may_be_more=False)
     else:
         tasks, broken = _claimed(reply, request)
-        waits = reply[3]
+        waits, limited, undecided = reply[3:6]
         for i in range(0, len(waits), 2):
             at.refills.expect(waits[i].decode(), waits[i + 1] / 1000)
-    if at.hands_over:
-        at.standing.answered(request, found=bool(tasks or broken))
+        if undecided and code is not None:
+            await _remember(at, request.partition, code, undecided)
+        look = _Look(tasks, broken, limited, is_repeat=False, may_be_more=reply[6] == 1)
     if broken:
         await at.run("set_aside", request.partition, broken)
-    return tasks, reply
+    return look
+
+
+async def _tell_own_kinds(at: Partitions, partition: int, code: Code) -> None:
+    """Tell a partition of the kinds that a code names, once: so they are known before the first
+    task of each, which can be handed over then."""
+    if len(at.told) >= MOST_CODES_TOLD:
+        at.told.clear()
+    kinds = [
+        str(Kind(name, version, is_open)).encode()
+        for name, version in code.types
+        if not name.endswith("*")
+        for is_open in (False, True)
+    ]
+    if kinds:
+        await _remember(at, partition, code, kinds)
+    at.told.add((code.digest, partition))
+
+
+async def _remember(at: Partitions, partition: int, code: Code, kinds: Sequence[bytes]) -> None:
+    """Decide which kinds the code may claim, for all workers that have it."""
+    can: list[str] = []
+    cannot: list[str] = []
+    for kind in map(bytes.decode, kinds):
+        (can if may_claim(code, kind) else cannot).append(kind)
+    await at.run("remember", partition, (code.digest, can, cannot))
 
 
 def _word(at: Partitions, request: ClaimRequest) -> tuple[Any, Any]:
@@ -113,26 +197,28 @@ def _claimed(reply: list[Any], request: ClaimRequest) -> tuple[list[Task], list[
 
 
 async def _claim_limited(
-    at: Partitions, request: ClaimRequest, tasks: Sequence[Task], reply: list[Any]
-) -> list[Task]:
-    """What the queues have whose limits all partitions share."""
-    limited = spread.limited_in(reply[4])
-    left = request.limit - len(tasks)
-    if not limited or left <= 0:
-        return []
-    room = dict(request.room)
-    for task in tasks:
-        if task.definition.name in room:
-            room[task.definition.name] -= 1
+    at: Partitions, request: ClaimRequest, tasks: Sequence[Task], had: int, rows: list[Any]
+) -> tuple[list[Task], bool]:
+    """What the queues have whose limits all partitions share, of which this claim `had` some;
+    whether there may be more."""
+    limited = spread.limited_in(rows)
     more = msgspec.structs.replace(
-        request, token=request.token + _WITH_GRANTS, limit=left, room=room
+        _what_is_left(request, tasks), token=request.token + _WITH_GRANTS, stands=False
     )
+    if more.limit <= 0:
+        return [], False
     grants = spread.Grants(at, more.token)
     claimed: list[Task] = []
+    any_more = False
     try:
-        await grants.take(limited, left)
+        await grants.take(limited, more.limit)
         if grants.granted:
-            claimed, _ = await _claim(at, more, grants.granted, part_of=request.token)
+            look = await _look(at, more, had, grants.granted, part_of=request.token)
+            known = {task.id for task in tasks} if look.is_repeat else ()
+            claimed = [task for task in look.tasks if task.id not in known]
+            asked_for_all = not any(one.is_cut for one in limited)
+            any_more = look.may_be_more or (bool(claimed) and not asked_for_all)
+        await grants.settle(Counter(task.definition.queue for task in claimed))
     finally:
-        await grants.give_back(Counter(task.definition.queue for task in claimed))
-    return claimed
+        await grants.give_back()
+    return claimed, any_more

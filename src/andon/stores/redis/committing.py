@@ -6,23 +6,22 @@ from typing import Any
 import msgspec
 
 from andon.lifecycle.indexes import IndexEntry, entry_of
+from andon.lifecycle.interrupting import interrupted_worker
+from andon.lifecycle.repeats import tombstone_of
 from andon.model.task import MAX_EVENTS_KEPT, Task
-from andon.model.words import TERMINAL, WAITING, Event, State
+from andon.model.words import TERMINAL, WAITING, State
 from andon.stores.base import Change, Changed, ChangeKind
 from andon.stores.codec import encode, encode_event
 from andon.stores.redis import reserving
 from andon.stores.redis.partitions import Partitions, Parts, is_short
 from andon.stores.redis.reading import read, states
-from andon.stores.redis.records import FIRST_APART, body, packed_entry, task_of
+from andon.stores.redis.records import FIRST_APART, body, damage, packed_entry, task_of
 
 _APPLIED = Changed(ChangeKind.APPLIED)
 _HAS_DEPENDENTS = Changed(ChangeKind.APPLIED, has_dependents=True)
 _GONE = Changed(ChangeKind.GONE)
 
-_DONE_TO_A_RUN = frozenset({Event.REQUEST_CANCEL, Event.CANCEL, Event.EXPIRE})
-"""Moves of an active task that its worker does not make itself, so that it must be told."""
-
-_NOTHING_RARE = (None, False, None, None, None, False, False, False, None)
+_NOTHING_RARE = (None, False, None, None, None, False, False, None, None)
 """What most changes have in the places that `commit.lua` does without."""
 
 
@@ -59,12 +58,14 @@ async def commit(at: Partitions, changes: Sequence[Change]) -> list[Changed]:
 async def _commit_apart(at: Partitions, prepared: Sequence[_Prepared]) -> list[Changed]:
     """The same where unique keys are reserved in partitions of their own."""
     wishes = [wish for p in prepared if (wish := _wish(p, at.clock.now())) is not None]
-    refused = await reserving.reserve(at, wishes)
-    written = [p for p in prepared if p.change.before.id not in refused]
+    for one in prepared:  # what cannot be encoded is found before anything is reserved
+        encode(_item(one, reserved=True))
+    held = await reserving.reserve(at, wishes)
+    written = [p for p in prepared if p.change.before.id not in held]
     outcomes = iter(await _commit(at, written, reserved=True))
     told = [
-        Changed(ChangeKind.KEY_HELD, holder=refused[p.change.before.id])
-        if p.change.before.id in refused
+        Changed(ChangeKind.KEY_HELD, holder=held[p.change.before.id])
+        if p.change.before.id in held
         else next(outcomes)
         for p in prepared
     ]
@@ -108,7 +109,7 @@ def _is_plain(prepared: _Prepared) -> bool:
         and change.discard is None
         and not change.force
         and after.revision < FIRST_APART
-        and change.event.event not in _DONE_TO_A_RUN
+        and not interrupted_worker(before.status, change.event.event)
     )
 
 
@@ -239,7 +240,7 @@ def _item(prepared: _Prepared, *, reserved: bool) -> tuple[Any, ...]:
         entry_body,
         packed,
         event.write_id,
-        status.worker,
+        interrupted_worker(status, event.event),
         result,
     )
     rare = (
@@ -249,11 +250,24 @@ def _item(prepared: _Prepared, *, reserved: bool) -> tuple[Any, ...]:
         history,
         asked,
         status.state is State.UNKNOWN,
-        change.seen_lease is not None or event.event in _DONE_TO_A_RUN,
         reserved,
         last,
+        _last_run(change),
     )
     return common if rare == _NOTHING_RARE else common + rare
+
+
+def _last_run(change: Change) -> str | None:
+    """What the stub of a record that goes with this change tells of its last run."""
+    if change.after is not None and change.discard is None:
+        return None
+    left = tombstone_of(change.before.status if change.after is None else change.after)
+    return f"{left.run} {left.report}" if left.run else None
+
+
+def refused(change: Change, why: str) -> Changed:
+    """The outcome of a change that cannot be written."""
+    return Changed(ChangeKind.INVALID, why=why)
 
 
 def _outcome(reply: Any, change: Change) -> Changed:
@@ -265,6 +279,8 @@ def _outcome(reply: Any, change: Change) -> Changed:
         return _GONE
     if reply[0] == b"k":
         return Changed(ChangeKind.KEY_HELD, holder=reply[1].decode())
+    if reply[0] == b"i":
+        return refused(change, damage(reply[1]))
     current = task_of(change.before.definition.id, reply[2:])
     if current is None:
         return _GONE

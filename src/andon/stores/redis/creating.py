@@ -14,7 +14,7 @@ from andon.stores.partitions import rounds_of
 from andon.stores.redis import reserving
 from andon.stores.redis.partitions import Partitions, Parts, is_short
 from andon.stores.redis.reading import states
-from andon.stores.redis.records import body, packed_entry, records_in, score_of
+from andon.stores.redis.records import body, damage, packed_entry, records_in, score_of
 
 if TYPE_CHECKING:
     from types import CoroutineType
@@ -135,7 +135,8 @@ def _group(packed: msgspec.Raw, entry: IndexEntry, status: Status, size: int) ->
     assert entry.ready is not None
     created = str(status.created_at)
     head = f"{status.revision} {created} "
-    return [packed, head, entry.queue, entry.name, created, score_of(entry.ready), size]
+    kind, score = entry.ready.kind, score_of(entry.ready)
+    return [packed, head, entry.queue, kind, created, score, size]
 
 
 def _in_common(status: Status, task_id: str) -> tuple[bytes, bytes]:
@@ -160,6 +161,8 @@ async def _create_apart(
     at: Partitions, tasks: Sequence[Task], entries: Sequence[IndexEntry]
 ) -> list[Created]:
     """The same where unique keys are reserved in partitions of their own; no id comes twice."""
+    pairs = zip(tasks, entries, strict=True)
+    items = {task.id: _item(task, entry, keeps_key=False) for task, entry in pairs}
     known = await states(at, [task.id for task in tasks])
     wishes = [
         wish
@@ -167,17 +170,12 @@ async def _create_apart(
         if state is None  # else the id is taken, which create will say
         and (wish := reserving.wish_of(entry, task.id, at.clock.now())) is not None
     ]
-    refused = await reserving.reserve(at, wishes)
-    items = [
-        _item(task, entry, keeps_key=False)
-        for task, entry in zip(tasks, entries, strict=True)
-        if task.id not in refused
-    ]
-    written = [task.id for task in tasks if task.id not in refused]
-    replies = iter(await at.spread("create", items, written))
+    held = await reserving.reserve(at, wishes)
+    written = [task.id for task in tasks if task.id not in held]
+    replies = iter(await at.spread("create", [items[name] for name in written], written))
     outcomes = [
-        Created(CreateKind.KEY_HELD, holder=refused[task.id])
-        if task.id in refused
+        Created(CreateKind.KEY_HELD, holder=held[task.id])
+        if task.id in held
         else _outcome(next(replies))
         for task in tasks
     ]
@@ -188,6 +186,11 @@ async def _create_apart(
     ]
     await reserving.let_go(at, in_vain)
     return outcomes
+
+
+def refused(task: Task | None, why: str) -> Created:
+    """The outcome of a record that cannot be written."""
+    return Created(CreateKind.INVALID, why=why)
 
 
 def _item(task: Task, entry: IndexEntry, *, keeps_key: bool) -> tuple[Any, ...]:
@@ -213,4 +216,6 @@ def _outcome(reply: Any) -> Created:
         return Created(CreateKind.EXISTS, reply[1].decode(), State(reply[2].decode()))
     if kind == b"k":
         return Created(CreateKind.KEY_HELD, holder=reply[1].decode())
+    if kind == b"i":
+        return refused(None, damage(reply[1]))
     return Created(CreateKind.FULL, oldest=tuple(task for _, task in records_in(reply, 1)))

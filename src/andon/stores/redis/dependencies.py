@@ -1,11 +1,15 @@
 """Dependencies: edges in the parent's partition, the count in the child's. All idempotent."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from andon.model.words import State
 from andon.stores.base import Edge, Ended, Link, Settlement
+from andon.stores.isolation import left_out
 from andon.stores.redis.partitions import Partitions
+from andon.stores.redis.records import damage
+
+STILL_WAITS = 1
 
 LOADS, ANY_END, SETTLED = 1, 2, 4
 """What the scripts add up to the flags of an edge."""
@@ -22,12 +26,27 @@ async def link(at: Partitions, links: Sequence[Link]) -> list[Ended]:
             if parent != link.child:  # else it waits only to be scheduled
                 wished.append((link, parent))
                 items.append((parent, link.child, link.loads, link.any_end, bool(counted)))
-    replies = await at.spread("link", items, [parent for _, parent in wished])
-    return [
-        Ended(link.child, parent, None if end == b"-" else State(end.decode()), link.any_end)
-        for (link, parent), end in zip(wished, replies, strict=True)
-        if end
-    ]
+    replies: list[Any] = await at.spread("link", items, [parent for _, parent in wished])
+    ended: list[Ended] = []
+    for (link, parent), end in zip(wished, replies, strict=True):
+        if isinstance(end, list):
+            left_out("The edge", f"{link.child!r} to {parent!r}", damage(cast("bytes", end[1])))
+        elif end:
+            state = None if end == b"-" else State(end.decode())
+            ended.append(Ended(link.child, parent, state, link.any_end))
+    return ended
+
+
+def not_linked(link: Link, why: str) -> list[Ended]:
+    """Say of a link that it cannot be written."""
+    left_out("The link", repr(link.child), why)
+    return []
+
+
+async def link_each(at: Partitions, links: Sequence[Link]) -> list[list[Ended]]:
+    """The same, told apart by link."""
+    ended = await link(at, links)
+    return [[end for end in ended if end.child == one.child] for one in links]
 
 
 async def settle(at: Partitions, settlements: Sequence[Settlement]) -> list[int]:
@@ -39,7 +58,13 @@ async def settle(at: Partitions, settlements: Sequence[Settlement]) -> list[int]
     remaining = await at.spread("settle", counted, [s.child for s in settlements])
     told = [(s.parent, s.child) for s in settlements]
     await at.each("tell", told, [s.parent for s in settlements])
-    return remaining
+    return [STILL_WAITS if isinstance(left, list) else left for left in remaining]
+
+
+def not_settled(settlement: Settlement, why: str) -> int:
+    """What remains of a child that cannot be counted off: it goes on waiting."""
+    left_out("The end of a dependency", repr(settlement.child), why)
+    return STILL_WAITS
 
 
 async def dependents(at: Partitions, parent: str, after: str, limit: int) -> list[Edge]:
@@ -70,3 +95,14 @@ async def take_unsettled(at: Partitions, limit: int) -> list[tuple[str, State]]:
         found = zip(reply[1::2], reply[2::2], strict=True)
         taken += [(parent.decode(), State(state.decode())) for parent, state in found]
     return taken
+
+
+async def unlink(at: Partitions, edges: Sequence[tuple[str, str]]) -> list[None]:
+    """Forget edges, given by parent and child."""
+    await at.each("unlink", edges, [parent for parent, _ in edges])
+    return [None] * len(edges)
+
+
+def not_unlinked(edge: tuple[str, str], why: str) -> None:
+    """Say of an edge that it cannot be forgotten."""
+    left_out("The removal of an edge", repr(edge[1]), why)

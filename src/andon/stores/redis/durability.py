@@ -3,9 +3,8 @@
 from typing import Any
 
 from andon.model.fleet import StoreInfo
-from andon.model.task import RECORD_VERSION
 from andon.stores.redis.network import Network
-from andon.stores.redis.opening import SCHEMA_VERSION
+from andon.stores.redis.opening import SCHEMA_VERSION, WRITER_VERSION
 from andon.stores.redis.partitions import Partitions
 from andon.stores.redis.reading import stats
 from andon.stores.redis.wire import refused
@@ -45,7 +44,7 @@ async def info(at: Partitions, retention: bytes | None) -> StoreInfo:
         kind="redis",
         location=location.shown,
         schema_version=SCHEMA_VERSION,
-        min_writer=RECORD_VERSION,
+        min_writer=WRITER_VERSION,
         partitions=at.count,
         entries=entries,
         bytes=sum(int(f.get("used_memory", "0")) for f in facts),

@@ -6,6 +6,7 @@ import msgspec
 
 from andon.model.fleet import QueueConfig, TypeInfo, WorkerInfo
 from andon.stores.codec import encode
+from andon.stores.isolation import left_out
 from andon.stores.redis import reading
 from andon.stores.redis.partitions import Partitions
 from andon.stores.redis.records import body
@@ -29,11 +30,30 @@ async def queues(at: Partitions) -> list[QueueConfig]:
     return [found[name] for name in sorted(found)]
 
 
-async def put_queue(at: Partitions, config: QueueConfig) -> None:
-    """Replace a queue's configuration, and let through what its limits have room for now."""
-    for partition in range(at.count):
-        whole = body(encode(config)) if partition == 0 else None
-        await at.run("configure", partition, (config.name, limits(config, at.count), whole))
+async def put_queue(at: Partitions, config: QueueConfig, expect: QueueConfig) -> bool:
+    """Replace a queue's configuration if it still is what is expected, and let through what its
+    limits have room for now."""
+    there: bytes | None = await at.look(0, b"HGET", "configs", config.name)
+    found = QueueConfig(name=config.name) if there is None else _decode_config(there)
+    if found != expect:
+        return False
+    before = None if there is None else body(there)
+    asked = (config.name, limits(config, at.count), body(encode(config)), before)
+    if not (await at.run("configure", 0, asked))[1]:
+        return False
+    await _set_limits(at, config)
+    return True
+
+
+async def _set_limits(at: Partitions, config: QueueConfig) -> None:
+    """Set limits in the other partitions; if somebody else has set the queue meanwhile, his."""
+    while True:
+        for partition in range(1, at.count):
+            await at.run("configure", partition, (config.name, limits(config, at.count)))
+        there = await at.look(0, b"HGET", "configs", config.name) if at.count > 1 else None
+        if there is None or there == encode(config):
+            break
+        config = _decode_config(there)
     for partition in range(at.count):
         following = b""
         while True:
@@ -72,12 +92,18 @@ async def types(at: Partitions) -> list[TypeInfo]:
     return sorted(found, key=lambda info: (info.name, info.version))
 
 
-async def put_types(at: Partitions, infos: Sequence[TypeInfo]) -> None:
+async def put_types(at: Partitions, infos: Sequence[TypeInfo]) -> list[None]:
     """Publish task types."""
     fields: list[msgspec.Raw | str] = []
     for info in infos:
         fields += (f"{info.name} {info.version}", body(encode(info)))
     await at.run("put_types", 0, fields)
+    return [None] * len(infos)
+
+
+def not_published(info: TypeInfo, why: str) -> None:
+    """Say of a task type that it cannot be published."""
+    left_out("The task type", repr(info.name), why)
 
 
 async def workers(at: Partitions) -> list[WorkerInfo]:

@@ -4,10 +4,13 @@ import secrets
 from typing import Any
 
 from andon.model.errors import ConfigurationError, StoreIncompatible
-from andon.model.task import RECORD_VERSION
 from andon.stores.redis.partitions import Partitions
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""2: ready tasks stand in lanes by kind."""
+
+WRITER_VERSION = 2
+"""What a process must know to write here; scripts check it, also of one that has long been open."""
 
 
 async def set_up(partitions: Partitions) -> None:
@@ -33,7 +36,7 @@ async def _set_up_again(partitions: Partitions, partition: int) -> None:
 async def _prepare(partitions: Partitions, partition: int, count: int) -> list[Any]:
     shown = partitions.location.shown
     mark = secrets.token_hex(4)
-    arguments = (mark, str(SCHEMA_VERSION), str(RECORD_VERSION), str(count))
+    arguments = (mark, str(SCHEMA_VERSION), str(WRITER_VERSION), str(count))
     reply = await partitions.run("setup", partition, arguments)
     if reply[1] == b"strange":
         raise StoreIncompatible(
@@ -41,10 +44,16 @@ async def _prepare(partitions: Partitions, partition: int, count: int) -> list[A
             "Choose another with ?namespace=NAME."
         )
     schema, min_writer = int(reply[2]), int(reply[3])
-    if schema > SCHEMA_VERSION or min_writer > RECORD_VERSION:
+    if schema > SCHEMA_VERSION or min_writer > WRITER_VERSION:
         raise StoreIncompatible(
-            f"The store at {shown} has schema {schema} and records of version {min_writer}, made "
-            f"by a newer release; this one knows {SCHEMA_VERSION} and {RECORD_VERSION}. "
+            f"The store at {shown} has schema {schema} and is written as version {min_writer}, "
+            f"made by a newer release; this one knows {SCHEMA_VERSION} and {WRITER_VERSION}. "
             "Upgrade Andon here."
+        )
+    if schema < SCHEMA_VERSION:
+        raise StoreIncompatible(
+            f"The store at {shown} has schema {schema}, made before Andon's first release; this "
+            f"one knows {SCHEMA_VERSION} only. Choose another namespace with ?namespace=NAME, and "
+            "copy what is worth it by way of another store, with the Andon that made this one."
         )
     return reply

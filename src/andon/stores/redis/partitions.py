@@ -43,6 +43,7 @@ class Partitions:
         self.set_up: Callable[[Partitions, int], Awaitable[None]] | None = None
         self.standing, self.handed = subscription.standing, subscription.handed
         self.hands_over_now = False  #: the newest record created alone was handed over
+        self.told: set[tuple[str, int]] = set()  #: codes whose own kinds were told to a partition
         self._subscription = subscription
 
     @property
@@ -117,13 +118,22 @@ class Partitions:
             return (await self.run(name, 0, items))[1:]
         answers: list[Any] = [None] * len(items)
 
-        async def one(partition: int, places: list[int]) -> None:
-            reply = await self.run(name, partition, [items[place] for place in places])
+        async def one(partition: int, places: list[int], packed: bytes) -> None:
+            reply = await self.run_packed(name, partition, packed)
             for place, answer in zip(places, reply[1:], strict=True):
                 answers[place] = answer
 
-        await asyncio.gather(*(one(p, places) for p, places in self.places(ids).items()))
+        await asyncio.gather(*(one(*each) for each in self._packed(items, ids)))
         return answers
+
+    def _packed(
+        self, items: Sequence[Any], ids: Sequence[str]
+    ) -> list[tuple[int, list[int], bytes]]:
+        """Partitions with the places of their items, and these packed: all before any is sent."""
+        return [
+            (partition, places, encode([items[place] for place in places]))
+            for partition, places in self.places(ids).items()
+        ]
 
     async def spread_parts(
         self, name: str, ids: Sequence[str], parts_of: Callable[[Sequence[int]], Parts]
@@ -137,22 +147,20 @@ class Partitions:
             return answers
         answers = [None] * len(ids)
 
-        async def one(partition: int, places: Sequence[int]) -> None:
-            groups, parts = parts_of(places)
+        async def one(partition: int, places: Sequence[int], asked: Parts) -> None:
+            groups, parts = asked
             reply = await self.run_packed(name, partition, encode(groups), parts)
             for place, answer in zip(places, reply[1:], strict=False):
                 answers[place] = answer
 
-        await asyncio.gather(*(one(p, places) for p, places in self.places(ids).items()))
+        asked = [(p, places, parts_of(places)) for p, places in self.places(ids).items()]
+        await asyncio.gather(*(one(*each) for each in asked))
         return answers
 
     async def each(self, name: str, items: Sequence[Any], ids: Sequence[str]) -> None:
         """The same for a script that answers nothing."""
         await asyncio.gather(
-            *(
-                self.run(name, partition, [items[place] for place in places])
-                for partition, places in self.places(ids).items()
-            )
+            *(self.run_packed(name, p, packed) for p, _, packed in self._packed(items, ids))
         )
 
     async def everywhere(self, name: str, arguments: Any) -> list[list[Any]]:

@@ -3,17 +3,31 @@
 import asyncio
 import heapq
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
 from andon.model.errors import ConfigurationError
 from andon.model.fleet import QueueStats
-from andon.model.task import Task
+from andon.model.task import Task, Tombstone
 from andon.model.words import State
-from andon.stores.base import MAX_BATCH, SCAN_BUDGET, History, Page, Query
+from andon.stores.base import (
+    MAX_BATCH,
+    SCAN_BUDGET,
+    History,
+    Page,
+    Query,
+    ReadyKind,
+)
 from andon.stores.matching import matches
 from andon.stores.redis.partitions import Partitions
-from andon.stores.redis.records import event_of, is_apart, task_of
+from andon.stores.redis.records import event_of, is_apart, order_in, task_of
+
+QUEUES_AT_ONCE = 50
+"""Queues that one script looks at: others wait while it runs."""
+
+LISTS_AT_ONCE = 200
+"""Lists that one script looks at."""
 
 _ROW = 7
 _Place = tuple[int, str]
@@ -53,6 +67,22 @@ async def history(at: Partitions, task_id: str) -> History:
     return History(tuple(events), task.status.revision - len(events))
 
 
+async def tombstones(at: Partitions, ids: Sequence[str]) -> list[Tombstone | None]:
+    """What is left of records deleted within the submit window."""
+    return [_tombstone(reply) for reply in await at.spread("tombstones", ids, ids)]
+
+
+def _tombstone(reply: Any) -> Tombstone | None:
+    if not reply:
+        return None
+    run, _, report = reply[1].decode().partition(" ")
+    return Tombstone(State(reply[0].decode()), run, report)
+
+
+def absent(task_id: str, why: str) -> None:
+    """What there is of an id that cannot be asked for: nobody can have it."""
+
+
 # --- pages ---
 
 
@@ -85,15 +115,22 @@ async def _places(
     *,
     newest: bool,
 ) -> list[_Place]:
-    """The next places of all lists in all partitions, merged; short only at the end."""
+    """The next places of all lists in all partitions, merged; short only at the end. Some lists at
+    a time, and of each no more than may be among the first."""
     created, after = place if place is not None else (None, "")
-    replies = await at.everywhere("places", (newest, created, after, most, lists))
-    rows = [row for reply in replies for row in reply[1:]]
-    walks = [[(int(row[i]), row[i + 1].decode()) for i in range(0, len(row), 2)] for row in rows]
-    # A list that was cut short bounds what is known to come next; the first `most` are known.
-    merged = heapq.merge(*walks, reverse=newest)
-    unique = dict.fromkeys(merged)
-    return list(unique)[:most]
+    first: list[_Place] = []
+    for i in range(0, len(lists), LISTS_AT_ONCE):
+        last = first[-1][0] if len(first) == most else None
+        asked = (newest, created, after, most, lists[i : i + LISTS_AT_ONCE], last)
+        replies = await at.everywhere("places", asked)
+        rows = [row for reply in replies for row in reply[1:]]
+        walks = [
+            [(int(row[j]), row[j + 1].decode()) for j in range(0, len(row), 2)] for row in rows
+        ]
+        # A list that was cut short bounds what is known to come next; the first `most` are known.
+        merged = heapq.merge(first, *walks, reverse=newest)
+        first = list(dict.fromkeys(merged))[:most]
+    return first
 
 
 async def _axis(at: Partitions, query: Query) -> list[str]:
@@ -101,9 +138,9 @@ async def _axis(at: Partitions, query: Query) -> list[str]:
         return [f"key:{query.key}"]
     if query.group is not None:
         return [f"group:{query.group}"]
-    names = [query.queue] if query.queue is not None else await queue_names(at)
     if query.dead_letters:
-        return [f"dead:{name}" for name in names]
+        return ["dead" if query.queue is None else f"dead:{query.queue}"]
+    names = [query.queue] if query.queue is not None else await queue_names(at)
     # Who asks for a worker's runs looks through all that run: an index of them would cost every run
     # two writes.
     states = (State.ACTIVE,) if query.worker is not None else query.states or State
@@ -121,7 +158,7 @@ def _parse(cursor: str) -> _Place | None:
     if not cursor:
         return None
     created, _, task_id = cursor.partition(":")
-    if not created.isdecimal() or not task_id:
+    if not (created.isascii() and created.isdecimal() and len(created) < 19 and task_id):
         raise ConfigurationError(f"{cursor!r} is not a cursor that this store gave.")
     return int(created), task_id
 
@@ -130,30 +167,55 @@ def _parse(cursor: str) -> _Place | None:
 
 
 async def stats(at: Partitions) -> list[QueueStats]:
-    """Counts per queue, summed over the partitions."""
-    replies = await at.everywhere("stats", [state.value for state in State])
-    counts: dict[str, dict[str, int]] = {}
-    parked: dict[str, int] = {}
-    dead: dict[str, int] = {}
-    oldest: dict[str, int] = {}
-    for reply in replies:
-        for name, held, letters, since, *by_state in reply[1:]:
-            queue = name.decode()
-            of = counts.setdefault(queue, {})
-            for state, count in zip(State, by_state, strict=True):
-                if count:
-                    of[state.value] = of.get(state.value, 0) + count
-            parked[queue] = parked.get(queue, 0) + held
-            dead[queue] = dead.get(queue, 0) + letters
-            if since:
-                oldest[queue] = min(int(since), oldest.get(queue, int(since)))
-    return [
-        QueueStats(
-            queue=queue,
-            counts=counts[queue],
-            oldest_pending_at=oldest.get(queue),
-            dead_letters=dead[queue],
-            parked=parked[queue],
+    """Counts per queue, summed over the partitions; some queues at a time."""
+    names = await queue_names(at)
+    pages = [names[i : i + QUEUES_AT_ONCE] for i in range(0, len(names), QUEUES_AT_ONCE)]
+    return [counted for page in pages for counted in await _stats_of(at, page)]
+
+
+async def _stats_of(at: Partitions, queues: Sequence[str]) -> list[QueueStats]:
+    states = [state.value for state in State]
+    replies = await at.everywhere("stats", (queues, states))
+    found: list[QueueStats] = []
+    for i, queue in enumerate(queues, start=1):
+        parked, dead, *counts = map(sum, zip(*(reply[i] for reply in replies), strict=True))
+        of = {state: count for state, count in zip(states, counts, strict=True) if count}
+        found.append(
+            QueueStats(
+                queue=queue,
+                counts=of,
+                oldest_pending_at=await _oldest(at, queue) if State.PENDING.value in of else None,
+                dead_letters=dead,
+                parked=parked,
+            )
         )
-        for queue in sorted(counts)
-    ]
+    return found
+
+
+async def _oldest(at: Partitions, queue: str) -> int | None:
+    """Since when the oldest ready task waits."""
+    oldest: list[int] = []
+    for partition in range(at.count):
+        place: int | bytes = 0
+        while place != b"":
+            _, place, since = await at.run("oldest", partition, (queue, place))
+            if since:
+                oldest.append(int(since))
+    return min(oldest, default=None)
+
+
+async def ready_kinds(at: Partitions, queues: Sequence[str]) -> list[ReadyKind]:
+    """The kinds of which a queue has something ready; some queues at a time."""
+    wanted = set(queues)
+    found: dict[tuple[str, str], int] = {}
+    for partition in range(at.count):
+        ready = sorted(name.decode() for name in await at.look(partition, b"HKEYS", "ready"))
+        names = [name for name in ready if not wanted or name in wanted]
+        for i in range(0, len(names), QUEUES_AT_ONCE):
+            page = names[i : i + QUEUES_AT_ONCE]
+            rows = (await at.run("ready_kinds", partition, page))[1:]
+            for queue, row in zip(page, rows, strict=True):
+                for kind, score in zip(row[::2], row[1::2], strict=True):
+                    name, since = (queue, kind.decode()), order_in(score)
+                    found[name] = min(since, found.get(name, since))
+    return [ReadyKind(queue, kind, at) for (queue, kind), at in sorted(found.items())]

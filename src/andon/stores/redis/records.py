@@ -16,6 +16,10 @@ from andon.stores.codec import (
     decode_status,
     encode,
 )
+from andon.stores.isolation import Unwritable
+
+MOST_COUNTED = 2**53 - 1
+"""Up to here scripts and sorted sets count exactly."""
 
 LEVEL = 2**42
 """What a level of priority is worth in the score of a lane; ms since 1970 stay below till 2109."""
@@ -25,7 +29,7 @@ FIRST_APART = 13
 a claim writes none, so the list is begun while the status has them all."""
 
 _ROW = 7
-"""An id and its parts, as `common.lua` hands records out."""
+"""An id and its parts, as `records.lua` hands records out."""
 
 
 class _Cell(msgspec.Struct, array_like=True, gc=False):
@@ -96,17 +100,34 @@ class _Entries:
 packed_entry = _Entries()
 
 
+def _check(entry: IndexEntry) -> None:
+    """Refuse an entry with a time that scripts would count wrongly."""
+    ready = entry.ready
+    times = [entry.timer, entry.unique_until]
+    if ready is not None:
+        times += (ready.order, ready.dead_at, ready.first_limit)
+    for time in times:
+        if time is not None and not -MOST_COUNTED <= time <= MOST_COUNTED:
+            raise Unwritable(f"{time} ms is a time beyond what a Redis store can keep")
+
+
 def score_of(ready: ReadyEntry) -> str:
     """The score of a ready task in its lane."""
     return str(ready.order - ready.priority * LEVEL)
 
 
+def order_in(score: bytes) -> int:
+    """Since when a task with this score waits, ms UTC."""
+    return int(float(score)) % LEVEL
+
+
 def _pack_entry(entry: IndexEntry, task: Task, status: Status, number: int) -> bytes:
+    _check(entry)
     ready = entry.ready
     score = dead_at = first_limit = None
-    frees = False
+    kind, frees = entry.name, False
     if ready is not None:
-        score = score_of(ready)
+        kind, score = ready.kind, score_of(ready)
         dead_at, first_limit = ready.dead_at, ready.first_limit
         if entry.unique_key is not None:
             policy = status.policy or task.definition.policy
@@ -115,7 +136,7 @@ def _pack_entry(entry: IndexEntry, task: Task, status: Status, number: int) -> b
         (
             entry.state,
             entry.queue,
-            entry.name,
+            kind,
             entry.key,
             entry.group,
             None if entry.timer is None else str(entry.timer),
@@ -176,22 +197,35 @@ def event_of(packed: bytes) -> TaskEvent:
     return decode_event(packed)
 
 
+def damage(why: bytes) -> str:
+    """What is wrong with a record that a script could not change."""
+    said = why.decode(errors="replace")
+    if "WRONGTYPE" in said:
+        return "another application uses its key, or the key is damaged; delete it by hand"
+    return f"its record on the server is damaged ({said})"
+
+
 def created_in(version: bytes) -> int:
     """When a record was created, as its version tells also where the record does not decode."""
-    return int(version.split()[1])
+    words = version.split(b" ")
+    return int(words[1]) if len(words) > 1 and words[1].isdigit() else 0
 
 
 def is_apart(version: bytes) -> bool:
     """Whether a record's moves are kept apart, as its version tells."""
-    return version.split(b" ")[2].endswith(b"h")
+    words = version.split(b" ")
+    return len(words) > 2 and words[2].endswith(b"h")
 
 
 def task_of(task_id: str, parts: list[Any]) -> Task | None:
     """The record of the parts that scripts hand out; bare if it does not decode."""
     definition_body, status_body, cell_body, result, state, version = parts
     if version is None:
-        return None
-    revision = int(version.split()[0])
+        if state is None:
+            return None
+        version = b""
+    word = version.partition(b" ")[0]
+    revision = int(word) if word.isdigit() else 0
     if state == b"unknown":
         return _bare(task_id, revision, version)
     try:
@@ -202,7 +236,10 @@ def task_of(task_id: str, parts: list[Any]) -> Task | None:
     task = Task(definition=definition, status=status, result=result)
     if not cell_body:
         return task
-    packed = _decode_cell(cell_body)
+    try:
+        packed = _decode_cell(cell_body)
+    except msgspec.DecodeError:  # a validation error is one too
+        return _bare(task_id, revision, version)
     cell = RunCell(
         run=packed.run,
         lease_until=packed.lease_until,

@@ -1,19 +1,37 @@
 """Renewals: the run cell only; no revision, no event (R4)."""
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
 from andon.stores.base import Renewal, Verdict
 from andon.stores.codec import encode
+from andon.stores.isolation import Unwritable
 from andon.stores.redis.partitions import Partitions
 
-VERDICTS = {b"o": Verdict.OK, b"c": Verdict.CANCEL, b"l": Verdict.LOST}
+logger = logging.getLogger("andon.stores")
+
+MOST_LEASE_MS = 2**52
+"""With the time of now it stays below what scripts count exactly."""
+
+_VERDICTS = {b"o": Verdict.OK, b"c": Verdict.CANCEL, b"l": Verdict.LOST}
 
 
 async def renew(at: Partitions, renewals: Sequence[Renewal]) -> list[Verdict]:
     """Extend leases and write progress of runs that still hold their task."""
     replies = await at.spread("renew", [_item(r) for r in renewals], [r.task for r in renewals])
-    return [VERDICTS[reply] for reply in replies]
+    return verdicts(replies)
+
+
+def verdicts(replies: Sequence[Any]) -> list[Verdict]:
+    """What the script says of each; of a damaged cell it says why it cannot be renewed."""
+    return [Verdict.INVALID if isinstance(reply, list) else _VERDICTS[reply] for reply in replies]
+
+
+def refused(renewal: Renewal, why: str) -> Verdict:
+    """The verdict on a renewal that cannot be written."""
+    logger.error("The lease of run %r of %r was not renewed: %s", renewal.run, renewal.task, why)
+    return Verdict.INVALID
 
 
 def packed(renewals: Sequence[Renewal]) -> bytes:
@@ -22,6 +40,8 @@ def packed(renewals: Sequence[Renewal]) -> bytes:
 
 
 def _item(renewal: Renewal) -> tuple[Any, ...]:
+    if not 0 <= renewal.lease_ms <= MOST_LEASE_MS:
+        raise Unwritable(f"a lease of {renewal.lease_ms} ms cannot be kept")
     return (
         renewal.task,
         renewal.run,

@@ -6,6 +6,9 @@ from importlib.resources import files
 
 _FOLDER = files("andon.stores.redis") / "lua"
 
+SHARED = ("common", "lanes", "records")
+"""Files of what scripts share; each uses what stands in those before it."""
+
 FIRST = {
     "create": ("create_alone", "create_plain"),
     "claim": ("claim_plain",),
@@ -82,7 +85,7 @@ class Scripts:
     def __call__(self, name: str) -> Script:
         script = self._loaded.get(name)
         if script is None:
-            self._shared = self._shared or (_read("head"), _read("common"))
+            self._shared = self._shared or (_read("head"), b"".join(map(_read, SHARED)))
             head, common = self._shared
             first = b"".join(_inlined(_read(part)) for part in FIRST.get(name, ()))
             script = self._loaded[name] = Script(name, _whole(head, first, common, _read(name)))

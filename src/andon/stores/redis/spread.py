@@ -24,6 +24,7 @@ class Limited(msgspec.Struct, frozen=True):
     rate: float | None
     burst: int
     per_key: int | None
+    is_cut: bool  #: others of its tasks have keys that are not among these
     keys: tuple[str, ...]  #: that the first of its tasks have
 
 
@@ -36,7 +37,8 @@ def limited_in(rows: list[Any]) -> list[Limited]:
             float(row[2]) if row[2] else None,
             row[3],
             row[4] if row[4] >= 0 else None,
-            tuple(key.decode() for key in row[5:]),
+            row[5] == 1,
+            tuple(key.decode() for key in row[6:]),
         )
         for row in rows
     ]
@@ -48,7 +50,7 @@ class Grants:
     def __init__(self, at: Partitions, token: str) -> None:
         self._at = at
         self._token = token
-        self._drawn: dict[str, tuple[Limited, int]] = {}
+        self._drawn: list[Limited] = []
         self._permits: dict[str, list[str]] = {}
         self.granted: dict[str, dict[str, Any]] = {}
 
@@ -56,14 +58,16 @@ class Grants:
         """Take permits, count, and see what is left, for each queue."""
         await asyncio.gather(*(self._take(limited, wanted) for limited in queues))
 
-    async def give_back(self, used: Mapping[str, int]) -> None:
-        """Give permits and unused tokens back."""
+    async def give_back(self) -> None:
+        """Give permits back: what they were for is counted by now."""
         for queue, names in self._permits.items():
             await self._at.run("permit", self._at.of(queue), (self._token, None, names))
-        for queue, (limited, drawn) in self._drawn.items():
-            unused = drawn - used.get(queue, 0)
-            if unused > 0:
-                await self._draw(limited, -unused)
+
+    async def settle(self, used: Mapping[str, int]) -> None:
+        """Tell how many tokens were used; the others go back. Of a claim that failed nobody knows,
+        so its tokens are held for a while."""
+        for limited in self._drawn:
+            await self._draw(limited, 0, used.get(limited.queue, 0))
 
     async def _take(self, limited: Limited, wanted: int) -> None:
         queue, most = limited.queue, wanted
@@ -82,12 +86,12 @@ class Grants:
                     keys[key] = max(limited.per_key - runs - earlier, 0)
         if limited.rate is not None and most > 0:
             most = await self._draw(limited, most)
-            self._drawn[queue] = (limited, most)
+            self._drawn.append(limited)
         if most > 0:
-            self.granted[queue] = {"most": most, "keys": keys}
+            self.granted[queue] = {"most": most, "keys": keys, "is_cut": limited.is_cut}
 
-    async def _draw(self, limited: Limited, count: int) -> int:
-        arguments = (limited.queue, limited.rate, limited.burst, count)
+    async def _draw(self, limited: Limited, count: int, used: int | None = None) -> int:
+        arguments = (limited.queue, limited.rate, limited.burst, count, self._token, used)
         reply = await self._at.run("draw", self._at.of(limited.queue), arguments)
         if reply[2]:
             self._at.refills.expect(limited.queue, reply[2] / 1000)

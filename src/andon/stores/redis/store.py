@@ -7,11 +7,12 @@ it has taken.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from andon.model.errors import StoreUnavailable
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, WorkerInfo
-from andon.model.task import Task
+from andon.model.task import Task, Tombstone
 from andon.model.words import State
 from andon.stores.base import (
     Change,
@@ -28,12 +29,14 @@ from andon.stores.base import (
     Listener,
     Page,
     Query,
+    ReadyKind,
     Renewal,
     Settlement,
     Snapshot,
     Verdict,
 )
 from andon.stores.hints import Hub
+from andon.stores.isolation import AT_FAULT, each_alone, each_alone_blocking
 from andon.stores.partitions import partition_of
 from andon.stores.redis import (
     claiming,
@@ -60,7 +63,6 @@ from andon.stores.redis.scripts import script
 if TYPE_CHECKING:
     from types import CoroutineType
 
-Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
 
 
@@ -123,7 +125,7 @@ class RedisStore:
     # --- the life of a task ---
 
     def create(self, tasks: Sequence[Task]) -> "CoroutineType[Any, Any, list[Created]]":
-        return self._finish(creating.create, tasks)
+        return self._finish(creating.create, tasks, creating.refused)
 
     async def claim(self, request: ClaimRequest) -> list[Task]:
         if request.stands and self._open is not None and self.hands_over:
@@ -138,21 +140,28 @@ class RedisStore:
         self._at.standing.hand_over_to(worker, act)
 
     async def renew(self, renewals: Sequence[Renewal]) -> list[Verdict]:
-        return await renewing.renew(self._at, renewals)
+        write = partial(renewing.renew, self._at)
+        return await each_alone(write, renewals, renewing.refused)
 
     def renew_blocking(self, renewals: Sequence[Renewal]) -> list[Verdict]:
+        return each_alone_blocking(self._renew_blocking, renewals, renewing.refused)
+
+    def _renew_blocking(self, renewals: Sequence[Renewal]) -> list[Verdict]:
         opened, at = self._open, self._at
         assert opened is not None
         verdicts: list[Verdict] = [Verdict.LOST] * len(renewals)
-        for partition, places in at.places([r.task for r in renewals]).items():
-            packed = renewing.packed([renewals[place] for place in places])
+        asked = [
+            (partition, places, renewing.packed([renewals[place] for place in places]))
+            for partition, places in at.places([r.task for r in renewals]).items()
+        ]
+        for partition, places, packed in asked:
             reply = opened.blocking.run(script("renew"), partition, packed)
-            for place, verdict in zip(places, reply[1:], strict=True):
-                verdicts[place] = renewing.VERDICTS[verdict]
+            for place, verdict in zip(places, renewing.verdicts(reply[1:]), strict=True):
+                verdicts[place] = verdict
         return verdicts
 
     async def commit(self, changes: Sequence[Change]) -> list[Changed]:
-        outcomes = await self._finish(committing.commit, changes)
+        outcomes = await self._finish(committing.commit, changes, committing.refused)
         if self._held:  # what moved has a timer of its own, and is never armed anew
             for change, outcome in zip(changes, outcomes, strict=True):
                 if outcome.kind is ChangeKind.APPLIED:
@@ -163,21 +172,30 @@ class RedisStore:
         return await timing.take_due(self._at, partition, limit, hold_ms, self._held)
 
     async def rearm(self, timers: Sequence[tuple[str, int | None]]) -> None:
-        await timing.rearm(self._at, timers, self._held)
+        write = partial(timing.rearm, self._at, self._held)
+        await each_alone(write, timers, timing.left_alone)
 
     # --- dependencies ---
 
     async def link(self, links: Sequence[Link]) -> list[Ended]:
-        return await dependencies.link(self._at, links)
+        at = self._at
+        try:
+            return await dependencies.link(at, links)
+        except AT_FAULT:
+            write = partial(dependencies.link_each, at)
+            each = await each_alone(write, links, dependencies.not_linked)
+            return [ended for of in each for ended in of]
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[int]:
-        return await dependencies.settle(self._at, settlements)
+        write = partial(dependencies.settle, self._at)
+        return await each_alone(write, settlements, dependencies.not_settled)
 
     async def dependents(self, parent: str, after: str = "", limit: int = 1000) -> list[Edge]:
         return await dependencies.dependents(self._at, parent, after, limit)
 
     async def unlink(self, edges: Sequence[tuple[str, str]]) -> None:
-        await self._at.each("unlink", edges, [parent for parent, _ in edges])
+        write = partial(dependencies.unlink, self._at)
+        await each_alone(write, edges, dependencies.not_unlinked)
 
     async def take_unsettled(self, limit: int) -> list[tuple[str, State]]:
         return await dependencies.take_unsettled(self._at, limit)
@@ -190,10 +208,13 @@ class RedisStore:
     # --- reading ---
 
     async def get(self, ids: Sequence[str]) -> list[Task | None]:
-        return await reading.read(self._at, ids)
+        return await each_alone(partial(reading.read, self._at), ids, reading.absent)
 
     async def states(self, ids: Sequence[str]) -> list[State | None]:
-        return await reading.states(self._at, ids)
+        return await each_alone(partial(reading.states, self._at), ids, reading.absent)
+
+    async def tombstones(self, ids: Sequence[str]) -> list[Tombstone | None]:
+        return await each_alone(partial(reading.tombstones, self._at), ids, reading.absent)
 
     async def history(self, task_id: str) -> History:
         return await reading.history(self._at, task_id)
@@ -203,6 +224,9 @@ class RedisStore:
 
     async def stats(self) -> list[QueueStats]:
         return await reading.stats(self._at)
+
+    async def ready_kinds(self, queues: Sequence[str] = ()) -> list[ReadyKind]:
+        return await reading.ready_kinds(self._at, queues)
 
     async def events(self, cursor: str, limit: int = 500) -> EventPage:
         return await events.read(self._at, cursor, limit)
@@ -220,14 +244,14 @@ class RedisStore:
     async def queues(self) -> list[QueueConfig]:
         return await fleet.queues(self._at)
 
-    async def put_queue(self, config: QueueConfig) -> None:
-        await fleet.put_queue(self._at, config)
+    async def put_queue(self, config: QueueConfig, *, expect: QueueConfig) -> bool:
+        return await fleet.put_queue(self._at, config, expect)
 
     async def types(self) -> list[TypeInfo]:
         return await fleet.types(self._at)
 
     async def put_types(self, types: Sequence[TypeInfo]) -> None:
-        await fleet.put_types(self._at, types)
+        await each_alone(partial(fleet.put_types, self._at), types, fleet.not_published)
 
     async def workers(self) -> list[WorkerInfo]:
         return await fleet.workers(self._at)
@@ -261,10 +285,14 @@ class RedisStore:
         return self._open.at
 
     async def _finish(
-        self, write: Callable[[Partitions, Asked], Awaitable[Answer]], asked: Asked
+        self,
+        write: Callable[[Partitions, Any], Awaitable[Answer]],
+        asked: Any,
+        refused: Callable[[Any, str], Any] | None = None,
     ) -> Answer:
-        """Write even if the caller goes. Then it is done again, which changes nothing where it was
-        done already: so who stays does not pay for a task of its own, two turns of the loop."""
+        """Write even if the caller goes; what cannot be written is refused by itself (R36). If the
+        caller goes it is done again, which changes nothing where it was done already: so who stays
+        does not pay for a task of its own, two turns of the loop."""
         at = self._at
         self._under_way += 1
         try:
@@ -275,6 +303,11 @@ class RedisStore:
             again.add_done_callback(self._left.discard)
             again.add_done_callback(lambda done: done.cancelled() or done.exception())
             raise
+        except AT_FAULT:
+            if refused is None:
+                raise
+            one_by_one: Any = await each_alone(cast("Any", partial(write, at)), asked, refused)
+            return one_by_one
         finally:
             self._under_way -= 1
             if self._quiet is not None and not self._under_way:

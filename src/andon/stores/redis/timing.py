@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 from andon.model.words import State
 from andon.stores.base import Due
+from andon.stores.isolation import Unwritable, left_out
 from andon.stores.redis.partitions import Partitions
-from andon.stores.redis.records import records_in
+from andon.stores.redis.records import MOST_COUNTED, records_in
 
 if TYPE_CHECKING:
     from andon.model.task import Task
@@ -28,9 +29,13 @@ class Held:
         if len(self._until) % 1_000 == 0:
             self._until = {name: at for name, at in self._until.items() if at > now}
 
-    def forget(self, task_id: str) -> int | None:
-        """Until when it was held, if it was."""
-        return self._until.pop(task_id, None)
+    def until(self, task_id: str) -> int | None:
+        """Until when it is held, if it is."""
+        return self._until.get(task_id)
+
+    def forget(self, task_id: str) -> None:
+        """It is held no more."""
+        self._until.pop(task_id, None)
 
 
 async def take_due(at: Partitions, partition: int, limit: int, hold_ms: int, held: Held) -> Due:
@@ -51,8 +56,22 @@ async def take_due(at: Partitions, partition: int, limit: int, hold_ms: int, hel
     return Due(tuple(tasks), now, int(reply[1]) if reply[1] else None)
 
 
-async def rearm(at: Partitions, timers: Sequence[tuple[str, int | None]], held: Held) -> None:
+Timer = tuple[str, int | None]
+
+
+async def rearm(at: Partitions, held: Held, timers: Sequence[Timer]) -> list[None]:
     """Set timers anew, unless a move has set its own since they were taken."""
-    taken = [(task_id, timer, held.forget(task_id)) for task_id, timer in timers]
+    for _, timer in timers:
+        if timer is not None and abs(timer) > MOST_COUNTED:
+            raise Unwritable(f"{timer} ms is a time beyond what a Redis store can keep")
+    taken = [(task_id, timer, held.until(task_id)) for task_id, timer in timers]
     items = [item for item in taken if item[2] is not None]
     await at.each("rearm", items, [task_id for task_id, _, _ in items])
+    for task_id, _ in timers:
+        held.forget(task_id)
+    return [None] * len(timers)
+
+
+def left_alone(timer: Timer, why: str) -> None:
+    """Say of a timer that it cannot be set; it goes off again when its hold ends."""
+    left_out("The timer", repr(timer[0]), why)

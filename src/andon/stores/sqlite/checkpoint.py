@@ -1,7 +1,14 @@
 """Checkpoints, outside the committing thread: the log is folded into the file while commits go on.
 
 Passive: it never makes a writer or a reader wait. Were this thread to fall behind, a commit that
-finds 8,000 pages in the log checkpoints itself (`connection`), so the log stays bounded.
+finds 8,000 pages in the log checkpoints itself (`connection`).
+
+A log that was folded begins anew with the first commit that finds no reader in it. Where readers
+overlap, no commit ever does, and the log would grow for as long as they come. So a log of
+`RESTART` pages is begun anew by force: writers wait for a moment, while readers that are there
+finish and new ones read the file itself, in which everything stands by then. Who reads for longer
+than that moment (another program with a transaction open, a process that is stopped) still lets the
+log grow; it is tried again with every `GROWTH` pages, with more patience, up to `LONGEST_WAIT_MS`.
 
 A checkpoint flushes the log and the file, and a commit at that moment waits for the disk with it.
 So while commits are large there is one each time the log has grown by `GROWTH` pages. While they
@@ -11,18 +18,29 @@ in another process, 50 a second, 2.0 ms in the median instead of 2.3 (docs/decis
 """
 
 import contextlib
+import logging
 import os
 import sqlite3
 import struct
 import threading
 from pathlib import Path
 
+from andon.model.errors import AndonError
 from andon.stores.sqlite.connection import connect
 from andon.stores.sqlite.location import Location
+from andon.stores.sqlite.lock import WriteLock
 from andon.stores.sqlite.threads import Ended
+
+logger = logging.getLogger("andon.sqlite")
 
 GROWTH = 2_000
 """Pages that are added to the log between two checkpoints under load: 8 MB."""
+
+RESTART = 3_000
+"""Pages in a log that is begun anew by force: 12 MB."""
+
+FIRST_WAIT_MS, LONGEST_WAIT_MS = 100, 400
+"""How long writers wait for those who read the log, the first time and at the most."""
 
 LARGE = 20
 """Moves in a commit that count as load."""
@@ -80,9 +98,12 @@ class Checkpointer(threading.Thread):
     def __init__(self, location: Location) -> None:
         super().__init__(name="andon-sqlite-checkpoint", daemon=True)
         self._location = location
+        self._lock = WriteLock(location.path)
+        self._wait_ms = FIRST_WAIT_MS
         self._log: Log | None = None
         self._asked = threading.Event()
         self._closing = False
+        self._over = threading.Event()
         self._ended: Ended | None = None
 
     def look(self, moves: int) -> None:
@@ -96,10 +117,17 @@ class Checkpointer(threading.Thread):
 
     async def finish(self) -> None:
         """Close the connection and end the thread."""
-        self._ended = Ended()
+        ended = self._ended = Ended()
         self._closing = True
         self._asked.set()
-        await self._ended.wait()
+        if self._over.is_set():  # before it could know who waits
+            ended.set()
+        await ended.wait()
+
+    def give_up(self) -> None:
+        """End the thread, if it has begun, though nobody waits for that."""
+        self._closing = True
+        self._asked.set()
 
     def let_go(self) -> None:
         """Close the log, once nobody looks any more: the writer may commit after this thread."""
@@ -109,22 +137,37 @@ class Checkpointer(threading.Thread):
 
     def run(self) -> None:
         """Wait to be asked."""
-        db = connect(self._location, write=True)
         try:
-            while not self._closing:
-                self._asked.wait()
-                self._asked.clear()
-                if not self._closing:
-                    self._checkpoint(db)
+            db = connect(self._location, write=True)
+            try:
+                while not self._closing:
+                    self._asked.wait()
+                    self._asked.clear()
+                    if not self._closing:
+                        self._checkpoint(db)
+            finally:
+                db.close()
+                self._lock.close()
+        except AndonError as error:  # commits checkpoint for themselves then
+            logger.warning("%s is not checkpointed on the side: %s", self._location.path, error)
         finally:
-            db.close()
+            self._over.set()
             if self._ended is not None:
                 self._ended.set()
 
     def _checkpoint(self, db: sqlite3.Connection) -> None:
         try:
-            db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-        except sqlite3.Error:
+            _, pages, _ = db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            if pages >= RESTART:
+                self._begin_anew(db)
+        except (sqlite3.Error, OSError):
             return  # busy or full: the writer finds out by itself if it matters
         # Without this pause a log that cannot shrink (a reader holds it) would be tried for ever.
         threading.Event().wait(0.05)
+
+    def _begin_anew(self, db: sqlite3.Connection) -> None:
+        """Let the next commit write the log from its start."""
+        db.execute(f"PRAGMA busy_timeout = {self._wait_ms}")
+        with self._lock:  # in turn: the other writers would only poll for SQLite's own lock
+            is_read, _, _ = db.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
+        self._wait_ms = min(2 * self._wait_ms, LONGEST_WAIT_MS) if is_read else FIRST_WAIT_MS

@@ -2,48 +2,64 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from heapq import heappop, heappush
 
 from andon.lifecycle.apply import next_fence, stamped
+from andon.lifecycle.routing import name_of_kind
 from andon.model.fleet import QueueConfig
 from andon.model.task import Stamp, Task
 from andon.model.words import State
 from andon.stores.base import SCAN_BUDGET, TIMER_TOPIC, ClaimRequest
 from andon.stores.codec import Row, Undecodable, decode_definition, decode_status
+from andon.stores.codes import KnownCodes
 from andon.stores.sqlite.committing import set_aside
+from andon.stores.sqlite.lanes import Bound, awake, raise_bound, sleep
 from andon.stores.sqlite.reading import read_task_by_seq
 from andon.stores.sqlite.rows import write
-from andon.stores.sqlite.statements import CONFIG, LIFE
+from andon.stores.sqlite.statements import CONFIG, LANES, LIFE
 from andon.stores.sqlite.transaction import Transaction
 
+FEW_QUEUES = 8
+"""Queues that are looked at one by one; of more, those that hold nothing are not met."""
 
-def claim(tx: Transaction, request: ClaimRequest) -> list[Task]:
-    """Hand out what there is room for, in the order of the queues asked."""
+MOST_STALE = 8
+"""Empty lanes awake, or bounds too low, that a claim which writes nothing else leaves as they are:
+it costs the next claim less to meet them than this one a flush of the disk to tidy up."""
+
+Entry = tuple[int, int, int]
+"""Level, order and record key: the place of a ready task in its lane, and among all of a queue."""
+
+_AFTER_ALL: Entry = (2**62, 0, 0)
+
+
+def claim(tx: Transaction, request: ClaimRequest, codes: KnownCodes) -> list[Task]:
+    """Hand out what there is room and code for, in the order of the queues asked."""
     again = tx.db.execute(LIFE.claimed, (request.token,)).fetchone()
     before: list[int] = [] if again is None else json.loads(again[0])
     if before:
         same = _same_again(tx, request, before)
         if same:
             return same
-    room = {tx.name_id(name): left for name, left in request.room.items()}
-    claimed: list[Task] = []
-    for name in request.queues:
-        wanted = request.limit - len(claimed)
+    # Those that the token was given before count, so that no run id is used twice.
+    batch = _Batch(request, codes, first=len(before))
+    for name, queue in _queues(tx, request):
+        wanted = request.limit - len(batch.taken)
         if wanted <= 0:
             break
         config = tx.configs.get(name)
         allowed = wanted if config is None else _allowed(tx, config, wanted)
         if allowed > 0:
-            # Those that the token was given before count, so that no run id is used twice.
-            first = len(before) + len(claimed)
-            took = _claim_queue(tx, request, name, allowed, room, first=first)
+            took = _claim_queue(tx, batch, queue, allowed)
             if config is not None and config.rate_limit is not None:
-                _draw(tx, config, len(took))
-            claimed.extend(took)
-    if claimed:
-        seqs = json.dumps([*before, *(task.ref for task in claimed)])
+                _draw(tx, config, took)
+    if batch.taken or len(batch.empty) + len(batch.low) > MOST_STALE:
+        _tidy_up(tx, batch)
+    if batch.taken:
+        seqs = json.dumps([*before, *(task.ref for task in batch.taken)])
         tx.db.execute(LIFE.insert_claim, (request.token, tx.now, seqs))
-    return claimed
+    return batch.taken
 
 
 def _same_again(tx: Transaction, request: ClaimRequest, seqs: Sequence[int]) -> list[Task]:
@@ -58,56 +74,214 @@ def _same_again(tx: Transaction, request: ClaimRequest, seqs: Sequence[int]) -> 
     ]
 
 
-def _claim_queue(
-    tx: Transaction,
-    request: ClaimRequest,
-    queue_name: str,
-    limit: int,
-    room: dict[int, int],
-    *,
-    first: int,
-) -> list[Task]:
-    queue = tx.name_id(queue_name)
-    lane = tx.lane(queue, request.partition)
-    batch = _Batch()
-    for row in tx.db.execute(LIFE.candidates, (lane, SCAN_BUDGET)):
-        kind, dead_at = row[3], row[4]
-        if dead_at is not None and dead_at <= tx.now:
-            batch.dead.append(row[2])
-            batch.passed = True
-        elif room.get(kind, 1) > 0:
-            _take(tx, request, row, batch, lane, index=first + len(batch.taken))
-            if kind in room:
-                room[kind] -= 1
-            if len(batch.taken) >= limit:
-                break
-        else:
-            batch.passed = True
-    _write(tx, queue, batch)
-    return batch.taken
+def _queues(tx: Transaction, request: ClaimRequest) -> Iterator[tuple[str, int]]:
+    """The queues asked for, by name and id, in their order; of many only those that may hold
+    something."""
+    if len(request.queues) <= FEW_QUEUES:
+        for name in request.queues:
+            queue = tx.known_id(name)
+            if queue is not None:
+                yield name, queue
+        return
+    asked = _places_in_order(request.queues)
+    found: list[tuple[int, str, int]] = []
+    for (place,) in tx.db.execute(LANES.awake_places).fetchall():
+        queue, partition = divmod(place, tx.partitions)
+        name = tx.name_of(queue)
+        if partition == request.partition and name in asked:
+            found.append((asked[name], name, queue))
+    for _, name, queue in sorted(found):
+        yield name, queue
+
+
+@lru_cache(maxsize=16)
+def _places_in_order(queues: tuple[str, ...]) -> dict[str, int]:
+    """Where each queue stands among those asked for; workers mostly ask for the same ones."""
+    return {name: place for place, name in reversed(list(enumerate(queues)))}
 
 
 class _Batch:
-    """What one look at a queue found. Written only when the look is over."""
+    """What a claim found. Each queue's part is written when the look at it is over."""
+
+    def __init__(self, request: ClaimRequest, codes: KnownCodes, *, first: int) -> None:
+        self.request = request
+        self.first = first  #: number of the first run
+        self.room = dict(request.room)
+        self.may = codes.kinds_of(request.code)
+        self.taken: list[Task] = []
+        self.looked = 0  # entries that were met and cannot be handed out
+        self.empty: list[int] = []  # lanes
+        self.low: dict[int, Bound] = {}  # lanes whose bound was too low, and what it may be
+
+
+class _Part:
+    """What a claim took of one queue."""
 
     def __init__(self) -> None:
-        self.taken: list[Task] = []
         self.stamps: list[tuple[object, ...]] = []
         self.timers: list[int] = []
-        self.gone: list[tuple[int, int, int, int]] = []  # ready entries used up
-        self.passed = False  # whether an entry was left where it stands, before one used up
-        self.dead: list[int] = []  # not to be handed out any more
+        self.last: dict[int, Entry] = {}  # by lane, the last entry used up
+        self.dead: list[tuple[int, int, int, int]] = []  # entries not to be handed out any more
         self.broken: list[int] = []  # records that do not decode
+        self.keyed: list[Task] = []  # with a unique key
 
 
-def _take(
-    tx: Transaction, request: ClaimRequest, row: Row, batch: _Batch, lane: int, *, index: int
+class _Line:
+    """The lanes of one place that a claim may take from, first come first."""
+
+    def __init__(self, tx: Transaction, batch: _Batch, place: int) -> None:
+        self._tx = tx
+        self._batch = batch
+        self._rows = iter(awake(tx, place))
+        self._opened: list[tuple[Entry, int, str]] = []
+        self._next = self._claimable()
+
+    def _claimable(self) -> tuple[Bound, int, str] | None:
+        """The next lane, by its bound, that the worker has code and room for."""
+        may, room = self._batch.may, self._batch.room
+        for lane, kind, level, order in self._rows:
+            if may(kind):
+                name = name_of_kind(kind)
+                if room.get(name, 1) > 0:
+                    return (level, order), lane, name
+        return None
+
+    def only(self) -> tuple[int, str] | None:
+        """The one lane, with its task name, if there is no other that a claim may take from."""
+        first = self._next
+        if first is None or self._opened:
+            return None
+        self._next = self._claimable()
+        if self._next is None:
+            return first[1], first[2]
+        self._open(first)
+        return None
+
+    def _open(self, found: tuple[Bound, int, str]) -> None:
+        bound, lane, name = found
+        head: Entry | None = self._tx.db.execute(LANES.first, (lane,)).fetchone()
+        if head is None:
+            self._batch.empty.append(lane)
+            return
+        if head[:2] != bound:
+            self._batch.low[lane] = head[:2]
+        heappush(self._opened, (head, lane, name))
+
+    def pop(self) -> tuple[int, str, Entry, Entry] | None:
+        """The lane that is first now, with its task name, its first entry, and the last entry up
+        to which it stays first."""
+        while self._next is not None and (
+            not self._opened or self._next[0] <= self._opened[0][0][:2]
+        ):
+            found, self._next = self._next, self._claimable()
+            self._open(found)
+        if not self._opened:
+            return None
+        head, lane, name = heappop(self._opened)
+        until = self._opened[0][0] if self._opened else _AFTER_ALL
+        if self._next is not None and self._next[0] < until[:2]:
+            until = (*self._next[0], -1)
+        return lane, name, head, until
+
+    def push(self, lane: int, name: str, last: Entry) -> None:
+        """Put a lane back, of which everything up to `last` is used up."""
+        head = self._tx.db.execute(LANES.first_after, (lane, *last)).fetchone()
+        if head is None:
+            self._batch.empty.append(lane)
+            self._batch.low.pop(lane, None)
+        else:
+            self._batch.low[lane] = head[:2]
+            heappush(self._opened, (head, lane, name))
+
+
+def _claim_queue(tx: Transaction, batch: _Batch, queue: int, limit: int) -> int:
+    """Take up to `limit` tasks of a queue; how many there were."""
+    part = _Part()
+    place = tx.place(queue, batch.request.partition)
+    known = tx.memory.awake.get(place)
+    if known is not None and len(known) == 1:  # nearly always, so it is done without more ado
+        lane, kind, _, _ = known[0]
+        if batch.may(kind):
+            _from_one_lane(tx, batch, part, (lane, name_of_kind(kind)), limit)
+    else:
+        line = _Line(tx, batch, place)
+        only = line.only()
+        if only is not None:
+            _from_one_lane(tx, batch, part, only, limit)
+        else:
+            _from_lanes(tx, batch, part, line, limit)
+    if part.last:
+        _write(tx, queue, part)
+    if batch.looked >= SCAN_BUDGET:  # what stands behind them is not to wait for the slow poll
+        tx.hint_ready(tx.name_of(queue))
+    return len(part.stamps)
+
+
+def _from_one_lane(
+    tx: Transaction, batch: _Batch, part: _Part, of: tuple[int, str], limit: int
 ) -> None:
-    level, order, seq, _kind, dead_at, first_limit = row[:6]
-    batch.gone.append((lane, level, order, seq))
-    task = _stamp(tx, request, row, index)
+    lane, name = of
+    wanted = _room(batch, name, limit)
+    if wanted <= 0:
+        return
+    rows = tx.db.execute(LANES.candidates, (lane, wanted)).fetchall()
+    if not rows:
+        batch.empty.append(lane)
+    while rows:
+        last = _take_rows(tx, batch, part, of, rows)
+        asked, wanted = wanted, _room(batch, name, limit - len(part.stamps))
+        if wanted <= 0 or len(rows) < asked or batch.looked >= SCAN_BUDGET:
+            return
+        between = (lane, *last, *_AFTER_ALL, wanted)
+        rows = tx.db.execute(LANES.candidates_between, between).fetchall()
+
+
+def _from_lanes(tx: Transaction, batch: _Batch, part: _Part, line: _Line, limit: int) -> None:
+    while batch.looked < SCAN_BUDGET and (found := line.pop()):
+        lane, name, head, until = found
+        wanted = _room(batch, name, limit - len(part.stamps))
+        if wanted <= 0:  # used up by another kind of this name
+            continue
+        after = (head[0], head[1], head[2] - 1)
+        between = (lane, *after, *max(until, head), wanted)
+        rows = tx.db.execute(LANES.candidates_between, between).fetchall()
+        last = _take_rows(tx, batch, part, (lane, name), rows)
+        if len(part.stamps) >= limit:
+            return
+        line.push(lane, name, last)
+
+
+def _room(batch: _Batch, name: str, limit: int) -> int:
+    return min(limit, batch.room.get(name, limit))
+
+
+def _take_rows(
+    tx: Transaction, batch: _Batch, part: _Part, of: tuple[int, str], rows: Sequence[Row]
+) -> Entry:
+    """Take these rows of a lane (given with its task name), which are all up to the last of them;
+    the place of that."""
+    lane, name = of
+    for row in rows:
+        dead_at = row[3]
+        if dead_at is not None and dead_at <= tx.now:
+            part.dead.append((lane, row[0], row[1], row[2]))
+            batch.looked += 1
+        else:
+            _take(tx, batch, part, row)
+            if name in batch.room:
+                batch.room[name] -= 1
+    level, order, seq = rows[-1][:3]
+    part.last[lane] = level, order, seq
+    return level, order, seq
+
+
+def _take(tx: Transaction, batch: _Batch, part: _Part, row: Row) -> None:
+    _level, _order, seq, dead_at, first_limit = row[:5]
+    request = batch.request
+    task = _stamp(tx, request, row, batch.first + len(batch.taken))
     if task is None:
-        batch.broken.append(seq)
+        part.broken.append(seq)
+        batch.looked += 1
         return
     timer = lease_until = tx.now + request.lease_ms
     if first_limit is not None:
@@ -115,37 +289,45 @@ def _take(
     if dead_at is not None:
         timer = min(timer, dead_at)
     status = task.status
-    pos = tx.add_event(seq, task.definition.id, status.events[-1], row[8])
-    batch.stamps.append(
+    pos = tx.add_event(seq, task.definition.id, status.events[-1], row[6])
+    part.stamps.append(
         (seq, timer, status.run, status.fence, request.worker, request.token, tx.now,
          lease_until, pos)
     )  # fmt: skip
-    batch.timers.append(timer)
+    part.timers.append(timer)
     batch.taken.append(task)
+    if task.definition.unique_key is not None:
+        part.keyed.append(task)
 
 
-def _write(tx: Transaction, queue: int, batch: _Batch) -> None:
-    for seq in batch.dead:
-        _let_expire(tx, seq)
-    for seq in batch.broken:
-        set_aside(tx, seq)
-    if batch.gone and batch.passed:
-        tx.db.executemany(LIFE.delete_ready, batch.gone)
-    elif batch.gone:
-        tx.db.execute(LIFE.delete_ready_to, batch.gone[-1])  # a third of the cost, row for row
-    if batch.stamps:
-        write(tx.db, LIFE.stamp, batch.stamps)
-        tx.hint_timer(min(batch.timers))
-        tx.count(queue, State.PENDING, -len(batch.stamps))
-        tx.count(queue, State.ACTIVE, len(batch.stamps))
-    for task in batch.taken:
-        if task.definition.unique_key is not None:
-            _free_key(tx, task)
+def _write(tx: Transaction, queue: int, part: _Part) -> None:
+    for entry in part.dead:
+        tx.db.execute(LANES.put_aside, entry)
+        _let_expire(tx, entry[3])
+    for lane, last in part.last.items():
+        tx.db.execute(LANES.delete_ready_to, (lane, *last))  # a third of the cost, row for row
+    for seq in part.broken:
+        set_aside(tx, seq, stands_ready=False)
+    if part.stamps:
+        write(tx.db, LIFE.stamp, part.stamps)
+        tx.hint_timer(min(part.timers))
+        tx.count(queue, State.PENDING, -len(part.stamps))
+        tx.count(queue, State.ACTIVE, len(part.stamps))
+    for task in part.keyed:
+        _free_key(tx, task)
+
+
+def _tidy_up(tx: Transaction, batch: _Batch) -> None:
+    """Lanes found empty are not met again, and bounds are as high as they were found to be."""
+    for lane in batch.empty:
+        sleep(tx, lane)
+    for lane, bound in batch.low.items():
+        raise_bound(tx, lane, bound)
 
 
 def _stamp(tx: Transaction, request: ClaimRequest, row: Row, index: int) -> Task | None:
     """The record as claimed; None if it does not decode (R28)."""
-    seq, fence, status_body, definition_body = row[2], row[7], row[9], row[10]
+    seq, fence, status_body, definition_body = row[2], row[5], row[7], row[8]
     try:
         definition = decode_definition(definition_body)
         status = decode_status(status_body)

@@ -8,10 +8,13 @@ from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from andon.lifecycle.apply import set_aside as set_aside_event
 from andon.lifecycle.indexes import IndexEntry, entry_of
-from andon.model.task import Task
+from andon.lifecycle.interrupting import interrupted_worker
+from andon.lifecycle.repeats import tombstone_of
+from andon.model.task import Task, Tombstone
 from andon.model.words import TERMINAL, State
 from andon.stores.base import SUBMIT_WINDOW_MS, Change, Changed, ChangeKind, control_topic
 from andon.stores.codec import decode_event, encode
@@ -20,7 +23,7 @@ from andon.stores.sqlite.dependencies import unlink
 from andon.stores.sqlite.placing import leave_key, place, unplace
 from andon.stores.sqlite.reading import read_task_by_seq
 from andon.stores.sqlite.rows import write
-from andon.stores.sqlite.statements import CONFIG, EDGES, LIFE, READING
+from andon.stores.sqlite.statements import CONFIG, EDGES, LANES, LIFE, READING
 from andon.stores.sqlite.transaction import DEAD, PARKED, Transaction
 
 _APPLIED = Changed(ChangeKind.APPLIED)
@@ -48,6 +51,11 @@ def prepare(changes: Sequence[Change]) -> list[Prepared]:
             after, status = entry_of(record), encode(change.after)
         prepared.append(Prepared(change, after, status))
     return prepared
+
+
+def invalid(_change: Change, why: str) -> Changed:
+    """The outcome of a change that cannot be written."""
+    return Changed(ChangeKind.INVALID, why=why)
 
 
 def commit(tx: Transaction, prepared: Sequence[Prepared]) -> list[Changed]:
@@ -94,6 +102,7 @@ def _commit_plain(tx: Transaction, prepared: Sequence[Prepared]) -> list[Changed
     for p, pos in zip(prepared, positions, strict=True):
         seq = p.change.before.ref
         moves.append(_move_row(p, seq, pos))
+        _hint_worker(tx, p.change)
         if p.change.sets_result and p.change.result is not None:
             results.append((seq, p.change.result))
     if write(db, LIFE.move, moves) != len(moves):
@@ -166,10 +175,12 @@ def _commit_alone(tx: Transaction, p: Prepared) -> Changed:
         if holder is not None:
             return Changed(ChangeKind.KEY_HELD, holder=holder)
         hold_key(tx, after, task_id)
+    _hint_worker(tx, change)
     _leave(tx, p, before, seq, partition)
     if change.after is None:
         writes = f"{_write_id_at(tx, last)} {change.event.write_id}"
-        delete(tx, change.before, seq, writes, State(state))
+        left = replace(tombstone_of(change.before.status), state=State(state))
+        delete(tx, change.before, seq, writes, left)
         tx.add_event(seq, task_id, change.event, last)
         return _APPLIED
     pos = tx.add_event(seq, task_id, change.event, last)
@@ -221,11 +232,12 @@ def _leave(tx: Transaction, p: Prepared, before: IndexEntry, seq: int, partition
         if before.key is not None:
             leave_key(tx, before.queue, before.key, returns=returns)
         _hint_room(tx, p)
-        tx.hints.add(control_topic(p.change.before.status.worker))
     elif state is State.BLOCKED and (p.after is None or p.after.state is not State.BLOCKED):
         child = p.change.before.definition.id
         tx.db.execute(EDGES.drop_fan_in, (child,))
         tx.db.execute(EDGES.drop_satisfied, (child,))
+    elif state in TERMINAL and p.after is not None:  # its children wait on
+        tx.db.execute(EDGES.drop_unsettled, (p.change.before.definition.id,))
     if before.unique_key is not None and (p.after is None or p.after.unique_key is None):
         tx.db.execute(LIFE.free_key, (before.unique_key, p.change.before.definition.id))
 
@@ -246,8 +258,6 @@ def _enter(tx: Transaction, p: Prepared, seq: int, partition: int, pos: int) -> 
         tx.count(queue, DEAD, 1)
     if after.ready is not None:
         place(tx, after, seq, partition)
-    if after.state is State.ACTIVE:
-        tx.hints.add(control_topic(change.after.worker))
     tx.hint_timer(after.timer)
 
 
@@ -265,6 +275,13 @@ def _told(tx: Transaction, p: Prepared) -> Changed:
     return _HAS_DEPENDENTS
 
 
+def _hint_worker(tx: Transaction, change: Change) -> None:
+    """Others made this move: whose run it ends or asks to stop is to know."""
+    worker = interrupted_worker(change.before.status, change.event.event)
+    if worker:
+        tx.hints.add(control_topic(worker))
+
+
 def _hint_room(tx: Transaction, p: Prepared) -> None:
     """A run ended: a queue that is limited fleet-wide may have room again."""
     queue = p.change.before.definition.queue
@@ -277,12 +294,13 @@ def _discard(tx: Transaction, p: Prepared, seq: int, pos: int) -> None:
     """Delete right after the end was written, so that watchers saw it first."""
     change = p.change
     assert change.discard is not None
+    assert change.after is not None
     assert p.after is not None
     queue = tx.name_id(p.after.queue)
     tx.count(queue, p.after.state, -1)
     if p.after.dead_letter:
         tx.count(queue, DEAD, -1)
-    delete(tx, change.before, seq, change.event.write_id, p.after.state)
+    delete(tx, change.before, seq, change.event.write_id, tombstone_of(change.after))
     tx.add_event(seq, change.before.definition.id, change.discard, pos)
 
 
@@ -293,7 +311,7 @@ def _write_id_at(tx: Transaction, pos: int) -> str:
     return "" if row is None else decode_event(row[1]).write_id
 
 
-def delete(tx: Transaction, task: Task, seq: int, writes: str, state: State) -> None:
+def delete(tx: Transaction, task: Task, seq: int, writes: str, left: Tombstone) -> None:
     """Remove a record with everything that is its own, leaving a stub for the submit window.
     `writes` are the ids of the writes that ended and deleted it, with a space between."""
     task_id = task.definition.id
@@ -305,8 +323,10 @@ def delete(tx: Transaction, task: Task, seq: int, writes: str, state: State) -> 
     tx.db.execute(EDGES.drop_edges, (task_id,))
     tx.db.execute(EDGES.drop_unsettled, (task_id,))
     tx.db.execute(EDGES.drop_put_off, (task_id,))
-    digest = task.definition.digest
-    tx.db.execute(LIFE.put_stub, (task_id, digest, state.value, writes, tx.now))
+    tx.db.execute(
+        LIFE.put_stub,
+        (task_id, task.definition.digest, left.state.value, writes, tx.now, left.run, left.report),
+    )
 
 
 def _drop_trimmed_events(tx: Transaction, seq: int) -> None:
@@ -328,8 +348,9 @@ def _drop_trimmed_events(tx: Transaction, seq: int) -> None:
     tx.db.executemany(CONFIG.drop_event, trimmed)
 
 
-def set_aside(tx: Transaction, seq: int) -> None:
-    """Take a record that does not decode out of every index, in one step (R28)."""
+def set_aside(tx: Transaction, seq: int, *, stands_ready: bool = True) -> None:
+    """Take a record that does not decode out of every index, in one step (R28). Not `stands_ready`:
+    its ready entry is gone already."""
     row = tx.db.execute(LIFE.queue_place, (seq,)).fetchone()
     if row is None:
         return
@@ -340,11 +361,13 @@ def set_aside(tx: Transaction, seq: int) -> None:
         tx.count(queue, DEAD, -1)
     admitted = state == State.ACTIVE
     if state == State.PENDING:
-        lane = tx.lane(queue, partition)
-        admitted = tx.db.execute(LIFE.delete_ready_of, (lane, seq)).rowcount > 0
-        if not admitted:
-            tx.db.execute(LIFE.delete_parked_of, (queue, key, seq))
-            tx.count(queue, PARKED, -1)
+        parked = 0
+        if stands_ready and key is not None:
+            parked = tx.db.execute(LANES.delete_parked_of, (queue, key, seq)).rowcount
+            tx.count(queue, PARKED, -parked)
+        if stands_ready and not parked:
+            tx.db.execute(LANES.delete_ready_of, (tx.place(queue, partition), seq))
+        admitted = not parked
     if admitted:
         if key is not None:
             leave_key(tx, queue_name, key, returns=False)

@@ -10,11 +10,14 @@ from andon.stores.sqlite.location import Location
 from andon.stores.sqlite.lock import WriteLock
 from andon.stores.sqlite.statements import CONFIG, schema
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """The schema this release writes. Kept in the file as `PRAGMA user_version`."""
 
 APPLICATION_ID = 0x414E444F
 """Marks a file as ours ("ANDO"), so that a foreign database is never written to."""
+
+MOST_LOG_BYTES = 64 * 1024 * 1024
+"""What the log may take on the disk, while nobody reads for long (`checkpoint`)."""
 
 BUSY_TIMEOUT_S = 10.0
 """How long SQLite itself waits for programs that do not take our side lock, such as a shell."""
@@ -48,6 +51,8 @@ def _set_up(db: sqlite3.Connection, location: Location, *, write: bool) -> None:
     db.execute(f"PRAGMA synchronous = {location.synchronous}")
     # A thread of its own checkpoints; this is the bound on the log if that one falls behind.
     db.execute("PRAGMA wal_autocheckpoint = 8000")
+    # A log that grew beyond this, because somebody read for long, gives the disk back.
+    db.execute(f"PRAGMA journal_size_limit = {MOST_LOG_BYTES}")
     db.execute("PRAGMA secure_delete = OFF")
     db.execute("PRAGMA temp_store = memory")
     if not write:

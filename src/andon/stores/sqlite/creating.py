@@ -12,10 +12,11 @@ from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.base import SUBMIT_WINDOW_MS, Created, CreateKind
 from andon.stores.codec import Undecodable, decode_definition, encode
+from andon.stores.sqlite.lanes import Bound, lane_of, wake
 from andon.stores.sqlite.placing import place
 from andon.stores.sqlite.reading import read_task
 from andon.stores.sqlite.rows import write
-from andon.stores.sqlite.statements import EDGES, LIFE
+from andon.stores.sqlite.statements import EDGES, LANES, LIFE
 from andon.stores.sqlite.transaction import DEAD, Transaction
 
 _CREATED = Created(CreateKind.CREATED)
@@ -44,6 +45,11 @@ def prepare(tasks: Sequence[Task], partition_of: Callable[[str], int]) -> list[P
         partition = partition_of(definition.id)
         prepared.append(Prepared(task, entry_of(task), partition, encode(definition), status))
     return prepared
+
+
+def invalid(_task: Task, why: str) -> Created:
+    """The outcome of a record that cannot be written."""
+    return Created(CreateKind.INVALID, why=why)
 
 
 def create(tx: Transaction, prepared: Sequence[Prepared]) -> list[Created]:
@@ -139,7 +145,8 @@ def _refused(tx: Transaction, p: Prepared, keys: dict[str, str]) -> Created | No
     if config is not None and config.max_size is not None and entry.ready is not None:
         queue = tx.name_id(entry.queue)
         if tx.counted(queue, State.PENDING) >= config.max_size:
-            return Created(CreateKind.FULL, oldest=_oldest(tx, queue))
+            discards = config.on_full == "discard-old"
+            return Created(CreateKind.FULL, oldest=_oldest(tx, queue) if discards else ())
     if entry.unique_key is not None and not lapsed(tx, entry):
         hold_key(tx, entry, p.task.definition.id)
         keys[entry.unique_key] = p.task.definition.id
@@ -172,7 +179,7 @@ def hold_key(tx: Transaction, entry: IndexEntry, task_id: str) -> None:
 
 
 def _oldest(tx: Transaction, queue: int) -> tuple[Task, ...]:
-    rows = tx.db.execute(LIFE.oldest_pending, (*tx.lanes(queue), _MOST_OFFERED)).fetchall()
+    rows = tx.db.execute(LIFE.oldest_pending, (queue, _MOST_OFFERED)).fetchall()
     return tuple(task for (task_id,) in rows if (task := read_task(tx.db, task_id)) is not None)
 
 
@@ -187,13 +194,16 @@ def count(tx: Transaction, fresh: Sequence[Prepared]) -> None:
 
 
 def _write(tx: Transaction, fresh: Sequence[Prepared], first: int) -> None:
-    db = tx.db
     tasks: list[tuple[object, ...]] = []
     ready: list[tuple[object, ...]] = []
-    queues: set[str] = set()  # that got something to claim
+    firsts: dict[int, Bound] = {}  # of the lanes that got something
+    last: IndexEntry | None = None  # that of the task before, mostly the same
+    queue = lane = level = order = 0
+    partition = -1  # of the lane
     for seq, p in enumerate(fresh, first):
-        entry, task_id, status = p.entry, p.task.definition.id, p.task.status
-        queue = tx.name_id(entry.queue)
+        entry, task_id, status, ready_entry = p.entry, p.task.id, p.task.status, p.entry.ready
+        if entry is not last:
+            last, queue, partition = entry, tx.name_id(entry.queue), -1
         pos = tx.add_event(seq, task_id, status.events[-1], None)
         tasks.append(
             (seq, p.partition, queue, entry.state, status.revision, entry.timer,
@@ -201,19 +211,19 @@ def _write(tx: Transaction, fresh: Sequence[Prepared], first: int) -> None:
         )  # fmt: skip
         if entry.timer is not None:
             tx.hint_timer(entry.timer)
-        if entry.ready is not None:
-            if entry.key is not None:
-                place(tx, entry, seq, p.partition)
-                continue
-            r = entry.ready
-            ready.append(
-                (tx.lane(queue, p.partition), -r.priority, r.order, seq, tx.name_id(entry.name),
-                 r.dead_at, r.first_limit)
-            )  # fmt: skip
-            queues.add(entry.queue)
-        elif entry.remaining:
-            db.execute(EDGES.start_fan_in, (task_id, entry.remaining))
-    for name in queues:
-        tx.hint_ready(name)
-    write(db, LIFE.insert_task, tasks)
-    write(db, LIFE.insert_ready, ready)
+        if ready_entry is None:
+            if entry.remaining:
+                tx.db.execute(EDGES.start_fan_in, (task_id, entry.remaining))
+        elif entry.key is not None:
+            place(tx, entry, seq, p.partition)
+        else:
+            if p.partition != partition:
+                partition = p.partition
+                level, order = bound = -ready_entry.priority, ready_entry.order
+                lane = lane_of(tx, tx.place(queue, partition), ready_entry.kind)
+                firsts[lane] = min(firsts.get(lane, bound), bound)
+                tx.hint_ready(entry.queue)
+            ready.append((lane, level, order, seq, ready_entry.dead_at, ready_entry.first_limit))
+    write(tx.db, LIFE.insert_task, tasks)
+    write(tx.db, LANES.insert_ready, ready)
+    wake(tx, firsts)

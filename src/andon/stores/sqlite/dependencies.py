@@ -5,15 +5,18 @@ from collections.abc import Sequence
 
 from andon.model.words import TERMINAL, State
 from andon.stores.base import SUBMIT_WINDOW_MS, Edge, Ended, Link, Settlement
+from andon.stores.isolation import left_out
 from andon.stores.sqlite.statements import EDGES, LIFE
 from andon.stores.sqlite.transaction import Transaction
 
 
-def link(tx: Transaction, links: Sequence[Link]) -> list[Ended]:
-    """Record edges to parents that live; report those that have ended or do not exist."""
-    ended: list[Ended] = []
+def link(tx: Transaction, links: Sequence[Link]) -> list[list[Ended]]:
+    """Record edges to parents that live; report, of each link, those that have ended or do not
+    exist."""
+    told: list[list[Ended]] = []
     stubs_since = tx.now - SUBMIT_WINDOW_MS
     for wish in links:
+        told.append(ended := [])
         (child,) = states(tx.db, [wish.child], stubs_since)
         for parent in wish.parents if child is State.BLOCKED else ():
             if parent == wish.child:
@@ -34,13 +37,32 @@ def link(tx: Transaction, links: Sequence[Link]) -> list[Ended]:
                     tx.db.execute(EDGES.link_ended, edge)
             else:
                 tx.db.execute(EDGES.link, (parent, wish.child, wish.loads, wish.any_end))
-    return ended
+    return told
+
+
+def invalid_link(link: Link, why: str) -> list[Ended]:
+    """The outcome of a link that cannot be written."""
+    left_out("A link", link.child, why)
+    return []
+
+
+def invalid_settlement(settlement: Settlement, why: str) -> int:
+    """The outcome of a settlement that cannot be written: what is not counted off remains."""
+    left_out("A settlement", settlement.child, why)
+    return 1
 
 
 def states(db: sqlite3.Connection, ids: Sequence[str], stubs_since: int) -> list[State | None]:
     """States of records, or those that ones deleted after `stubs_since` ended in."""
-    found = (db.execute(EDGES.state_of, (task_id, stubs_since)).fetchone()[0] for task_id in ids)
-    return [State(state) if state else None for state in found]
+    return [_state(db, task_id, stubs_since) for task_id in ids]
+
+
+def _state(db: sqlite3.Connection, task_id: str, stubs_since: int) -> State | None:
+    try:
+        (state,) = db.execute(EDGES.state_of, (task_id, stubs_since)).fetchone()
+    except UnicodeEncodeError:  # nobody can have such an id
+        return None
+    return State(state) if state else None
 
 
 def settle(tx: Transaction, settlements: Sequence[Settlement]) -> list[int]:
@@ -59,10 +81,11 @@ def settle(tx: Transaction, settlements: Sequence[Settlement]) -> list[int]:
     return remaining
 
 
-def unlink(tx: Transaction, edges: Sequence[tuple[str, str]]) -> None:
+def unlink(tx: Transaction, edges: Sequence[tuple[str, str]]) -> list[None]:
     """Forget edges, and parents that wait only for them."""
     tx.db.executemany(EDGES.unlink, edges)
     _let_go(tx, {parent for parent, _ in edges})
+    return [None] * len(edges)
 
 
 def _let_go(tx: Transaction, parents: set[str]) -> None:
@@ -85,6 +108,9 @@ def dependents(db: sqlite3.Connection, parent: str, after: str, limit: int) -> l
     ]
 
 
-def unsettled(db: sqlite3.Connection, limit: int) -> list[tuple[str, State]]:
-    """Ended tasks whose fan-out is not finished."""
-    return [(parent, State(state)) for parent, state in db.execute(EDGES.unsettled, (limit,))]
+def unsettled(db: sqlite3.Connection, after: str, limit: int) -> list[tuple[str, State]]:
+    """Ended tasks whose fan-out is not finished: those after one, then those from the first."""
+    rows = db.execute(EDGES.unsettled, (after, limit)).fetchall()
+    if after and len(rows) < limit:
+        rows += db.execute(EDGES.unsettled, ("", limit - len(rows))).fetchall()
+    return [(parent, State(state)) for parent, state in dict(rows).items()]

@@ -1,8 +1,10 @@
 """What SQLite's errors mean to a user: wait, or do something about it."""
 
 import sqlite3
+from pathlib import Path
 
 from andon.model.errors import StoreError, StoreIncompatible, StoreUnavailable
+from andon.stores.sqlite.holders import writer_of
 
 _PASSING = frozenset(
     {
@@ -39,7 +41,11 @@ def translated(error: sqlite3.Error, path: str) -> StoreError:
     if code == sqlite3.SQLITE_CANTOPEN:
         return StoreUnavailable(f"{path} cannot be opened; does its folder exist and is it yours?")
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return StoreUnavailable(f"{path} stays locked by another program; close that one.")
+        holder = writer_of(Path(path))
+        if holder is None:
+            return StoreUnavailable(f"{path} stays locked by another program; close that one.")
+        todo = f"kill -CONT {holder.pid}, or end it" if holder.is_stopped else "close that one"
+        return StoreUnavailable(f"{path} stays locked by another program, {holder}; {todo}.")
     return StoreUnavailable(f"{path}: {error}")
 
 

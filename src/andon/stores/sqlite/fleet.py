@@ -40,11 +40,15 @@ def configured(db: sqlite3.Connection) -> QueueConfigs:
     return {(c := _decode_queue(body)).name: c for (body,) in db.execute(CONFIG.queues)}
 
 
-def put_queue(tx: Transaction, config: QueueConfig) -> None:
-    """Replace a queue's configuration."""
+def put_queue(tx: Transaction, config: QueueConfig, expect: QueueConfig) -> bool:
+    """Replace a queue's configuration, if it still is `expect`."""
+    row = tx.db.execute(CONFIG.queue, (config.name,)).fetchone()
+    if (QueueConfig(name=config.name) if row is None else _decode_queue(row[0])) != expect:
+        return False
     tx.db.execute(CONFIG.put_queue, (config.name, encode(config)))
     tx.hints.add(CONFIG_TOPIC)
     tx.hint_ready(config.name)
+    return True
 
 
 def types(db: sqlite3.Connection) -> list[TypeInfo]:
@@ -52,10 +56,11 @@ def types(db: sqlite3.Connection) -> list[TypeInfo]:
     return [_decode_type(body) for (body,) in db.execute(CONFIG.types)]
 
 
-def put_types(tx: Transaction, infos: Sequence[TypeInfo]) -> None:
+def put_types(tx: Transaction, infos: Sequence[TypeInfo]) -> list[None]:
     """Publish task types."""
     tx.db.executemany(CONFIG.put_type, [(t.name, t.version, encode(t)) for t in infos])
     tx.hints.add(CONFIG_TOPIC)
+    return [None] * len(infos)
 
 
 def workers(db: sqlite3.Connection, now: int) -> list[WorkerInfo]:

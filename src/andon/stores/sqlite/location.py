@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import msgspec
 
 from andon.model.errors import ConfigurationError, StoreUnavailable
+from andon.model.urls import shown
 
 
 class Location(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,24 +52,26 @@ def parse(url: str) -> Location:
     parts = urlsplit(url)
     if parts.scheme != "sqlite" or parts.netloc:
         raise ConfigurationError(
-            f"{url!r} is not a SQLite URL; write sqlite:///file.db, or sqlite:////path/file.db."
+            f"{shown(url)!r} is not a SQLite URL; write sqlite:///file.db, or sqlite:////path/file.db."
         )
     path = unquote(parts.path)[1:]
     if not path or path == ":memory:":
         raise ConfigurationError(
-            f"{url!r} names no file. For a store in memory write memory://, "
+            f"{shown(url)!r} names no file. For a store in memory write memory://, "
             "for one in a file sqlite:///file.db."
         )
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     unknown = set(options) - {"synchronous", "partitions", "max_events"}
     if unknown:
         raise ConfigurationError(
-            f"{url!r}: there is no option {min(unknown)!r}; known are synchronous=full|normal, "
-            "partitions=N and max_events=N."
+            f"{shown(url)!r}: there is no option {min(unknown)!r}; known are "
+            "synchronous=full|normal, partitions=N and max_events=N."
         )
     synchronous = options.get("synchronous", "full").lower()
     if synchronous not in ("full", "normal"):
-        raise ConfigurationError(f"{url!r}: synchronous is full or normal, not {synchronous!r}.")
+        raise ConfigurationError(
+            f"{shown(url)!r}: synchronous is full or normal, not {synchronous!r}."
+        )
     return Location(
         path=Path(path).absolute(),
         synchronous=synchronous,
@@ -82,5 +85,7 @@ def _number(url: str, options: dict[str, str], name: str, most: int) -> int | No
     if text is None:
         return None
     if not (text.isdigit() and 1 <= int(text) <= most):
-        raise ConfigurationError(f"{url!r}: {name} is a number from 1 to {most}, not {text!r}.")
+        raise ConfigurationError(
+            f"{shown(url)!r}: {name} is a number from 1 to {most}, not {text!r}."
+        )
     return int(text)

@@ -6,26 +6,30 @@ from collections.abc import Iterator, Sequence
 
 from andon.model.errors import ConfigurationError
 from andon.model.fleet import QueueStats
-from andon.model.task import Task, TaskEvent
+from andon.model.task import Task, TaskEvent, Tombstone
 from andon.model.words import State
-from andon.stores.base import SCAN_BUDGET, EventPage, History, Page, Query
+from andon.stores.base import SCAN_BUDGET, EventPage, History, Page, Query, ReadyKind
 from andon.stores.codec import decode_event, task_of_row
 from andon.stores.matching import matches
 from andon.stores.place import Place, check_of, place_of
-from andon.stores.sqlite.statements import CONFIG, READING
+from andon.stores.sqlite.statements import CONFIG, LANES, READING
 from andon.stores.sqlite.transaction import DEAD, PARKED
 
 MOST_HISTORY = 1_000
 """Moves that `history` gives; older ones are counted (R12)."""
 
 _LAST = 2**62
+_EVERYWHERE = (0, _LAST)
 _POSITION_DIGITS = 18  #: more than any row has, less than a row may have
 _MOST_POSITION = 10**_POSITION_DIGITS - 1
 
 
 def read_task(db: sqlite3.Connection, task_id: str) -> Task | None:
     """One record by id."""
-    row = db.execute(READING.record, (task_id,)).fetchone()
+    try:
+        row = db.execute(READING.record, (task_id,)).fetchone()
+    except UnicodeEncodeError:  # nobody can have such an id
+        return None
     return None if row is None else task_of_row(row)
 
 
@@ -91,7 +95,8 @@ def _position(cursor: str) -> int:
 
 
 def stats(db: sqlite3.Connection, partitions: int) -> list[QueueStats]:
-    """Counts per queue, from the counters; the age from the first entry of each level."""
+    """Counts per queue, from the counters; the age from the first entry of each level
+    of each kind."""
     counts: dict[str, dict[str, int]] = {}
     names: dict[int, str] = {}
     for name, state, n, queue in db.execute(READING.counters):
@@ -101,9 +106,8 @@ def stats(db: sqlite3.Connection, partitions: int) -> list[QueueStats]:
         else:
             counts.setdefault(name, {})
     oldest: dict[str, int] = {}
-    for lane, level in db.execute(READING.levels).fetchall():
-        name = names.get(lane // partitions, "")
-        (order,) = db.execute(READING.oldest_ready, (lane, level)).fetchone()
+    for place, _kind, order in db.execute(LANES.heads, _EVERYWHERE):
+        name = names.get(place // partitions, "")
         oldest[name] = min(order, oldest.get(name, order))
     return [
         QueueStats(
@@ -115,6 +119,46 @@ def stats(db: sqlite3.Connection, partitions: int) -> list[QueueStats]:
         )
         for name, of in sorted(counts.items())
     ]
+
+
+def ready_kinds(db: sqlite3.Connection, partitions: int, queues: Sequence[str]) -> list[ReadyKind]:
+    """The kinds that these queues, or all, have ready; each with the age of its oldest."""
+    oldest: dict[tuple[str, str], int] = {}
+    for name, first, last in _places(db, partitions, queues):
+        for place, kind, order in db.execute(LANES.heads, (first, last)):
+            queue = name or _queue_name(db, place // partitions)
+            oldest[queue, kind] = min(order, oldest.get((queue, kind), order))
+    return [ReadyKind(queue, kind, at) for (queue, kind), at in sorted(oldest.items())]
+
+
+def _places(
+    db: sqlite3.Connection, partitions: int, queues: Sequence[str]
+) -> Iterator[tuple[str, int, int]]:
+    """The first and the last place of each queue asked for, or of all together."""
+    if not queues:
+        yield ("", *_EVERYWHERE)
+    for name in dict.fromkeys(queues):
+        row = db.execute(CONFIG.name_id, (name,)).fetchone()
+        if row is not None:
+            yield name, row[0] * partitions, (row[0] + 1) * partitions - 1
+
+
+def _queue_name(db: sqlite3.Connection, queue: int) -> str:
+    row = db.execute(CONFIG.name_of, (queue,)).fetchone()
+    return "" if row is None else str(row[0])
+
+
+def tombstones(db: sqlite3.Connection, ids: Sequence[str], since: int) -> list[Tombstone | None]:
+    """What is left of tasks that were deleted after `since`."""
+    return [_tombstone(db, task_id, since) for task_id in ids]
+
+
+def _tombstone(db: sqlite3.Connection, task_id: str, since: int) -> Tombstone | None:
+    try:
+        row = db.execute(READING.tombstone, (task_id, since)).fetchone()
+    except UnicodeEncodeError:  # nobody can have such an id
+        return None
+    return None if row is None else Tombstone(State(row[0]), row[1], row[2])
 
 
 def find(db: sqlite3.Connection, query: Query) -> Page:

@@ -26,6 +26,7 @@ class Statements:
 
 
 LIFE = Statements("life")
+LANES = Statements("lanes")
 EDGES = Statements("edges")
 READING = Statements("reading")
 CONFIG = Statements("config")

@@ -9,11 +9,12 @@ the process, not of the machine).
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import Any, TypeVar
 
 from andon.model.errors import StoreError, StoreUnavailable
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, WorkerInfo
-from andon.model.task import RECORD_VERSION, Task
+from andon.model.task import RECORD_VERSION, Task, Tombstone
 from andon.model.words import State
 from andon.stores.base import (
     SLOW_POLL_S,
@@ -32,6 +33,7 @@ from andon.stores.base import (
     Listener,
     Page,
     Query,
+    ReadyKind,
     Renewal,
     Settlement,
     Snapshot,
@@ -39,7 +41,9 @@ from andon.stores.base import (
     ready_topic,
 )
 from andon.stores.clock import JUMP_MS, MonotoneClock
+from andon.stores.codes import KnownCodes
 from andon.stores.hints import Hub
+from andon.stores.isolation import each_alone, each_alone_blocking, left_out
 from andon.stores.partitions import partition_of
 from andon.stores.sqlite import (
     claiming,
@@ -49,6 +53,7 @@ from andon.stores.sqlite import (
     fleet,
     placing,
     reading,
+    renewing,
     restoring,
     timing,
 )
@@ -57,9 +62,9 @@ from andon.stores.sqlite.connection import SCHEMA_VERSION, connect, prepare
 from andon.stores.sqlite.location import SameFile, parse
 from andon.stores.sqlite.lock import WriteLock
 from andon.stores.sqlite.renewing import renew
-from andon.stores.sqlite.statements import CONFIG, LIFE, READING
+from andon.stores.sqlite.statements import CONFIG, LANES, LIFE, READING
 from andon.stores.sqlite.threads import Reader, Writer
-from andon.stores.sqlite.transaction import Names, Transaction
+from andon.stores.sqlite.transaction import Memory, Transaction
 from andon.stores.sqlite.wake import WakeSocket, kind_of
 
 Result = TypeVar("Result")
@@ -82,11 +87,13 @@ class SqliteStore:
         self._clock = MonotoneClock(clock)
         self._virtual = clock is not None
         self._hub = Hub()
-        self._names = Names()
+        self._memory = Memory()
+        self._codes = KnownCodes()
         self._configs: fleet.QueueConfigs = {}
         self._data_version = -1
         self._held: dict[str, int] = {}
         self._leases_wait_until = 0
+        self._unsettled_after = ""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._writer: Writer | None = None
         self._reader: Reader | None = None
@@ -123,14 +130,25 @@ class SqliteStore:
             lock,
             path,
             same_file=SameFile(self._location.path),
+            now=self.now,
             begin=self._begin,
             committing=self._committing,
             committed=self._committed,
         )
         self._reader = Reader(reading, path)
         self._checkpointer = Checkpointer(self._location)
-        for thread in (self._writer, self._reader, self._checkpointer):
-            thread.start()
+        threads = (self._writer, self._reader, self._checkpointer)
+        try:
+            for thread in threads:
+                thread.start()
+        except RuntimeError as error:
+            self._writer = self._reader = self._checkpointer = None
+            for thread in threads:
+                thread.give_up()
+            raise StoreUnavailable(
+                f"There are no threads to be had for {path} ({error}); let the machine give more "
+                "(ulimit -u, the container's limit of pids)."
+            ) from error
 
     async def close(self) -> None:
         writer, reader, checkpointer = self._writer, self._reader, self._checkpointer
@@ -159,33 +177,47 @@ class SqliteStore:
     # --- the life of a task ---
 
     async def create(self, tasks: Sequence[Task]) -> list[Created]:
+        return await each_alone(self._create, tasks, creating.invalid)
+
+    async def _create(self, tasks: Sequence[Task]) -> list[Created]:
         prepared = creating.prepare(tasks, self.partition_of)
         return await self._write(lambda tx: creating.create(tx, prepared))
 
     async def claim(self, request: ClaimRequest) -> list[Task]:
         # If the caller goes away meanwhile, what it was given is found again under its token, or
         # its lease runs out; nothing is lost (store contract, rule 4).
-        claimed = await self._write(lambda tx: claiming.claim(tx, request))
+        claimed = await self._write(lambda tx: claiming.claim(tx, request, self._codes))
         if len(claimed) < request.limit:
             self._hint_when_rate_allows(request)
         return claimed
 
     async def renew(self, renewals: Sequence[Renewal]) -> list[Verdict]:
-        return await self._write(lambda tx: renew(tx, renewals))
+        async def some(renewals: Sequence[Renewal]) -> list[Verdict]:
+            return await self._write(lambda tx: renew(tx, renewals))
+
+        return await each_alone(some, renewals, renewing.invalid)
 
     def renew_blocking(self, renewals: Sequence[Renewal]) -> list[Verdict]:
-        if self._writer is None:
+        writer = self._writer
+        if writer is None:
             raise StoreUnavailable(f"The store {self.url} is closed.")
-        return self._writer.do_blocking(lambda tx: renew(tx, renewals))
+
+        def some(renewals: Sequence[Renewal]) -> list[Verdict]:
+            return writer.do_blocking(lambda tx: renew(tx, renewals))
+
+        return each_alone_blocking(some, renewals, renewing.invalid)
 
     async def commit(self, changes: Sequence[Change]) -> list[Changed]:
-        prepared = committing.prepare(changes)
-        outcomes = await self._write(lambda tx: committing.commit(tx, prepared))
+        outcomes = await each_alone(self._commit, changes, committing.invalid)
         if self._held:  # what moved has a timer of its own, and is never armed anew
             for change, outcome in zip(changes, outcomes, strict=True):
                 if outcome.kind is ChangeKind.APPLIED:
                     self._held.pop(change.before.id, None)
         return outcomes
+
+    async def _commit(self, changes: Sequence[Change]) -> list[Changed]:
+        prepared = committing.prepare(changes)
+        return await self._write(lambda tx: committing.commit(tx, prepared))
 
     async def take_due(self, partition: int, limit: int, hold_ms: int) -> Due:
         if not self._virtual and self._clock.jumped() > JUMP_MS:
@@ -204,24 +236,42 @@ class SqliteStore:
 
     async def rearm(self, timers: Sequence[tuple[str, int | None]]) -> None:
         held = {task_id: self._held.pop(task_id, 0) for task_id, _ in timers}
-        await self._write(lambda tx: timing.rearm(tx, timers, held))
+
+        async def some(timers: Sequence[tuple[str, int | None]]) -> list[None]:
+            return await self._write(lambda tx: timing.rearm(tx, timers, held))
+
+        await each_alone(some, timers, lambda timer, why: left_out("The timer", timer[0], why))
 
     # --- dependencies ---
 
     async def link(self, links: Sequence[Link]) -> list[Ended]:
-        return await self._write(lambda tx: dependencies.link(tx, links))
+        async def some(links: Sequence[Link]) -> list[list[Ended]]:
+            return await self._write(lambda tx: dependencies.link(tx, links))
+
+        ended = await each_alone(some, links, dependencies.invalid_link)
+        return list(chain.from_iterable(ended))
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[int]:
-        return await self._write(lambda tx: dependencies.settle(tx, settlements))
+        async def some(settlements: Sequence[Settlement]) -> list[int]:
+            return await self._write(lambda tx: dependencies.settle(tx, settlements))
+
+        return await each_alone(some, settlements, dependencies.invalid_settlement)
 
     async def dependents(self, parent: str, after: str = "", limit: int = 1000) -> list[Edge]:
         return await self._read(lambda db: dependencies.dependents(db, parent, after, limit))
 
     async def unlink(self, edges: Sequence[tuple[str, str]]) -> None:
-        await self._write(lambda tx: dependencies.unlink(tx, edges))
+        async def some(edges: Sequence[tuple[str, str]]) -> list[None]:
+            return await self._write(lambda tx: dependencies.unlink(tx, edges))
+
+        await each_alone(some, edges, lambda edge, why: left_out("An edge", edge[0], why))
 
     async def take_unsettled(self, limit: int) -> list[tuple[str, State]]:
-        return await self._read(lambda db: dependencies.unsettled(db, limit))
+        # Those that were taken last come last: what cannot be finished is not to hide the others.
+        after = self._unsettled_after
+        taken = await self._read(lambda db: dependencies.unsettled(db, after, limit))
+        self._unsettled_after = taken[-1][0] if taken else ""
+        return taken
 
     # --- moving in from another store ---
 
@@ -238,6 +288,10 @@ class SqliteStore:
         since = self.now() - SUBMIT_WINDOW_MS
         return await self._read(lambda db: dependencies.states(db, ids, since))
 
+    async def tombstones(self, ids: Sequence[str]) -> list[Tombstone | None]:
+        since = self.now() - SUBMIT_WINDOW_MS
+        return await self._read(lambda db: reading.tombstones(db, ids, since))
+
     async def history(self, task_id: str) -> History:
         return await self._read(lambda db: reading.history(db, task_id))
 
@@ -246,6 +300,9 @@ class SqliteStore:
 
     async def stats(self) -> list[QueueStats]:
         return await self._read(lambda db: reading.stats(db, self.partitions))
+
+    async def ready_kinds(self, queues: Sequence[str] = ()) -> list[ReadyKind]:
+        return await self._read(lambda db: reading.ready_kinds(db, self.partitions, queues))
 
     async def events(self, cursor: str, limit: int = 500) -> EventPage:
         return await self._read(lambda db: reading.events(db, cursor, limit))
@@ -264,20 +321,35 @@ class SqliteStore:
     async def queues(self) -> list[QueueConfig]:
         return await self._read(fleet.queues)
 
-    async def put_queue(self, config: QueueConfig) -> None:
-        def put(tx: Transaction) -> None:
-            fleet.put_queue(tx, config)
+    async def put_queue(self, config: QueueConfig, *, expect: QueueConfig) -> bool:
+        def put(tx: Transaction) -> bool:
+            if not fleet.put_queue(tx, config, expect):
+                return False
             self._configs = tx.configs = fleet.configured(tx.db)
             self._data_version = -1  # read anew, in case this transaction comes to nothing
-            placing.readmit(tx, config)
+            if config.max_concurrent_per_key != expect.max_concurrent_per_key:
+                tx.db.execute(LANES.readmit, (config.name,))
+            return True
 
-        await self._write(put)
+        done = await self._write(put)
+        if done and config.max_concurrent_per_key != expect.max_concurrent_per_key:
+            await self._readmit(config.name)
+        return done
+
+    async def _readmit(self, queue: str) -> None:
+        """Bring the tasks of a queue to where its new limit per key says, a few at a time."""
+        progress: placing.Progress | None = placing.Progress()
+        while progress is not None:
+            progress = await self._write(_readmit_some(queue, progress))
 
     async def types(self) -> list[TypeInfo]:
         return await self._read(fleet.types)
 
     async def put_types(self, types: Sequence[TypeInfo]) -> None:
-        await self._write(lambda tx: fleet.put_types(tx, types))
+        async def some(types: Sequence[TypeInfo]) -> list[None]:
+            return await self._write(lambda tx: fleet.put_types(tx, types))
+
+        await each_alone(some, types, lambda info, why: left_out("The type", info.name, why))
 
     async def workers(self) -> list[WorkerInfo]:
         now = self.now()
@@ -298,6 +370,8 @@ class SqliteStore:
     # --- housekeeping ---
 
     async def trim(self, limit: int) -> int:
+        for (queue,) in await self._read(lambda db: db.execute(LANES.readmissions).fetchall()):
+            await self._readmit(queue)  # whoever had begun it was cut short
         return await self._write(lambda tx: fleet.trim(tx, limit, self._location.max_events))
 
     async def info(self) -> StoreInfo:
@@ -354,11 +428,12 @@ class SqliteStore:
         (version,) = db.execute("PRAGMA data_version").fetchone()
         if version != self._data_version:
             self._load_configs(db)
+            self._memory.forget_lanes()
             self._data_version = version
         return Transaction(
             db,
             now=self.now(),
-            names=self._names,
+            memory=self._memory,
             partitions=self.partitions,
             configs=self._configs,
         )
@@ -424,11 +499,18 @@ class SqliteStore:
 
     def _hint_when_rate_allows(self, request: ClaimRequest) -> None:
         """Wake the claimers of a rate-limited queue when its next token is there."""
-        for name in request.queues:
-            config = self._configs.get(name)
-            if config is not None and config.rate_limit is not None and self._loop is not None:
+        if self._loop is None:
+            return
+        for name, config in self._configs.items():
+            if config.rate_limit is not None and name in request.queues:
                 wait = min(1 / config.rate_limit, SLOW_POLL_S)
                 self._loop.call_later(wait, self._hub.hint, ready_topic(name))
+
+
+def _readmit_some(
+    queue: str, progress: placing.Progress
+) -> Callable[[Transaction], placing.Progress | None]:
+    return lambda tx: placing.readmit(tx, queue, progress)
 
 
 def _facts(db: Any) -> tuple[int, int, float | None]:

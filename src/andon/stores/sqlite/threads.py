@@ -30,6 +30,9 @@ Result = TypeVar("Result")
 MOST_PER_COMMIT = 64
 """Operations in one transaction at the most; others should not wait for longer ones."""
 
+LONGEST_SNAPSHOT_S = 0.01
+"""After so long the reader begins anew, whatever waits."""
+
 PATIENCE_S = 15.0
 """How long a passing trouble (locked, full, I/O) is retried before the caller is told."""
 
@@ -117,6 +120,14 @@ class OperationThread(threading.Thread):
         self._calls.put(None)
         await ended.wait()
 
+    def give_up(self) -> None:
+        """Close the connection though nobody waits for that, begun or not."""
+        if self.ident is None:
+            self._db.close()
+            self._close()
+        else:
+            self._calls.put(None)
+
     def run(self) -> None:
         """Take groups of operations until told to finish."""
         while not self._finishing:
@@ -124,7 +135,12 @@ class OperationThread(threading.Thread):
             self._add(group, self._calls.get())
             self._add_waiting(group)
             if group:
-                self._run_group(group)
+                try:
+                    self._run_group(group)
+                except Exception as error:  # no caller is to wait for ever
+                    log.exception("%s: operations failed together", self.name)
+                    for call in group:
+                        call.error = call.error or error
                 self._settle(group)
                 self._settled()
         self._db.close()
@@ -189,6 +205,7 @@ class Writer(OperationThread):
         path: str,
         *,
         same_file: SameFile,
+        now: Callable[[], int],
         begin: Callable[[sqlite3.Connection], Transaction],
         committing: Callable[[Transaction], None],
         committed: Callable[[Transaction], None],
@@ -196,6 +213,7 @@ class Writer(OperationThread):
         super().__init__("andon-sqlite-writer", db, path)
         self._lock = lock
         self._same_file = same_file
+        self._now = now
         self._begin = begin
         self._committing = committing
         self._committed = committed
@@ -236,7 +254,10 @@ class Writer(OperationThread):
     def _settled(self) -> None:
         done, self._to_tell = self._to_tell, []
         for transaction in done:
-            self._committed(transaction)
+            try:
+                self._committed(transaction)
+            except Exception:  # what is written stays written; who listens looks again by itself
+                log.exception("%s: hints were not given", self.name)
 
     def _close(self) -> None:
         self._lock.close()
@@ -254,14 +275,19 @@ class Writer(OperationThread):
                 if joining:
                     first = len(group)
                     self._add_waiting(group)
+                    # Their moves were decided since: what is claimed now is not to be dated before.
+                    transaction.now = self._now()
                     for call in group[first:]:
                         call.result = call.run(transaction)
                 transaction.finish()
-                self._committing(transaction)
+                try:
+                    self._committing(transaction)
+                except Exception:
+                    log.exception("%s: early hints were not given", self.name)
                 self._db.execute("COMMIT")
             except BaseException:
                 if transaction is not None:
-                    transaction.forget_new_names()
+                    transaction.memory.forget()
                 with contextlib.suppress(sqlite3.Error):
                     if self._db.in_transaction:
                         self._db.execute("ROLLBACK")
@@ -271,26 +297,31 @@ class Writer(OperationThread):
 
 
 class Reader(OperationThread):
-    """Owns the reading connection. Each group sees one snapshot; none outlives its group."""
+    """Owns the reading connection. Operations that wait together see one snapshot, but for
+    `LONGEST_SNAPSHOT_S`: while it lasts, the log cannot begin anew."""
 
     def __init__(self, db: sqlite3.Connection, path: str) -> None:
         super().__init__("andon-sqlite-reader", db, path)
 
     def _run_group(self, group: list[Call]) -> None:
-        try:
-            self._db.execute("BEGIN")
-        except sqlite3.Error as error:
-            for call in group:
+        left = iter(group)
+        for call in left:
+            try:
+                self._db.execute("BEGIN")
+                end = time.monotonic() + LONGEST_SNAPSHOT_S
+                self._run(call)
+                while time.monotonic() < end and (following := next(left, None)) is not None:
+                    self._run(following)
+            except sqlite3.Error as error:
                 call.error = translated(error, self._path)
-            return
+            finally:
+                with contextlib.suppress(sqlite3.Error):
+                    self._db.execute("COMMIT")
+
+    def _run(self, call: Call) -> None:
         try:
-            for call in group:
-                try:
-                    call.result = call.run(self._db)
-                except sqlite3.Error as error:
-                    call.error = translated(error, self._path)
-                except Exception as error:
-                    call.error = error
-        finally:
-            with contextlib.suppress(sqlite3.Error):
-                self._db.execute("COMMIT")
+            call.result = call.run(self._db)
+        except sqlite3.Error as error:
+            call.error = translated(error, self._path)
+        except Exception as error:
+            call.error = error

@@ -46,10 +46,13 @@ def first_timer(db: sqlite3.Connection, partition: int) -> int | None:
     return first
 
 
-def rearm(tx: Transaction, timers: Sequence[tuple[str, int | None]], held: dict[str, int]) -> None:
+def rearm(
+    tx: Transaction, timers: Sequence[tuple[str, int | None]], held: dict[str, int]
+) -> list[None]:
     """Set timers anew, unless a move has set its own since they were taken."""
     for task_id, timer in timers:
         held_at = held.get(task_id)
         if held_at is not None:
             tx.db.execute(LIFE.rearm, (task_id, timer, held_at))
             tx.hint_timer(timer)
+    return [None] * len(timers)

@@ -21,12 +21,33 @@ PARKED = "+parked"
 """Counted like states, but not states: dead letters, and pending tasks held back by their key."""
 
 
-class Names:
-    """Queue and type names by id, remembered across transactions (ids never change)."""
+_MOST_NAMES = 10_000
+
+
+class Memory:
+    """What is remembered across transactions, so that it need not be looked up."""
 
     def __init__(self) -> None:
-        self.ids: dict[str, int] = {}
-        self.names: dict[int, str] = {}
+        self.ids: dict[str, int] = {}  #: of queue names; they never change
+        self.names: dict[int, str] = {}  #: the same by id
+        self.lanes: dict[tuple[int, str], int] = {}  #: by place and kind; they never change
+        self.bounds: dict[int, tuple[int, int]] = {}
+        """By lane: it is awake, and its bound at most this. Until another process writes."""
+        self.awake: dict[int, list[tuple[int, str, int, int]]] = {}
+        """By place: its lanes awake, with kind and bound. Until a lane changes, or another process
+        writes."""
+
+    def forget(self) -> None:
+        """Forget everything: what is remembered of a transaction that failed was not written."""
+        self.ids.clear()
+        self.names.clear()
+        self.lanes.clear()
+        self.forget_lanes()
+
+    def forget_lanes(self) -> None:
+        """Another process wrote: lanes may be awake or asleep that were not."""
+        self.bounds.clear()
+        self.awake.clear()
 
 
 class Transaction:
@@ -37,7 +58,7 @@ class Transaction:
         db: sqlite3.Connection,
         *,
         now: int,
-        names: Names,
+        memory: Memory,
         partitions: int,
         configs: dict[str, QueueConfig],
     ) -> None:
@@ -48,11 +69,10 @@ class Transaction:
         self.hints: set[str] = set()
         self.hinted_outside: set[str] = set()  #: of `hints`, those other processes have had
         self.moved: list[str] = []  #: ids of tasks, whose own topics are to be hinted too
-        self._names = names
+        self.memory = memory
         self._counts: dict[tuple[int, str], int] = {}
         self._next_seq = 0
         self._next_pos = 0
-        self._new_names: list[str] = []
         self._events: list[tuple[int, int, int | None, int, bytes]] = []
 
     def one(self, sql: str, parameters: Iterable[object] = ()) -> tuple[object, ...] | None:
@@ -103,34 +123,41 @@ class Transaction:
             self._events.clear()
 
     def name_id(self, name: str) -> int:
-        """The id of a queue or type name."""
-        found = self._names.ids.get(name)
+        """The id of a queue, which is known from now on."""
+        found = self.known_id(name)
         if found is None:
-            row = self.db.execute(CONFIG.name_id, (name,)).fetchone()
-            if row is None:
-                found = self.db.execute(CONFIG.new_name, (name,)).lastrowid
-                assert found is not None
-                self.hints.add(CONFIG_TOPIC)  # a worker that serves every queue has one more
-                self._new_names.append(name)  # forgotten again if this transaction fails
-            else:
-                found = int(row[0])
-            self._names.ids[name] = found
-            self._names.names[found] = name
+            found = self.db.execute(CONFIG.new_name, (name,)).lastrowid
+            assert found is not None
+            self.hints.add(CONFIG_TOPIC)  # a worker that serves every queue has one more
+            self.memory.ids[name] = found
         return found
 
-    def forget_new_names(self) -> None:
-        """The transaction failed: what it named was not written."""
-        for name in self._new_names:
-            self._names.names.pop(self._names.ids.pop(name), None)
+    def known_id(self, name: str) -> int | None:
+        """The id of a queue; None if nothing was ever heard of it."""
+        known = self.memory.ids
+        found = known.get(name)
+        if found is None:
+            row = self.db.execute(CONFIG.name_id, (name,)).fetchone()
+            if row is not None:
+                if len(known) >= _MOST_NAMES:
+                    known.clear()
+                found = known[name] = int(row[0])
+        return found
 
-    def lane(self, queue: int, partition: int) -> int:
-        """Where the ready entries of a queue's partition stand."""
+    def name_of(self, queue: int) -> str:
+        """The name of a queue; empty if there is none of this id."""
+        known = self.memory.names
+        found = known.get(queue)
+        if found is None:
+            row = self.db.execute(CONFIG.name_of, (queue,)).fetchone()
+            if len(known) >= _MOST_NAMES:
+                known.clear()
+            found = known[queue] = "" if row is None else str(row[0])
+        return found
+
+    def place(self, queue: int, partition: int) -> int:
+        """Where the lanes of a queue's partition are."""
         return queue * self.partitions + partition
-
-    def lanes(self, queue: int) -> tuple[int, int]:
-        """First and last lane of a queue."""
-        first = queue * self.partitions
-        return first, first + self.partitions - 1
 
     def count(self, queue: int, state: str, change: int) -> None:
         """Change a count; written at `finish`."""

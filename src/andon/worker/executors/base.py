@@ -28,12 +28,15 @@ class RunInHand:
         "begun",
         "context",
         "ended",
+        "error",
         "executor",
         "handle",
         "killed",
         "kind",
         "lost",
         "on_shutdown",
+        "seconds",
+        "started_at",
         "task",
         "timers",
         "told",
@@ -52,6 +55,9 @@ class RunInHand:
         self.ended = False  #: decided: by the handler's end, or without it
         self.lost = False  #: the lease was lost after the handler's end
         self.killed = False  #: the handler was ended by force
+        self.error: BaseException | None = None  #: what the handler raised here, for the log
+        self.started_at = 0.0  #: when its handler started; monotonic seconds
+        self.seconds = 0.0  #: how long its handler ran
         self.on_shutdown: outcomes.OnShutdown = task.policy.on_shutdown
         self.timers: tuple[asyncio.TimerHandle, ...] = ()
         self.where: Any = None  #: the executor's own: the child or process that runs it

@@ -19,6 +19,7 @@ from types import FrameType, ModuleType
 from typing import Any, BinaryIO, cast
 
 from andon.lifecycle.commands import Command, Interrupted, UnknownTask
+from andon.model.text import storable
 from andon.worker import outcomes
 from andon.worker.context import Context, Stopped, running
 from andon.worker.executors import frames
@@ -40,8 +41,9 @@ class _Forward(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            message = self.format(record)[:65_536]
-            self._outbox.put(frames.pack(frames.Log(record.name, record.levelno, message)))
+            message = storable(self.format(record)[:65_536])
+            frame = frames.Log(storable(record.name), record.levelno, message)
+            self._outbox.put(frames.pack(frame))
         except Exception:
             self.handleError(record)
 
@@ -178,6 +180,13 @@ class Child:
             os._exit(1)  # the worker is gone
 
     def _read(self) -> None:
+        try:
+            self._read_all()
+        except BaseException:  # nobody would see the worker's end any more
+            logging.getLogger("andon.worker").exception("A frame could not be read.")
+            os._exit(1)
+
+    def _read_all(self) -> None:
         header = frames.HEADER
         while len(size := self._source.read(header.size)) == header.size:
             frame = frames.to_child.decode(self._source.read(header.unpack(size)[0]))

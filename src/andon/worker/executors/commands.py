@@ -5,7 +5,7 @@
 | stdin | the payload, JSON |
 | stdout | the result: JSON if it parses, else a string; nothing is null |
 | stderr | log lines |
-| environment | `ANDON_TASK_ID`, `ANDON_RUN`, `ANDON_FENCE` |
+| environment | `ANDON_TASK_ID`, `ANDON_RUN`, `ANDON_FENCE`, and what `environment` allows |
 | exit 0 | completed |
 | exit 64 | terminate: given up, whatever the budget |
 | exit 65 | malformed payload |
@@ -13,25 +13,31 @@
 | exit 85 | snoozed for the seconds that stdout says, else a minute |
 | any other | failed |
 
-It runs in a process group of its own, and is stopped by SIGTERM to the group, then SIGKILL.
+It runs in a process group of its own, and is stopped by SIGTERM to the group, then SIGKILL. The
+group dies with the worker, even if that is killed by force (`guard`): the process waits for a line
+on its stdin until the guardian knows of it, and is the program only then.
 """
 
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 from asyncio.subprocess import PIPE, Process
 from collections import deque
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from andon.lifecycle.commands import Command, Fail, Reject, Snooze, Terminate
 from andon.model.task import TaskError
+from andon.model.text import storable
 from andon.model.words import Reason
-from andon.worker import outcomes
+from andon.worker import environment, outcomes
 from andon.worker.context import Stopped
 from andon.worker.executors.base import Resolved, RunInHand
+from andon.worker.executors.guard import Guard
 from andon.worker.executors.killing import KILL_AFTER_S, signal_group, stop_group
 from andon.worker.executors.lines import each_line
 
@@ -42,6 +48,12 @@ _PIPES_S = 1.0
 _LOOK_S = 0.25
 _TAIL_LINES = 50
 
+
+_GATE = ("/bin/sh", "-c", 'read -r go && exec "$@"', "andon-command")
+"""Becomes the program once a line has come on stdin, or ends with it: `read` takes that line and no
+more. So there is no moment at which a program runs that nobody would kill."""
+
+_GO = b"go\n"
 
 _STARTING = object()
 """Where a run is whose process may have begun though nobody has its pipes yet."""
@@ -61,32 +73,46 @@ class CommandExecutor:
     interrupts = True
     kills = True
 
-    def __init__(self, *, max_payload: int) -> None:
+    def __init__(
+        self, *, max_payload: int, pass_env: Sequence[str] = (), guard: Guard | None = None
+    ) -> None:
+        """`pass_env`: variables of the worker's environment that every command gets."""
         self._max_payload = max_payload
+        self._pass_env = tuple(pass_env)
+        self._guard = guard or Guard()
+        has_gate = os.access(_GATE[0], os.X_OK)  # some containers have no shell
+        self._gate, self._go = (_GATE, _GO) if has_gate else ((), b"")
         self._running: set[_Running] = set()
 
     async def execute(self, run: RunInHand) -> Any:
         kind, context = run.kind, run.context
         assert kind is not None
-        environment = {
-            **os.environ,
-            "ANDON_TASK_ID": context.task_id,
-            "ANDON_RUN": str(context.run),
-            "ANDON_FENCE": str(context.fence),
-        }
+        variables = environment.of_command(
+            environment.worker_environment(),
+            (*self._pass_env, *kind.pass_env),
+            {
+                **kind.env,
+                "ANDON_TASK_ID": context.task_id,
+                "ANDON_RUN": str(context.run),
+                "ANDON_FENCE": str(context.fence),
+            },
+        )
         run.where = _STARTING
         try:
+            _check_program(kind.argv[0], variables)
             process = await asyncio.create_subprocess_exec(
+                *self._gate,
                 *kind.argv,
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=PIPE,
-                env=environment,
+                env=variables,
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
             message = f"Cannot start {kind.argv[0]!r}: {error}"
             raise Resolved(outcomes.internal(message)) from None
+        self._guard.hold(process.pid)
         running = run.where = _Running(process)
         self._running.add(running)
         try:
@@ -99,6 +125,7 @@ class CommandExecutor:
                 running.timer.cancel()
             if process.returncode is None or context.stop_reason:
                 signal_group(process.pid, signal.SIGKILL)  # and whatever it left behind
+            self._guard.let_go(process.pid)
 
     async def _converse(self, run: RunInHand, process: Process) -> Any:
         assert process.stdin is not None
@@ -112,7 +139,7 @@ class CommandExecutor:
             run.context.log.info("%s", line)
 
         talks = {
-            asyncio.ensure_future(_feed(process.stdin, run.task.definition.args)),
+            asyncio.ensure_future(_feed(process.stdin, self._go, run.task.definition.args)),
             asyncio.ensure_future(self._collect(process, process.stdout, output)),
             asyncio.ensure_future(each_line(process.stderr, log)),
         }
@@ -165,6 +192,15 @@ class CommandExecutor:
             signal_group(running.process.pid, signal.SIGKILL)
 
 
+def _check_program(program: str, variables: Mapping[str, str]) -> None:
+    """Raise `OSError` for what cannot be started, before a shell says so in its own way."""
+    if shutil.which(program, path=variables.get("PATH")) is None:
+        if os.path.dirname(program):  # noqa: PTH120
+            os.stat(program)  # noqa: PTH116 - says what is wrong, if it is not there
+            raise PermissionError("it may not be executed")
+        raise FileNotFoundError("it is in no folder of PATH")
+
+
 async def _exit_of(process: Process) -> int:
     """The exit status, also while a process left behind holds the pipes: asyncio's own `wait`
     waits for those too."""
@@ -184,10 +220,11 @@ def _failure(status: int, output: bytes, tail: list[str]) -> Command:
         with contextlib.suppress(ValueError):
             how, code = signal.Signals(-status).name, signal.Signals(-status).name
     last = next((line for line in reversed(tail) if line.strip()), "")
+    message = f"The command ended with {how}{': ' + last if last else '.'}"
     error = TaskError(
-        message=f"The command ended with {how}{': ' + last if last else '.'}"[:4_096],
+        message=storable(message)[: outcomes.MOST_ERROR],
         code=code,
-        traceback="\n".join(tail)[-outcomes.MOST_TRACEBACK :],
+        traceback=storable("\n".join(tail))[-outcomes.MOST_TRACEBACK :],
     )
     if status == os.EX_USAGE:
         return Terminate(error=error)
@@ -211,9 +248,9 @@ def _parsed(output: bytes) -> Any:
         return output.decode("utf-8", "replace")
 
 
-async def _feed(writer: asyncio.StreamWriter, payload: bytes) -> None:
+async def _feed(writer: asyncio.StreamWriter, go: bytes, payload: bytes) -> None:
     with contextlib.suppress(OSError):  # a program need not read its input
-        writer.write(payload)
+        writer.write(go + payload)
         await writer.drain()
     with contextlib.suppress(OSError):
         writer.close()

@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,13 @@ import msgspec
 
 from andon.lifecycle.commands import Command, Complete, Interrupted
 from andon.model.errors import AndonError, ConfigurationError
+from andon.model.text import storable
 from andon.worker import outcomes
 from andon.worker.context import Stopped
+from andon.worker.environment import of_child, worker_environment
 from andon.worker.executors import frames
 from andon.worker.executors.base import Resolved, RunInHand
+from andon.worker.executors.guard import Guard
 from andon.worker.executors.killing import KILL_AFTER_S, signal_group, stop_group
 from andon.worker.executors.lines import each_line
 
@@ -52,7 +56,8 @@ class _Died(Exception):
 class _Child:
     """One child process, and the run it has in hand."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: Process, guard: Guard) -> None:
+        self._guard = guard
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
@@ -118,6 +123,7 @@ class _Child:
         except TimeoutError:
             signal_group(self.process.pid, signal.SIGKILL)
             await self.process.wait()
+        self._guard.let_go(self.process.pid)
         await asyncio.wait((self._output,), timeout=_CLOSE_S)
         self._output.cancel()
         await asyncio.gather(self._output, return_exceptions=True)
@@ -162,8 +168,11 @@ async def _kept(run: RunInHand, asked: frames.Keep) -> frames.Kept:
             content_type=asked.content_type,
             expires_in=asked.expires_in,
         )
-    except (AndonError, OSError) as error:
-        return frames.Kept(error=str(error))
+    except Exception as error:  # of this artifact alone; the child waits for an answer
+        if isinstance(error, AndonError | OSError):
+            return frames.Kept(error=storable(str(error)))
+        logger.exception("An artifact of task %s cannot be kept.", run.context.task_id)
+        return frames.Kept(error=storable(f"{type(error).__name__}: {error}"))
     return frames.Kept(artifact)
 
 
@@ -173,8 +182,19 @@ class ProcessExecutor:
     interrupts = True
     kills = True
 
-    def __init__(self, *, app: str, max_payload: int, keep: int) -> None:
-        """`app` is `module:attribute` of a registry, or of an object that has one."""
+    def __init__(
+        self,
+        *,
+        app: str,
+        max_payload: int,
+        keep: int,
+        pass_env: Sequence[str] = (),
+        guard: Guard | None = None,
+    ) -> None:
+        """`app` is `module:attribute` of a registry, or of an object that has one. `pass_env`:
+        variables that children are given though they are Andon's own."""
+        self._pass_env = tuple(pass_env)
+        self._guard = guard or Guard()
         self._hello = hello(app)
         self._max_payload = max_payload
         self._keep = keep
@@ -241,11 +261,17 @@ class ProcessExecutor:
     async def close(self) -> None:
         self._closed = True
         self._idle.clear()
-        closing = [child.close(kill=child.run is not None) for child in self._children]
-        await asyncio.gather(*closing)
+        children = list(self._children)
         self._children.clear()
+        ends = await asyncio.gather(
+            *(child.close(kill=child.run is not None) for child in children), return_exceptions=True
+        )
+        for child, end in zip(children, ends, strict=True):
+            if isinstance(end, BaseException):
+                logger.error("Child process %d was not closed: %r", child.process.pid, end)
 
     async def _spawn(self) -> _Child:
+        variables = of_child(worker_environment(), self._pass_env)
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -253,10 +279,11 @@ class ProcessExecutor:
             stdin=PIPE,
             stdout=PIPE,
             stderr=PIPE,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+            env={**variables, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
             start_new_session=True,  # a Ctrl-C at the terminal is the worker's to handle
         )
-        child = _Child(process)
+        self._guard.hold(process.pid)  # it does nothing before it is greeted
+        child = _Child(process, self._guard)
         self._children.add(child)
         try:
             await child.greet(self._hello)

@@ -1,4 +1,4 @@
--- One statement for each operation of the contract; see the functions in 0001_*.sql.
+-- One statement for each operation of the contract; see functions/.
 
 -- name: name_ids
 SELECT id, name FROM {schema}.name_ids($1)
@@ -10,33 +10,36 @@ SELECT id, name FROM {schema}.name WHERE name = ANY ($1)
 SELECT id, name FROM {schema}.name
 
 -- name: lane_ids
-SELECT id, queue, partition, level FROM {schema}.lane_ids($1, $2, $3)
+SELECT id, queue, partition, level, kind, type FROM {schema}.lane_ids($1, $2, $3, $4, $5)
 
 -- name: create
 SELECT * FROM {schema}.create_tasks($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 
 -- name: create_alike
-SELECT * FROM {schema}.create_alike($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
-    $16::text::integer[], $17::text::bigint[], $18::text::bigint[], $19, $20)
+SELECT * FROM {schema}.create_alike($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
+    $15::text::integer[], $16::text::bigint[], $17::text::bigint[], $18, $19)
 
 -- name: create_one
 SELECT {schema}.create_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17,
-    $18, $19)
+    $18)
 
 -- name: create_and_tell
 CALL {schema}.create_and_tell($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17,
-    $18, $19, $20, $21, NULL, NULL, NULL, NULL, NULL)
+    $18, $19, $20, NULL, NULL, NULL, NULL, NULL)
 
 -- name: create_by_columns
 SELECT * FROM {schema}.create_tasks($1, $2, $3, ARRAY(SELECT u::{schema}.new_task FROM unnest($4::text[],
-    $5::bytea[], $6::integer[], $7::integer[], $8::integer[], $9::text[], $10::bigint[], $11::bigint[],
-    $12::bigint[], $13::text[], $14::text[], $15::boolean[], $16::bytea[], $17::bytea[], $18::integer[],
-    $19::integer[], $20::bigint[], $21::bigint[], $22::bigint[], $23::integer[], $24::text[], $25::bigint[],
-    $26::text[], $27::bigint[]) u), $28::integer[], $29::integer[], $30::text[], $31::integer[],
-    $32::bigint[], $33::boolean, $34::boolean)
+    $5::bytea[], $6::integer[], $7::integer[], $8::text[], $9::bigint[], $10::bigint[],
+    $11::bigint[], $12::text[], $13::text[], $14::boolean[], $15::bytea[], $16::bytea[], $17::integer[],
+    $18::integer[], $19::bigint[], $20::bigint[], $21::bigint[], $22::integer[], $23::text[], $24::bigint[],
+    $25::text[], $26::bigint[]) u), $27::integer[], $28::integer[], $29::text[], $30::integer[],
+    $31::bigint[], $32::boolean, $33::boolean)
 
 -- name: claim
-SELECT * FROM {schema}.claim_tasks($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+SELECT * FROM {schema}.claim_tasks($1, $2, $3, $4, $5::text::integer[], $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
+
+-- name: remember_code
+SELECT {schema}.remember_code($1, $2, $3, $4)
 
 -- name: commit
 SELECT * FROM {schema}.commit_changes($1, $2, $3, $4, $5, $6)
@@ -48,7 +51,7 @@ SELECT * FROM {schema}.commit_ends($1, $2, $3, $4, $5, $6::text::bigint[], $7::t
 -- name: restore
 SELECT * FROM {schema}.restore_tasks($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
     $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30,
-    $31, $32, $33, $34, $35, $36, $37, $38, $39, $40, $41, $42, $43, $44, $45)
+    $31, $32, $33, $34, $35, $36, $37, $38, $39, $40, $41, $42, $43, $44)
 
 -- name: set_aside
 SELECT {schema}.set_aside(u, {schema}.store_time($2)) FROM unnest($1::bigint[]) u
@@ -63,9 +66,7 @@ SELECT * FROM {schema}.take_due($1, $2, $3, $4, $5, $6, $7)
 SELECT {schema}.rearm($1, $2, $3, $4)
 
 -- name: link
-SELECT u.i, l.parent, l.state FROM unnest($2::text[], $3::text[], $4::boolean[], $5::boolean[])
-    WITH ORDINALITY u (child, parents, loads, any_end, i)
-CROSS JOIN LATERAL {schema}.link_child($1, u.child, string_to_array(u.parents, ' '), u.loads, u.any_end) l
+SELECT * FROM {schema}.link_children($1, $2, $3, $4, $5, $6)
 
 -- name: settle
 SELECT remaining, due FROM {schema}.settle_edges($1, $2, $3, $4)
@@ -74,7 +75,7 @@ SELECT remaining, due FROM {schema}.settle_edges($1, $2, $3, $4)
 SELECT {schema}.unlink_edges($1, $2, $3)
 
 -- name: put_queue
-SELECT {schema}.put_queue($1, $2, $3, $4, $5, $6, $7, $8)
+SELECT {schema}.put_queue($1, $2, $3, $4, $5, $6, $7, $8, $9)
 
 -- name: put_types
 INSERT INTO {schema}.type (name, version, body) SELECT * FROM unnest($1::text[], $2::integer[], $3::bytea[])

@@ -18,17 +18,29 @@ SELECT r.* FROM {schema}.task_record r WHERE r.id = ANY ($1)
 -- name: records_by_seq
 SELECT r.* FROM {schema}.task_record r WHERE r.seq = ANY ($1)
 
--- The oldest tasks that may be claimed in a queue.
+-- The oldest tasks that may be claimed in a queue: of the lanes with the oldest, the oldest.
 -- name: oldest
 SELECT r.* FROM (
-    SELECT e.seq, e.ord FROM {schema}.name n JOIN {schema}.lane l ON l.queue = n.id
-    CROSS JOIN LATERAL (
-        SELECT e.seq, e.ord FROM {schema}.ready e WHERE e.lane = l.id ORDER BY e.lane, e.ord, e.seq LIMIT $2
-    ) e WHERE n.name = $1 ORDER BY e.ord, e.seq LIMIT $2
+    SELECT e.seq, e.ord FROM (
+        SELECT l.id, l.mark FROM {schema}.name n JOIN {schema}.lane l ON l.queue = n.id CROSS JOIN LATERAL (
+            SELECT e.seq, e.ord FROM {schema}.ready e WHERE e.lane = l.id AND e.ord >= l.mark
+            ORDER BY e.lane, e.ord, e.seq LIMIT 1
+        ) e WHERE n.name = $1 AND l.quiet < 2 ORDER BY e.ord, e.seq LIMIT $2
+    ) l CROSS JOIN LATERAL (
+        SELECT e.seq, e.ord FROM {schema}.ready e WHERE e.lane = l.id AND e.ord >= l.mark
+        ORDER BY e.lane, e.ord, e.seq LIMIT $2
+    ) e ORDER BY e.ord, e.seq LIMIT $2
 ) e JOIN {schema}.task_record r ON r.seq = e.seq ORDER BY e.ord, e.seq
 
 -- name: states
 SELECT {schema}.state_of(u, {schema}.store_time($2)) FROM unnest($1::text[]) WITH ORDINALITY x (u, i) ORDER BY i
+
+-- name: tombstones
+SELECT s.state, s.run, s.report FROM unnest($1::text[]) WITH ORDINALITY u (id, i)
+LEFT JOIN {schema}.stub s ON s.id = u.id AND s.at > {schema}.store_time($2) - 600000 ORDER BY u.i
+
+-- name: queue
+SELECT q.body FROM {schema}.queue q JOIN {schema}.name n ON n.id = q.id WHERE n.name = $1
 
 -- The newest moves of a task, newest first.
 -- name: history
@@ -76,7 +88,14 @@ UNION ALL
 SELECT n.name, '+oldest', min(e.ord) FROM {schema}.lane l JOIN {schema}.name n ON n.id = l.queue
 CROSS JOIN LATERAL (
     SELECT e.ord FROM {schema}.ready e WHERE e.lane = l.id AND e.ord >= l.mark ORDER BY e.lane, e.ord LIMIT 1
-) e GROUP BY 1
+) e WHERE l.quiet < 2 GROUP BY 1
+
+-- Kinds of which something is ready, in the queues of $1, or in all if there are none.
+-- name: ready_kinds
+SELECT q.name, k.name, min(e.ord) FROM {schema}.lane l JOIN {schema}.name q ON q.id = l.queue
+JOIN {schema}.name k ON k.id = l.kind CROSS JOIN LATERAL (
+    SELECT e.ord FROM {schema}.ready e WHERE e.lane = l.id AND e.ord >= l.mark ORDER BY e.lane, e.ord LIMIT 1
+) e WHERE l.quiet < 2 AND (cardinality($1::text[]) = 0 OR q.name = ANY ($1)) GROUP BY 1, 2 ORDER BY 1, 2
 
 -- name: entries
 SELECT coalesce(sum(n), 0)::bigint FROM (
@@ -158,7 +177,8 @@ SELECT t.seq FROM {schema}.task t WHERE t.dead AND t.seq < $1 ORDER BY t.seq DES
 
 -- name: by_state
 SELECT x.seq FROM (
-    SELECT DISTINCT q.id FROM {schema}.name q JOIN {schema}.lane l ON l.queue = q.id WHERE $4::text IS NULL
+    SELECT q.id FROM {schema}.name q
+    WHERE $4::text IS NULL AND EXISTS (SELECT FROM {schema}.lane l WHERE l.queue = q.id)
     UNION SELECT DISTINCT c.queue FROM {schema}.counter c WHERE $4::text IS NULL
     UNION SELECT DISTINCT c.queue FROM {schema}.unfolded c WHERE $4::text IS NULL
     UNION SELECT n.id FROM {schema}.name n WHERE n.name = $4
@@ -169,7 +189,8 @@ SELECT x.seq FROM (
 
 -- name: by_state_newest
 SELECT x.seq FROM (
-    SELECT DISTINCT q.id FROM {schema}.name q JOIN {schema}.lane l ON l.queue = q.id WHERE $4::text IS NULL
+    SELECT q.id FROM {schema}.name q
+    WHERE $4::text IS NULL AND EXISTS (SELECT FROM {schema}.lane l WHERE l.queue = q.id)
     UNION SELECT DISTINCT c.queue FROM {schema}.counter c WHERE $4::text IS NULL
     UNION SELECT DISTINCT c.queue FROM {schema}.unfolded c WHERE $4::text IS NULL
     UNION SELECT n.id FROM {schema}.name n WHERE n.name = $4

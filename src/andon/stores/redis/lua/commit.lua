@@ -1,7 +1,7 @@
 -- Write decided moves, each if the record is still what it was decided on: per change "a" (applied;
 -- "d" if it has dependents to be told), "g" (gone), "k" with the holder of its key, "n" (needed)
--- with the children that hold a record that was to be deleted, or "x" (the record has moved) with
--- whether it has edges and the record as it is. About 20 microseconds a change.
+-- with the children that hold a record that was to be deleted, "x" (the record has moved) with
+-- whether it has edges and the record as it is, or "i" (it cannot be written) with why. About 20 microseconds a change.
 -- Most changes never come here: see `commit_plain`.
 local refused = refuse_strangers()
 if refused then return refused end
@@ -9,8 +9,9 @@ if refused then return refused end
 -- Places in a change; those from RARE on may be missing. GUARD and NEXT are what the version begins
 -- with before and after. RESULT is nil where none is set, and false where none is there any more.
 local ID, GUARD, NEXT, STATUS, ENTRY, EVENT, WRITE_ID, WORKER, RESULT = 1, 2, 3, 4, 5, 6, 7, 8, 9
--- ASKED names the run that was asked to stop, LAST the write that a deletion follows.
-local SEEN_LEASE, FORCE, DISCARD, HISTORY, ASKED, UNREADABLE, TELLS, RESERVED, LAST =
+-- WORKER is who learns of the move, if anybody. ASKED names the run that was asked to stop, LAST the
+-- write that a deletion follows, LAST_RUN what the stub of a record that goes tells of its last run.
+local SEEN_LEASE, FORCE, DISCARD, HISTORY, ASKED, UNREADABLE, RESERVED, LAST, LAST_RUN =
   10, 11, 12, 13, 14, 15, 16, 17, 18
 local MOST_HOLDERS = 200
 local LETTER_H = 104 -- "h", after the number in a version whose moves are kept apart
@@ -78,13 +79,18 @@ local function apply(item)
   if not st then
     local stub = stub_of(id)
     if stub then
-      for i = 4, #stub do
+      for i = 5, #stub do
         if stub[i] == item[WRITE_ID] and stub[i] ~= '' then return 'a' end
       end
     end
     return 'g'
   end
   local guard, version = item[GUARD], found[1]
+  local old, new = entry_of(found[3]), item[ENTRY] and entry_of(item[ENTRY])
+  if (not old or not version) and st ~= 'unknown' then
+    set_aside(id, new and new[QUEUE])
+    return conflict(id)
+  end
   local same = string.sub(version, 1, #guard) == guard
   if not same and string.match(version, ' %d+ ') ~= string.match(guard, ' %d+ ') then
     return 'g' -- another task of that id
@@ -96,13 +102,9 @@ local function apply(item)
   if not same then return conflict(id) end
   if item[SEEN_LEASE] then
     local cell = call('HGET', task, 'c') or ''
-    if cell == '' or cmsgpack.unpack(cell)[C_LEASE] ~= item[SEEN_LEASE] then
-      return conflict(id)
-    end
+    if (cell_of(cell) or {})[C_LEASE] ~= item[SEEN_LEASE] then return conflict(id) end
   end
   local tail = string.sub(version, #guard + 1)
-  local old = entry_of(found[3])
-  local new = item[ENTRY] and entry_of(item[ENTRY])
   if not new and not item[FORCE] and edged and held(id) then return {'n', unpack(holders(id))} end
   local had = holds_key(old, st)
   local takes = new and new[UNIQUE] and not had and not lapsed(new)
@@ -113,9 +115,9 @@ local function apply(item)
 
   local queue, key = old[QUEUE], old[KEY]
   local discarded = new and item[DISCARD] and not (edged and held(id))
-  if new and not discarded and new[STATE] == st and st ~= 'pending' and not old[DEAD_LETTER] then
-    if st == 'active' then hint('control', item[WORKER]) end
-  else
+  is_writing = true
+  local stays = new and not discarded and new[STATE] == st and st ~= 'pending' and not old[DEAD_LETTER]
+  if not stays then
     local number = string.sub(tail, 1, 12)
     leave(old, st, number, id)
     if new and not discarded then enter(new, number, id) end
@@ -123,19 +125,19 @@ local function apply(item)
   end
   if had and not item[RESERVED] and not (new and new[UNIQUE]) then let_go_of(old[UNIQUE], id) end
   if takes and not item[RESERVED] then reserve(new[UNIQUE], new[UNIQUE_UNTIL], id) end
-  if item[TELLS] and item[WORKER] ~= '' then hint('control', item[WORKER]) end
+  if item[WORKER] ~= '' then hint('control', item[WORKER]) end
   log[#log + 1] = item[EVENT]
   hint('task', id)
 
   if not new then
-    remove(id, old, st, digest_in(tail), {item[LAST] or '', item[WRITE_ID]})
+    remove(id, old, st, digest_in(tail), item[LAST_RUN] or '', {item[LAST] or '', item[WRITE_ID]})
     return 'a'
   end
   local state = new[STATE]
   if discarded then
     -- watchers see the end, then the record goes
     if new[UNIQUE] and not item[RESERVED] then let_go_of(new[UNIQUE], id) end
-    remove(id, new, state, digest_in(tail), {item[WRITE_ID]})
+    remove(id, new, state, digest_in(tail), item[LAST_RUN] or '', {item[WRITE_ID]})
     log[#log + 1] = item[DISCARD]
     return 'a'
   end
@@ -152,6 +154,6 @@ local function apply(item)
 end
 
 local reply = {now}
-for i, item in ipairs(A) do reply[i + 1] = apply(item) end
+for i, item in ipairs(A) do reply[i + 1] = alone(apply, item) end
 finish()
 return reply

@@ -19,7 +19,7 @@ if #ARGV > FIRST then
     end
   end
   local found = call('HMGET', P .. 'meta', unpack(wanted))
-  local plain = found[1] == '1'
+  local plain = found[1] == '2'
   for i = 2, #wanted do plain = plain and found[i] == 'free' end
 
   local tasks, edged, tails, n = {}, {}, {}, 0
@@ -34,9 +34,9 @@ if #ARGV > FIRST then
     local size = #guard
     for _ = 1, plain and group[SIZE] or 0 do
       n = n + 1
-      local held = call('HMGET', tasks[n], 'v', 'st')
+      local held = redis.pcall('HMGET', tasks[n], 'v', 'st')
       local version = held[1]
-      plain = plain and held[2] == 'active' and string.sub(version, 1, size) == guard
+      plain = plain and version and held[2] == 'active' and string.sub(version, 1, size) == guard
         and string.byte(version, size + 13) ~= LETTER_H
       if plain then tails[n] = string.sub(version, size + 1) end
     end
@@ -89,7 +89,10 @@ if #ARGV > FIRST then
       end
       take_out(P .. 'state:' .. queue .. '|active', before, size)
       put_in(P .. 'state:' .. queue .. '|' .. state, group[CREATED], before, size)
-      if group[DEAD_LETTER] then put_in(P .. 'dead:' .. queue, group[CREATED], before, size) end
+      if group[DEAD_LETTER] then
+        put_in(P .. 'dead:' .. queue, group[CREATED], before, size)
+        put_in(P .. 'dead', group[CREATED], before, size)
+      end
       if timer then
         put_in(timers, timer, before, size)
         near = near or tonumber(timer) <= now + NEAR_MS

@@ -2,31 +2,48 @@
 -- the same ARGV. It is handed over to a claim that stands, or takes its place in its lane. Whatever
 -- else is left to `create_plain`, with nothing written. Tasks awaited one after another come here: what
 -- batches need and they do not would cost them 3 microseconds, of 40 of the server's CPU.
-local ENTRY, HEAD, QUEUE, NAME, CREATED, SCORE = 1, 2, 3, 4, 5, 6
+local ENTRY, HEAD, QUEUE, KIND, CREATED, SCORE = 1, 2, 3, 4, 5, 6
 local STATUS, BEGUN, ID, DEFINITION, DIGEST = 3, 4, 5, 6, 7
 local ALONE = 7
 local FIRST_LIMIT, RUN_NUMBER, FENCE = 9, 15, 16 -- of an entry
-local NEAR_MS, WINDOW_MS = 5000, 600000
+local NEAR_MS, WINDOW_MS, MOST_KINDS, FEW_LANES = 5000, 600000, 15, 16
 if #ARGV == ALONE then
   local group, id = A[1], ARGV[ID]
   local queue, meta, task = group[QUEUE], P .. 'meta', P .. 'task:' .. id
   local found = call('HMGET', meta, 'min_writer', 'stubs', 'queue:' .. queue, 'stands:' .. queue)
   local limits, left = found[3], found[4]
-  if found[1] == '1' and (limits == 'free' or limits == 'open') and call('EXISTS', task) == 0
+  if found[1] == '2' and (limits == 'free' or limits == 'open') and call('EXISTS', task) == 0
     and ((tonumber(found[2]) or now + 1) <= now -- stubs last until then
       or call('EXISTS', P .. 'stub:' .. id) == 0) then
-    local name, created, status = group[NAME], group[CREATED], ARGV[STATUS]
+    local kind, created, status = group[KIND], group[CREATED], ARGV[STATUS]
     local serial = string.format('%012d', call('HINCRBY', meta, 'number', 1))
     local channel = string.match(P, '^{(.*):%d+}:$') .. ':hints:'
     if left and limits == 'free' then
       -- A claim stands: if it still does, and would get this task and no other, it has it. What it is
-      -- given is what `claim_plain` would make of the task.
+      -- given is what `claim_plain` would make of the task. A claim whose code may not have the task,
+      -- or is not known to, is left standing.
       local stands = cmsgpack.unpack(left)
-      local token, lanes = stands[1], {}
-      for i, other in ipairs(stands[7]) do lanes[i] = P .. 'lanes:' .. other end
-      call('HDEL', meta, unpack(stands[8]))
-      local listen = redis.pcall('PUBSUB', 'NUMSUB', channel .. stands[4])
-      if stands[3] >= now and (listen[2] or 0) > 0 and call('EXISTS', unpack(lanes)) == 0
+      local token, queues, code, listen = stands[1], stands[7], stands[9], {}
+      local has_code = code == '' or call('SISMEMBER', P .. 'can:' .. code, kind) == 1
+      if has_code then
+        call('HDEL', meta, unpack(stands[8]))
+        listen = redis.pcall('PUBSUB', 'NUMSUB', channel .. stands[4])
+      end
+      local it_stands = has_code and stands[3] >= now and (listen[2] or 0) > 0
+      local waits = it_stands and call('HMGET', P .. 'ready', unpack(queues)) or {}
+      for i, noted in ipairs(waits) do
+        if noted and it_stands then -- it may be what that claim has no code for
+          local kinds = {string.match(noted, '^=(.*)$')}
+          if not kinds[1] and code ~= '' then
+            kinds = call('ZRANGE', P .. 'heads:' .. queues[i], 0, MOST_KINDS)
+            for j, head in ipairs(kinds) do kinds[j] = string.sub(head, 13) end
+          end
+          it_stands = code ~= '' and #kinds <= MOST_KINDS
+          local barred = it_stands and call('SMISMEMBER', P .. 'cannot:' .. code, unpack(kinds)) or {}
+          for j = 1, #kinds do it_stands = it_stands and barred[j] == 1 end
+        end
+      end
+      if it_stands
         and call('SET', P .. 'claim:' .. token, id, 'PX', WINDOW_MS, 'NX') then
         local definition, x = ARGV[DEFINITION], cmsgpack.unpack(group[ENTRY])
         local revision, rest = string.match(group[HEAD], '^(%d+)(.*)$')
@@ -52,9 +69,37 @@ if #ARGV == ALONE then
     end
     call('HSET', task, 'd', ARGV[DEFINITION], 's', status, 'x', group[ENTRY], 'st', 'pending',
       'v', group[HEAD] .. serial .. ' ' .. ARGV[DIGEST])
-    call('SADD', P .. 'lanes:' .. queue, name)
     call('ZADD', P .. 'state:' .. queue .. '|pending', created, id)
-    call('ZADD', P .. 'ready:' .. queue .. '|' .. name, group[SCORE], serial .. id)
+    local lane, member = P .. 'ready:' .. queue .. '|' .. kind, serial .. id
+    call('ZADD', lane, group[SCORE], member)
+    -- What is kept beside lanes, as `lanes.lua` says.
+    local noted = call('HGET', P .. 'ready', queue)
+    if not noted then
+      call('HSET', P .. 'ready', queue, '=' .. kind)
+    elseif noted ~= '=' .. kind then
+      local heads, first = P .. 'heads:' .. queue, call('ZRANGE', lane, 0, 1)
+      local other = string.match(noted, '^=(.*)$')
+      if other then
+        local its = call('ZRANGE', P .. 'ready:' .. queue .. '|' .. other, 0, 0, 'WITHSCORES')
+        call('ZADD', heads, its[2], string.sub(its[1], 1, 12) .. other, group[SCORE], serial .. kind)
+        call('HSET', P .. 'ready', queue, 2)
+      elseif first[1] == member then
+        call('ZADD', heads, group[SCORE], serial .. kind)
+        if first[2] then
+          call('ZREM', heads, string.sub(first[2], 1, 12) .. kind)
+        else
+          local lanes_there = call('HINCRBY', P .. 'ready', queue, 1)
+          if lanes_there > FEW_LANES then
+            local kinds = {kind}
+            if lanes_there == FEW_LANES + 1 then
+              kinds = call('ZRANGE', heads, 0, -1)
+              for i, head in ipairs(kinds) do kinds[i] = string.sub(head, 13) end
+            end
+            call('SADD', P .. 'kinds:' .. queue, unpack(kinds))
+          end
+        end
+      end
+    end
     call('RPUSH', P .. 'log', ARGV[BEGUN] .. id .. '\192') -- \192: no result
     call('PUBLISH', channel .. 'ready', queue)
     return {now}

@@ -5,9 +5,9 @@
 -- ARGV[3] and ARGV[4] are the status of all and what their events have before the id, or else empty;
 -- then come the parts of each task, the last two only if the status is not that of all. No id comes
 -- twice. About 8 microseconds a record.
-local ENTRY, HEAD, QUEUE, NAME, CREATED, SCORE, SIZE = 1, 2, 3, 4, 5, 6, 7
+local ENTRY, HEAD, QUEUE, KIND, CREATED, SCORE, SIZE = 1, 2, 3, 4, 5, 6, 7
 local ID, DEFINITION, DIGEST, STATUS, EVENT = 1, 2, 3, 4, 5
-local FIRST = 4
+local FIRST, FEW_LANES = 4, 16
 if #ARGV > FIRST then
   local common, begun, width = ARGV[3], ARGV[4], 3
   if common == '' then common, width = nil, 5 end
@@ -20,7 +20,7 @@ if #ARGV > FIRST then
     end
   end
   local found = call('HMGET', meta, unpack(wanted))
-  local plain = found[1] == '1'
+  local plain = found[1] == '2'
   for i = 3, #wanted do plain = plain and (found[i] == 'free' or found[i] == 'open') end
   local keys, n = {}, 0
   for at = FIRST + ID, #ARGV, width do
@@ -35,12 +35,12 @@ if #ARGV > FIRST then
   end
   if plain then
     local number = call('HINCRBY', meta, 'number', n) - n
-    local lists, ready, log, at, made = {}, {}, {}, FIRST, 0
+    local lists, lanes, kinds_of, ready, log, at, made = {}, {}, {}, {}, {}, FIRST, 0
     for _, group in ipairs(A) do
-      local entry, head, queue, name = group[ENTRY], group[HEAD], group[QUEUE], group[NAME]
+      local entry, head, queue, kind = group[ENTRY], group[HEAD], group[QUEUE], group[KIND]
       local score, created = group[SCORE], group[CREATED]
-      local pending, waiting = P .. 'state:' .. queue .. '|pending', P .. 'ready:' .. queue .. '|' .. name
-      local list, lane = lists[pending], lists[waiting]
+      local pending, waiting = P .. 'state:' .. queue .. '|pending', P .. 'ready:' .. queue .. '|' .. kind
+      local list, lane = lists[pending], lanes[waiting]
       if not list then
         list = {}
         lists[pending] = list
@@ -48,8 +48,9 @@ if #ARGV > FIRST then
       end
       if not lane then
         lane = {}
-        lists[waiting] = lane
-        call('SADD', P .. 'lanes:' .. queue, name)
+        lanes[waiting] = lane
+        local of = kinds_of[queue] or {}
+        kinds_of[queue], of[#of + 1] = of, kind
       end
       local i, j = #list, #lane
       for _ = 1, group[SIZE] do
@@ -64,6 +65,52 @@ if #ARGV > FIRST then
       end
     end
     for key, flat in pairs(lists) do call('ZADD', key, unpack(flat)) end
+    -- What is kept beside lanes, as `lanes.lua` says.
+    for queue, kinds in pairs(kinds_of) do
+      local noted, heads = call('HGET', P .. 'ready', queue), P .. 'heads:' .. queue
+      local lane_of = P .. 'ready:' .. queue .. '|'
+      local only = noted and string.match(noted, '^=(.*)$')
+      local before = tonumber(noted or '')
+      local firsts, n = {}, before or 0
+      for i, kind in ipairs(kinds) do
+        local first = before and call('ZRANGE', lane_of .. kind, 0, 0)[1]
+        if before and not first then n = n + 1 end
+        firsts[i] = first
+      end
+      for _, kind in ipairs(kinds) do
+        call('ZADD', lane_of .. kind, unpack(lanes[lane_of .. kind]))
+      end
+      if not before and #kinds == 1 and (not only or only == kinds[1]) then
+        if not only then call('HSET', P .. 'ready', queue, '=' .. kinds[1]) end
+      else
+        if not before then
+          n = #kinds
+          local is_among = false
+          for _, kind in ipairs(kinds) do is_among = is_among or kind == only end
+          if only and not is_among then
+            n = n + 1
+            kinds[n] = only
+          end
+        end
+        for i, kind in ipairs(kinds) do
+          local first = call('ZRANGE', lane_of .. kind, 0, 0, 'WITHSCORES')
+          if first[1] ~= firsts[i] then
+            if firsts[i] then call('ZREM', heads, string.sub(firsts[i], 1, 12) .. kind) end
+            call('ZADD', heads, first[2], string.sub(first[1], 1, 12) .. kind)
+          end
+        end
+        if n ~= before then
+          call('HSET', P .. 'ready', queue, n)
+          if n > FEW_LANES then
+            local all = call('ZRANGE', heads, 0, -1)
+            for i, head in ipairs(all) do all[i] = string.sub(head, 13) end
+            for i = 1, #all, 1000 do
+              call('SADD', P .. 'kinds:' .. queue, unpack(all, i, math.min(i + 999, #all)))
+            end
+          end
+        end
+      end
+    end
     call('RPUSH', P .. 'log', unpack(log))
     call('PUBLISH', string.match(P, '^{(.*):%d+}:$') .. ':hints:ready', table.concat(ready, '\n'))
     return {now}

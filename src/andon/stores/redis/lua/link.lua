@@ -34,7 +34,7 @@ local function settle(parent, child)
 end
 
 local function link(parent, child, loads, any_end, counted)
-  local state = call('HGET', P .. 'task:' .. parent, 'st')
+  local state = fields_of(parent, 'st')[1]
   if counted then
     if loads and state then
       add(parent, child, loads, any_end, true)
@@ -53,6 +53,8 @@ local function link(parent, child, loads, any_end, counted)
 end
 
 local reply = {now}
-for i, item in ipairs(A) do reply[i + 1] = link(item[1], item[2], item[3], item[4], item[5]) end
+for i, item in ipairs(A) do
+  reply[i + 1] = alone(link, item[1], item[2], item[3], item[4], item[5])
+end
 finish()
 return reply

@@ -1,6 +1,7 @@
--- Places in lists, (creation, id) each, after a place and in order: per list a row of its own.
--- Looks at the entries of one millisecond beyond the place, and at no others.
-local newest, created, after, most = A[1], A[2], A[3], A[4]
+-- Places in lists, (creation, id) each, after a place and in order, and not beyond another one's time:
+-- per list a row of its own. Looks at the entries of one millisecond beyond the place, and at no
+-- others.
+local newest, created, after, most, last = A[1], A[2], A[3], A[4], A[6]
 local reply = {now}
 
 -- Whether a comes before b, by bytes: Lua's own comparison follows the server's locale.
@@ -16,7 +17,7 @@ local function walk(list)
   local row, offset = {}, 0
   local read = newest and 'ZREVRANGEBYSCORE' or 'ZRANGEBYSCORE'
   local from = created and int(created) or (newest and '+inf' or '-inf')
-  local to = newest and '-inf' or '+inf'
+  local to = last and int(last) or (newest and '-inf' or '+inf')
   while #row < most * 2 do
     local page = call(read, list, from, to, 'WITHSCORES', 'LIMIT', offset, most)
     if #page == 0 then break end

@@ -11,14 +11,14 @@ local number = call('HINCRBY', P .. 'meta', 'number', #A) - #A
 local function last_ready(queue, key)
   local worst
   for _, id in ipairs(call('ZREVRANGE', P .. 'key:' .. key, 0, MOST_LOOKED_AT - 1)) do
-    local found = call('HMGET', P .. 'task:' .. id, 'st', 'x', 'v')
+    local found = fields_of(id, 'st', 'x', 'v')
     local x = found[1] == 'pending' and entry_of(found[2])
     if x and x[QUEUE] == queue then
       local _, _, its_number = parts_of(found[3])
       local member = member_of(its_number, id)
-      local score = call('ZSCORE', lane_of(queue, x[NAME]), member)
+      local score = call('ZSCORE', lane_of(queue, x[KIND]), member)
       if score and (not worst or tonumber(score) >= tonumber(worst[2])) then
-        worst = {x[NAME], score, member}
+        worst = {x[KIND], score, member}
       end
     end
   end
@@ -32,8 +32,8 @@ local function make_way(queue, key)
   while limit and tonumber(call('HGET', P .. 'admitted:' .. queue, key) or 0) > limit do
     local last = last_ready(queue, key)
     if not last then return end
+    change_lane(queue, last[1])
     call('ZREM', lane_of(queue, last[1]), last[3])
-    tidy_lane(queue, last[1])
     admit(queue, key, -1)
     park(queue, key, last[2], last[3])
   end

@@ -2,6 +2,6 @@
 local refused = refuse_strangers()
 if refused then return refused end
 
-for _, id in ipairs(A) do set_aside(id) end
+for _, id in ipairs(A) do alone(set_aside, id) end
 finish()
 return {now}

@@ -11,10 +11,12 @@ local reply, looked, taken = {now, ''}, 0, 0
 
 local function later(id, found)
   if found[5] ~= 'active' or not found[3] then return nil end
-  local lease = cmsgpack.unpack(found[3])[C_LEASE]
+  local cell = cell_of(found[3])
+  if not cell then return nil end -- whoever reads it finds that it is damaged
+  local lease = cell[C_LEASE]
   if lease <= now then return now < patience and patience or nil end
-  local x = cmsgpack.unpack(call('HGET', P .. 'task:' .. id, 'x'))
-  if x[STATE] == 'pending' and not x[FIRST_LIMIT] and not x[DEAD_AT] then return lease end
+  local x = entry_of(fields_of(id, 'x')[1])
+  if x and x[STATE] == 'pending' and not x[FIRST_LIMIT] and not x[DEAD_AT] then return lease end
 end
 
 local first = call('ZRANGE', timers, 0, 0, 'WITHSCORES')

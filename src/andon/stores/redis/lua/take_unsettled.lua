@@ -5,7 +5,7 @@ if refused then return refused end
 
 local reply = {now}
 for _, id in ipairs(call('ZRANGE', P .. 'fanout', 0, A[1] - 1)) do
-  local state = call('HGET', P .. 'task:' .. id, 'st')
+  local state = fields_of(id, 'st')[1]
   if state and not LIVE[state] then
     call('ZADD', P .. 'fanout', call('HINCRBY', P .. 'meta', 'turn', 1), id)
     reply[#reply + 1] = id

@@ -2,7 +2,7 @@
 local reply = {now}
 for i, item in ipairs(A) do
   local child, row = item[1], {}
-  if call('HGET', P .. 'task:' .. child, 'st') == 'blocked' then
+  if fields_of(child, 'st')[1] == 'blocked' then
     row[1] = 'blocked'
     for j = 2, #item do
       row[j] = call('SISMEMBER', P .. 'satisfied:' .. child, item[j])

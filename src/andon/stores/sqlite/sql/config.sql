@@ -3,6 +3,9 @@
 -- name: queues
 SELECT body FROM queue ORDER BY name
 
+-- name: queue
+SELECT body FROM queue WHERE name = ?
+
 -- name: put_queue
 INSERT INTO queue (name, body) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET body = ?2
 
@@ -11,6 +14,9 @@ INSERT INTO queue (name, body) VALUES (?, ?) ON CONFLICT DO NOTHING
 
 -- name: name_id
 SELECT id FROM name WHERE name = ?
+
+-- name: name_of
+SELECT name FROM name WHERE id = ?
 
 -- name: new_name
 INSERT INTO name (name) VALUES (?)

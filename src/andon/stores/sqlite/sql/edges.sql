@@ -68,10 +68,13 @@ INSERT INTO unsettled (parent) VALUES (?) ON CONFLICT DO NOTHING
 DELETE FROM unsettled WHERE parent = ?1
 AND NOT EXISTS (SELECT 1 FROM edge WHERE parent = ?1 AND settled = 0)
 
+-- In this order of the tables: SQLite does not know which of them is small, and would look at every
+-- ended task.
 -- name: unsettled
-SELECT u.parent, t.state FROM unsettled u JOIN definition d ON d.id = u.parent
-JOIN task t USING (seq)
-WHERE t.state NOT IN ('blocked', 'scheduled', 'pending', 'active', 'retry') LIMIT ?
+SELECT u.parent, t.state FROM unsettled u CROSS JOIN definition d ON d.id = u.parent
+CROSS JOIN task t ON t.seq = d.seq
+WHERE t.state NOT IN ('blocked', 'scheduled', 'pending', 'active', 'retry') AND u.parent > ?
+ORDER BY u.parent LIMIT ?
 
 -- name: drop_unsettled
 DELETE FROM unsettled WHERE parent = ?

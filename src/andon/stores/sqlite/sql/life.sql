@@ -40,61 +40,12 @@ INSERT INTO event (pos, seq, prev, at, body) VALUES (?, ?, ?, ?, ?)
 INSERT INTO event (pos, seq, prev, at, body)
 VALUES (?, ?, (SELECT last FROM task WHERE seq = ?), ?, ?)
 
--- name: insert_ready
-INSERT INTO ready (lane, level, ord, seq, type, dead_at, first_limit) VALUES (?, ?, ?, ?, ?, ?, ?)
-
--- name: delete_ready
-DELETE FROM ready WHERE lane = ? AND level = ? AND ord = ? AND seq = ?
-
--- name: delete_ready_to
-DELETE FROM ready WHERE lane = ? AND (level, ord, seq) <= (?, ?, ?)
-
--- name: insert_parked
-INSERT INTO parked (queue, key, level, ord, seq, type, partition, dead_at, first_limit)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-
--- name: delete_parked
-DELETE FROM parked WHERE queue = ? AND key = ? AND level = ? AND ord = ? AND seq = ?
-
--- name: first_parked
-SELECT level, ord, seq, type, partition, dead_at, first_limit FROM parked
-WHERE queue = ? AND key = ? ORDER BY level, ord, seq LIMIT ?
-
--- name: parked_keys
-SELECT DISTINCT key FROM parked WHERE queue = ?
-
--- name: ready_keyed
-SELECT r.lane, r.level, r.ord, r.seq, r.type, r.dead_at, r.first_limit, t.key, t.partition
-FROM ready r JOIN task t USING (seq)
-WHERE r.lane BETWEEN ? AND ? AND t.key IS NOT NULL ORDER BY r.level DESC, r.ord DESC, r.seq DESC
-
--- name: worst_ready
-SELECT r.lane, r.level, r.ord, r.seq, r.type, r.dead_at, r.first_limit, t.key, t.partition
-FROM ready r JOIN task t USING (seq)
-WHERE r.lane BETWEEN ? AND ? AND t.key = ? ORDER BY r.level DESC, r.ord DESC, r.seq DESC LIMIT ?
-
--- name: admitted
-SELECT n FROM admitted WHERE queue = ? AND key = ?
-
--- name: admit
-INSERT INTO admitted (queue, key, n) VALUES (?1, ?2, ?3)
-ON CONFLICT (queue, key) DO UPDATE SET n = n + ?3
-
--- name: admitted_none
-DELETE FROM admitted WHERE queue = ? AND key = ? AND n <= 0
-
 -- name: count
 INSERT INTO counter (queue, state, n) VALUES (?1, ?2, ?3)
 ON CONFLICT (queue, state) DO UPDATE SET n = n + ?3
 
 -- name: counted
 SELECT n FROM counter WHERE queue = ? AND state = ?
-
--- name: candidates
-SELECT r.level, r.ord, r.seq, r.type, r.dead_at, r.first_limit, t.revision, t.fence, t.last,
-    CAST(t.body AS BLOB), CAST(d.body AS BLOB)
-FROM ready r JOIN task t USING (seq) JOIN definition d USING (seq)
-WHERE r.lane = ? ORDER BY r.level, r.ord, r.seq LIMIT ?
 
 -- name: stamp
 UPDATE task SET state = 'active', revision = revision + 1, timer = v.column2, run = v.column3,
@@ -150,8 +101,9 @@ DELETE FROM task WHERE seq = ?
 DELETE FROM definition WHERE seq = ?
 
 -- name: put_stub
-INSERT INTO stub (id, digest, state, write_id, at) VALUES (?1, ?2, ?3, ?4, ?5)
-ON CONFLICT (id) DO UPDATE SET digest = ?2, state = ?3, write_id = ?4, at = ?5
+INSERT INTO stub (id, digest, state, write_id, at, run, report) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+ON CONFLICT (id) DO UPDATE SET digest = ?2, state = ?3, write_id = ?4, at = ?5, run = ?6,
+    report = ?7
 
 -- name: stub_write_id
 SELECT write_id FROM stub WHERE id = ? AND at > ?
@@ -171,8 +123,8 @@ ON CONFLICT (key) DO UPDATE SET id = ?2, until = ?3
 DELETE FROM unique_key WHERE key = ? AND id = ?
 
 -- name: oldest_pending
-SELECT d.id FROM ready r JOIN definition d USING (seq)
-WHERE r.lane BETWEEN ? AND ? ORDER BY r.ord, r.seq LIMIT ?
+SELECT d.id FROM task t CROSS JOIN definition d USING (seq)
+WHERE t.queue = ? AND t.state = 'pending' ORDER BY t.seq LIMIT ?
 
 -- name: due
 SELECT seq, state, lease_until FROM task WHERE partition = ? AND timer <= ? ORDER BY timer LIMIT ?
@@ -193,12 +145,6 @@ UPDATE task SET state = 'unknown', revision = revision + 1, timer = NULL, dead =
 -- name: queue_place
 SELECT t.queue, n.name, t.state, t.partition, t.key, t.dead, t.last, t.revision, d.id
 FROM task t JOIN definition d USING (seq) JOIN name n ON n.id = t.queue WHERE t.seq = ?
-
--- name: delete_ready_of
-DELETE FROM ready WHERE lane = ? AND seq = ?
-
--- name: delete_parked_of
-DELETE FROM parked WHERE queue = ? AND key = ? AND seq = ?
 
 -- name: first_timer
 SELECT min(timer) FROM task WHERE partition = ? AND timer IS NOT NULL

@@ -43,12 +43,6 @@ SELECT seq FROM task WHERE dead IS NOT NULL AND seq < ? ORDER BY seq DESC LIMIT 
 -- name: counters
 SELECT n.name, c.state, c.n, n.id FROM counter c JOIN name n ON n.id = c.queue
 
--- name: oldest_ready
-SELECT min(ord) FROM (SELECT ord FROM ready WHERE lane = ? AND level = ? ORDER BY ord LIMIT 1)
-
--- name: levels
-SELECT DISTINCT lane, level FROM ready
-
 -- name: event
 SELECT prev, body FROM event WHERE pos = ?
 
@@ -72,3 +66,7 @@ SELECT coalesce(sum(n), 0) FROM counter WHERE state NOT LIKE '+%'
 
 -- name: counted_queues
 SELECT DISTINCT queue FROM counter
+
+-- name: tombstone
+SELECT state, run, report FROM stub WHERE id = ?1 AND at > ?2
+AND NOT EXISTS (SELECT 1 FROM definition WHERE id = ?1)

@@ -1,0 +1,108 @@
+"""Tasks from Python, many at once: found, listed, and acted on. `app.tasks`."""
+
+from collections.abc import AsyncIterator, Iterable
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+
+import msgspec
+
+from andon.client.options import HasId, check_names
+from andon.client.views import TaskView
+from andon.engine.filtering import Filters
+from andon.lifecycle.commands import Delete, Rerun
+from andon.lifecycle.profiles import profile
+
+if TYPE_CHECKING:
+    from andon.client.app import Andon
+    from andon.engine.base import Acted
+
+_PAGE = 200
+
+
+class TaskFilters(TypedDict, total=False):
+    """Which tasks; those that fit all that is given."""
+
+    state: str | Iterable[str]  #: `"failed"`, or several; also the profile's own names
+    queue: str
+    name: str  #: of the task type
+    key: str  #: concurrency key
+    group: str
+    tag: str
+    worker: str  #: that runs it now
+
+
+_FILTERS = frozenset(TaskFilters.__annotations__)
+
+
+class Tasks:
+    """The tasks of an application's store."""
+
+    def __init__(self, app: "Andon") -> None:
+        self._app = app
+
+    async def get(self, task_id: str) -> TaskView | None:
+        """A task as it stands; None if there is none."""
+        return await self._app.get(task_id)
+
+    async def list(
+        self, *, limit: int = 100, newest_first: bool = True, **filters: Unpack[TaskFilters]
+    ) -> "list[TaskView]":
+        """Up to `limit` tasks that fit, the newest first.
+
+            failed = await app.tasks.list(state="failed", queue="mail")
+
+        Raises `ConfigurationError` for a state that there is none of.
+        """
+        found: list[TaskView] = []
+        if limit < 1:
+            return found
+        async for task in self.find(newest_first=newest_first, **filters):
+            found.append(task)
+            if len(found) >= limit:
+                break
+        return found
+
+    async def find(
+        self, *, newest_first: bool = False, **filters: Unpack[TaskFilters]
+    ) -> AsyncIterator[TaskView]:
+        """All tasks that fit, page by page, in the order they were created (or from the newest)."""
+        check_names(filters, _FILTERS, "A list of tasks")
+        given: dict[str, Any] = {**filters}
+        states = given.pop("state", ())
+        asked = Filters(states=(states,) if isinstance(states, str) else tuple(states), **given)
+        shown_as = profile(self._app.profile)
+        keep = asked.keep(shown_as)
+        query = asked.query(shown_as, newest_first=newest_first, limit=_PAGE)
+        engine = await self._app.engine()
+        while True:
+            page = await engine.find(query)
+            for task in page.tasks:
+                if keep is None or keep(task):
+                    yield TaskView.of(task)
+            if not page.cursor:
+                return
+            query = msgspec.structs.replace(query, cursor=page.cursor)
+
+    async def cancel(self, tasks: Iterable[HasId | str], *, force: bool = False) -> "list[Acted]":
+        """Cancel many; how each ended, in the order given. None is raised for: a refusal is the
+        `error` of its outcome."""
+        engine = await self._app.engine()
+        return await engine.cancel(_ids(tasks), force=force)
+
+    async def retry(self, tasks: "Iterable[HasId | str]") -> "list[Acted]":
+        """Run again what has ended, run now what waits; outcomes as of `cancel`."""
+        engine = await self._app.engine()
+        return await engine.retry(_ids(tasks))
+
+    async def rerun(self, tasks: "Iterable[HasId | str]") -> "list[Acted]":
+        """Run again tasks that have ended, with a new budget of tries; outcomes as of `cancel`."""
+        engine = await self._app.engine()
+        return await engine.act(_ids(tasks), Rerun())
+
+    async def delete(self, tasks: "Iterable[HasId | str]") -> "list[Acted]":
+        """Remove the records of tasks that have ended; outcomes as of `cancel`."""
+        engine = await self._app.engine()
+        return await engine.act(_ids(tasks), Delete())
+
+
+def _ids(tasks: Iterable[HasId | str]) -> list[str]:
+    return [task if isinstance(task, str) else task.id for task in tasks]

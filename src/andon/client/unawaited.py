@@ -1,0 +1,82 @@
+"""Submits that code forgot to await: said by a sentence that names the sync face.
+
+In a program that is not async `charge.submit(7)` looks as if it submitted something. Nothing runs
+until it is awaited, and Python's own warning names a coroutine that the reader never wrote.
+"""
+
+import warnings
+from collections.abc import Callable, Coroutine, Generator
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+X = TypeVar("X")
+
+
+class Call(Coroutine[Any, Any, X]):
+    """A coroutine that says, if nobody awaits it, what should have been written."""
+
+    __slots__ = ("_coroutine", "_name")
+
+    def __init__(self, coroutine: Coroutine[Any, Any, X], name: str) -> None:
+        self._coroutine: Coroutine[Any, Any, X] | None = coroutine
+        self._name = name
+
+    def _started(self) -> Coroutine[Any, Any, X]:
+        coroutine = self._coroutine
+        if coroutine is None:
+            raise RuntimeError(f"{self._name}(...) was awaited already; call it again.")
+        return coroutine
+
+    def __await__(self) -> Generator[Any, Any, X]:
+        coroutine, self._coroutine = self._started(), None
+        return coroutine.__await__()
+
+    def send(self, value: Any, /) -> Any:
+        coroutine = self._started()
+        try:
+            return coroutine.send(value)
+        finally:
+            self._name = ""
+
+    def throw(self, *error: Any) -> Any:
+        self._name = ""
+        return self._started().throw(*error)
+
+    def close(self) -> None:
+        coroutine, self._coroutine = self._coroutine, None
+        if coroutine is not None:
+            coroutine.close()
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"{self._name}(...) has not been awaited, so it has no {name!r}. {_INSTEAD}"
+        )
+
+    def __del__(self) -> None:
+        coroutine = self._coroutine
+        if coroutine is not None:
+            coroutine.close()
+            if self._name:
+                warnings.warn(
+                    f"{self._name}(...) was never awaited, so nothing was done. {_INSTEAD}",
+                    RuntimeWarning,
+                    stacklevel=1,
+                    source=self,
+                )
+
+
+_INSTEAD = "Write `await` before it, or in code that is not async call the same method of `.sync`."
+
+
+def awaited(
+    method: Callable[P, Coroutine[Any, Any, X]],
+) -> Callable[P, Coroutine[Any, Any, X]]:
+    """An async method whose call says so when it is not awaited."""
+    name = method.__qualname__
+
+    @wraps(method)
+    def call(*args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, X]:
+        return Call(method(*args, **kwargs), name)
+
+    return call

@@ -1,0 +1,137 @@
+"""The ends of tasks whose records went with them, told from the event log (R9).
+
+A record that is discarded at its end leaves its result in the delete event alone. Whoever waits for
+such a task keeps a place in the log from before its end; one place does for all who wait in this
+process. The log is read from there only when a record is found gone: each page once, for everybody.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from copy import copy
+
+from andon.model.errors import AndonError, TaskNotFound
+from andon.model.task import Task, TaskEvent
+from andon.model.words import TERMINAL, Event, State
+from andon.stores.base import EVENTS_TOPIC, SLOW_POLL_S, Listener, Store
+
+_PAGE = 500
+
+
+class Waiter:
+    """One who waits for a task, and what was found for him."""
+
+    __slots__ = ("deleted", "end", "hints", "keeps_place", "read")
+
+    def __init__(self, hints: Listener) -> None:
+        self.hints = hints
+        self.read: tuple[Task | None] | None = None  #: by the poll, not looked at yet
+        self.end: TaskEvent | None = None
+        self.deleted: TaskEvent | None = None
+        self.keeps_place = False
+
+    def tell(self, read: tuple[Task | None]) -> None:
+        """Wake him with the record as it was just read."""
+        self.read = read
+        self.hints.notify()
+
+
+class Ends:
+    """The place in the log before which nobody's end lies, and what is read from there."""
+
+    def __init__(self, store: Store, waiters: Mapping[str, Mapping[Waiter, None]]) -> None:
+        """`waiters` are those who wait, by task."""
+        self._store = store
+        self._waiters = waiters
+        self._cursor: str | None = None
+        self._taken_at = 0.0
+        self._keepers = 0  # waiters for whom the place is kept
+        self._reading = asyncio.Lock()
+
+    async def begin(self, waiter: Waiter) -> bool:
+        """Keep a place for him; whether it was taken just now. An older one does as well, it only
+        has more to be read."""
+        if not waiter.keeps_place:
+            waiter.keeps_place = True
+            self._keepers += 1
+        if self._cursor is not None and (
+            self._keepers > 1 or _time() - self._taken_at < SLOW_POLL_S
+        ):
+            return False
+        place = await self._store.events_end()
+        if self._cursor is None or self._keepers == 1:
+            self._cursor, self._taken_at = place, _time()
+        return True
+
+    def leave(self, waiter: Waiter) -> None:
+        """He waits no longer."""
+        self._keepers -= waiter.keeps_place
+
+    async def place(self) -> str | None:
+        """The end of the log as it is now, if anybody needs a place."""
+        return await self._store.events_end() if self._keepers else None
+
+    def all_live_at(self, place: str | None) -> None:
+        """The records of all who wait were there after `place` was taken: what is before it need
+        not be read."""
+        if place is not None:
+            self._cursor, self._taken_at = place, _time()
+
+    async def of(self, last: Task, waiter: Waiter) -> Task:
+        """The record of a task that is gone, as its last events tell it. Its delete event may come
+        a moment after. Raises `TaskNotFound` when it does not."""
+        if self._cursor is not None:
+            with self._store.listen([EVENTS_TOPIC]) as hints:
+                patience = _time() + SLOW_POLL_S
+                while True:
+                    await self._read_on(waiter)
+                    if waiter.deleted is not None:
+                        return _discarded(last, waiter.end, waiter.deleted)
+                    left = patience - _time()
+                    if left <= 0 or not await hints.wait(left):
+                        break
+        raise await self.not_found(last.id)
+
+    async def not_found(self, task_id: str) -> AndonError:
+        """Why there is no record, as far as it is known."""
+        [left] = await self._store.tombstones([task_id])
+        if left is None:
+            return TaskNotFound(task_id)
+        return TaskNotFound(task_id, f"It ended {left.state}; its record was not kept.")
+
+    async def _read_on(self, waiter: Waiter) -> None:
+        """Read the log to its end, for all who wait."""
+        async with self._reading:
+            while waiter.deleted is None and self._cursor is not None:
+                page = await self._store.events(self._cursor, _PAGE)
+                for event in page.events:
+                    for one in self._waiters.get(event.task, ()):
+                        _note(one, event)
+                self._cursor, self._taken_at = page.cursor, _time()
+                if not page.events:
+                    return
+
+
+def _time() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _note(waiter: Waiter, event: TaskEvent) -> None:
+    if event.target in TERMINAL:
+        waiter.end = event
+    elif event.event is Event.DELETE:
+        waiter.deleted = event
+
+
+def _discarded(last: Task, end: TaskEvent | None, event: TaskEvent) -> Task:
+    """The record of a task that went with its end, as far as its last two events tell."""
+    status = copy(last.status)
+    if event.source is not None:
+        status.state = event.source
+    status.finished_at = event.at
+    status.revision = event.revision
+    if end is not None:
+        status.reason = end.reason
+        status.last_error = end.error or status.last_error
+    if status.state is State.COMPLETED:
+        status.progress = 100
+    return Task(definition=last.definition, status=status, result=event.result)

@@ -1,0 +1,98 @@
+"""The bound of dead letters: beyond it the oldest are deleted, by an ordinary delete move (R21).
+
+Some cannot be deleted, because dependents still need them or because something is wrong with them.
+They are passed, and met again when the others have been looked at: the bound is kept by the next
+oldest meanwhile.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from random import Random
+
+from andon.engine.control import change_of
+from andon.engine.faults import Culprits
+from andon.engine.writes import new_write_id
+from andon.lifecycle.apply import apply
+from andon.lifecycle.commands import Delete
+from andon.model.task import Task
+from andon.model.words import Reason
+from andon.stores.base import MAX_BATCH, Change, CountsDeadLetters, Query, Store
+
+_ROUNDS = 20
+"""Batches looked at each time."""
+
+_MOST_PASSED = 2_000
+"""Letters that are remembered as ones that could not be deleted."""
+
+Write = Callable[[Sequence[tuple[Task, Change]], int], Awaitable[set[str]]]
+"""Writes moves; the ids of the tasks whose move stands."""
+
+
+class DeadLetters:
+    """Keeps one store's dead letters within `limit`; None: there is no bound."""
+
+    def __init__(self, store: Store, random: Random, limit: int | None, write: Write) -> None:
+        self._store = store
+        self._random = random
+        self._limit = limit
+        self._write = write
+        self._cursor = ""  #: how far letters were passed that could not be deleted
+        self._passed: dict[str, None] = {}
+        self._culprits = Culprits("The bound of dead letters: task")
+
+    async def keep_bound(self) -> None:
+        """Delete the oldest beyond the bound, a bounded number of them."""
+        if self._limit is None:
+            return
+        store = self._store
+        for _ in range(_ROUNDS):
+            if isinstance(store, CountsDeadLetters):
+                goes_on = await self._by_marks(store, self._limit)
+            else:
+                goes_on = await self._by_pages(self._limit)
+            if not goes_on:
+                return
+
+    async def _by_pages(self, limit: int) -> bool:
+        """Delete one page; whether there is another to look at."""
+        excess = sum(queue.dead_letters for queue in await self._store.stats()) - limit
+        if excess <= 0:
+            self._cursor = ""
+            return False
+        query = Query(dead_letters=True, limit=min(excess, MAX_BATCH), cursor=self._cursor)
+        page = await self._store.find(query)
+        await self._delete(page.tasks)
+        self._cursor = page.cursor
+        return bool(page.cursor)
+
+    async def _by_marks(self, store: CountsDeadLetters, limit: int) -> bool:
+        """The same at a store that names the oldest itself: what was passed is asked for along with
+        the others, and left out."""
+        beyond = max(limit - len(self._passed), 0)
+        left_out = limit - beyond
+        oldest = await store.oldest_dead_letters(beyond=beyond, most=MAX_BATCH + left_out)
+        # Some that were passed may be gone since: no more are deleted than are beyond the limit.
+        excess = len(oldest) - left_out
+        others = [task for task in oldest if task.id not in self._passed][: max(excess, 0)]
+        there = {task.id for task in oldest}
+        self._passed = {task_id: None for task_id in self._passed if task_id in there}
+        deleted = await self._delete(others)
+        self._passed.update((task.id, None) for task in others if task.id not in deleted)
+        if len(self._passed) > _MOST_PASSED:
+            self._passed.clear()
+        return bool(others)
+
+    async def _delete(self, letters: Sequence[Task]) -> set[str]:
+        """Delete letters; the ids of those that are gone now."""
+        now = self._store.now()
+        fired: list[tuple[Task, Change]] = []
+        for task in letters:
+            try:
+                fired.append((task, self._change(task, now)))
+            except Exception as error:
+                self._culprits.failed(task.id, error)
+        return await self._write(fired, now) if fired else set()
+
+    def _change(self, task: Task, now: int) -> Change:
+        delete = Delete(reason=Reason.DEAD_LETTER_BOUND)
+        moved = apply(task, delete, now=now, random=self._random.random, write_id=new_write_id())
+        return change_of(task, moved)

@@ -1,0 +1,43 @@
+"""What is asked of a store by names that anybody may have written: those that no task can have are
+answered here, because not every store can be asked for them."""
+
+from collections.abc import Sequence
+
+from andon.lifecycle.admission import MOST_TEXT, check_text, is_id
+from andon.model.errors import ConfigurationError, InvalidSubmission
+from andon.model.task import Task
+from andon.stores.base import Query, Store
+
+MOST_CURSOR = 64 * 1024
+"""Characters of a place in the event log, which has a part for each partition."""
+
+ASKED = ("queue", "name", "tag", "key", "group", "worker", "cursor")
+"""The texts of a query."""
+
+
+async def records(store: Store, ids: Sequence[str]) -> list[Task | None]:
+    """Records, None where there is none, and for what is no id."""
+    for task_id in ids:
+        if not is_id(task_id):
+            break
+    else:
+        return await store.get(ids)
+    good = [task_id for task_id in ids if is_id(task_id)]
+    found = iter(await store.get(good) if good else ())
+    return [next(found) if is_id(task_id) else None for task_id in ids]
+
+
+def check_query(query: Query) -> None:
+    """Raise `ConfigurationError` for a text that not every store can be asked for."""
+    for field in ASKED:
+        text = getattr(query, field)
+        if text is not None:
+            check_asked(text, field=field)
+
+
+def check_asked(text: str, *, field: str, most: int = MOST_TEXT) -> None:
+    """The same of one text."""
+    try:
+        check_text(text, field=field, most=most)
+    except InvalidSubmission as error:
+        raise ConfigurationError(str(error)) from None

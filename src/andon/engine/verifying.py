@@ -1,0 +1,92 @@
+"""Blocked tasks that ask again about their dependencies, beside the timers (R8).
+
+Asking is what finishes a fan-out that a crash cut short. It is never urgent, and there may be very
+many that ask at once; so they wait here in a line of their own, of bounded length, and no timer
+waits for them.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from random import Random
+
+from andon.engine.dependencies import Dependencies
+from andon.engine.faults import Culprits
+from andon.lifecycle.timers import rearm
+from andon.model.errors import AndonError
+from andon.model.task import Task
+from andon.stores.base import MAX_BATCH, Store
+
+log = logging.getLogger("andon.timekeeper")
+
+MOST_WAITING = 2_000
+"""Tasks in the line; others come again later."""
+
+_LATER_MS = 10_000
+"""After how long, at the least, those come again that found the line full."""
+
+
+class Verifying:
+    """The line, and what works it off."""
+
+    def __init__(self, store: Store, dependencies: Dependencies, random: Random) -> None:
+        self._store = store
+        self._dependencies = dependencies
+        self._random = random
+        self._line: dict[str, Task] = {}
+        self._working: asyncio.Task[None] | None = None
+        self._culprits = Culprits("Verifying the dependencies of task")
+
+    def take(self, tasks: Sequence[Task], now: int) -> list[tuple[str, int | None]]:
+        """Put tasks in the line; the timers of those for which there is no place."""
+        timers: list[tuple[str, int | None]] = []
+        for task in tasks:
+            if len(self._line) < MOST_WAITING or task.id in self._line:
+                self._line[task.id] = task
+            else:
+                later = _LATER_MS * (1 + self._random.random())
+                timers.append((task.id, now + round(later)))
+        if self._line and self._working is None:
+            self._working = asyncio.ensure_future(self._work())
+        return timers
+
+    async def done(self) -> None:
+        """Wait until the line is empty. Raises what ended the work before."""
+        while self._working is not None:
+            await asyncio.shield(self._working)
+
+    async def stop(self) -> None:
+        """Leave the line to others: their hold passes."""
+        self._line.clear()
+        if self._working is not None:
+            self._working.cancel()
+            await asyncio.gather(self._working, return_exceptions=True)
+
+    async def _work(self) -> None:
+        try:
+            while self._line:
+                batch = list(self._line.values())[:MAX_BATCH]
+                await self._verify(batch)
+                for task in batch:
+                    self._line.pop(task.id, None)
+        except Exception as error:
+            # What was held comes again when its hold has passed.
+            self._line.clear()
+            if not isinstance(error, AndonError):
+                log.error("Blocked tasks could not be verified.", exc_info=error)
+            else:
+                log.warning("Blocked tasks wait for the store: %s", error)
+        finally:
+            self._working = None
+
+    async def _verify(self, batch: Sequence[Task]) -> None:
+        await self._dependencies.verify(batch)
+        now = self._store.now()
+        timers: list[tuple[str, int | None]] = []
+        for task in batch:
+            try:
+                timers.append((task.id, rearm(task, now)))
+            except Exception as error:
+                later = round(self._culprits.failed(task.id, error) * 1000)
+                timers.append((task.id, now + later))
+        await self._store.rearm(timers)

@@ -1,0 +1,108 @@
+"""Names what pending tasks wait for: reads lanes, workers and queue settings, never the tasks."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from andon.engine.codes import CodeBook
+from andon.lifecycle.routing import kind_of
+from andon.lifecycle.waiting import Wait, Why, why_waits
+from andon.model.code import Code
+from andon.model.fleet import QueueConfig, WorkerInfo
+from andon.model.task import Task
+from andon.model.words import State
+from andon.stores.base import Query, Store
+
+_MOST_OF_KEY = 1_000
+
+
+class KindWait(msgspec.Struct, frozen=True, kw_only=True):
+    """Tasks of one kind that a queue has ready, and what they wait for."""
+
+    queue: str
+    kind: str  #: as `lifecycle.routing` writes it: `name`, `name@2`, with `?` if anybody may run it
+    why: Why
+    text: str
+    oldest_at: int | None = None  #: ms UTC since which about the oldest waits, where that is known
+
+
+class Waits:
+    """What waits for what, on one store."""
+
+    def __init__(self, store: Store, codes: CodeBook) -> None:
+        self._store = store
+        self._codes = codes
+
+    async def of_queues(self, queues: Sequence[str] = ()) -> list[KindWait]:
+        """What keeps the ready kinds of these queues, or of all, from starting; nothing is listed
+        of what is about to start."""
+        ready = await self._store.ready_kinds(queues)
+        if not ready:
+            return []
+        configs = {config.name: config for config in await self._store.queues()}
+        workers, codes = await self._fleet()
+        active: dict[str, int] = {}
+        if any(_limits(configs, one.queue) for one in ready):
+            active = await self._active()
+        found: list[KindWait] = []
+        for one in ready:
+            config = configs.get(one.queue) or QueueConfig(name=one.queue)
+            wait = why_waits(
+                one.kind, config, workers=workers, codes=codes, active=active.get(one.queue, 0)
+            )
+            if wait is not None:
+                found.append(
+                    KindWait(
+                        queue=one.queue,
+                        kind=one.kind,
+                        why=wait.why,
+                        text=wait.text,
+                        oldest_at=one.oldest_at,
+                    )
+                )
+        return found
+
+    async def of_task(self, task: Task) -> Wait | None:
+        """What one task waits for; None if it is not pending, or about to start."""
+        if task.state is not State.PENDING:
+            return None
+        definition = task.definition
+        configs = {config.name: config for config in await self._store.queues()}
+        config = configs.get(definition.queue) or QueueConfig(name=definition.queue)
+        workers, codes = await self._fleet()
+        active = active_of_key = None
+        if config.max_concurrent is not None:
+            active = (await self._active()).get(definition.queue, 0)
+        if config.max_concurrent_per_key is not None and definition.key is not None:
+            active_of_key = await self._active_of_key(task)
+        return why_waits(
+            kind_of(task),
+            config,
+            workers=workers,
+            codes=codes,
+            active=active,
+            active_of_key=active_of_key,
+        )
+
+    async def _fleet(self) -> tuple[list[WorkerInfo], Mapping[str, Code]]:
+        workers = await self._store.workers()
+        return workers, await self._codes.find({one.code for one in workers if one.code})
+
+    async def _active(self) -> dict[str, int]:
+        stats = await self._store.stats()
+        return {one.queue: one.counts.get(State.ACTIVE.value, 0) for one in stats}
+
+    async def _active_of_key(self, task: Task) -> int:
+        """Runs of the task's key in its queue, as many of them as one page finds."""
+        query = Query(
+            key=task.definition.key,
+            queue=task.definition.queue,
+            states=(State.ACTIVE,),
+            limit=_MOST_OF_KEY,
+        )
+        return len((await self._store.find(query)).tasks)
+
+
+def _limits(configs: Mapping[str, QueueConfig], queue: str) -> bool:
+    config = configs.get(queue)
+    return config is not None and config.max_concurrent is not None

@@ -1,0 +1,52 @@
+"""Every error that Andon raises on purpose, all of them `AndonError`s.
+
+    from andon.errors import QueueFull, TaskFailed
+
+The message of each says what happened, to which task, and what to do.
+"""
+
+from andon.artifacts.base import ArtifactNotFound
+from andon.model.errors import (
+    AccessError,
+    AndonError,
+    AuthenticationFailed,
+    ConfigurationError,
+    InvalidSubmission,
+    InvalidTransition,
+    LeaseLost,
+    PayloadTooLarge,
+    PermissionRefused,
+    QueueFull,
+    StoreError,
+    StoreIncompatible,
+    StoreUnavailable,
+    SubmissionsRefused,
+    TaskCancelled,
+    TaskConflict,
+    TaskFailed,
+    TaskNotFound,
+    UniqueKeyHeld,
+)
+
+__all__ = [
+    "AccessError",
+    "AndonError",
+    "ArtifactNotFound",
+    "AuthenticationFailed",
+    "ConfigurationError",
+    "InvalidSubmission",
+    "InvalidTransition",
+    "LeaseLost",
+    "PayloadTooLarge",
+    "PermissionRefused",
+    "QueueFull",
+    "StoreError",
+    "StoreIncompatible",
+    "StoreUnavailable",
+    "SubmissionsRefused",
+    "TaskCancelled",
+    "TaskConflict",
+    "TaskFailed",
+    "TaskNotFound",
+    "UniqueKeyHeld",
+]

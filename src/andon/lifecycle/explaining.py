@@ -1,0 +1,54 @@
+"""Why a task that failed was not tried again, in a sentence. Pure; reads the record only."""
+
+from andon.model.policy import Policy
+from andon.model.task import Task, TaskError
+from andon.model.words import Reason, State
+
+_PLAIN = {
+    Reason.TERMINATED: "The handler gave the task up.",
+    Reason.MALFORMED_PAYLOAD: "Its arguments do not fit the handler, and would not the next time.",
+    Reason.RESULT_INVALID: "Its result cannot be kept, and the handler would only make it again.",
+    Reason.VALIDATION_ERROR: "The submission can never work.",
+    Reason.UNKNOWN_TASK: "No worker that got it had code for it, and its policy says not to wait.",
+    Reason.WORKER_SHUTDOWN: "Its worker was stopped, and its policy says on_shutdown=stop.",
+}
+
+
+def not_retried(task: Task) -> str:
+    """Why the task is not tried again; empty unless it failed."""
+    status, policy = task.status, task.policy
+    if status.state not in (State.FAILED, State.STALLED, State.DROPPED) or status.reason is None:
+        return ""
+    if status.tries > policy.max_retries:
+        return _spent(policy)
+    plain = _PLAIN.get(status.reason)
+    if plain is not None:
+        return plain
+    if status.reason is Reason.LEASE_EXPIRED:
+        return "Its worker was lost, and its policy says on_lost=stall."
+    if status.reason is Reason.HEARTBEAT_TIMEOUT:
+        return "It fell silent, and its policy says on_silence=stall."
+    if status.last_error is None:
+        return ""
+    return _listed(policy, status.last_error)
+
+
+def _spent(policy: Policy) -> str:
+    if policy.max_retries == 0:
+        return "max_retries is 0."
+    return f"All its tries are used: max_retries is {policy.max_retries}."
+
+
+def _listed(policy: Policy, error: TaskError) -> str:
+    """By the lists of errors (R23): what they hold of this one."""
+    short = error.type.rpartition(".")[2]
+    names = tuple(dict.fromkeys(name for name in (error.code, short, error.type) if name))
+    shown = short or error.code
+    refused = [name for name in names if name in policy.no_retry_on]
+    if refused:
+        return f"{refused[0]} is in no_retry_on."
+    if policy.retry_on and not set(names).intersection(policy.retry_on):
+        return f"{shown} is not in retry_on ({', '.join(policy.retry_on)})."
+    if not policy.retry_unlisted and not policy.retry_on:
+        return f"Only errors that are expected are retried, and {shown} is in no retry_on."
+    return f"{shown} is not in the retry_on of the task's code, or is in its no_retry_on."

@@ -1,0 +1,17 @@
+"""Which moves a worker must learn of: what others did to a run it holds. Pure.
+
+A worker that is hinted renews all of its leases at once, so its own reports never hint it.
+"""
+
+from andon.model.task import Status
+from andon.model.words import Event, State
+
+_BY_OTHERS = frozenset(
+    (Event.REQUEST_CANCEL, Event.CANCEL, Event.EXPIRE, Event.LOSE, Event.SILENCE, Event.SET_ASIDE)
+)
+
+
+def interrupted_worker(before: Status, event: Event) -> str:
+    """The worker whose run in hand this move ends or asks to stop, if others made the move; else
+    an empty string."""
+    return before.worker if before.state is State.ACTIVE and event in _BY_OTHERS else ""

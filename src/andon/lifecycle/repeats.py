@@ -1,0 +1,91 @@
+"""Exact repeats: whether a report is the one that resolved a run already (R33). Pure.
+
+A worker whose report was written and whose answer was lost reports again, and is answered like the
+first time. Anything else that is said of a resolved run is refused. The two are told apart by a
+fingerprint of what was *reported*, kept in the run: what was *decided* may be something else, a
+retry or a cancel, and says too little.
+"""
+
+from hashlib import blake2b
+
+import msgspec
+
+from andon.lifecycle.commands import Command, Complete
+from andon.model.task import Status, TaskEvent, Tombstone
+from andon.model.words import Event, State
+
+_BYTES = 8
+
+_REPORTS = frozenset(
+    (
+        Event.COMPLETE,
+        Event.FAIL,
+        Event.TERMINATE,
+        Event.REJECT,
+        Event.UNKNOWN_TASK,
+        Event.SNOOZE,
+        Event.RELEASE,
+        Event.STOP,
+        Event.SHUTDOWN_RETRY,
+        Event.INTERRUPTED,
+        Event.EXPIRE,
+    )
+)
+"""What a worker may say of its run."""
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def fingerprint(command: Command) -> str:
+    """A short name of what is reported: event, reason, result and error. Empty for a command that
+    no worker reports. Raises `UnicodeEncodeError` for an error that no store can keep."""
+    event = command.event
+    if isinstance(command, Complete):  # nearly every report; the others have no result
+        return _hash(b"complete " + command.result) if command.result is not None else _COMPLETED
+    if event not in _REPORTS:
+        return ""
+    reason, error = getattr(command, "reason", None), getattr(command, "error", None)
+    return _hash(_encode((event, reason, error)))
+
+
+def _hash(told: bytes) -> str:
+    return blake2b(told, digest_size=_BYTES).hexdigest()
+
+
+_COMPLETED = _hash(b"complete")
+
+
+def is_repeat(status: Status, run: str, command: Command) -> bool:
+    """Whether this run, of those the record keeps, was resolved by this very report."""
+    told = next((old.report for old in status.runs if run and old.id == run), "")
+    return told != "" and told == fingerprint(command)
+
+
+def state_that_followed(status: Status, run: str) -> State:
+    """What the first report of this run was answered: the state that it led to, as far as the
+    record still tells, else the state that the task is in."""
+    for old in status.runs:
+        if old.id == run:
+            led = (e for e in status.events if _resolved(e, old.resolved_at, old.resolved_event))
+            return next((event.target for event in led if event.target), status.state)
+    return status.state
+
+
+def _resolved(event: TaskEvent, at: int | None, kind: Event | None) -> bool:
+    return event.source is State.ACTIVE and event.at == at and event.event is kind
+
+
+def tombstone_of(status: Status) -> Tombstone:
+    """What is left of a task that is deleted from this status (of a change that discards: the one
+    it leads to), for the stub that a store keeps within the submit window."""
+    if not status.runs:
+        return Tombstone(status.state)
+    last = status.runs[-1]
+    return Tombstone(status.state, last.id, last.report)
+
+
+def repeats_the_last(tombstone: Tombstone | None, run: str, command: Command) -> bool:
+    """Whether a deleted task's last run was resolved by this very report."""
+    if tombstone is None or not run or tombstone.run != run or not tombstone.report:
+        return False
+    return tombstone.report == fingerprint(command)

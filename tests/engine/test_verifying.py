@@ -1,0 +1,106 @@
+"""Blocked tasks that ask again delay no timer, and many of them cost few calls."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from servers import Servers, on_clock
+
+from andon.engine import verifying
+from andon.lifecycle.commands import Complete, Fail
+from andon.model.task import TaskError
+from andon.model.words import State
+from andon.stores.base import MAX_BATCH
+
+from .conftest import Clock, Shop
+from .faulty import Faulty
+
+MANY = 1_000
+PATIENCE_S = 30.0
+FAILS = Fail(error=TaskError(message="x"), retryable=False)
+
+
+@pytest.fixture
+def store(store_kind: str, clock: Clock, tmp_path: Path, servers: Servers) -> Any:
+    return Faulty(on_clock(servers.fresh_url(store_kind, tmp_path), clock))
+
+
+@pytest.fixture
+def faulty(store: Any) -> Faulty:
+    return store
+
+
+async def blocked(shop: Shop, count: int = MANY) -> list[str]:
+    """Children of one parent."""
+    await shop.submit("parent")
+    ids = [f"child{n:05}" for n in range(count)]
+    outcomes = await shop.engine.submit([shop.submission(i, dependencies=("parent",)) for i in ids])
+    assert all(outcome.error is None for outcome in outcomes)
+    return ids
+
+
+async def test_a_start_that_is_due_comes_before_the_many_that_ask(
+    shop: Shop, faulty: Faulty
+) -> None:
+    await blocked(shop)
+    await shop.submit("start", delay=4.0)
+    shop.clock.ms += 10_000
+    gate = faulty.gates["link"] = asyncio.Event()
+    firing = asyncio.ensure_future(shop.fire())
+    async with asyncio.timeout(PATIENCE_S):
+        while await shop.state("start") is not State.PENDING:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+    assert not firing.done(), "nobody is verified yet"
+    gate.set()
+    await firing
+
+
+async def test_many_that_ask_are_verified_in_batches(shop: Shop, faulty: Faulty) -> None:
+    await blocked(shop)
+    faulty.calls.clear()
+    await shop.later(3)
+    assert faulty.calls["link"] == MANY // MAX_BATCH
+    assert faulty.calls["rearm"] <= 2 * MANY // MAX_BATCH
+    faulty.calls.clear()
+    await shop.later(1)
+    assert faulty.calls["link"] == 0, "they ask again after a while"
+
+
+async def test_the_line_of_those_that_ask_is_bounded(
+    shop: Shop, faulty: Faulty, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verifying, "MOST_WAITING", 400)
+    await blocked(shop)
+    faulty.calls.clear()
+    gate = faulty.gates["link"] = asyncio.Event()
+    firing = asyncio.ensure_future(shop.later(3))
+    async with asyncio.timeout(PATIENCE_S):
+        while faulty.calls["take_due"] <= MANY // MAX_BATCH:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+        while faulty.calls["rearm"] < 3:  # noqa: ASYNC110 - those that found the line full
+            await asyncio.sleep(0.005)
+    gate.set()
+    await firing
+    assert faulty.calls["link"] == 2
+    for _ in range(10):
+        await shop.later(10)
+    assert faulty.calls["link"] >= MANY // MAX_BATCH, "the others have their turn"
+
+
+async def test_a_parent_that_fails_costs_about_what_one_that_completes_costs(
+    shop: Shop, faulty: Faulty
+) -> None:
+    calls: dict[State, int] = {}
+    for command, follows in ((Complete(), State.PENDING), (FAILS, State.UNREACHABLE)):
+        ids = [f"{follows}{n:05}" for n in range(MANY)]
+        parent = f"parent-{follows}"
+        await shop.submit(parent)
+        await shop.engine.submit([shop.submission(i, dependencies=(parent,)) for i in ids])
+        (task,) = [t for t in await shop.claim(2_000) if t.id == parent]
+        before = faulty.calls.total()
+        await shop.engine.report(task, command)
+        await shop.told()
+        calls[follows] = faulty.calls.total() - before
+        assert {task.state for task in await shop.engine.get(ids) if task} == {follows}
+    assert calls[State.UNREACHABLE] <= 2 * calls[State.PENDING]

@@ -1,0 +1,136 @@
+"""A file that an earlier schema made goes on working."""
+
+import asyncio
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from andon.lifecycle.admission import admit
+from andon.lifecycle.apply import apply
+from andon.lifecycle.commands import Cancel
+from andon.lifecycle.indexes import entry_of
+from andon.model.code import Code
+from andon.model.task import Definition, Task
+from andon.model.words import State
+from andon.stores.base import Change, ChangeKind, ClaimRequest
+from andon.stores.codec import encode, encode_event
+from andon.stores.partitions import partition_of
+from andon.stores.sqlite import SqliteStore
+from andon.stores.sqlite.connection import APPLICATION_ID
+from andon.stores.sqlite.statements import schema
+
+NOW = 1_700_000_000_000
+
+
+def _pending(task_id: str, **fields: Any) -> Task:
+    return admit(Definition(id=task_id, **{"name": "job", **fields}), NOW, f"w-{task_id}")
+
+
+TASKS = [
+    _pending("first"),
+    _pending("urgent", priority=3),
+    _pending("other", name="other", version=2),
+    _pending("elsewhere", queue="mail", name="mail"),
+    _pending("keyed", queue="keys", key="k"),
+    _pending("parked", queue="keys", key="k"),
+]
+
+
+def _file_of_schema_1(path: Path, partitions: int) -> None:
+    """What schema 1 made of these pending tasks: `type` beside each ready entry, no lanes."""
+    db = sqlite3.connect(path)
+    db.executescript(schema(1))
+    db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    db.execute("PRAGMA user_version = 1")
+    db.execute("INSERT INTO meta VALUES ('partitions', ?), ('min_writer', 1)", (partitions,))
+    names = {name: i for i, name in enumerate(("default", "job", "other", "mail", "keys"), 1)}
+    db.executemany("INSERT INTO name VALUES (?, ?)", [(i, name) for name, i in names.items()])
+    counts: dict[tuple[int, str], int] = {}
+    for seq, task in enumerate(TASKS, 1):
+        d, s, entry = task.definition, task.status, entry_of(task)
+        queue, partition = names[d.queue], partition_of(d.id, partitions)
+        assert entry.ready is not None
+        event = s.events[-1]
+        db.execute("INSERT INTO definition VALUES (?, ?, ?)", (seq, d.id, encode(d)))
+        db.execute(
+            "INSERT INTO event VALUES (?, ?, NULL, ?, ?)",
+            (seq, seq, event.at, encode_event(event, d.id)),
+        )
+        db.execute(
+            "INSERT INTO task (seq, partition, queue, state, revision, key, last, fence, body) "
+            "VALUES (?, ?, ?, 'pending', ?, ?, ?, 0, ?)",
+            (seq, partition, queue, s.revision, d.key, seq, encode(s)),
+        )
+        stands = (-s.priority, s.order, seq, names[d.name])
+        if d.id == "parked":
+            row = (queue, d.key, *stands, partition)
+            db.execute("INSERT INTO parked VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL)", row)
+            counts[queue, "+parked"] = 1
+        else:
+            row = (queue * partitions + partition, *stands)
+            db.execute("INSERT INTO ready VALUES (?, ?, ?, ?, ?, NULL, NULL)", row)
+        counts[queue, "pending"] = counts.get((queue, "pending"), 0) + 1
+    db.execute("INSERT INTO admitted VALUES (?, 'k', 1)", (names["keys"],))
+    db.executemany("INSERT INTO counter VALUES (?, ?, ?)", [(*of, n) for of, n in counts.items()])
+    db.execute(
+        "INSERT INTO queue VALUES ('keys', ?)",
+        (encode({"name": "keys", "max_concurrent_per_key": 1}),),
+    )
+    db.commit()
+    db.close()
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_ready_tasks_of_schema_1_go_to_any_worker(tmp_path: Path, partitions: int) -> None:
+    async def main() -> None:
+        path = tmp_path / "andon.db"
+        _file_of_schema_1(path, partitions)
+        store = SqliteStore(f"sqlite:///{path}")
+        await store.open()
+        kinds = {(ready.queue, ready.kind) for ready in await store.ready_kinds()}
+        assert kinds == {
+            ("default", "job?"), ("default", "other?"), ("mail", "mail?"), ("keys", "job?"),
+        }  # fmt: skip
+        claimed: list[str] = []
+        for turn in range(2):
+            for partition in range(partitions):
+                request = ClaimRequest(
+                    worker="w", token=f"t{turn}.{partition}", queues=("default", "mail", "keys"),
+                    limit=10, lease_ms=30_000, partition=partition, code=Code.of([("none", 0)]),
+                )  # fmt: skip
+                claimed += [task.id for task in await store.claim(request)]
+        assert sorted(claimed) == ["elsewhere", "first", "keyed", "other", "urgent"]
+        if partitions == 1:
+            assert claimed[:2] == ["urgent", "first"]
+        stats = {queue.queue: queue for queue in await store.stats()}
+        assert (stats["keys"].parked, stats["keys"].counts) == (1, {"active": 1, "pending": 1})
+        await store.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("task_id", ["first", "keyed", "parked"])
+def test_a_pending_task_of_schema_1_can_be_moved(tmp_path: Path, task_id: str) -> None:
+    async def main() -> None:
+        path = tmp_path / "andon.db"
+        _file_of_schema_1(path, 1)
+        store = SqliteStore(f"sqlite:///{path}")
+        await store.open()
+        [task] = await store.get([task_id])
+        assert task is not None
+        moved = apply(task, Cancel(), now=store.now(), random=lambda: 0.5, write_id="x")
+        change = Change(before=task, after=moved.status, event=moved.event)
+        [changed] = await store.commit([change])
+        assert changed.kind is ChangeKind.APPLIED
+        request = ClaimRequest(
+            worker="w", token="t", queues=("default", "mail", "keys"), limit=10, lease_ms=30_000
+        )
+        claimed = {task.id for task in await store.claim(request)}
+        left = {"first", "urgent", "other", "elsewhere"} - {task_id}
+        assert claimed == left | {"parked" if task_id == "keyed" else "keyed"}
+        assert await store.states([task_id]) == [State.CANCELLED]
+        await store.close()
+
+    asyncio.run(main())
