@@ -11,13 +11,16 @@ import sys
 import time
 import urllib.error
 import urllib.request
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from launching import launch
 from ports import free_port
+from psycopg import sql
 from servers import Servers
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -79,6 +82,15 @@ def test_it_is_typed_strictly_for_pyright_and_for_mypy(binaries: Path, tmp_path:
         SHOP / "tests", cwd=tmp_path, MYPYPATH=str(SHOP))  # fmt: skip
 
 
+def tables_of_its_own(store_url: str) -> str:
+    """The store's database, with a schema for one shop: tests share the server."""
+    database = store_url.partition("?")[0]
+    schema = f"shop_{uuid.uuid4().hex}"
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
+    return f"{database}?options=-csearch_path%3D{schema}"
+
+
 class Shop:
     """The shop as processes: its web server, its worker, and PostgreSQL behind both."""
 
@@ -87,7 +99,7 @@ class Shop:
         self._environment = {
             **{k: v for k, v in os.environ.items() if not k.startswith("PYTHON")},
             "ANDON_URL": url,
-            "SHOP_DATABASE": url.partition("?")[0],
+            "SHOP_DATABASE": tables_of_its_own(url),
             "SHOP_FILES": files.as_uri(),
             "PYTHONPATH": str(SHOP),
         }
