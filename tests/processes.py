@@ -10,7 +10,7 @@ from typing import Any
 
 from launching import launch
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 """Seconds that anything may take before a test gives up; nothing waits that long when it works."""
 
 ANDON = (sys.executable, "-m", "andon.cli")

@@ -22,7 +22,7 @@ def test_the_example_runs(example: Path, tmp_path: Path):
         env={**os.environ, "ANDON_URL": f"sqlite:///{tmp_path}/tasks.db"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr

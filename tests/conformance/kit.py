@@ -36,7 +36,7 @@ from andon.stores.registry import open_store
 
 LEASE_MS = 30_000
 HOLD_MS = 10_000
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 """Longest that a condition is waited for; a slow machine is no defect of the store."""
 
 

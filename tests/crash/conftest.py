@@ -14,6 +14,7 @@ from launching import launch
 from servers import Servers
 
 PROGRAM = Path(__file__).with_name("program.py")
+ROOT = Path(__file__).parents[2]
 SEED = "ANDON_CRASH_SEED"
 
 
@@ -24,16 +25,21 @@ class Fleet:
         self.folder = folder
         self.url = url
         self.running: dict[str, subprocess.Popen[str]] = {}
+        self.releases: dict[str, Path] = {}
+        """Folders of older releases, by the name of the process that runs one."""
         self._starts = 0
 
     def start(self, name: str, role: str, seed: object, *arguments: object) -> None:
         """Start a process; its output goes to a file, its answers to a pipe."""
         self._starts += 1
+        release = self.releases.get(name)
+        program = PROGRAM if release is None else release / PROGRAM.relative_to(ROOT)
+        older = {} if release is None else {"PYTHONPATH": str(release / "src")}
         with (self.folder / f"log-{name}-{self._starts}").open("w") as log:
             self.running[name] = launch(
                 [
                     sys.executable,
-                    str(PROGRAM),
+                    str(program),
                     role,
                     self.url,
                     str(self.folder),
@@ -44,6 +50,7 @@ class Fleet:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
+                env={**os.environ, **older},
             )
 
     def signal(self, name: str, number: int) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.crash
 
 STORM_S = 5.0
-PATIENCE_S = 40.0
+PATIENCE_S = 60.0
 
 
 class Watcher:

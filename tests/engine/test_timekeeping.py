@@ -175,7 +175,7 @@ class FailsOnce:
                 await asyncio.sleep(0.01)
 
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 REFUSED = ConfigurationError("the user may not do this")
 """What a store raises while the rights of its user, or a password, are being changed."""

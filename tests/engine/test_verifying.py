@@ -17,7 +17,7 @@ from .conftest import Clock, Shop
 from .faulty import Faulty
 
 MANY = 1_000
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 FAILS = Fail(error=TaskError(message="x"), retryable=False)
 
 

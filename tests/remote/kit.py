@@ -14,7 +14,7 @@ import httpx
 from launching import launch
 from ports import free_port
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 ANDON = (sys.executable, "-m", "andon.cli")
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "examples" / "workers"

@@ -16,7 +16,7 @@ from urllib.request import urlopen
 from launching import launch
 from ports import free_port
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 def binary() -> str:

@@ -21,7 +21,7 @@ from ports import free_port
 
 from andon.stores.redis.wire import pack
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 def binary() -> Path:

@@ -16,7 +16,7 @@ from andon.service.server import serve
 from andon.service.service import Service
 from andon.service.settings import Settings
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 T = TypeVar("T")
 

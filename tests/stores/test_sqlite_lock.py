@@ -24,7 +24,7 @@ from andon.stores.sqlite import SqliteStore, connection, lock, threads
 from andon.stores.sqlite.holders import holders
 from andon.stores.sqlite.lock import WriteLock
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 @contextmanager

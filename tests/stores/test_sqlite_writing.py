@@ -18,7 +18,7 @@ from andon.stores.sqlite.checkpoint import GROWTH, Checkpointer, Log
 from andon.stores.sqlite.location import parse
 from andon.stores.sqlite.transaction import Transaction
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 def _task(store: SqliteStore) -> Task:

@@ -19,7 +19,7 @@ from andon.stores.codec import encode
 from andon.stores.nats import NatsStore
 from andon.stores.nats.bodies import decode_body
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 Meet = Callable[[LocalEngine], Awaitable[None]]
 

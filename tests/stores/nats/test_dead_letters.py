@@ -14,7 +14,7 @@ from andon.model.task import Task, TaskError
 from andon.model.words import State
 from andon.stores.nats import NatsStore
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 GIVE_UP = Terminate(error=TaskError(message="no"))
 
 

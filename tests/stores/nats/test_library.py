@@ -20,7 +20,7 @@ from servers.nats import NatsServer
 from andon.stores.nats import library
 from andon.stores.nats.library import OF_CLIENT, OF_SUBSCRIPTION, OF_TRANSPORT, Publisher, Reply
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 PROJECT = Path(__file__).parents[3] / "pyproject.toml"
 SOURCE = Path(library.__file__).parent
 

@@ -12,7 +12,7 @@ from servers.postgres import PostgresServer
 CONNECTIONS = 12
 """How many such a server takes at once."""
 
-_PATIENCE_S = 20.0
+_PATIENCE_S = 60.0
 
 _END_OTHERS = (
     "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "

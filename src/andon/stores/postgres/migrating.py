@@ -36,6 +36,14 @@ SELECT p.oid::regprocedure::text FROM pg_proc p
 WHERE p.pronamespace = current_schema()::regnamespace AND p.proname = ANY ($1)
 """
 
+_OUR_TABLES = """
+SELECT c.oid::regclass::text FROM pg_class c
+WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r' ORDER BY c.relname
+"""
+
+_ATTEMPTS = 10
+"""How often a version is tried again after a deadlock with transactions of older releases."""
+
 
 class Facts(msgspec.Struct, frozen=True):
     """What a schema says of itself."""
@@ -117,26 +125,48 @@ def _refuse(facts: Facts, location: Location) -> None:
 
 
 async def _migrate(db: asyncpg.Connection, location: Location) -> None:
-    schema = location.namespace
     for version, scripts in sorted(migrations().items()):
-        async with db.transaction():
-            # Others that open at the same time wait here, and then find that nothing is left to do.
-            await db.execute(
-                "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", f"andon {schema}"
-            )
-            facts = await read(db, location)
-            if facts is not None and facts.version >= version:
-                continue
-            if facts is None:
-                await db.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(schema)}")
-            await db.execute(f"SET LOCAL search_path = {quoted(schema)}, pg_temp")
-            await db.execute("SET LOCAL check_function_bodies = off")
-            for script in scripts:
-                await db.execute(filled(script, schema))
-            await _make_functions(db, schema)
-            if version in _MOVES:
-                await _MOVES[version](db)
-            await _note(db, location, version, is_new=facts is None)
+        for attempt in range(_ATTEMPTS):
+            try:
+                async with db.transaction():
+                    await _migrate_to(db, location, version, scripts)
+                break
+            except asyncpg.DeadlockDetectedError:
+                # A transaction of an older release held one table and asked for another.
+                if attempt == _ATTEMPTS - 1:
+                    raise
+
+
+async def _migrate_to(
+    db: asyncpg.Connection, location: Location, version: int, scripts: list[str]
+) -> None:
+    schema = location.namespace
+    # Others that open at the same time wait here, and then find that nothing is left to do.
+    await db.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", f"andon {schema}")
+    facts = await read(db, location)
+    if facts is not None and facts.version >= version:
+        return
+    if facts is None:
+        await db.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(schema)}")
+    await db.execute(f"SET LOCAL search_path = {quoted(schema)}, pg_temp")
+    await db.execute("SET LOCAL check_function_bodies = off")
+    await _lock_tables(db)
+    for script in scripts:
+        await db.execute(filled(script, schema))
+    await _make_functions(db, schema)
+    if version in _MOVES:
+        await _MOVES[version](db)
+    await _note(db, location, version, is_new=facts is None)
+
+
+async def _lock_tables(db: asyncpg.Connection) -> None:
+    """Wait for the transactions of older releases, and keep new ones out until this one ends.
+
+    Otherwise what they commit between a script's first look and its first change is lost.
+    """
+    tables = [row[0] for row in await db.fetch(_OUR_TABLES)]
+    if tables:
+        await db.execute(f"LOCK TABLE {', '.join(tables)} IN ACCESS EXCLUSIVE MODE")
 
 
 async def _make_functions(db: asyncpg.Connection, schema: str) -> None:

@@ -1,0 +1,121 @@
+"""An older release of Andon beside this one on one store, both of them killed under load.
+
+The older releases come out of the repository's history, each with its own `program.py`.
+"""
+
+import asyncio
+import io
+import random
+import signal
+import subprocess
+import tarfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from andon.model.errors import StoreError
+from andon.model.words import State
+from andon.stores.registry import open_store
+
+from .conftest import ROOT, Fleet
+from .test_kills import PATIENCE_S, Watcher, storm
+
+pytestmark = pytest.mark.crash
+
+SAME_SCHEMA = "ff7cf82abc758030df0aaf08a3681a57933f1ba2"
+"""An older release that reads and writes the same schema as this one, on every store."""
+
+SCHEMA_BEFORE = "c5a32bbbb798879535da7dc4e361154a55855889"
+"""The last release before schema 2, which SQLite and PostgreSQL migrate."""
+
+
+def release_at(commit: str, folder: Path) -> Path:
+    """The sources and the test program of an older release, unpacked; skips without history."""
+    packed = subprocess.run(
+        ["git", "-C", ROOT, "archive", commit, "src", "tests/crash/program.py"],
+        capture_output=True,
+        check=False,
+    )
+    if packed.returncode:
+        pytest.skip(f"the history of this checkout does not reach {commit[:7]}")
+    unpacked = folder / commit[:7]
+    with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
+        archive.extractall(unpacked, filter="data")
+    return unpacked
+
+
+def test_two_releases_killed_beside_each_other_lose_nothing(
+    fleet: Fleet, rng: random.Random, tmp_path: Path
+) -> None:
+    older = release_at(SAME_SCHEMA, tmp_path)
+    fleet.releases = {"worker0": older, "submitter0": older, "meddler0": older}
+    asyncio.run(storm(fleet, rng, workers=2, submitters=2, meddlers=2, prey="ws"))
+
+
+@pytest.mark.parametrize("newcomer", ["work", "submit"])
+def test_a_newer_release_migrates_under_an_older_one_and_loses_nothing(
+    fleet: Fleet, rng: random.Random, tmp_path: Path, store_kind: str, newcomer: str
+) -> None:
+    """Whatever the older release was told is stored is done by the newer one."""
+    if store_kind not in ("sqlite", "postgres"):
+        pytest.skip("a store of the older schema is refused")
+    older = release_at(SCHEMA_BEFORE, tmp_path)
+    fleet.releases = {"older-worker": older, "older-submitter": older}
+    fleet.start("older-worker", "work", rng.random())
+    fleet.start("older-submitter", "submit", rng.random(), "old", 2_000)
+    until(lambda: len(fleet.acknowledged()) > 50, fleet)
+
+    fleet.start("newer", newcomer, rng.random(), *(("new", 20) if newcomer == "submit" else ()))
+    until(lambda: fleet.is_up("newer") or newcomer == "submit", fleet)
+    # It goes on until its next write is refused, or all that it had to do is done.
+    fleet.end("older-submitter")
+    fleet.kill("older-worker")
+    if newcomer == "submit":
+        assert fleet.end("newer") == 0, fleet.logs()
+        fleet.start("newer", "work", rng.random())
+
+    async def resolved() -> None:
+        store = open_store(fleet.url)
+        await store.open()
+        try:
+            watcher = Watcher(store)
+            await watcher.until_resolved(len(fleet.acknowledged()))
+            assert set(fleet.acknowledged()) <= watcher.ledger.tasks.keys()
+            assert set(watcher.ledger.states()) == {State.COMPLETED}
+        finally:
+            await store.close()
+
+    asyncio.run(resolved())
+    fleet.signal("newer", signal.SIGTERM)
+    assert fleet.end("newer") in (0, -signal.SIGTERM), fleet.logs()
+
+
+def until(holds: Callable[[], bool], fleet: Fleet) -> None:
+    """Wait until that holds."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline, fleet.logs()
+        time.sleep(0.02)
+
+
+def test_a_store_of_an_older_schema_that_is_not_migrated_is_refused_unharmed(
+    fleet: Fleet, rng: random.Random, tmp_path: Path, store_kind: str
+) -> None:
+    if store_kind in ("sqlite", "postgres"):
+        pytest.skip("this store migrates")
+    older = release_at(SCHEMA_BEFORE, tmp_path)
+    fleet.releases = dict.fromkeys(("submitter", "worker"), older)
+    fleet.start("submitter", "submit", rng.random(), "old", 50)
+    assert fleet.end("submitter") == 0, fleet.logs()
+
+    async def refused() -> None:
+        store = open_store(fleet.url)
+        with pytest.raises(StoreError, match="has schema"):
+            await store.open()
+        await store.close()
+
+    asyncio.run(refused())
+    fleet.start("worker", "work", rng.random())
+    until(lambda: len({line[0] for line in fleet.lines("done")}) == 50, fleet)
