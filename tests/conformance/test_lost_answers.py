@@ -1,6 +1,7 @@
 """An answer that is lost in the middle of a call of several pages costs that call, and nothing
 else: later reads have every item, each once. Every place where one can be lost is tried."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -26,7 +27,7 @@ MOST = 200
 async def ask(call: Callable[[], Awaitable[Answer]]) -> Answer:
     try:
         return await call()
-    except StoreUnavailable:
+    except (StoreUnavailable, asyncio.CancelledError):
         return await call()
 
 
@@ -272,9 +273,10 @@ def _kind(store_kind: str) -> str:
     return kind
 
 
+@pytest.mark.parametrize("cancels", [False, True], ids=["lost", "cancelled"])
 @pytest.mark.parametrize("name", READS)
 async def test_a_read_that_lost_an_answer_costs_later_reads_nothing(
-    kit: Kit, store_kind: str, name: str
+    kit: Kit, store_kind: str, name: str, cancels: bool
 ) -> None:
     kind = _kind(store_kind)
     if name == "oldest_dead_letters" and not isinstance(kit.store, CountsDeadLetters):
@@ -286,7 +288,7 @@ async def test_a_read_that_lost_an_answer_costs_later_reads_nothing(
             at += 1
             await reads.begin()
             await reads.grow()
-            with fault(kind, at) as lost:
+            with fault(kind, at, cancels=cancels) as lost:
                 assert await reads.read() == await reads.expected()
             assert await reads.read() == await reads.expected()
             await reads.end()

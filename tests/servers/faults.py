@@ -4,6 +4,7 @@ and who asked is told that the store is not available.
 Every kind of store asks its server, or its file, in one or two ways; those are what is spoilt.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -45,10 +46,11 @@ write thousands of records."""
 
 
 class Fault:
-    """One lost answer."""
+    """One lost answer, and what who asked has instead."""
 
-    def __init__(self, at: int) -> None:
+    def __init__(self, at: int, instead: BaseException) -> None:
         self._left = at
+        self._instead = instead
         self.happened = False
 
     def spoil(self, plain: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
@@ -61,16 +63,20 @@ class Fault:
             answer = await plain(*arguments, **named)
             if mine:
                 self.happened = True
-                raise StoreUnavailable("The answer was lost on its way.")
+                raise self._instead
             return answer
 
         return spoilt
 
 
 @contextmanager
-def fault(kind: str, at: int) -> Iterator[Fault]:
-    """The `at`th answer from now on is lost, counting from 1, whichever store of the kind asks."""
-    one = Fault(at)
+def fault(kind: str, at: int, *, cancels: bool = False) -> Iterator[Fault]:
+    """The `at`th answer from now on is lost, counting from 1, whichever store of the kind asks.
+
+    `cancels`: because the call is cancelled while it waits for that answer.
+    """
+    lost = StoreUnavailable("The answer was lost on its way.")
+    one = Fault(at, asyncio.CancelledError() if cancels else lost)
     patches = []
     for module, name, method in _ASKING[kind]:
         owner = getattr(import_module(module), name)
