@@ -33,6 +33,7 @@ class Body(msgspec.Struct, array_like=True, gc=False):
     dropped: int = 0  #: older moves that are not kept
     place: int = 0  #: sequence of the message that took this place in line; 0 is its own
     left: Tombstone | None = None  #: of one that was deleted
+    queue: str = ""  #: of one that was deleted
 
 
 class Archive(msgspec.Struct, array_like=True, gc=False):
@@ -47,6 +48,15 @@ class Archive(msgspec.Struct, array_like=True, gc=False):
 decode_body = msgspec.msgpack.Decoder(Body).decode
 decode_archive = msgspec.msgpack.Decoder(Archive).decode
 NOTHING = msgspec.Raw(encode(None))
+
+
+class _InQueue(msgspec.Struct):
+    """What of a definition says where the task belongs."""
+
+    queue: str = "default"
+
+
+_decode_queue = msgspec.msgpack.Decoder(_InQueue).decode
 
 
 class Head:
@@ -76,6 +86,16 @@ def task_of(body: Body, seq: int) -> Task:
     except Undecodable:
         return bare(body.id, body.revision)
     return Task(definition=definition, status=status, cell=body.cell, result=body.result, ref=seq)
+
+
+def queue_of(body: Body) -> str:
+    """The queue of a record or of what is left of it; empty if it cannot be read."""
+    if body.deleted:
+        return body.queue
+    try:
+        return _decode_queue(body.definition).queue
+    except Undecodable:
+        return ""
 
 
 def moves_of(body: Body, seq: int) -> list[tuple[int, TaskEvent]]:

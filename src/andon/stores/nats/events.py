@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from andon.model.task import TaskEvent
 from andon.stores.base import EventPage, History
 from andon.stores.codec import Undecodable
-from andon.stores.nats.bodies import Head, decode_archive, decode_body, moves_of
+from andon.stores.nats.bodies import Head, decode_archive, decode_body, moves_of, queue_of
 from andon.stores.nats.core import Core
 from andon.stores.nats.heads import Heads
 from andon.stores.nats.library import Reply
@@ -42,6 +42,11 @@ _COUNT_DIGITS = 19
 
 _GIVEN = 200_000
 """Tasks remembered for readers who are catching up; beyond that one may get a move twice."""
+
+
+Message = tuple[int, str, list[tuple[int, TaskEvent]], str | None]
+"""Where it stands, whose it is, its moves with the sequence of each, and the queue: None in an
+archive, which does not say it, and empty where it cannot be read."""
 
 
 class Position(msgspec.Struct):
@@ -114,13 +119,13 @@ class Log:
         given = 0
         while given < limit:
             wanted = min(limit - given + 1, _PAGE)
-            messages, _ = await self._messages(heads, position.at + 1, wanted)
+            messages, _ = await self.messages(heads, position.at + 1, wanted)
             if not messages:
                 # Nothing is behind the position: whatever is written later stands behind it.
                 position.floor = position.at
                 seen.maps = [{}]
                 return not given and await self._rewound(heads, position)
-            for seq, task_id, moves in messages:
+            for seq, task_id, moves, _ in messages:
                 fresh = [
                     (move, event)
                     for move, event in moves
@@ -150,9 +155,7 @@ class Log:
         position.at = position.floor = end
         return True
 
-    async def _messages(
-        self, heads: Heads, start: int, limit: int
-    ) -> tuple[list[tuple[int, str, list[tuple[int, TaskEvent]]]], int]:
+    async def messages(self, heads: Heads, start: int, limit: int) -> tuple[list[Message], int]:
         """Records and archives in the order of the stream, with their moves."""
         records = await self._records(heads, start, limit)
         if not records:
@@ -163,7 +166,7 @@ class Log:
         archives = await heads.surely(heads.names.of("h", ">"), start, limit)
         if len(archives) >= limit:
             end = min(end, seq_of(archives[-1]))
-        found: list[tuple[int, str, list[tuple[int, TaskEvent]]]] = []
+        found: list[Message] = []
         for msg in records:
             seq = seq_of(msg)
             try:
@@ -172,12 +175,12 @@ class Log:
                 continue
             moves = moves_of(body, seq)
             last = max(archived(body.revision), body.dropped)
-            found.append((seq, body.id, [m for m in moves if m[1].revision > last]))
+            found.append((seq, body.id, [m for m in moves if m[1].revision > last], queue_of(body)))
         for msg in archives:
             archive = decode_archive(msg.data)
             seqs = archive.seqs or [seq_of(msg)] * len(archive.events)
             moves = list(zip(seqs, archive.events, strict=True))
-            found.append((seq_of(msg), archive.id, moves))
+            found.append((seq_of(msg), archive.id, moves, None))
         return sorted((m for m in found if m[0] <= end), key=lambda m: m[0]), end
 
     async def _records(self, heads: Heads, start: int, limit: int) -> list[Reply]:
@@ -236,9 +239,9 @@ class Log:
                 left = min((most - more - 1) / _FASTEST, _LONGEST_UNTRIMMED_S)
                 self._next_trim[stream] = now + left
                 continue
-            messages, _ = await self._messages(heads, start + 1, surplus)
+            messages, _ = await self.messages(heads, start + 1, surplus)
             count, end = 0, start
-            for seq, _, moves in messages:
+            for seq, _, moves, _ in messages:
                 fresh = sum(1 for move, _ in moves if move > start)
                 if count + fresh > min(surplus, limit - dropped):
                     break

@@ -1,0 +1,20 @@
+"""What a batch of events adds to the daily history, summed up before a store writes it."""
+
+from collections.abc import Hashable, Iterable
+from typing import TypeVar
+
+from andon.lifecycle.daily import DAY_MS, Tally, tally_of
+from andon.model.task import TaskEvent
+
+Q = TypeVar("Q", bound=Hashable)
+
+
+def summed(events: Iterable[tuple[Q, TaskEvent]]) -> dict[tuple[Q, int, Tally], int]:
+    """How much these events, each beside its queue, add to a count: by queue, day and tally."""
+    sums: dict[tuple[Q, int, Tally], int] = {}
+    for queue, event in events:
+        tally = tally_of(event)
+        if tally is not None:
+            key = (queue, event.at // DAY_MS, tally)
+            sums[key] = sums.get(key, 0) + 1
+    return sums
