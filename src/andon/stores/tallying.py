@@ -1,20 +1,27 @@
 """What a batch of events adds to the daily history, summed up before a store writes it."""
 
 from collections.abc import Hashable, Iterable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from andon.lifecycle.daily import DAY_MS, Tally, tally_of
-from andon.model.task import TaskEvent
+
+if TYPE_CHECKING:
+    from andon.model.task import TaskEvent
 
 Q = TypeVar("Q", bound=Hashable)
 
 
-def summed(events: Iterable[tuple[Q, TaskEvent]]) -> dict[tuple[Q, int, Tally], int]:
-    """How much these events, each beside its queue, add to a count: by queue, day and tally."""
+def summed(events: "Iterable[tuple[Q, TaskEvent]]") -> dict[tuple[Q, int, Tally], int]:
+    """How much these events, each beside its queue, add to a count: by queue, day and tally.
+
+    Tasks that are submitted together mostly share their event; those are told by a look.
+    """
     sums: dict[tuple[Q, int, Tally], int] = {}
+    last_queue = last = key = None
     for queue, event in events:
-        tally = tally_of(event)
-        if tally is not None:
-            key = (queue, event.at // DAY_MS, tally)
+        if event is not last or queue is not last_queue:
+            last_queue, last, tally = queue, event, tally_of(event)
+            key = None if tally is None else (queue, event.at // DAY_MS, tally)
+        if key is not None:
             sums[key] = sums.get(key, 0) + 1
     return sums
