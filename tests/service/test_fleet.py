@@ -58,7 +58,8 @@ def test_a_queue_tells_its_history_by_day(service: Running, http: httpx.Client):
     assert len(http.get(f"{QUEUES}/default/history").json()["days"]) == 7
     problem(http.get(f"{QUEUES}/nowhere/history"), 404, "not-found")
     for days in (0, 91, "many"):
-        problem(http.get(f"{QUEUES}/default/history", params={"days": days}), 422, "invalid-request")
+        asked = http.get(f"{QUEUES}/default/history", params={"days": days})
+        problem(asked, 422, "invalid-request")
 
 
 def test_a_queue_that_nobody_used_is_not_there(http: httpx.Client):

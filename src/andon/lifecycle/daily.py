@@ -8,9 +8,9 @@ for `KEPT_DAYS`.
 from collections.abc import Iterable
 from datetime import date, timedelta
 from enum import unique
+from typing import Protocol
 
 from andon.model.fleet import DayCounts, QueueHistory, Tallied
-from andon.model.task import TaskEvent
 from andon.model.words import Event, State, Word
 
 KEPT_DAYS = 90
@@ -28,13 +28,26 @@ class Tally(Word):
     FAILED = "failed"  #: a run ended by failing, whether or not another follows
 
 
+class Countable(Protocol):
+    """What of an event is counted by."""
+
+    @property
+    def at(self) -> int: ...
+    @property
+    def event(self) -> Event: ...
+    @property
+    def source(self) -> State | None: ...
+    @property
+    def target(self) -> State | None: ...
+
+
 _ACTIVE = State.ACTIVE
 _NOT_FAILED = frozenset({State.COMPLETED, State.CANCELLED})
 _NOT_ENDED = frozenset({State.ACTIVE, State.SCHEDULED, State.UNKNOWN})
 """Where a run leads that has not ended: it goes on, was put off, or cannot be read."""
 
 
-def tally_of(event: TaskEvent) -> Tally | None:
+def tally_of(event: Countable) -> Tally | None:
     """What a move is counted as; None if it is not counted.
 
     A run is counted when it ends: once if it is retried, and once more for each retry. One that is

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, TypeVar
 from andon.lifecycle.daily import DAY_MS, Tally, tally_of
 
 if TYPE_CHECKING:
-    from andon.model.task import TaskEvent
+    from andon.lifecycle.daily import Countable
 
 Q = TypeVar("Q", bound=Hashable)
 
 
-def summed(events: "Iterable[tuple[Q, TaskEvent]]") -> dict[tuple[Q, int, Tally], int]:
+def summed(events: "Iterable[tuple[Q, Countable]]") -> dict[tuple[Q, int, Tally], int]:
     """How much these events, each beside its queue, add to a count: by queue, day and tally.
 
     Tasks that are submitted together mostly share their event; those are told by a look.

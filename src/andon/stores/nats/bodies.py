@@ -50,15 +50,6 @@ decode_archive = msgspec.msgpack.Decoder(Archive).decode
 NOTHING = msgspec.Raw(encode(None))
 
 
-class _InQueue(msgspec.Struct):
-    """What of a definition says where the task belongs."""
-
-    queue: str = "default"
-
-
-_decode_queue = msgspec.msgpack.Decoder(_InQueue).decode
-
-
 class Head:
     """The newest message of a task: what it says, where it stands, and the guard for the next."""
 
@@ -86,16 +77,6 @@ def task_of(body: Body, seq: int) -> Task:
     except Undecodable:
         return bare(body.id, body.revision)
     return Task(definition=definition, status=status, cell=body.cell, result=body.result, ref=seq)
-
-
-def queue_of(body: Body) -> str:
-    """The queue of a record or of what is left of it; empty if it cannot be read."""
-    if body.deleted:
-        return body.queue
-    try:
-        return _decode_queue(body.definition).queue
-    except Undecodable:
-        return ""
 
 
 def moves_of(body: Body, seq: int) -> list[tuple[int, TaskEvent]]:

@@ -7,31 +7,31 @@ dies nothing is left. A round reads to the end of the log, so that every move up
 counted, in whichever message it was met.
 
 What was not added up is lost with its record's last trace, seven days after the deletion; a
-running timekeeper adds up every minute.
+running timekeeper adds up every five minutes.
 """
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from andon.lifecycle.daily import KEPT_DAYS, first_day
+from andon.lifecycle.daily import KEPT_DAYS, Countable, first_day
 from andon.model.fleet import Tallied
-from andon.stores.codec import encode
+from andon.model.words import Event, State
+from andon.stores.codec import Undecodable, encode
+from andon.stores.nats.bodies import NOTHING, decode_archive
 from andon.stores.nats.core import Core
 from andon.stores.nats.events import Log
 from andon.stores.nats.heads import Heads
+from andon.stores.nats.library import Reply
 from andon.stores.nats.wire import GUARD, Write, seq_of, subject_of
 from andon.stores.tallying import summed
 
-if TYPE_CHECKING:
-    from andon.model.task import TaskEvent
+EVERY_MS = 300_000
+"""How often the log is added up where nobody asks for the history: less than the submit window,
+after which the id of a deleted task, and with it what is left of that, may be written over."""
 
-EVERY_MS = 60_000
-"""How often the log is added up where nobody asks for the history."""
-
-_PAGE = 500
+_PAGE = 2_000
 _ATTEMPTS = 10
 _TTL_S = (KEPT_DAYS + 1) * 86_400
 """Counts of a day go by themselves, so long after the last was added."""
@@ -104,25 +104,16 @@ class Daily:
         sums: dict[int, Counts] = {}
         oldest, upto = first_day(self._core.clock.now()), floor
         counted: dict[str, int] = {}  # of each task that was met, up to where its moves were
-        archived: dict[str, list[TaskEvent]] = {}  # of which an archive does not say the queue
-        while True:
-            messages, _ = await self._log.messages(heads, upto + 1, _PAGE)
-            if not messages:
-                return sums, upto
-            events: list[tuple[str, TaskEvent]] = []
-            for seq, task_id, moves, queue in messages:
-                last = counted.get(task_id, floor)
-                fresh = [event for move, event in moves if move > last]
-                counted[task_id] = max([last, *(move for move, _ in moves)])
-                upto = seq
-                if queue is None:
-                    archived.setdefault(task_id, []).extend(fresh)
-                elif queue:
-                    events += ((queue, event) for event in (*archived.pop(task_id, ()), *fresh))
-            for (queue, day, tally), n in summed(events).items():
+        while page := await self._log.records(heads, upto + 1, _PAGE):
+            upto = seq_of(page[-1])
+            moves: list[tuple[str, Countable]] = []
+            for msg in page:
+                moves += await _fresh(heads, msg, counted, floor)
+            for (queue, day, tally), n in summed(moves).items():
                 if day >= oldest:
                     of = sums.setdefault(day, {}).setdefault(queue, {})
                     of[tally] = of.get(tally, 0) + n
+        return sums, upto
 
     async def _write(self, heads: Heads, sums: dict[int, Counts], upto: int, guard: int) -> bool:
         """Write the sums and the position; False if another was faster."""
@@ -146,3 +137,89 @@ class Daily:
             return {}
         found = await heads.last([heads.names.of("n", "day", str(day)) for day in days])
         return {int(subject_of(m).rpartition(".")[2]): _decode_counts(m.data) for m in found}
+
+
+class _Move(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What of an event is counted by: a whole one takes several times as long to decode."""
+
+    revision: int
+    at: int
+    event: Event
+    source: State | None
+    target: State | None
+
+
+class _Moves(msgspec.Struct, gc=False):
+    """What of a status is counted."""
+
+    events: tuple[_Move, ...] = ()
+
+
+class _InQueue(msgspec.Struct, gc=False):
+    """What of a definition says where the task belongs."""
+
+    queue: str = "default"
+
+
+class _Left(msgspec.Struct, array_like=True, gc=False):
+    """A record, or what a deleted one leaves: the fields of a `Body` in their order."""
+
+    v: int
+    id: str
+    revision: int
+    state: str
+    digest: str
+    definition: msgspec.Raw
+    status: msgspec.Raw
+    cell: msgspec.Raw = NOTHING
+    result: msgspec.Raw = NOTHING
+    seqs: tuple[int, ...] = ()
+    own: int = 1
+    linked: int = 0
+    token: str = ""
+    deleted: int = 0
+    events: tuple[_Move, ...] = ()
+    dropped: int = 0
+    place: int = 0
+    left: msgspec.Raw = NOTHING
+    queue: str = ""
+
+
+_decode_left = msgspec.msgpack.Decoder(_Left).decode
+_decode_moves = msgspec.msgpack.Decoder(_Moves).decode
+_decode_queue = msgspec.msgpack.Decoder(_InQueue).decode
+
+
+async def _fresh(
+    heads: Heads, msg: Reply, counted: dict[str, int], floor: int
+) -> list[tuple[str, Countable]]:
+    """The moves of a record that were not counted yet, each beside the queue; none of one that
+    cannot be read."""
+    seq = seq_of(msg)
+    try:
+        body = _decode_left(msg.data)
+        events, queue = body.events, body.queue
+        if not body.deleted:
+            events = (*_decode_moves(body.status).events, *events)
+            queue = _decode_queue(body.definition).queue
+    except Undecodable:
+        return []
+    seqs = (*body.seqs, *(seq for _ in range(body.own)))
+    count = min(len(seqs), len(events))
+    last = counted.get(body.id, floor)
+    counted[body.id] = seq
+    if not queue or not count:
+        return []
+    moves = list(zip(seqs[-count:], events[-count:], strict=True))
+    found: list[tuple[str, Countable]] = [(queue, move) for at, move in moves if at > last]
+    first, move = moves[0]
+    if first > last and move.revision > body.dropped + 1:  # there are more in archives
+        for part in await heads.walk([heads.names.of("h", body.id, "*")]):
+            archive = decode_archive(part.data)
+            places = archive.seqs or [seq_of(part)] * len(archive.events)
+            found += (
+                (queue, event)
+                for at, event in zip(places, archive.events, strict=True)
+                if at > last and event.revision < move.revision
+            )
+    return found

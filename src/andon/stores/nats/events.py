@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from andon.model.task import TaskEvent
 from andon.stores.base import EventPage, History
 from andon.stores.codec import Undecodable
-from andon.stores.nats.bodies import Head, decode_archive, decode_body, moves_of, queue_of
+from andon.stores.nats.bodies import Head, decode_archive, decode_body, moves_of
 from andon.stores.nats.core import Core
 from andon.stores.nats.heads import Heads
 from andon.stores.nats.library import Reply
@@ -42,11 +42,6 @@ _COUNT_DIGITS = 19
 
 _GIVEN = 200_000
 """Tasks remembered for readers who are catching up; beyond that one may get a move twice."""
-
-
-Message = tuple[int, str, list[tuple[int, TaskEvent]], str | None]
-"""Where it stands, whose it is, its moves with the sequence of each, and the queue: None in an
-archive, which does not say it, and empty where it cannot be read."""
 
 
 class Position(msgspec.Struct):
@@ -119,13 +114,13 @@ class Log:
         given = 0
         while given < limit:
             wanted = min(limit - given + 1, _PAGE)
-            messages, _ = await self.messages(heads, position.at + 1, wanted)
+            messages, _ = await self._messages(heads, position.at + 1, wanted)
             if not messages:
                 # Nothing is behind the position: whatever is written later stands behind it.
                 position.floor = position.at
                 seen.maps = [{}]
                 return not given and await self._rewound(heads, position)
-            for seq, task_id, moves, _ in messages:
+            for seq, task_id, moves in messages:
                 fresh = [
                     (move, event)
                     for move, event in moves
@@ -155,9 +150,11 @@ class Log:
         position.at = position.floor = end
         return True
 
-    async def messages(self, heads: Heads, start: int, limit: int) -> tuple[list[Message], int]:
+    async def _messages(
+        self, heads: Heads, start: int, limit: int
+    ) -> tuple[list[tuple[int, str, list[tuple[int, TaskEvent]]]], int]:
         """Records and archives in the order of the stream, with their moves."""
-        records = await self._records(heads, start, limit)
+        records = await self.records(heads, start, limit)
         if not records:
             return [], start - 1  # an archive is followed by its record
         # Not past the last record, though an archive stands there: records that were written in
@@ -166,7 +163,7 @@ class Log:
         archives = await heads.surely(heads.names.of("h", ">"), start, limit)
         if len(archives) >= limit:
             end = min(end, seq_of(archives[-1]))
-        found: list[Message] = []
+        found: list[tuple[int, str, list[tuple[int, TaskEvent]]]] = []
         for msg in records:
             seq = seq_of(msg)
             try:
@@ -175,15 +172,15 @@ class Log:
                 continue
             moves = moves_of(body, seq)
             last = max(archived(body.revision), body.dropped)
-            found.append((seq, body.id, [m for m in moves if m[1].revision > last], queue_of(body)))
+            found.append((seq, body.id, [m for m in moves if m[1].revision > last]))
         for msg in archives:
             archive = decode_archive(msg.data)
             seqs = archive.seqs or [seq_of(msg)] * len(archive.events)
             moves = list(zip(seqs, archive.events, strict=True))
-            found.append((seq_of(msg), archive.id, moves, None))
+            found.append((seq_of(msg), archive.id, moves))
         return sorted((m for m in found if m[0] <= end), key=lambda m: m[0]), end
 
-    async def _records(self, heads: Heads, start: int, limit: int) -> list[Reply]:
+    async def records(self, heads: Heads, start: int, limit: int) -> list[Reply]:
         """Records from a sequence on. None is taken as "all was read", so that is neither said by a
         server that is going away nor by a replica that lags."""
         subject = heads.names.of("t", ">")
@@ -239,9 +236,9 @@ class Log:
                 left = min((most - more - 1) / _FASTEST, _LONGEST_UNTRIMMED_S)
                 self._next_trim[stream] = now + left
                 continue
-            messages, _ = await self.messages(heads, start + 1, surplus)
+            messages, _ = await self._messages(heads, start + 1, surplus)
             count, end = 0, start
-            for seq, _, moves, _ in messages:
+            for seq, _, moves in messages:
                 fresh = sum(1 for move, _ in moves if move > start)
                 if count + fresh > min(surplus, limit - dropped):
                     break

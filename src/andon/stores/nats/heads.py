@@ -20,7 +20,7 @@ from andon.model.task import RECORD_VERSION, Status, Task, TaskEvent
 from andon.model.words import State
 from andon.stores.codec import Undecodable, encode
 from andon.stores.isolation import Unwritable
-from andon.stores.nats.bodies import NOTHING, Archive, Body, Head, decode_body, moves_of, queue_of
+from andon.stores.nats.bodies import NOTHING, Archive, Body, Head, decode_body, moves_of
 from andon.stores.nats.clock import ServerClock, ms_of
 from andon.stores.nats.fitting import fitting, without_errors
 from andon.stores.nats.library import Reply
@@ -310,7 +310,7 @@ class Heads:
             events=(*(event for _, event in kept), *events),
             dropped=old.dropped,
             left=None if status is None else tombstone_of(status),
-            queue=queue_of(old),
+            queue=queue_of(head),
         )
 
     def _room(self) -> int:
@@ -372,6 +372,12 @@ class Heads:
             tuple(seq for seq, _ in moves),
         )
         return self.names.archive(head.body.id, first), encode(archive), None
+
+
+def queue_of(head: Head) -> str:
+    """The queue of a record; empty if it cannot be read."""
+    task = head.task
+    return "" if task is None or task.state is State.UNKNOWN else task.definition.queue
 
 
 def earlier(head: Head, count: int) -> tuple[int, ...]:
