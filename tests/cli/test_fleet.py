@@ -25,6 +25,46 @@ def test_queues_are_listed_with_their_counts(cli: Cli) -> None:
     assert cli.json("queues", "show", "mail")["counts"] == {"pending": 1}
 
 
+def test_the_history_of_queues_is_a_row_a_day_the_newest_first(cli: Cli) -> None:
+    cli.submit("job", "--queue", "mail")
+    cli.submit("job")
+    rows = cli.lines("queues", "history")
+    assert len(rows) == 7
+    assert [row[0] for row in rows] == sorted((row[0] for row in rows), reverse=True)
+    assert sum(int(row[1]) for row in rows) == 2
+    assert sum(int(row[1]) for row in cli.lines("queues", "history", "mail")) == 1
+
+
+def test_the_history_as_json_has_each_queue_with_its_days_and_its_total(cli: Cli) -> None:
+    cli.submit("job", "--queue", "mail")
+    cli.submit("job")
+    mail = cli.json("queues", "history", "mail", "--days", "2")
+    counts = {"submitted": 1, "processed": 0, "failed": 0}
+    assert (mail["queue"], mail["total"]) == ("mail", counts)
+    assert [day for day in mail["days"] if day["submitted"]] == [
+        {"day": max(day["day"] for day in mail["days"] if day["submitted"]), **counts}
+    ]
+    assert [one["queue"] for one in cli.json("queues", "history")] == ["default", "mail"]
+
+
+@pytest.mark.usefixtures("on_terminal")
+def test_the_history_has_a_total_and_fits_a_narrow_terminal(cli: Cli) -> None:
+    cli.submit()
+    cli.fail()
+    shown = cli("queues", "history", "--days", "2").stdout.splitlines()
+    assert max(len(line.rstrip()) for line in shown) <= 80
+    [head] = [line.split() for line in shown if "submitted" in line]
+    assert head == ["day", "(UTC)", "submitted", "processed", "failed", "failed", "%"]
+    [total] = [line.split() for line in shown if "total" in line]
+    assert total == ["total", "1", "1", "1", "100.0"]
+
+
+def test_the_history_of_a_queue_that_is_not_there_names_those_that_are(cli: Cli) -> None:
+    cli.submit()
+    assert "There are: default." in cli.refusal("queues", "history", "mial")
+    cli("queues", "history", "--days", "91", code=2)
+
+
 @pytest.mark.usefixtures("on_terminal")
 def test_queues_as_another_system_count_under_its_names(cli: Cli) -> None:
     cli.submit("job", "--id", "a")

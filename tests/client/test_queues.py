@@ -62,3 +62,15 @@ def test_a_queue_that_cannot_be_is_refused_where_it_is_declared():
         Queue("no spaces")
     with pytest.raises(ConfigurationError, match="max_retires"):
         Queue("mail", policy={"max_retires": 3})  # pyright: ignore[reportArgumentType]
+
+
+async def test_the_history_of_a_queue_is_a_row_a_day_the_newest_first(app: Andon):
+    task = app.task(name="count")(lambda: None)
+    await task.submit()
+    today, *before = await app.queues.history("default")
+    assert len(before) == 6
+    assert all(day.day < today.day for day in before)
+    assert sum(day.submitted for day in (today, *before)) == 1
+    assert today.processed == today.failed == 0
+    with pytest.raises(ConfigurationError, match="1 to 90 days"):
+        await app.queues.history("default", days=91)

@@ -47,6 +47,21 @@ def test_an_autoscaler_sees_what_is_pending(http: httpx.Client):
     assert http.get(f"{QUEUES}/unheard-of/pending").json()["pending"] == 0
 
 
+def test_a_queue_tells_its_history_by_day(service: Running, http: httpx.Client):
+    http.post("/api/v1/tasks", json={"name": "elsewhere"})
+    history = http.get(f"{QUEUES}/default/history", params={"days": 2}).json()
+    assert history["queue"] == "default"
+    today, yesterday = history["days"]
+    assert yesterday["day"] < today["day"]
+    assert today["submitted"] + yesterday["submitted"] == 1
+    assert today["processed"] == today["failed"] == 0
+    assert len(http.get(f"{QUEUES}/default/history").json()["days"]) == 7
+    problem(http.get(f"{QUEUES}/nowhere/history"), 404, "not-found")
+    for days in (0, 91, "many"):
+        asked = http.get(f"{QUEUES}/default/history", params={"days": days})
+        problem(asked, 422, "invalid-request")
+
+
 def test_a_queue_that_nobody_used_is_not_there(http: httpx.Client):
     problem(http.get(f"{QUEUES}/nowhere"), 404, "not-found")
     problem(http.post(f"{QUEUES}/nowhere/pause"), 404, "not-found")

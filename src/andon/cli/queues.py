@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from andon.cli.output import STYLES, Cell, Column, Output, Word, span
+from andon.cli.queue_history import history
 from andon.cli.session import Session, common
 from andon.cli.values import COUNT_OR_NONE, RATE_OR_NONE, cleared
 from andon.engine.filtering import check_queue
@@ -144,6 +145,9 @@ async def _set_paused(session: Session, names: tuple[str, ...], *, paused: bool)
             else:
                 word = Word("paused", "yellow") if paused else Word("running", "green")
                 session.out.words([name, word])
+
+
+queues.add_command(history)
 
 
 # --- what is shown ---

@@ -18,7 +18,7 @@ from andon.engine.fleet import known_queues
 from andon.lifecycle.admission import check_name
 from andon.lifecycle.policies import check_options
 from andon.model.errors import ConfigurationError, InvalidSubmission
-from andon.model.fleet import QueueConfig, QueueStats
+from andon.model.fleet import DayCounts, QueueConfig, QueueStats
 from andon.model.policy import PolicyOptions
 from andon.model.rates import rate_of, rate_text
 
@@ -154,6 +154,21 @@ class Queues:
     async def resume(self, name: str) -> QueueConfig:
         """Claim from the queue again."""
         return await self.configure(name, paused=False)
+
+    async def history(self, name: str, *, days: int = 7) -> "tuple[DayCounts, ...]":
+        """What was submitted, processed and failed in a queue on each of the last `days` UTC days,
+        the newest (today) first, none left out.
+
+            for day in await app.queues.history("mail", days=30):
+                print(day.day, day.submitted, day.processed, day.failed)
+
+        `processed` counts runs that ended, each retry for itself, `failed` those of them that
+        failed. Counted as it happens and kept for 90 days; zeros for a queue that was never used.
+        Raises `ConfigurationError` for a number of days that is not 1 to 90.
+        """
+        engine = await self._app.engine()
+        [found] = await engine.queue_history(name, days)
+        return found.days
 
     async def declare(self) -> "list[QueueConfig]":
         """Apply what the application declares, where it has not been applied yet; what was set.

@@ -81,6 +81,7 @@ class SyncQueues:
     configure = blocking(Queues.configure)
     pause = blocking(Queues.pause)
     resume = blocking(Queues.resume)
+    history = blocking(Queues.history)
     declare = blocking(Queues.declare)
 
 

@@ -16,7 +16,14 @@ from andon.lifecycle.commands import Command
 from andon.lifecycle.waiting import Wait
 from andon.model.code import Code
 from andon.model.errors import AndonError
-from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, WorkerInfo
+from andon.model.fleet import (
+    QueueConfig,
+    QueueHistory,
+    QueueStats,
+    StoreInfo,
+    TypeInfo,
+    WorkerInfo,
+)
 from andon.model.task import Task, TaskEvent
 from andon.model.words import State
 from andon.stores.base import (
@@ -213,6 +220,12 @@ class Engine(Protocol):
 
     async def stats(self) -> list[QueueStats]:
         """Counts per queue and state."""
+        ...
+
+    async def queue_history(self, queue: str | None = None, days: int = 7) -> list[QueueHistory]:
+        """What happened in a queue, or in each, on the last `days` days, today among them: UTC
+        days, the newest first, none left out (`lifecycle.daily`). Zeros for a queue that was never
+        used. Raises `ConfigurationError` for a number of days that is not 1 to 90."""
         ...
 
     async def wait_end(self, task_id: str, timeout: float | None = None) -> Task:

@@ -19,7 +19,13 @@ from andon.engine.book import PolicyBook
 from andon.engine.codes import CodeBook
 from andon.engine.control import MOST_ATTEMPTS, Control
 from andon.engine.dependencies import Dependencies
-from andon.engine.reading import MOST_CURSOR, check_asked, check_query, records
+from andon.engine.reading import (
+    MOST_CURSOR,
+    check_asked,
+    check_query,
+    queue_histories,
+    records,
+)
 from andon.engine.runs import Mark, Runs
 from andon.engine.submitting import Submitting
 from andon.engine.telling import Then
@@ -33,7 +39,14 @@ from andon.lifecycle.policies import check_options
 from andon.lifecycle.waiting import Wait
 from andon.model.code import Code
 from andon.model.errors import AndonError, ConfigurationError, StoreUnavailable
-from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, WorkerInfo
+from andon.model.fleet import (
+    QueueConfig,
+    QueueHistory,
+    QueueStats,
+    StoreInfo,
+    TypeInfo,
+    WorkerInfo,
+)
 from andon.model.task import Task, TaskEvent
 from andon.model.words import State
 from andon.stores.base import (
@@ -247,6 +260,9 @@ class LocalEngine:
 
     async def stats(self) -> list[QueueStats]:
         return await self.store.stats()
+
+    async def queue_history(self, queue: str | None = None, days: int = 7) -> list[QueueHistory]:
+        return await queue_histories(self.store, queue, days)
 
     async def wait_end(self, task_id: str, timeout: float | None = None) -> Task:
         return await self._watching.wait_end(task_id, timeout)

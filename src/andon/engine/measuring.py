@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from andon.engine.base import Submission, Submitted
     from andon.model.task import Task
 
-_PLAIN = ("get", "find", "history", "events", "stats", "cancel", "retry", "act")
+_PLAIN = ("get", "find", "history", "events", "stats", "queue_history", "cancel", "retry", "act")
 
 
 def measured_engine(engine: Engine, all_instruments: Sequence[Instruments]) -> Engine:

@@ -4,7 +4,9 @@ answered here, because not every store can be asked for them."""
 from collections.abc import Sequence
 
 from andon.lifecycle.admission import MOST_TEXT, check_text, is_id
+from andon.lifecycle.daily import KEPT_DAYS, first_day, histories
 from andon.model.errors import ConfigurationError, InvalidSubmission
+from andon.model.fleet import QueueHistory
 from andon.model.task import Task
 from andon.stores.base import Query, Store
 
@@ -25,6 +27,25 @@ async def records(store: Store, ids: Sequence[str]) -> list[Task | None]:
     good = [task_id for task_id in ids if is_id(task_id)]
     found = iter(await store.get(good) if good else ())
     return [next(found) if is_id(task_id) else None for task_id in ids]
+
+
+async def queue_histories(store: Store, queue: str | None, days: int) -> list[QueueHistory]:
+    """The daily history of a queue, or of each, on the last `days` days. Raises
+    `ConfigurationError` for a number of days that there is no history of."""
+    check_days(days)
+    if queue is not None:
+        check_asked(queue, field="queue")
+    now = store.now()
+    names = [queue] if queue is not None else [config.name for config in await store.queues()]
+    return histories(await store.tallies(queue, first_day(now, days)), names, now, days)
+
+
+def check_days(days: int) -> None:
+    """Raise `ConfigurationError` for a number of days that there is no history of."""
+    if not 1 <= days <= KEPT_DAYS:
+        raise ConfigurationError(
+            f"The history of a queue has 1 to {KEPT_DAYS} days, not {days}: older ones are dropped."
+        )
 
 
 def check_query(query: Query) -> None:

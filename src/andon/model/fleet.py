@@ -56,6 +56,33 @@ class QueueStats(msgspec.Struct, frozen=True, kw_only=True):
     parked: int = 0  #: pending, but held back by `max_concurrent_per_key`
 
 
+class Tallied(msgspec.Struct, frozen=True, gc=False):
+    """A count that a store keeps: of one queue, one UTC day and one `lifecycle.daily.Tally`."""
+
+    queue: str
+    day: int  #: days since 1970-01-01
+    tally: str
+    count: int
+
+
+class DayCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """What happened in a queue on one UTC day."""
+
+    day: str  #: such as 2026-11-23
+    submitted: int  #: tasks stored
+    processed: int
+    """Runs that ended: completed, failed (once for each retry, too) or were cancelled. Not those
+    that were given back: released by a worker that shuts down, or snoozed."""
+    failed: int  #: those of them that failed
+
+
+class QueueHistory(msgspec.Struct, frozen=True, kw_only=True):
+    """The daily history of one queue, kept as the moves are made, never counted by a scan."""
+
+    queue: str
+    days: tuple[DayCounts, ...]  #: the newest first, none left out
+
+
 class StoreInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What a store is and how it is configured."""
 

@@ -4,6 +4,8 @@ from typing import Annotated
 
 from litestar.params import QueryParameter
 
+from andon.lifecycle.daily import KEPT_DAYS
+
 States = Annotated[
     str | None,
     QueryParameter(
@@ -25,3 +27,6 @@ Limit = Annotated[
     int, QueryParameter(ge=1, le=10_000, description="Most on a page; the service sets a bound.")
 ]
 Cursor = Annotated[str, QueryParameter(description="Go on after the page that gave it.")]
+Days = Annotated[
+    int, QueryParameter(ge=1, le=KEPT_DAYS, description="How many days, today among them.")
+]

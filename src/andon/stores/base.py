@@ -25,7 +25,7 @@ from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 import msgspec
 
 from andon.model.code import Code
-from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, WorkerInfo
+from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, Tallied, TypeInfo, WorkerInfo
 from andon.model.task import Status, Task, TaskEvent, Tombstone
 from andon.model.words import State
 
@@ -484,6 +484,13 @@ class Store(Protocol):
         """Counts per queue and state."""
         ...
 
+    async def tallies(self, queue: str | None, since: int) -> list[Tallied]:
+        """What `lifecycle.daily` counts of a queue, or of all, on the days from `since` on: days
+        since 1970-01-01 UTC, the oldest `KEPT_DAYS` before today. Counted in the step that writes
+        the event, so a repeat of a write counts once; never by a scan of tasks. A count may come
+        in several parts, to be added up. Empty for a queue that is not known."""
+        ...
+
     async def ready_kinds(self, queues: Sequence[str] = ()) -> list[ReadyKind]:
         """The kinds of which a queue has something ready, of these queues or of all; never by a
         scan of the ready tasks. Parked tasks do not count."""
@@ -543,7 +550,8 @@ class Store(Protocol):
     # --- housekeeping ---
 
     async def trim(self, limit: int) -> int:
-        """Drop up to `limit` events and stubs past their bounds; how many went."""
+        """Drop up to `limit` events and stubs past their bounds, and counts of days that are not
+        kept any more; how many events and stubs went."""
         ...
 
     async def info(self) -> StoreInfo:

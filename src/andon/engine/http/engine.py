@@ -28,6 +28,7 @@ from andon.engine.http.runtokens import RunTokens
 from andon.engine.http.transport import PATIENCE_S, Transport
 from andon.engine.http.wire import Outcome, Packed, Report, Sign, Which
 from andon.engine.places import in_places
+from andon.engine.reading import check_days
 from andon.engine.telling import Telling, Then, Told
 from andon.engine.waiting import KindWait
 from andon.lifecycle.commands import Command
@@ -40,7 +41,14 @@ from andon.model.errors import (
     PermissionRefused,
     UnknownCode,
 )
-from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, WorkerInfo
+from andon.model.fleet import (
+    QueueConfig,
+    QueueHistory,
+    QueueStats,
+    StoreInfo,
+    TypeInfo,
+    WorkerInfo,
+)
 from andon.model.task import Task, TaskEvent
 from andon.model.words import Event, State
 from andon.stores.base import (
@@ -90,6 +98,7 @@ _decode_queue = msgspec.json.Decoder(QueueConfig).decode
 _decode_types = msgspec.json.Decoder(list[TypeInfo]).decode
 _decode_workers = msgspec.json.Decoder(list[WorkerInfo]).decode
 _decode_info = msgspec.json.Decoder(StoreInfo).decode
+_decode_histories = msgspec.json.Decoder(list[QueueHistory]).decode
 _decode_waits = msgspec.json.Decoder(list[KindWait]).decode
 _decode_results = msgspec.json.Decoder(dict[str, Task | None]).decode
 
@@ -391,6 +400,11 @@ class HttpEngine:
 
     async def stats(self) -> list[QueueStats]:
         return _decode_stats(await self._transport.call("stats"))
+
+    async def queue_history(self, queue: str | None = None, days: int = 7) -> list[QueueHistory]:
+        check_days(days)
+        body = wire.encode(wire.OfQueueHistory(days, queue))
+        return _decode_histories(await self._transport.call("queue_history", body))
 
     async def wait_end(self, task_id: str, timeout: float | None = None) -> Task:
         return await until_ended(self.watch, task_id, timeout, self._rng)

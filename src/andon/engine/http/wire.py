@@ -120,6 +120,13 @@ class OfTypes(msgspec.Struct, frozen=True):
     types: list[TypeInfo]
 
 
+class OfQueueHistory(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The days that are asked for, and the queue, or all."""
+
+    days: int
+    queue: str | None = None
+
+
 class OfWaits(msgspec.Struct, frozen=True, omit_defaults=True):
     """The queues, or all, or the one task of which it is asked what they wait for."""
 

@@ -27,7 +27,14 @@ from andon.model.errors import (
     InvalidSubmission,
     PermissionRefused,
 )
-from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, WorkerInfo
+from andon.model.fleet import (
+    QueueConfig,
+    QueueHistory,
+    QueueStats,
+    StoreInfo,
+    TypeInfo,
+    WorkerInfo,
+)
 from andon.model.task import Task
 from andon.model.words import State
 from andon.service.calls import ADMIN_STORAGE, Call
@@ -306,6 +313,18 @@ async def stats(request: Call, data: JSONBody[Nothing]) -> list[QueueStats]:
     return [one for one in found if caller.may(f"queues:read:{one.queue}")]
 
 
+@post("/queue_history", status_code=200)
+async def queue_history(request: Call, data: JSONBody[wire.OfQueueHistory]) -> list[QueueHistory]:
+    """The daily history of a queue, or of those that the caller may see."""
+    caller, engine = _caller(request), request.service.engine
+    if data.queue is not None:
+        caller.require(f"queues:read:{data.queue}")
+        return await engine.queue_history(data.queue, data.days)
+    caller.require_some("queues:read:")
+    found = await engine.queue_history(days=data.days)
+    return [one for one in found if caller.may(f"queues:read:{one.queue}")]
+
+
 @post("/queues", status_code=200)
 async def queues(request: Call, data: JSONBody[Nothing]) -> list[QueueConfig]:
     """The queues that the caller may see or claim from."""
@@ -441,6 +460,7 @@ HANDLERS: list[Any] = [
     events_end,
     attend,
     stats,
+    queue_history,
     queues,
     configure_queue,
     types,

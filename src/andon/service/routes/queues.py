@@ -8,10 +8,11 @@ from litestar.params import FromPath, JSONBody
 
 from andon.engine.fleet import known_queues, queue_document
 from andon.model.errors import ConfigurationError, InvalidSubmission
-from andon.model.fleet import QueueConfig, QueueStats
+from andon.model.fleet import QueueConfig, QueueHistory, QueueStats
 from andon.service.answers import Pending
 from andon.service.bodies import Nothing, QueueChanges
 from andon.service.calls import Call
+from andon.service.parameters import Days
 from andon.service.problems import invalid, not_found
 
 
@@ -65,6 +66,16 @@ async def pending(request: Call, name: FromPath[str]) -> Pending:
     )
 
 
+@get("/{name:str}/history", summary="Get the daily history of a queue")
+async def queue_history(request: Call, name: FromPath[str], days: Days = 7) -> QueueHistory:
+    """What was submitted, processed and failed on each of the last days: UTC days, the newest
+    first, none left out, today among them. Counted as it happens, and kept for 90 days."""
+    request.need(f"queues:read:{name}")
+    await _known(request, name)
+    [found] = await request.service.engine.queue_history(name, days)
+    return found
+
+
 @patch("/{name:str}", summary="Configure a queue")
 async def configure(
     request: Call, name: FromPath[str], data: JSONBody[QueueChanges]
@@ -105,6 +116,6 @@ async def _set_paused(request: Call, name: str, *, paused: bool) -> dict[str, An
 
 router = Router(
     "/api/v1/queues",
-    route_handlers=[list_queues, get_queue, pending, configure, pause, resume],
+    route_handlers=[list_queues, get_queue, pending, queue_history, configure, pause, resume],
     tags=["queues"],
 )

@@ -27,6 +27,7 @@ from andon.stores.base import (
     task_topic,
 )
 from andon.stores.hints import Hub
+from andon.stores.memory.daily import Days
 from andon.stores.memory.edges import Edges
 from andon.stores.memory.events import EventLog
 from andon.stores.memory.fleet import Fleet
@@ -47,6 +48,7 @@ class Records:
         self.ready = Ready(self.rows)
         self.lists = Lists(self.rows)
         self.edges = Edges()
+        self.days = Days()
         self.timers = [NamedHeap[int]() for _ in range(partitions)]
         self._fleet = fleet
         self._log = log
@@ -293,6 +295,7 @@ class Records:
     def _record(self, row: Row, event: TaskEvent) -> None:
         event = replace(event, task=row.task.id)
         row.history.append(event)
+        self.days.add(row.entry.queue, event)
         self._log.append(row.partition, event)
         self._hub.hint(EVENTS_TOPIC)
         self._hub.hint(task_topic(row.task.id))

@@ -21,7 +21,7 @@ from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.lifecycle.interrupting import interrupted_worker
 from andon.lifecycle.timers import next_timer
 from andon.model.errors import ConfigurationError
-from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, WorkerInfo
+from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, Tallied, TypeInfo, WorkerInfo
 from andon.model.task import RECORD_VERSION, RunCell, Status, Task, Tombstone
 from andon.model.urls import shown
 from andon.model.words import State
@@ -368,6 +368,9 @@ class MemoryStore:
             for queue in sorted(self._fleet.queues)
         ]
 
+    async def tallies(self, queue: str | None, since: int) -> list[Tallied]:
+        return self._records.days.read(queue, since)
+
     async def ready_kinds(self, queues: Sequence[str] = ()) -> list[ReadyKind]:
         return self._records.ready.kinds(queues)
 
@@ -424,6 +427,7 @@ class MemoryStore:
 
     async def trim(self, limit: int) -> int:
         now = self.now()
+        self._records.days.trim(now)
         events = self._log.trim(now, limit)
         return events + self._records.trim_stubs(now, limit - events)
 

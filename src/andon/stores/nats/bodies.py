@@ -33,6 +33,7 @@ class Body(msgspec.Struct, array_like=True, gc=False):
     dropped: int = 0  #: older moves that are not kept
     place: int = 0  #: sequence of the message that took this place in line; 0 is its own
     left: Tombstone | None = None  #: of one that was deleted
+    queue: str = ""  #: of one that was deleted
 
 
 class Archive(msgspec.Struct, array_like=True, gc=False):

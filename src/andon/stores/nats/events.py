@@ -154,7 +154,7 @@ class Log:
         self, heads: Heads, start: int, limit: int
     ) -> tuple[list[tuple[int, str, list[tuple[int, TaskEvent]]]], int]:
         """Records and archives in the order of the stream, with their moves."""
-        records = await self._records(heads, start, limit)
+        records = await self.records(heads, start, limit)
         if not records:
             return [], start - 1  # an archive is followed by its record
         # Not past the last record, though an archive stands there: records that were written in
@@ -180,7 +180,7 @@ class Log:
             found.append((seq_of(msg), archive.id, moves))
         return sorted((m for m in found if m[0] <= end), key=lambda m: m[0]), end
 
-    async def _records(self, heads: Heads, start: int, limit: int) -> list[Reply]:
+    async def records(self, heads: Heads, start: int, limit: int) -> list[Reply]:
         """Records from a sequence on. None is taken as "all was read", so that is neither said by a
         server that is going away nor by a replica that lags."""
         subject = heads.names.of("t", ">")

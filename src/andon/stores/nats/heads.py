@@ -310,6 +310,7 @@ class Heads:
             events=(*(event for _, event in kept), *events),
             dropped=old.dropped,
             left=None if status is None else tombstone_of(status),
+            queue=queue_of(head),
         )
 
     def _room(self) -> int:
@@ -371,6 +372,12 @@ class Heads:
             tuple(seq for seq, _ in moves),
         )
         return self.names.archive(head.body.id, first), encode(archive), None
+
+
+def queue_of(head: Head) -> str:
+    """The queue of a record; empty if it cannot be read."""
+    task = head.task
+    return "" if task is None or task.state is State.UNKNOWN else task.definition.queue
 
 
 def earlier(head: Head, count: int) -> tuple[int, ...]:

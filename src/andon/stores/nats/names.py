@@ -10,6 +10,7 @@
     u.KEY                who reserved a unique key
     e.PARENT.CHILD       an edge; f.CHILD.PARENT: a satisfied dependency; x.PARENT: a fan-out
     z.ID.REVISION        the mark of a dead letter
+    n.day.DAY, n.at      the daily history, and how far the log was added up in it
     g.QUEUE              the gate of a limited queue
     q.QUEUE, v.QUEUE.KIND.LEVEL, c.SETTING, y.TYPE, w.WORKER, l.mark, m.meta, m.fleet
 

@@ -6,8 +6,9 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from andon.lifecycle.daily import day_of
 from andon.model.errors import StoreUnavailable
-from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, WorkerInfo
+from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, Tallied, TypeInfo, WorkerInfo
 from andon.model.task import Task, Tombstone
 from andon.model.words import State
 from andon.stores.base import (
@@ -38,6 +39,7 @@ from andon.stores.nats.clock import JUMP_S, ServerClock, ms_of
 from andon.stores.nats.committing import commit
 from andon.stores.nats.core import Core
 from andon.stores.nats.creating import create
+from andon.stores.nats.daily import Daily
 from andon.stores.nats.dead import oldest_dead_letters
 from andon.stores.nats.edges import state_of, tombstone_of
 from andon.stores.nats.events import Log
@@ -102,6 +104,7 @@ class NatsStore:
         self._index = Index(core)
         self._claims = Claims(core, self._index)
         self._log = Log(core, f"n{abs(hash_of(info['created'])):x}")
+        self._daily = Daily(core, self._log)
         self._keeper = Keeper(self._location, self.partitions, self._clock)
 
     async def close(self) -> None:
@@ -274,6 +277,10 @@ class NatsStore:
         self._open  # noqa: B018 - as above
         return await self._index.stats()
 
+    async def tallies(self, queue: str | None, since: int) -> list[Tallied]:
+        core = self._open
+        return await core.whole(self._daily.read(queue, range(since, day_of(self.now()) + 1)))
+
     async def ready_kinds(self, queues: Sequence[str] = ()) -> list[ReadyKind]:
         return await ready_kinds(self._open, self._claims, self._index, queues)
 
@@ -330,6 +337,7 @@ class NatsStore:
         return await oldest_dead_letters(self._open, beyond=beyond, most=most)
 
     async def trim(self, limit: int) -> int:
+        await self._open.whole(self._daily.keep())
         return await self._open.whole(self._log.trim(limit))
 
     async def info(self) -> StoreInfo:

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from andon.lifecycle.daily import tally_of
 from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.lifecycle.interrupting import interrupted_worker
 from andon.lifecycle.repeats import tombstone_of
@@ -176,7 +177,7 @@ def _row(p: _Prepared, names: Names, old: Lane | None, new: Lane | None) -> tupl
         None if new is None else names.lanes[new],
         None if new is None else new[2],
     )
-    return moved + places + _ready(p) + _keys(p)
+    return (*moved, *places, *_ready(p), *_keys(p), tally_of(c.event))
 
 
 def _invalid(_change: Change, why: str) -> Changed:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from andon.lifecycle.apply import is_dead_letter
+from andon.lifecycle.daily import tally_of
 from andon.lifecycle.timers import next_timer
 from andon.model.task import Task
 from andon.model.words import TERMINAL, State
@@ -26,6 +27,7 @@ def are_alike(changes: Sequence[Change]) -> bool:
     if first is None or first.state not in TERMINAL:
         return False
     state, dead = first.state, is_dead_letter(changes[0].before, first)
+    tally = tally_of(changes[0].event)
     for change in changes:
         before, after = change.before, change.after
         old, definition = before.status, before.definition
@@ -43,6 +45,7 @@ def are_alike(changes: Sequence[Change]) -> bool:
             and definition.key is None
             and definition.unique_key is None
             and is_dead_letter(before, after) == dead
+            and tally_of(change.event) is tally
         ):
             return False
     return True
@@ -63,6 +66,7 @@ async def arguments(changes: Sequence[Change], names: Names) -> tuple[list[Any],
     return [
         [names.ids[queue] for queue in queues],
         ended[0].state.value,
+        tally_of(changes[0].event),
         is_dead_letter(changes[0].before, ended[0]),
         numbers([change.before.ref for change in changes]),
         numbers([change.before.status.revision for change in changes]),

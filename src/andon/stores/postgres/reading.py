@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from andon.model.errors import ConfigurationError
-from andon.model.fleet import QueueStats
+from andon.model.fleet import QueueStats, Tallied
 from andon.model.task import Task, TaskEvent, Tombstone
 from andon.model.words import State
 from andon.stores.base import (
@@ -135,6 +135,10 @@ class Reading:
             )
             for name, counts in sorted(of.items())
         ]
+
+    async def tallies(self, queue: str | None, days: range) -> list[Tallied]:
+        """What was counted of a queue, or of all, on these days."""
+        return [Tallied(*row) for row in await self._run(self._sql.tallies, queue, [*days])]
 
     async def find(self, query: Query) -> Page:
         """A page of records by creation, along the axis that fits the query best."""

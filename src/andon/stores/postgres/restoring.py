@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from andon.lifecycle.daily import tally_of
 from andon.model.task import Task
 from andon.stores.base import Snapshot
 from andon.stores.codec import encode_event
@@ -18,7 +19,7 @@ async def arguments(
     columns, topics = await creation.columns(names)
     cells = [_cell(snapshot.task) for snapshot in snapshots]
     moves = [
-        (i, event.at, encode_event(event, s.task.definition.id))
+        (i, event.at, encode_event(event, s.task.definition.id), tally_of(event))
         for i, s in enumerate(snapshots, 1)
         for event in s.history
     ]
@@ -35,7 +36,7 @@ async def arguments(
     return [
         *columns,
         *_columns(cells, 10),
-        *_columns(moves, 3),
+        *_columns(moves, 4),
         *_columns(satisfied, 2),
         *_columns(edges, 5),
     ], topics

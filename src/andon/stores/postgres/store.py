@@ -9,9 +9,10 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from andon.lifecycle.daily import day_of, first_day
 from andon.lifecycle.indexes import entry_of
 from andon.model.errors import InvalidSubmission, StoreIncompatible, StoreUnavailable
-from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, WorkerInfo
+from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, Tallied, TypeInfo, WorkerInfo
 from andon.model.task import RECORD_VERSION, Task, Tombstone
 from andon.model.words import State
 from andon.stores.base import (
@@ -363,6 +364,9 @@ class PostgresStore:
     async def stats(self) -> list[QueueStats]:
         return await self._reading.stats()
 
+    async def tallies(self, queue: str | None, since: int) -> list[Tallied]:
+        return await self._reading.tallies(queue, range(since, day_of(self.now()) + 1))
+
     async def ready_kinds(self, queues: Sequence[str] = ()) -> list[ReadyKind]:
         return await self._reading.ready_kinds(queues)
 
@@ -413,6 +417,7 @@ class PostgresStore:
             limit,
             self._location.max_events,
             EVENTS_KEPT_MS,
+            first_day(self.now()),
         )
         return gone
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from andon.lifecycle.daily import DAY_MS, tally_of
 from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.lifecycle.interrupting import interrupted_worker
 from andon.lifecycle.repeats import tombstone_of
@@ -118,7 +119,7 @@ def _parts(places: Sequence[int], prepared: Sequence[_Prepared]) -> Parts:
     there are results."""
     groups: list[list[Any]] = []
     parts: list[bytes | str] = []
-    last, last_shared = None, (0, 0, 0)
+    last, last_shared = None, None
     for place in places:
         change, entry = prepared[place].change, prepared[place].after
         before, after, event = change.before, change.after, change.event
@@ -129,7 +130,8 @@ def _parts(places: Sequence[int], prepared: Sequence[_Prepared]) -> Parts:
         results = _UNSET
         if change.sets_result:
             results = _CLEARED if change.result is None else _SET
-        shared = (status.revision, after.revision, results)
+        day, tally = event.at // DAY_MS, tally_of(event) or False
+        shared = (status.revision, after.revision, results, day, tally)
         if packed is not last or shared != last_shared:
             last, last_shared = packed, shared
             created = str(status.created_at)
@@ -144,6 +146,8 @@ def _parts(places: Sequence[int], prepared: Sequence[_Prepared]) -> Parts:
                     None if entry.timer is None else str(entry.timer),
                     entry.dead_letter,
                     results,
+                    day,
+                    tally,
                     0,
                 ]
             )
@@ -241,6 +245,8 @@ def _item(prepared: _Prepared, *, reserved: bool) -> tuple[Any, ...]:
         packed,
         event.write_id,
         interrupted_worker(status, event.event),
+        event.at // DAY_MS,
+        tally_of(event) or False,
         result,
     )
     rare = (

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from andon.lifecycle.daily import day_of, tally_of
 from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.model.task import Status, Task
 from andon.model.words import State
@@ -136,7 +137,9 @@ def _group(packed: msgspec.Raw, entry: IndexEntry, status: Status, size: int) ->
     created = str(status.created_at)
     head = f"{status.revision} {created} "
     kind, score = entry.ready.kind, score_of(entry.ready)
-    return [packed, head, entry.queue, kind, created, score, size]
+    event = status.events[-1]
+    day, tally = day_of(event.at), tally_of(event)
+    return [packed, head, entry.queue, kind, created, score, day, tally, size]
 
 
 def _in_common(status: Status, task_id: str) -> tuple[bytes, bytes]:
@@ -205,6 +208,8 @@ def _item(task: Task, entry: IndexEntry, *, keeps_key: bool) -> tuple[Any, ...]:
         keeps_key,
         f"{status.revision} {status.created_at} ",
         definition.digest,
+        day_of(status.events[-1].at),
+        tally_of(status.events[-1]),
     )
 
 

@@ -11,6 +11,7 @@ from andon.stores.redis import reserving
 from andon.stores.redis.dependencies import ANY_END, LOADS, SETTLED
 from andon.stores.redis.partitions import Partitions
 from andon.stores.redis.records import FIRST_APART, body, packed_cell, packed_entry
+from andon.stores.tallying import summed
 
 
 def _flags(edge: Edge) -> int:
@@ -60,6 +61,7 @@ def _item(snapshot: Snapshot, entry: IndexEntry, *, keeps_key: bool) -> tuple[An
         tuple(satisfied),
         keeps_key,
         definition.digest,
+        [(day, tally, n) for (_, day, tally), n in summed((None, move) for move in moves).items()],
     )
 
 

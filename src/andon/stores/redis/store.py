@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from andon.model.errors import StoreUnavailable
-from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, WorkerInfo
+from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, Tallied, TypeInfo, WorkerInfo
 from andon.model.task import Task, Tombstone
 from andon.model.words import State
 from andon.stores.base import (
@@ -42,6 +42,7 @@ from andon.stores.redis import (
     claiming,
     committing,
     creating,
+    daily,
     dependencies,
     durability,
     events,
@@ -225,6 +226,9 @@ class RedisStore:
     async def stats(self) -> list[QueueStats]:
         return await reading.stats(self._at)
 
+    async def tallies(self, queue: str | None, since: int) -> list[Tallied]:
+        return await daily.read(self._at, queue, since)
+
     async def ready_kinds(self, queues: Sequence[str] = ()) -> list[ReadyKind]:
         return await reading.ready_kinds(self._at, queues)
 
@@ -271,6 +275,7 @@ class RedisStore:
     # --- housekeeping ---
 
     async def trim(self, limit: int) -> int:
+        await daily.trim(self._at)
         return await events.trim(self._at, limit, self._location.max_events)
 
     async def info(self) -> StoreInfo:

@@ -109,6 +109,7 @@ def _commit_plain(tx: Transaction, prepared: Sequence[Prepared]) -> list[Changed
         return None
     write(db, LIFE.put_result, results)
     entries = [p.after for p in prepared if p.after is not None]
+    tx.tally((p.change.before.definition.queue, p.change.event) for p in prepared)
     ended = False
     alike = Counter((entry.queue, entry.state, entry.dead_letter) for entry in entries)
     for (queue_name, state, dead), n in alike.items():
@@ -176,6 +177,7 @@ def _commit_alone(tx: Transaction, p: Prepared) -> Changed:
             return Changed(ChangeKind.KEY_HELD, holder=holder)
         hold_key(tx, after, task_id)
     _hint_worker(tx, change)
+    tx.tally([(before.queue, change.event)])
     _leave(tx, p, before, seq, partition)
     if change.after is None:
         writes = f"{_write_id_at(tx, last)} {change.event.write_id}"

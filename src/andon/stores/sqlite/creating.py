@@ -58,6 +58,7 @@ def create(tx: Transaction, prepared: Sequence[Prepared]) -> list[Created]:
         first = _insert_definitions(tx, prepared)
         if first is not None:
             count(tx, prepared)
+            _tally(tx, prepared)
             _write(tx, prepared, first)
             return [_CREATED] * len(prepared)
     return _create_each(tx, prepared)
@@ -114,6 +115,7 @@ def _create_each(tx: Transaction, prepared: Sequence[Prepared]) -> list[Created]
     if fresh:
         first = _insert_definitions(tx, fresh)
         assert first is not None, "nobody else writes, and these ids were free"
+        _tally(tx, fresh)
         _write(tx, fresh, first)
     return outcomes
 
@@ -191,6 +193,10 @@ def count(tx: Transaction, fresh: Sequence[Prepared]) -> None:
         tx.count(queue, state, n)
         if dead:
             tx.count(queue, DEAD, n)
+
+
+def _tally(tx: Transaction, fresh: Sequence[Prepared]) -> None:
+    tx.tally((p.entry.queue, p.task.status.events[-1]) for p in fresh)
 
 
 def _write(tx: Transaction, fresh: Sequence[Prepared], first: int) -> None:

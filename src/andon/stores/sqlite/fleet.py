@@ -8,6 +8,7 @@ import msgspec
 from andon.model.fleet import QueueConfig, TypeInfo, WorkerInfo
 from andon.stores.base import CONFIG_TOPIC, SUBMIT_WINDOW_MS
 from andon.stores.codec import encode
+from andon.stores.sqlite import daily
 from andon.stores.sqlite.statements import CONFIG, LIFE, READING
 from andon.stores.sqlite.transaction import Transaction
 
@@ -112,6 +113,7 @@ def trim(tx: Transaction, limit: int, most: int) -> int:
         tx.db.executemany(CONFIG.drop_event, dropped)
         tx.db.execute(CONFIG.put_meta, ("log_start", passed))
     stubs = tx.db.execute(CONFIG.drop_stubs, (tx.now - SUBMIT_WINDOW_MS, limit)).rowcount
+    daily.trim(tx, limit)
     tx.db.execute(LIFE.drop_claims, (tx.now - CLAIM_KEPT_MS,))
     tx.db.execute(CONFIG.drop_silent_workers, (tx.now - WORKER_SILENCE_MS,))
     return passed - start + max(stubs, 0)

@@ -58,6 +58,7 @@ def _row(tx: Transaction, seq: int, p: Prepared, snapshot: Snapshot) -> tuple[ob
     last = None
     for event in snapshot.history:
         last = tx.add_event(seq, p.task.id, event, last)
+    tx.tally((entry.queue, event) for event in snapshot.history)
     run: tuple[object, ...] = (None, status.fence, None, None, None, None, None, None)
     if cell is not None:
         run = (cell.run, status.fence, status.worker, status.runs[-1].claimed_at,

@@ -30,6 +30,7 @@ LANES = Statements("lanes")
 EDGES = Statements("edges")
 READING = Statements("reading")
 CONFIG = Statements("config")
+DAILY = Statements("daily")
 
 
 def schema(version: int) -> str:

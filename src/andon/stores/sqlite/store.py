@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from andon.model.errors import StoreError, StoreUnavailable
-from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, WorkerInfo
+from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, Tallied, TypeInfo, WorkerInfo
 from andon.model.task import RECORD_VERSION, Task, Tombstone
 from andon.model.words import State
 from andon.stores.base import (
@@ -49,6 +49,7 @@ from andon.stores.sqlite import (
     claiming,
     committing,
     creating,
+    daily,
     dependencies,
     fleet,
     placing,
@@ -300,6 +301,9 @@ class SqliteStore:
 
     async def stats(self) -> list[QueueStats]:
         return await self._read(lambda db: reading.stats(db, self.partitions))
+
+    async def tallies(self, queue: str | None, since: int) -> list[Tallied]:
+        return await self._read(lambda db: daily.read(db, queue, since, self.now()))
 
     async def ready_kinds(self, queues: Sequence[str] = ()) -> list[ReadyKind]:
         return await self._read(lambda db: reading.ready_kinds(db, self.partitions, queues))

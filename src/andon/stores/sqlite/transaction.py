@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from andon.model.fleet import QueueConfig
 from andon.model.task import TaskEvent
@@ -14,7 +15,11 @@ from andon.stores.base import (
 )
 from andon.stores.codec import encode_event
 from andon.stores.sqlite.rows import write
-from andon.stores.sqlite.statements import CONFIG, LIFE
+from andon.stores.sqlite.statements import CONFIG, DAILY, LIFE
+from andon.stores.tallying import summed
+
+if TYPE_CHECKING:
+    from andon.lifecycle.daily import Tally
 
 DEAD = "+dead"
 PARKED = "+parked"
@@ -71,6 +76,7 @@ class Transaction:
         self.moved: list[str] = []  #: ids of tasks, whose own topics are to be hinted too
         self.memory = memory
         self._counts: dict[tuple[int, str], int] = {}
+        self._tallies: dict[tuple[str, int, Tally], int] = {}
         self._next_seq = 0
         self._next_pos = 0
         self._events: list[tuple[int, int, int | None, int, bytes]] = []
@@ -164,6 +170,12 @@ class Transaction:
         key = (queue, state)
         self._counts[key] = self._counts.get(key, 0) + change
 
+    def tally(self, events: Iterable[tuple[str, TaskEvent]]) -> None:
+        """Count events, each beside its queue, in the daily history; written at `finish`."""
+        tallies = self._tallies
+        for key, n in summed(events).items():
+            tallies[key] = tallies.get(key, 0) + n
+
     def counted(self, queue: int, state: str) -> int:
         """A count as it stands within this transaction."""
         row = self.db.execute(LIFE.counted, (queue, state)).fetchone()
@@ -190,3 +202,5 @@ class Transaction:
         changes = [(q, s, n) for (q, s), n in self._counts.items() if n]
         if changes:
             self.db.executemany(LIFE.count, changes)
+        for (name, day, tally), n in self._tallies.items():
+            self.db.execute(DAILY.add, (day, self.name_id(name), tally, n))

@@ -45,13 +45,13 @@ SELECT {schema}.remember_code($1, $2, $3, $4)
 SELECT * FROM {schema}.commit_changes($1, $2, $3, $4, $5, $6)
 
 -- name: commit_ends
-SELECT * FROM {schema}.commit_ends($1, $2, $3, $4, $5, $6::text::bigint[], $7::text::bigint[],
-    $8::text::bigint[], $9::text::bigint[], $10, $11, $12, $13)
+SELECT * FROM {schema}.commit_ends($1, $2, $3, $4, $5, $6, $7::text::bigint[], $8::text::bigint[],
+    $9::text::bigint[], $10::text::bigint[], $11, $12, $13, $14)
 
 -- name: restore
 SELECT * FROM {schema}.restore_tasks($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
     $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30,
-    $31, $32, $33, $34, $35, $36, $37, $38, $39, $40, $41, $42, $43, $44)
+    $31, $32, $33, $34, $35, $36, $37, $38, $39, $40, $41, $42, $43, $44, $45)
 
 -- name: set_aside
 SELECT {schema}.set_aside(u, {schema}.store_time($2)) FROM unnest($1::bigint[]) u
@@ -95,7 +95,7 @@ INSERT INTO {schema}.setting (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHIN
 UPDATE {schema}.setting SET value = $2 WHERE name = $1 AND value = $3 RETURNING 1
 
 -- name: trim
-SELECT {schema}.trim_log($1, $2, $3, $4)
+SELECT {schema}.trim_log($1, $2, $3, $4, $5)
 
 -- name: sleep
 INSERT INTO {schema}.sleeper (instance, pid, kinds) VALUES ($1, pg_backend_pid(), $2)

@@ -90,6 +90,14 @@ CROSS JOIN LATERAL (
     SELECT e.ord FROM {schema}.ready e WHERE e.lane = l.id AND e.ord >= l.mark ORDER BY e.lane, e.ord LIMIT 1
 ) e WHERE l.quiet < 2 GROUP BY 1
 
+-- The daily history of a queue, $1, or of all, on the days $2: what is folded and what is not.
+-- name: tallies
+SELECT n.name, x.day, x.tally, sum(x.n)::bigint FROM (
+    SELECT queue, day, tally, n FROM {schema}.daily WHERE day = ANY ($2::integer[])
+    UNION ALL SELECT d.queue, d.day, d.tally, d.n FROM {schema}.delta d WHERE d.day = ANY ($2::integer[])
+        AND d.xid >= (SELECT m.value::bigint FROM {schema}.meta m WHERE m.name = 'counts_from')
+) x JOIN {schema}.name n ON n.id = x.queue WHERE $1::text IS NULL OR n.name = $1 GROUP BY 1, 2, 3
+
 -- Kinds of which something is ready, in the queues of $1, or in all if there are none.
 -- name: ready_kinds
 SELECT q.name, k.name, min(e.ord) FROM {schema}.lane l JOIN {schema}.name q ON q.id = l.queue

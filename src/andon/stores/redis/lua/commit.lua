@@ -8,11 +8,13 @@ if refused then return refused end
 
 -- Places in a change; those from RARE on may be missing. GUARD and NEXT are what the version begins
 -- with before and after. RESULT is nil where none is set, and false where none is there any more.
-local ID, GUARD, NEXT, STATUS, ENTRY, EVENT, WRITE_ID, WORKER, RESULT = 1, 2, 3, 4, 5, 6, 7, 8, 9
--- WORKER is who learns of the move, if anybody. ASKED names the run that was asked to stop, LAST the
+local ID, GUARD, NEXT, STATUS, ENTRY, EVENT, WRITE_ID, WORKER, DAY, TALLY, RESULT =
+  1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
+-- WORKER is who learns of the move, if anybody. TALLY is what the move is counted as on its DAY, or
+-- false. ASKED names the run that was asked to stop, LAST the
 -- write that a deletion follows, LAST_RUN what the stub of a record that goes tells of its last run.
 local SEEN_LEASE, FORCE, DISCARD, HISTORY, ASKED, UNREADABLE, RESERVED, LAST, LAST_RUN =
-  10, 11, 12, 13, 14, 15, 16, 17, 18
+  12, 13, 14, 15, 16, 17, 18, 19, 20
 local MOST_HOLDERS = 200
 local LETTER_H = 104 -- "h", after the number in a version whose moves are kept apart
 
@@ -127,6 +129,7 @@ local function apply(item)
   if takes and not item[RESERVED] then reserve(new[UNIQUE], new[UNIQUE_UNTIL], id) end
   if item[WORKER] ~= '' then hint('control', item[WORKER]) end
   log[#log + 1] = item[EVENT]
+  if item[TALLY] then tally(queue, item[DAY], item[TALLY], 1) end
   hint('task', id)
 
   if not new then
@@ -155,5 +158,6 @@ end
 
 local reply = {now}
 for i, item in ipairs(A) do reply[i + 1] = alone(apply, item) end
+put_tallies()
 finish()
 return reply

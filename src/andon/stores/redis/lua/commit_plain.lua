@@ -4,8 +4,8 @@
 -- decided on, or has any of these, all is left to `commit`, with nothing written.
 -- A has the groups, in turn: changes that share an index entry and what their versions begin with.
 -- After ARGV[2] come the parts of each change; no id comes twice. About 10 microseconds a change.
-local ENTRY, GUARD, NEXT, QUEUE, STATE, CREATED, TIMER, DEAD_LETTER, RESULTS, SIZE =
-  1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+local ENTRY, GUARD, NEXT, QUEUE, STATE, CREATED, TIMER, DEAD_LETTER, RESULTS, DAY, TALLY, SIZE =
+  1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12
 local ID, STATUS, EVENT, WRITE_ID, RESULT = 1, 2, 3, 4, 5
 local UNSET, CLEARED = 0, 2 -- what becomes of the results of a group; else each is set
 local FIRST, PARTS, LETTER_H, NEAR_MS = 2, 5, 104, 5000
@@ -45,6 +45,12 @@ if #ARGV > FIRST then
   if plain then
     local timers = P .. 'timers'
     local removals, adds, ids, log, at, near = {}, {}, {}, {}, FIRST, false
+    local day, field, tallied = nil, nil, 0 -- of the daily history, for groups that follow each other
+    local function put_tally()
+      if tallied > 0 and call('HINCRBY', P .. 'daily:' .. day, field, tallied) == tallied then
+        call('SADD', P .. 'days', day)
+      end
+    end
     local function put_in(key, score, from, size)
       local flat = adds[key]
       if not flat then
@@ -74,6 +80,12 @@ if #ARGV > FIRST then
       local entry, version, state, results = group[ENTRY], group[NEXT], group[STATE], group[RESULTS]
       local queue, timer, size = group[QUEUE], group[TIMER], group[SIZE]
       local before = n
+      local its_field = group[TALLY] and group[TALLY] .. '|' .. queue
+      if group[DAY] ~= day or its_field ~= field then
+        put_tally()
+        day, field, tallied = group[DAY], its_field, 0
+      end
+      if its_field then tallied = tallied + size end
       for _ = 1, size do
         n = n + 1
         ids[n], log[n] = ARGV[at + ID], ARGV[at + EVENT]
@@ -100,6 +112,7 @@ if #ARGV > FIRST then
         take_out(timers, before, size)
       end
     end
+    put_tally()
     for key, flat in pairs(removals) do call('ZREM', key, unpack(flat)) end
     for key, flat in pairs(adds) do call('ZADD', key, unpack(flat)) end
     call('RPUSH', P .. 'log', unpack(log))
@@ -117,7 +130,7 @@ if #ARGV > FIRST then
     for _ = 1, group[SIZE] do
       if results ~= UNSET and results ~= CLEARED then result = ARGV[at + RESULT] end
       items[#items + 1] = {ARGV[at + ID], group[GUARD], group[NEXT], ARGV[at + STATUS],
-        group[ENTRY], ARGV[at + EVENT], ARGV[at + WRITE_ID], '', result}
+        group[ENTRY], ARGV[at + EVENT], ARGV[at + WRITE_ID], '', group[DAY], group[TALLY], result}
       at = at + PARTS
     end
   end

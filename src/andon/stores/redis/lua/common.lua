@@ -117,6 +117,26 @@ end
 -- Events of the partition, appended together when the script ends.
 local log = {}
 
+-- The daily history (`daily.py`): what events add to it, by day, tally and queue; written by
+-- `put_tallies`.
+local tallies = {}
+local function tally(queue, day, what, n)
+  local of_day = tallies[day]
+  if not of_day then
+    of_day = {}
+    tallies[day] = of_day
+  end
+  local field = what .. '|' .. queue
+  of_day[field] = (of_day[field] or 0) + n
+end
+local function put_tallies()
+  for day, of_day in pairs(tallies) do
+    for field, n in pairs(of_day) do
+      if call('HINCRBY', P .. 'daily:' .. day, field, n) == n then call('SADD', P .. 'days', day) end
+    end
+  end
+end
+
 -- A write is refused where the namespace is not set up, or in a form of another release. (Who sets it
 -- up says which.)
 local function refuse_strangers()

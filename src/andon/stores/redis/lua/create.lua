@@ -64,9 +64,11 @@ local function write(item)
   introduce(x, serial, id)
   if x[UNIQUE] and item[6] and not lapsed(x) then reserve(x[UNIQUE], x[UNIQUE_UNTIL], id) end
   log[#log + 1] = item[5]
+  tally(x[QUEUE], item[9], item[10], 1)
   return 'c'
 end
 
 for i, item in ipairs(A) do reply[i + 1] = alone(write, item) end
+put_tallies()
 finish()
 return reply

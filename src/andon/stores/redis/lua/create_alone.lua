@@ -2,7 +2,7 @@
 -- the same ARGV. It is handed over to a claim that stands, or takes its place in its lane. Whatever
 -- else is left to `create_plain`, with nothing written. Tasks awaited one after another come here: what
 -- batches need and they do not would cost them 3 microseconds, of 40 of the server's CPU.
-local ENTRY, HEAD, QUEUE, KIND, CREATED, SCORE = 1, 2, 3, 4, 5, 6
+local ENTRY, HEAD, QUEUE, KIND, CREATED, SCORE, DAY, TALLY = 1, 2, 3, 4, 5, 6, 7, 8
 local STATUS, BEGUN, ID, DEFINITION, DIGEST = 3, 4, 5, 6, 7
 local ALONE = 7
 local FIRST_LIMIT, RUN_NUMBER, FENCE = 9, 15, 16 -- of an entry
@@ -18,6 +18,10 @@ if #ARGV == ALONE then
     local kind, created, status = group[KIND], group[CREATED], ARGV[STATUS]
     local serial = string.format('%012d', call('HINCRBY', meta, 'number', 1))
     local channel = string.match(P, '^{(.*):%d+}:$') .. ':hints:'
+    local day = group[DAY]
+    if call('HINCRBY', P .. 'daily:' .. day, group[TALLY] .. '|' .. queue, 1) == 1 then
+      call('SADD', P .. 'days', day)
+    end
     if left and limits == 'free' then
       -- A claim stands: if it still does, and would get this task and no other, it has it. What it is
       -- given is what `claim_plain` would make of the task. A claim whose code may not have the task,

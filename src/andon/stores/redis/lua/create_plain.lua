@@ -5,7 +5,7 @@
 -- ARGV[3] and ARGV[4] are the status of all and what their events have before the id, or else empty;
 -- then come the parts of each task, the last two only if the status is not that of all. No id comes
 -- twice. About 8 microseconds a record.
-local ENTRY, HEAD, QUEUE, KIND, CREATED, SCORE, SIZE = 1, 2, 3, 4, 5, 6, 7
+local ENTRY, HEAD, QUEUE, KIND, CREATED, SCORE, DAY, TALLY, SIZE = 1, 2, 3, 4, 5, 6, 7, 8, 9
 local ID, DEFINITION, DIGEST, STATUS, EVENT = 1, 2, 3, 4, 5
 local FIRST, FEW_LANES = 4, 16
 if #ARGV > FIRST then
@@ -36,9 +36,20 @@ if #ARGV > FIRST then
   if plain then
     local number = call('HINCRBY', meta, 'number', n) - n
     local lists, lanes, kinds_of, ready, log, at, made = {}, {}, {}, {}, {}, FIRST, 0
+    local day, field, tallied = nil, nil, 0 -- of the daily history, for groups that follow each other
+    local function put_tally()
+      if tallied > 0 and call('HINCRBY', P .. 'daily:' .. day, field, tallied) == tallied then
+        call('SADD', P .. 'days', day)
+      end
+    end
     for _, group in ipairs(A) do
       local entry, head, queue, kind = group[ENTRY], group[HEAD], group[QUEUE], group[KIND]
-      local score, created = group[SCORE], group[CREATED]
+      local score, created, its_field = group[SCORE], group[CREATED], group[TALLY] .. '|' .. queue
+      if group[DAY] ~= day or its_field ~= field then
+        put_tally()
+        day, field, tallied = group[DAY], its_field, 0
+      end
+      tallied = tallied + group[SIZE]
       local pending, waiting = P .. 'state:' .. queue .. '|pending', P .. 'ready:' .. queue .. '|' .. kind
       local list, lane = lists[pending], lanes[waiting]
       if not list then
@@ -64,6 +75,7 @@ if #ARGV > FIRST then
         i, j, at = i + 2, j + 2, at + width
       end
     end
+    put_tally()
     for key, flat in pairs(lists) do call('ZADD', key, unpack(flat)) end
     -- What is kept beside lanes, as `lanes.lua` says.
     for queue, kinds in pairs(kinds_of) do
@@ -120,7 +132,8 @@ if #ARGV > FIRST then
     for _ = 1, group[SIZE] do
       local id = ARGV[at + ID]
       items[#items + 1] = {id, ARGV[at + DEFINITION], common or ARGV[at + STATUS], group[ENTRY],
-        common and begun .. id .. '\192' or ARGV[at + EVENT], true, group[HEAD], ARGV[at + DIGEST]}
+        common and begun .. id .. '\192' or ARGV[at + EVENT], true, group[HEAD], ARGV[at + DIGEST],
+        group[DAY], group[TALLY]}
       at = at + width
     end
   end

@@ -91,6 +91,7 @@ for i, item in ipairs(A) do
       log[#log + 1] = event
       if item[7] then call('RPUSH', P .. 'history:' .. id, event) end
     end
+    for _, counted in ipairs(item[15]) do tally(x[QUEUE], unpack(counted)) end
     if item[7] then
       if #item[6] == 0 then call('RPUSH', P .. 'history:' .. id, '') end -- none of its moves is kept
       call('LTRIM', P .. 'history:' .. id, -1000, -1)
@@ -99,5 +100,6 @@ for i, item in ipairs(A) do
     reply[i + 1] = 1
   end
 end
+put_tallies()
 finish()
 return reply

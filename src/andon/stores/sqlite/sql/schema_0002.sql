@@ -76,6 +76,13 @@ CREATE INDEX admitted_many ON admitted (queue, n, key) WHERE n > 1;
 -- Queues whose limit per key changed, until all of their tasks are where it says.
 CREATE TABLE readmission (queue TEXT PRIMARY KEY) WITHOUT ROWID;
 
+-- The daily history: how much was counted of a queue on a UTC day (days since 1970), by tally
+-- (`lifecycle/daily.py`). Kept with every move, like `counter`.
+CREATE TABLE daily (
+    day INTEGER NOT NULL, queue INTEGER NOT NULL, tally TEXT NOT NULL, n INTEGER NOT NULL,
+    PRIMARY KEY (day, queue, tally)
+) WITHOUT ROWID;
+
 -- What a deleted task's last run was, and what was reported of it.
 ALTER TABLE stub ADD COLUMN run TEXT NOT NULL DEFAULT '';
 ALTER TABLE stub ADD COLUMN report TEXT NOT NULL DEFAULT '';

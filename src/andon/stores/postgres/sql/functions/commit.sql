@@ -13,7 +13,7 @@ CREATE TYPE change AS (
     last_run text, report text, unknown boolean,
     old_lane integer, old_level integer, old_ord bigint, lane integer, level integer, ord bigint,
     dead_at bigint, first_limit bigint, run_no integer, frees text,
-    takes text, takes_until bigint, leaves text
+    takes text, takes_until bigint, leaves text, tally text
 );
 
 -- Remove a record with everything that is its own, leaving a stub for the submit window.
@@ -125,6 +125,9 @@ BEGIN
         END IF;
     END IF;
 
+    IF c.tally IS NOT NULL THEN
+        INSERT INTO delta (queue, n, day, tally) VALUES (k.queue, 1, c.at / 86400000, c.tally);
+    END IF;
     -- It leaves where it was.
     INSERT INTO delta (queue, n, state) VALUES (k.queue, -1, k.state);
     IF k.dead THEN
@@ -228,7 +231,7 @@ BEGIN
         WHERE k.seq = c.seq AND k.revision = c.revision AND k.state || '' = c.was AND k.dead = c.was_dead
             AND (c.seen_lease IS NULL OR k.lease_until IS NOT DISTINCT FROM c.seen_lease)
         RETURNING c.i, c.seq, k.last, c.at, c.event, c.state, c.dead, c.was, c.was_dead, c.old_lane,
-            c.old_ord, c.lane, c.ord, c.dead_at, c.first_limit, c.run_no, c.frees, k.queue, k.prev
+            c.old_ord, c.lane, c.ord, c.dead_at, c.first_limit, c.run_no, c.frees, c.tally, k.queue, k.prev
     ), logged AS (
         INSERT INTO event (place, pos, seq, prev, at, body)
         SELECT m.last, nextval('event_pos'), m.seq, m.prev, m.at, m.event FROM moved m
@@ -242,9 +245,10 @@ BEGIN
         SELECT m.lane, m.ord, m.seq, m.dead_at, m.first_limit, m.run_no, m.frees
         FROM moved m WHERE m.lane IS NOT NULL
     ), counted AS (
-        INSERT INTO delta (queue, n, state, was)
-        SELECT m.queue, count(*), m.state, m.was FROM moved m WHERE m.state <> m.was GROUP BY 1, 3, 4
-        UNION ALL SELECT m.queue, sum(CASE WHEN m.dead THEN 1 ELSE -1 END), '+dead', NULL
+        INSERT INTO delta (queue, n, state, was, day, tally)
+        SELECT m.queue, count(*), m.state, m.was, m.at / 86400000, m.tally
+        FROM moved m WHERE m.state <> m.was GROUP BY 1, 3, 4, 5, 6
+        UNION ALL SELECT m.queue, sum(CASE WHEN m.dead THEN 1 ELSE -1 END), '+dead', NULL, NULL, NULL
         FROM moved m WHERE m.dead <> m.was_dead GROUP BY 1
     )
     SELECT count(*) AS n, array_agg(m.i) AS done,

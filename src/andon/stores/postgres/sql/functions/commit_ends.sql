@@ -1,5 +1,5 @@
 -- Committing the ends of runs that are alike: the most frequent commit by far. What all
--- of them have in common (state, dead letter or not) comes once, the rest as an array for each
+-- of them have in common (state, tally, dead letter or not) comes once, the rest as an array for each
 -- column; `commit_changes` takes some forty columns for each change.
 --
 -- Each ends an active task without keys whose revision is the one given, and sets its result. What
@@ -7,7 +7,7 @@
 -- when all were applied and none has dependents. `p_results` is empty when all have the result
 -- `p_result`.
 CREATE FUNCTION commit_ends(
-    p_told bigint, p_me text, p_queues integer[], p_state text, p_dead boolean, p_seqs bigint[],
+    p_told bigint, p_me text, p_queues integer[], p_state text, p_tally text, p_dead boolean, p_seqs bigint[],
     p_revisions bigint[], p_timers bigint[], p_at bigint[], p_statuses bytea[], p_events bytea[], p_results bytea[],
     p_result bytea,
     OUT told bigint, OUT pos bigint, OUT wanted text[], OUT promoted integer[], OUT due boolean, OUT kinds text[], OUT holders text[]
@@ -36,8 +36,9 @@ BEGIN
         INSERT INTO event (place, pos, seq, prev, at, body)
         SELECT m.last, nextval('event_pos'), m.seq, m.prev, m.at, m.event FROM moved m
     ), counted AS (
-        INSERT INTO delta (queue, n, state, was) SELECT m.queue, count(*), p_state, 'active' FROM moved m GROUP BY 1
-        UNION ALL SELECT m.queue, count(*), '+dead', NULL FROM moved m WHERE p_dead GROUP BY 1
+        INSERT INTO delta (queue, n, state, was, day, tally)
+        SELECT m.queue, count(*), p_state, 'active', m.at / 86400000, p_tally FROM moved m GROUP BY 1, 5
+        UNION ALL SELECT m.queue, count(*), '+dead', NULL, NULL, NULL FROM moved m WHERE p_dead GROUP BY 1
     )
     SELECT array_agg(m.i) INTO done FROM moved m;
     IF coalesce(cardinality(done), 0) < size THEN

@@ -136,7 +136,8 @@ BEGIN
         SELECT u.lane, u.ord, u.seq, u.dead_at, u.first_limit, u.run_no, u.frees
         FROM u WHERE u.lane IS NOT NULL AND u.key IS NULL
     )
-    INSERT INTO delta (queue, n, state) SELECT u.queue, count(*), u.state FROM u GROUP BY u.queue, u.state;
+    INSERT INTO delta (queue, n, state, day, tally)
+    SELECT u.queue, count(*), u.state, u.created / 86400000, 'submitted' FROM u GROUP BY 1, 3, 4;
     IF p_more THEN
         INSERT INTO delta (queue, n, state)
         SELECT u.queue, count(*), '+dead' FROM unnest(outcomes, p_tasks) u (outcome)

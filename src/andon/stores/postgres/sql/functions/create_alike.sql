@@ -64,7 +64,13 @@ BEGIN
     INSERT INTO ready (lane, ord, seq, first_limit, run_no)
     SELECT p_lane, coalesce(u.ord, p_low), number + u.i - 1, p_first_limit, 0
     FROM unnest(p_starts, p_ords) WITH ORDINALITY u (start, ord, i);
-    INSERT INTO delta (queue, n, state) VALUES (p_queue, size, 'pending');
+    IF p_created IS NOT NULL THEN
+        INSERT INTO delta (queue, n, state, day, tally)
+        VALUES (p_queue, size, 'pending', p_created / 86400000, 'submitted');
+    ELSE
+        INSERT INTO delta (queue, n, state, day, tally)
+        SELECT p_queue, count(*), 'pending', u / 86400000, 'submitted' FROM unnest(p_submits) u GROUP BY 4;
+    END IF;
     IF lower THEN
         PERFORM lower_marks(ARRAY[p_lane], ARRAY[p_low]);
     END IF;

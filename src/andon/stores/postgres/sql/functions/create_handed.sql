@@ -66,7 +66,8 @@ BEGIN
         place + 1, place, told, told + s.lease, told, 0, false, false, 'active', p_group, name, s.worker, s.token, '',
         p_status);
     INSERT INTO {schema}.claim (token, at, seqs) VALUES (s.token, told, ARRAY[number]);
-    INSERT INTO {schema}.delta (queue, n, state) VALUES (p_queue, 1, 'active');
+    INSERT INTO {schema}.delta (queue, n, state, day, tally)
+    VALUES (p_queue, 1, 'active', p_created / 86400000, 'submitted');
     ear := s.ear;
     run := concat_ws(E'\n', s.token, s.number, 0, told, greatest(1, told), number, length(p_definition),
         encode(p_definition || p_status, 'base64'));

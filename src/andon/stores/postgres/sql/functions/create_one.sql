@@ -43,7 +43,8 @@ BEGIN
         INSERT INTO {schema}.ready (lane, ord, seq, dead_at, first_limit, run_no)
         VALUES (p_lane, p_ord, number, p_dead_at, p_first_limit, p_run_no);
     END IF;
-    INSERT INTO {schema}.delta (queue, n, state) VALUES (p_queue, 1, p_state);
+    INSERT INTO {schema}.delta (queue, n, state, day, tally)
+    VALUES (p_queue, 1, p_state, p_created / 86400000, 'submitted');
     IF watched THEN
         wanted := ARRAY(SELECT DISTINCT unnest(s.kinds) FROM {schema}.sleeper s WHERE s.instance <> p_me);
     END IF;

@@ -10,7 +10,7 @@ CREATE FUNCTION restore_tasks(
     p_uniques text[], p_untils bigint[],
     p_asked boolean[], p_fences bigint[], p_runs text[], p_workers text[], p_claimed bigint[], p_leases bigint[],
     p_heartbeats bigint[], p_progress integer[], p_messages text[], p_results bytea[],
-    p_move_of integer[], p_move_at bigint[], p_moves bytea[],
+    p_move_of integer[], p_move_at bigint[], p_moves bytea[], p_move_tallies text[],
     p_satisfied_of integer[], p_satisfied text[],
     p_edge_of integer[], p_edge_child text[], p_edge_loads boolean[], p_edge_any boolean[], p_edge_settled boolean[],
     OUT told bigint, OUT pos bigint, OUT wanted text[], OUT promoted integer[], OUT stored boolean[]
@@ -41,12 +41,16 @@ BEGIN
         CONTINUE WHEN NOT FOUND;
         stored[r.i] := true;
         newest := NULL;
-        FOR m IN SELECT u.* FROM unnest(p_move_of, p_move_at, p_moves) WITH ORDINALITY u (of, at, body, i)
+        FOR m IN SELECT u.* FROM unnest(p_move_of, p_move_at, p_moves, p_move_tallies)
+            WITH ORDINALITY u (of, at, body, tally, i)
             WHERE u.of = r.i ORDER BY u.i LOOP
             pos := nextval('event_pos');
             place := places(1);
             INSERT INTO event (place, pos, seq, prev, at, body) VALUES (place, pos, p_seq, newest, m.at, m.body);
             newest := place;
+            IF m.tally IS NOT NULL THEN
+                INSERT INTO delta (queue, n, day, tally) VALUES (r.queue, 1, m.at / 86400000, m.tally);
+            END IF;
         END LOOP;
         INSERT INTO task (seq, partition, queue, revision, created, timer, fence, last, claimed_at, lease_until,
             heartbeat_at, progress, dead, asked, state, key, "group", run, worker, message, body,

@@ -100,6 +100,11 @@ BEGIN
     folded AS (
         INSERT INTO counter AS c (queue, state, n) SELECT s.queue, s.state, s.n FROM sums s
         ON CONFLICT (queue, state) DO UPDATE SET n = c.n + excluded.n
+    ),
+    tallied AS (
+        INSERT INTO daily AS y (day, queue, tally, n)
+        SELECT g.day, g.queue, g.tally, sum(g.n) FROM gone g WHERE g.tally IS NOT NULL GROUP BY 1, 2, 3
+        ON CONFLICT (day, queue, tally) DO UPDATE SET n = y.n + excluded.n
     )
     SELECT array_agg(DISTINCT s.queue) INTO moving FROM sums s WHERE s.state IN ('pending', 'active');
     IF moving IS NOT NULL OR low > counts_from + 1000 THEN

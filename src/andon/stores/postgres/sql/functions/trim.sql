@@ -1,6 +1,8 @@
 -- Move the start of the event log on, and drop what nothing needs any more; how many passed. An
 -- event whose record lives stays for the record's history; only the log's start passes it.
-CREATE FUNCTION trim_log(p_told bigint, p_limit integer, p_most bigint, p_kept bigint) RETURNS bigint
+CREATE FUNCTION trim_log(
+    p_told bigint, p_limit integer, p_most bigint, p_kept bigint, p_first_day integer
+) RETURNS bigint
 LANGUAGE plpgsql VOLATILE {settings} AS $$
 #variable_conflict use_column
 DECLARE
@@ -27,6 +29,8 @@ BEGIN
     END IF;
     DELETE FROM stub s WHERE s.id IN (SELECT x.id FROM stub x WHERE x.at < t - 600000 LIMIT p_limit);
     GET DIAGNOSTICS stubs = ROW_COUNT;
+    DELETE FROM daily d WHERE (d.day, d.queue, d.tally) IN
+        (SELECT x.day, x.queue, x.tally FROM daily x WHERE x.day < p_first_day ORDER BY x.day LIMIT p_limit);
     DELETE FROM claim c WHERE c.token IN (SELECT x.token FROM claim x WHERE x.at < t - 120000 LIMIT 30000);
     DELETE FROM worker w WHERE w.seen_at < t - 60000;
     PERFORM forget_codes(t);
