@@ -81,6 +81,8 @@ class SyncQueues:
     configure = blocking(Queues.configure)
     pause = blocking(Queues.pause)
     resume = blocking(Queues.resume)
+    purge = blocking(Queues.purge)
+    delete = blocking(Queues.delete)
     declare = blocking(Queues.declare)
 
 

@@ -172,7 +172,7 @@ def _complete(operation: Document, *, takes_path: bool, changes: bool) -> None:
         name = schema.get("$ref", "").rpartition("/")[2]
         operation["requestBody"]["required"] = name not in _OPTIONAL
     statuses |= {"404"} if takes_path else set()
-    statuses |= {"409"} if changes and "queues" not in operation.get("tags", ()) else set()
+    statuses |= {"409"} if changes else set()
     statuses |= {"400", "422"}
     for status in sorted(statuses):
         responses.setdefault(status, {"$ref": f"#/components/responses/Problem{status}"})
@@ -183,7 +183,7 @@ def _complete(operation: Document, *, takes_path: bool, changes: bool) -> None:
     operation.pop("deprecated", None)
 
 
-_OPTIONAL = frozenset({"Nothing", "Cancelling", "Rerunning", "QueueChanges"})
+_OPTIONAL = frozenset({"Nothing", "Cancelling", "Rerunning", "QueueChanges", "Purging"})
 
 
 def _without_null(schema: Document) -> Document:

@@ -22,6 +22,12 @@ Wait = Annotated[
     QueryParameter(ge=0, description="Answer once it has ended, or after so many seconds."),
 ]
 Limit = Annotated[
-    int, QueryParameter(ge=1, le=10_000, description="Most on a page; the service sets a bound.")
+    int | None,
+    QueryParameter(
+        ge=1,
+        le=10_000,
+        description="Most on a page, 100 if nothing is said; the service sets a bound. Of "
+        "`application/x-ndjson`: most in all, else everything.",
+    ),
 ]
 Cursor = Annotated[str, QueryParameter(description="Go on after the page that gave it.")]

@@ -429,6 +429,9 @@ class HttpEngine:
         body = wire.encode(wire.OfQueue(name, changes))
         return _decode_queue(await self._transport.call("configure_queue", body))
 
+    async def delete_queue(self, name: str) -> None:
+        await self._transport.call("delete_queue", wire.encode(wire.NamedQueue(name)))
+
     def know_types(self, types: Sequence[TypeInfo]) -> None:
         """Nothing to do: the service resolves policies, by its own application's types and by
         those that workers publish."""
