@@ -1,7 +1,7 @@
 """Queues over HTTP: made, configured, purged and deleted, on every store."""
 
 from collections.abc import Iterator
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httpx
 import pytest
@@ -12,6 +12,9 @@ from andon.stores.base import ClaimRequest
 
 from .conftest import make_app
 from .kit import Running, problem, serving
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PLACE = "/api/v1/queues"
 

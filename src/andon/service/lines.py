@@ -14,7 +14,7 @@ import msgspec
 from andon.service.binding import Stream
 from andon.service.protocol import cycle_of
 from andon.service.streaming import check_streams
-from andon.service.waiting import until_gone
+from andon.service.waiting import unless, until_gone
 
 if TYPE_CHECKING:
     from litestar.types import Receive, Scope, Send
@@ -84,28 +84,27 @@ class Lines(Stream):
     async def _send_all(
         self, page: Sequence[Any] | None, scope: "Scope", receive: "Receive", send: "Send"
     ) -> None:
-        gone = asyncio.ensure_future(until_gone(receive))
-        whole = False
+        whole = None
         try:
-            while page is not None:
-                for piece in _pieces(page):
-                    if gone.done() or self._service.stopping.is_set():
-                        return
-                    async with asyncio.timeout(self._service.settings.body_timeout):
-                        await send({"type": "http.response.body", "body": piece, "more_body": True})
-                    await asyncio.sleep(0)  # others get their turn in between
-                page = await anext(self._pages, None)
-            whole = True
+            sending = self._send_pages(page, send)
+            whole = await unless(sending, self._service.stopping.wait(), until_gone(receive))
         except TimeoutError:
             pass  # it has stopped to read
         finally:
-            gone.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await gone
             cycle = cycle_of(scope)
             if not whole and cycle is not None:
                 cycle.transport.abort()  # or it would take what it has for the whole
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        if whole:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _send_pages(self, page: Sequence[Any] | None, send: "Send") -> bool:
+        while page is not None:
+            for piece in _pieces(page):
+                async with asyncio.timeout(self._service.settings.body_timeout):
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+                await asyncio.sleep(0)  # others get their turn in between
+            page = await anext(self._pages, None)
+        return True
 
 
 def _pieces(page: Iterable[Any]) -> Iterable[bytes]:

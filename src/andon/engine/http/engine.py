@@ -23,7 +23,7 @@ from andon.engine.http.artifacts import HttpArtifacts
 from andon.engine.http.attention import Attention
 from andon.engine.http.blocking import BlockingCalls
 from andon.engine.http.errors import error_of, problem_of
-from andon.engine.http.place import Place
+from andon.engine.http.place import ClientCertificate, Place
 from andon.engine.http.runtokens import RunTokens
 from andon.engine.http.transport import PATIENCE_S, Transport
 from andon.engine.http.wire import Outcome, Packed, Report, Sign, Which
@@ -97,7 +97,8 @@ _decode_results = msgspec.json.Decoder(dict[str, Task | None]).decode
 class HttpEngine:
     """An `Engine` over the service at `url`.
 
-    `token` is an API token; a service on loopback needs none. `random` decides jitter only.
+    `token` is an API token; a service on loopback needs none. `certificate` is shown to a service
+    that asks for one. `random` decides jitter only.
     `patience`: seconds for which a request that may be repeated is.
     """
 
@@ -112,11 +113,12 @@ class HttpEngine:
         url: str,
         *,
         token: str | None = None,
+        certificate: ClientCertificate | None = None,
         random: random_module.Random | None = None,
         patience: float = PATIENCE_S,
     ) -> None:
         rng = random or random_module.Random()
-        self.place = Place(url, token)
+        self.place = Place(url, token, certificate)
         self._rng = rng
         self._transport = Transport(self.place, rng, patience=patience)
         self._blocking = BlockingCalls(self.place)
