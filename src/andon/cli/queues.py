@@ -29,7 +29,7 @@ _STORED = [state for state in State if state is not State.UNSUBMITTED]
 
 @click.group()
 def queues() -> None:
-    """List, make, pause, purge and delete queues."""
+    """List, make, pause and delete queues."""
 
 
 @queues.command("list")

@@ -22,6 +22,9 @@ Wait = Annotated[
     QueryParameter(ge=0, description="Answer once it has ended, or after so many seconds."),
 ]
 Limit = Annotated[
+    int, QueryParameter(ge=1, le=10_000, description="Most on a page; the service sets a bound.")
+]
+ListLimit = Annotated[
     int | None,
     QueryParameter(
         ge=1,

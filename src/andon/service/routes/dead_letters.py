@@ -11,7 +11,7 @@ from andon.service.calls import As, Call, profile_named
 from andon.service.decoding import Items
 from andon.service.lines import Lines
 from andon.service.listing import list_tasks
-from andon.service.parameters import Cursor, Flag, Limit, Queue, States, Tag, TaskName
+from andon.service.parameters import Cursor, Flag, ListLimit, Queue, States, Tag, TaskName
 
 
 @get("/", summary="List dead letters")
@@ -23,7 +23,7 @@ async def list_letters(
     name: TaskName = None,
     tag: Tag = None,
     newest_first: Flag = False,
-    limit: Limit = None,
+    limit: ListLimit = None,
     cursor: Cursor = "",
     seen_as: As = None,
 ) -> TaskPage | Lines:

@@ -30,7 +30,7 @@ from andon.service.parameters import (
     Flag,
     Group,
     Key,
-    Limit,
+    ListLimit,
     Queue,
     States,
     Tag,
@@ -75,7 +75,7 @@ async def list_all(
     group: Group = None,
     worker: WorkerId = None,
     newest_first: Flag = False,
-    limit: Limit = None,
+    limit: ListLimit = None,
     cursor: Cursor = "",
     seen_as: As = None,
 ) -> TaskPage | Lines:
