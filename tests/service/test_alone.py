@@ -315,6 +315,40 @@ def test_what_is_all_forbidden_is_refused_whole(narrow: tuple[httpx.Client, http
     problem(mine.post(f"{ENGINE}/cancel", json={"ids": ["x", "y"]}), 403, "forbidden")
 
 
+@PLACES
+def test_a_task_that_is_not_the_callers_to_read(
+    narrow: tuple[httpx.Client, httpx.Client], place: int
+):
+    everything, mine = narrow
+    submit(everything, "other", queue="other")
+    submit(everything, "a", "b", queue="mine")
+    ids = among(["a", "b"], "other", place)
+    answer = mine.post(f"{ENGINE}/get", json={"ids": ids})
+    assert answer.status_code == 200
+    found = answer.json()
+    assert found.pop(place) is None
+    assert [one["definition"]["id"] for one in found] == ["a", "b"]
+    problem(mine.post(f"{ENGINE}/get", json={"ids": ["other"]}), 403, "forbidden")
+
+
+@PLACES
+def test_an_id_that_is_none_to_read(http: httpx.Client, place: int):
+    submit(http, own("a"), own("b"))
+    for bad in (None, 7, "\0", "nobody"):
+        ids = among([own("a"), own("b")], bad, place)
+        found = http.post(f"{ENGINE}/get", json={"ids": ids}).json()
+        assert found.pop(place) is None
+        assert [one["definition"]["id"] for one in found] == [own("a"), own("b")]
+
+
+@pytest.mark.parametrize("path", ["acts", "dead-letters/purge", "dead-letters/resubmit"])
+def test_no_ids_are_no_tasks(http: httpx.Client, path: str):
+    body = {"ids": [], **({"action": "cancel"} if path == "acts" else {})}
+    assert (
+        problem(http.post(f"/api/v1/{path}", json=body), 422, "invalid-request")["field"] == "ids"
+    )
+
+
 def test_many_bad_entries_keep_their_places(http: httpx.Client):
     tasks = [{"name": "job", "id": own(f"t{n}")} if n % 3 else n for n in range(300)]
     told = http.post("/api/v1/bulk", json={"tasks": tasks}).json()

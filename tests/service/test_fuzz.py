@@ -124,6 +124,8 @@ HEADERS = [
     '"x"',
     "\xff",
     "x" * 4_000,
+    "application/x-ndjson",
+    "application/x-ndjson;q=nan, ;;q=,\xff",
 ]
 STRANGE_RAW_VALUES = [b'"\xff"', b"1e999", b"[" * 700 + b"]" * 700, b'"\\ud83d\\ude42"', b"1" * 40]
 
@@ -140,7 +142,7 @@ class Door:
         self.name = name
         self.method, _, self.path = name.partition(" ")
         self.query: list[str] = []
-        self.headers: list[str] = []
+        self.headers: list[str] = ["Accept"] if self.method == "GET" else []
         self.fields: list[tuple[str, ...]] = []
         for parameter, hint in get_type_hints(handler.fn, include_extras=True).items():
             for told in getattr(hint, "__metadata__", ()):

@@ -1,21 +1,26 @@
 """`andon queues`: what waits where, and under which limits."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from andon.cli.output import STYLES, Cell, Column, Output, Word, span
+from andon.cli.acting import somebody_there
+from andon.cli.output import STYLES, Cell, Column, Output, Word, plural, span
 from andon.cli.queue_history import history
-from andon.cli.session import Session, common
+from andon.cli.session import Session, common, fail
 from andon.cli.values import COUNT_OR_NONE, RATE_OR_NONE, cleared
+from andon.engine.emptying import ENDED, WAITING, delete_queue, purge_queue
 from andon.engine.filtering import check_queue
-from andon.engine.fleet import known_queues, queue_document
+from andon.engine.fleet import counts_in, known_queues, queue_document
 from andon.lifecycle.waiting import Why, spoken
+from andon.model.errors import ConfigurationError, QueueNotEmpty
 from andon.model.rates import rate_text
 from andon.model.words import State
 
 if TYPE_CHECKING:
+    from andon.engine.base import Engine
+    from andon.engine.emptying import Emptied
     from andon.engine.waiting import KindWait
     from andon.lifecycle.profiles import Profile
     from andon.model.fleet import QueueConfig, QueueStats
@@ -25,7 +30,7 @@ _STORED = [state for state in State if state is not State.UNSUBMITTED]
 
 @click.group()
 def queues() -> None:
-    """List, pause and configure queues."""
+    """List, make, pause and delete queues."""
 
 
 @queues.command("list")
@@ -76,47 +81,172 @@ async def resume(session: Session, *, names: tuple[str, ...]) -> None:
     await _set_paused(session, names, paused=False)
 
 
+_SETTINGS = (
+    click.option(
+        "--max-concurrent", type=COUNT_OR_NONE, metavar="N", help="Runs at once, fleet-wide."
+    ),
+    click.option(
+        "--max-concurrent-per-key",
+        "--per-key",
+        "per_key",
+        type=COUNT_OR_NONE,
+        metavar="N",
+        help="Runs at once of one concurrency key, fleet-wide.",
+    ),
+    click.option("--rate-limit", type=RATE_OR_NONE, metavar="RATE", help="Claims: 5 (/s), 300/m."),
+    click.option("--rate-burst", type=COUNT_OR_NONE, metavar="N", help="Claims in one go."),
+    click.option("--max-size", type=COUNT_OR_NONE, metavar="N", help="Most pending tasks."),
+    click.option("--on-full", type=click.Choice(["reject", "discard-old"]), help="What gives way."),
+    click.option(
+        "--weight", type=int, metavar="N", help="Share of claims among a worker's queues."
+    ),
+    click.option(
+        "--policy",
+        multiple=True,
+        metavar="NAME=JSON",
+        help="A default of its tasks' policy; NAME=unset takes it away. May be repeated.",
+    ),
+)
+
+
+def _settings(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the settings of a queue as options."""
+    for option in reversed(_SETTINGS):
+        command = option(command)
+    return command
+
+
 @queues.command()
 @click.argument("name")
-@click.option("--max-concurrent", type=COUNT_OR_NONE, metavar="N", help="Runs at once, fleet-wide.")
-@click.option(
-    "--max-concurrent-per-key",
-    "--per-key",
-    "per_key",
-    type=COUNT_OR_NONE,
-    metavar="N",
-    help="Runs at once of one concurrency key, fleet-wide.",
-)
-@click.option("--rate-limit", type=RATE_OR_NONE, metavar="RATE", help="Claims: 5 (/s), 300/m.")
-@click.option("--rate-burst", type=COUNT_OR_NONE, metavar="N", help="Claims in one go.")
-@click.option("--max-size", type=COUNT_OR_NONE, metavar="N", help="Most pending tasks.")
-@click.option("--on-full", type=click.Choice(["reject", "discard-old"]), help="What gives way.")
-@click.option("--weight", type=int, metavar="N", help="Share of claims among a worker's queues.")
-@click.option(
-    "--policy",
-    multiple=True,
-    metavar="NAME=JSON",
-    help="A default of its tasks' policy; NAME=unset takes it away. May be repeated.",
-)
+@_settings
 @common
-async def configure(
-    session: Session, *, name: str, policy: tuple[str, ...], per_key: Any, **settings: Any
-) -> None:
+async def create(session: Session, *, name: str, **settings: Any) -> None:
+    """Make a queue, with settings if you like.
+
+    Its first task makes a queue too. One that there is already is refused: configure it.
+    """
+    async with session.engine(creates=True) as engine:
+        if any(config.name == name for config, _ in await known_queues(engine)):
+            raise ConfigurationError(
+                f"There is a queue {name!r} already. Change it with: andon queues configure {name}."
+            )
+        await _configure(session, engine, name, settings)
+
+
+@queues.command()
+@click.argument("name")
+@_settings
+@common
+async def configure(session: Session, *, name: str, **settings: Any) -> None:
     """Change settings of a queue; make it if there is none.
 
     Running workers follow within seconds. `none` takes a limit away.
     """
-    settings["max_concurrent_per_key"] = per_key
-    changes = {key: cleared(value) for key, value in settings.items() if value is not None}
     async with session.engine(creates=True) as engine:
-        if policy:
-            configs = {config.name: config for config in await engine.queues()}
-            before = configs[name].policy if name in configs else {}
-            changes["policy"] = _policy(before, policy)
-        await engine.configure_queue(name, changes)
-        found = {config.name: (config, stats) for config, stats in await known_queues(engine)}
-        now, waits = engine.now(), await engine.waits([name])
+        await _configure(session, engine, name, settings)
+
+
+async def _configure(
+    session: Session, engine: "Engine", name: str, settings: dict[str, Any]
+) -> None:
+    policy = settings.pop("policy")
+    settings["max_concurrent_per_key"] = settings.pop("per_key")
+    changes = {key: cleared(value) for key, value in settings.items() if value is not None}
+    if policy:
+        configs = {config.name: config for config in await engine.queues()}
+        before = configs[name].policy if name in configs else {}
+        changes["policy"] = _policy(before, policy)
+    await engine.configure_queue(name, changes)
+    found = {config.name: (config, stats) for config, stats in await known_queues(engine)}
+    now, waits = engine.now(), await engine.waits([name])
     _print_one(session, *found[name], waits, now)
+
+
+_yes = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+
+
+@queues.command()
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.option("--force", is_flag=True, help="Running tasks too, and what others still need.")
+@_yes
+@common
+async def purge(session: Session, *, names: tuple[str, ...], force: bool, yes: bool) -> None:
+    """Cancel and remove the tasks that wait in queues.
+
+    The queues stay, their settings too, and what has ended or is running.
+    """
+    async with session.engine() as engine:
+        states = {*WAITING, State.ACTIVE} if force else {*WAITING}
+        found = await _found(engine, names)
+        for name, counts in found:
+            doomed = sum(number for state, number in counts.items() if State(state) in states)
+            if not _agreed(f"{plural(doomed, 'task')} of queue {name} will be removed.", yes=yes):
+                session.out.note("Nothing was done.")
+                fail()
+        refused = 0
+        for name, _ in found:
+            emptied = await purge_queue(engine, name, force=force)
+            refused += emptied.refused
+            _tell(session, name, emptied, deleted=False)
+    if refused:
+        fail()
+
+
+@queues.command()
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.option("--force", is_flag=True, help="Cancel and remove its live tasks too.")
+@_yes
+@common
+async def delete(session: Session, *, names: tuple[str, ...], force: bool, yes: bool) -> None:
+    """Delete queues: their settings, and the records of what has ended in them.
+
+    A queue with live tasks is refused; purge it first, or give --force. A task that enters it later
+    makes it a queue again.
+    """
+    async with session.engine() as engine:
+        found = await _found(engine, names)
+        for name, counts in found:
+            live = {s: n for s, n in counts.items() if State(s) not in ENDED}
+            if live and not force:
+                raise QueueNotEmpty(
+                    name, live, f"Wait for them, or: andon queues delete {name} --force."
+                )
+            records = plural(sum(counts.values()), "task")
+            if not _agreed(f"Queue {name} and {records} in it will be deleted.", yes=yes):
+                session.out.note("Nothing was done.")
+                fail()
+        for name, _ in found:
+            _tell(session, name, await delete_queue(engine, name, force=force), deleted=True)
+
+
+async def _found(engine: "Engine", names: Sequence[str]) -> list[tuple[str, dict[str, int]]]:
+    """The queues, once each, and how many tasks each has by state. All of them must be there."""
+    for name in names:
+        await check_queue(engine, name)
+    stats = await engine.stats()
+    return [(name, counts_in(stats, name)) for name in dict.fromkeys(names)]
+
+
+def _agreed(what: str, *, yes: bool) -> bool:
+    """Whether somebody says that it shall be done; where nobody can be asked, only by --yes."""
+    if yes:
+        return True
+    if not somebody_there():
+        raise click.UsageError(f"{what} Nobody can be asked here: add --yes.")
+    return click.confirm(f"{what} Go on?", err=True)
+
+
+def _tell(session: Session, name: str, emptied: "Emptied", *, deleted: bool) -> None:
+    out = session.out
+    if out.json:
+        counts = {"removed": emptied.removed, "refused": emptied.refused}
+        out.record({"queue": name, **counts, "deleted": deleted})
+        return
+    parts = ["deleted"] if deleted else []
+    parts.append(f"{plural(emptied.removed, 'task')} removed")
+    if emptied.refused:
+        parts.append(f"{emptied.refused:,} left, which others need: --force removes them")
+    out.words([name, ", ".join(parts)])
 
 
 def _policy(before: dict[str, Any], changes: Sequence[str]) -> dict[str, Any]:

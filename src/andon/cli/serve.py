@@ -25,6 +25,7 @@ logger = logging.getLogger("andon.cli")
 @click.option("--rate-limit", type=float, metavar="N", help="Requests a second per address.")
 @click.option("--certificate", metavar="FILE", help="PEM; speak TLS with it.")
 @click.option("--private-key", metavar="FILE", help="PEM; default: in the certificate's file.")
+@click.option("--client-ca", metavar="FILE", help="PEM; admit who shows a certificate of these.")
 @click.option("--require-token", is_flag=True, help="Ask for tokens on loopback too.")
 @click.option("--no-timekeeper", is_flag=True, help="Leave timers to others.")
 @event_loop
@@ -40,6 +41,7 @@ def serve(
     rate_limit: float | None,
     certificate: str | None,
     private_key: str | None,
+    client_ca: str | None,
     require_token: bool,
     no_timekeeper: bool,
     loop: Loop,
@@ -68,6 +70,7 @@ def serve(
         timekeeper=not no_timekeeper,
         certificate=certificate,
         private_key=private_key,
+        client_ca=client_ca,
         require_token=require_token,
         rate_limit=rate_limit,
         shutdown_grace=10.0 if grace is None else grace,

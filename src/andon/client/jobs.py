@@ -76,7 +76,8 @@ class JobsClient:
     """Submits jobs and waits for them.
 
     `url` is the service's (default: ANDON_URL, else http://127.0.0.1:8640), `token` an API token
-    where the service asks for one (default: ANDON_TOKEN).
+    where the service asks for one (default: ANDON_TOKEN). To a service that asks for a certificate
+    it shows the one in the file that ANDON_CLIENT_CERTIFICATE names.
     """
 
     def __init__(self, url: str | None = None, *, token: str | None = None) -> None:
@@ -148,7 +149,9 @@ class JobsClient:
 
     def _open(self) -> "ClientSession":
         try:
-            from aiohttp import ClientSession, ClientTimeout
+            from aiohttp import ClientSession, ClientTimeout, TCPConnector
+
+            from andon.engine.http.place import ClientCertificate, client_tls
         except ModuleNotFoundError as error:
             raise ConfigurationError(
                 f"JobsClient needs {error.name}. Install it with: pip install 'andon[http]'."
@@ -157,7 +160,11 @@ class JobsClient:
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token}"
         timeout = ClientTimeout(total=_POLL_S + 30)
-        self._session = ClientSession(headers=headers, timeout=timeout)
+        secure = self.url.startswith("https://")
+        tls = client_tls(ClientCertificate.read()) if secure else True
+        self._session = ClientSession(
+            headers=headers, timeout=timeout, connector=TCPConnector(ssl=tls)
+        )
         return self._session
 
     async def close(self) -> None:

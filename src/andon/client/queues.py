@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict, Unpack
 import msgspec
 
 from andon.client.options import check_names
-from andon.engine.fleet import known_queues
+from andon.engine.emptying import delete_queue, purge_queue
+from andon.engine.fleet import known_queues, settings_of
 from andon.lifecycle.admission import check_name
 from andon.lifecycle.policies import check_options
 from andon.model.errors import ConfigurationError, InvalidSubmission
@@ -110,7 +111,7 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_dict(self) -> dict[str, Any]:
         """Settings and counts as plain JSON values, as `andon queues show --json` prints them."""
-        return msgspec.to_builtins({**msgspec.structs.asdict(self.config), **_counts(self.stats)})
+        return msgspec.to_builtins({**settings_of(self.config), **_counts(self.stats)})
 
     def __repr__(self) -> str:
         rate = self.config.rate_limit
@@ -169,6 +170,28 @@ class Queues:
         engine = await self._app.engine()
         [found] = await engine.queue_history(name, days)
         return found.days
+
+    async def purge(self, name: str, *, force: bool = False) -> int:
+        """Cancel and remove the tasks that wait in a queue; how many were removed.
+
+        With `force` also those that are running, and what tasks elsewhere still need. The queue,
+        its settings and what has ended stay. Raises `ConfigurationError` for a queue that there is
+        not.
+
+            await app.queues.purge("mail")
+        """
+        return (await purge_queue(await self._app.engine(), name, force=force)).removed
+
+    async def delete(self, name: str, *, force: bool = False) -> int:
+        """Delete a queue, its settings and the records of what has ended in it; how many records.
+
+        It is there again as soon as a task enters it or somebody configures it. Raises
+        `QueueNotEmpty` while it has live tasks, which `force` cancels and removes, and
+        `ConfigurationError` for a queue that there is not.
+
+            await app.queues.delete("mail")
+        """
+        return (await delete_queue(await self._app.engine(), name, force=force)).removed
 
     async def declare(self) -> "list[QueueConfig]":
         """Apply what the application declares, where it has not been applied yet; what was set.

@@ -82,6 +82,8 @@ class SyncQueues:
     pause = blocking(Queues.pause)
     resume = blocking(Queues.resume)
     history = blocking(Queues.history)
+    purge = blocking(Queues.purge)
+    delete = blocking(Queues.delete)
     declare = blocking(Queues.declare)
 
 

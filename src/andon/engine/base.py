@@ -264,6 +264,11 @@ class Engine(Protocol):
         """Change some settings of a queue; the configuration that follows."""
         ...
 
+    async def delete_queue(self, name: str) -> None:
+        """Forget the settings of a queue, which is listed no more until a task enters it or it is
+        configured. Raises `QueueNotEmpty` while any task is in it, ended or not."""
+        ...
+
     def know_types(self, types: Sequence[TypeInfo]) -> None:
         """Resolve the policies of submits from this process by its own task types (R5)."""
         ...

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from andon.engine.base import Engine
+from andon.engine.fleet import known_queues
 from andon.lifecycle.profiles import Profile
 from andon.lifecycle.rendering import names_of, native_states, state_name
 from andon.model.errors import ConfigurationError
@@ -71,7 +72,7 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
 
 async def check_queue(engine: Engine, name: str) -> None:
     """Refuse a queue that is not known, naming those that are. Raises `ConfigurationError`."""
-    known = [queue.name for queue in await engine.queues()]
+    known = [config.name for config, _ in await known_queues(engine)]
     if name not in known:
         these = f"There are: {', '.join(known[:20])}." if known else "There is none yet."
         raise ConfigurationError(

@@ -19,6 +19,7 @@ from andon.engine.book import PolicyBook
 from andon.engine.codes import CodeBook
 from andon.engine.control import MOST_ATTEMPTS, Control
 from andon.engine.dependencies import Dependencies
+from andon.engine.fleet import counts_in, settings_of
 from andon.engine.reading import (
     MOST_CURSOR,
     check_asked,
@@ -38,7 +39,12 @@ from andon.lifecycle.commands import Command
 from andon.lifecycle.policies import check_options
 from andon.lifecycle.waiting import Wait
 from andon.model.code import Code
-from andon.model.errors import AndonError, ConfigurationError, StoreUnavailable
+from andon.model.errors import (
+    AndonError,
+    ConfigurationError,
+    QueueNotEmpty,
+    StoreUnavailable,
+)
 from andon.model.fleet import (
     QueueConfig,
     QueueHistory,
@@ -293,10 +299,26 @@ class LocalEngine:
         for _ in range(MOST_ATTEMPTS):
             known = {queue.name: queue for queue in await self.store.queues()}
             there = known.get(name) or QueueConfig(name=name)
-            config = _changed(there, changes)
+            config = msgspec.structs.replace(_changed(there, changes), deleted=False)
             if await self.store.put_queue(config, expect=there):
                 await self.book.refresh()
                 return config
+        raise StoreUnavailable(f"Queue {name!r} is being configured by many at once; try again.")
+
+    async def delete_queue(self, name: str) -> None:
+        """Forget a queue. A task that enters it meanwhile makes it a queue again."""
+        check_name(name, field="queue")
+        counts = counts_in(await self.store.stats(), name)
+        if counts:
+            raise QueueNotEmpty(name, counts, "Remove them first.")
+        for _ in range(MOST_ATTEMPTS):
+            known = {queue.name: queue for queue in await self.store.queues()}
+            there = known.get(name) or QueueConfig(name=name)
+            if there.deleted or await self.store.put_queue(
+                QueueConfig(name=name, deleted=True), expect=there
+            ):
+                await self.book.refresh()
+                return
         raise StoreUnavailable(f"Queue {name!r} is being configured by many at once; try again.")
 
     def know_types(self, types: Sequence[TypeInfo]) -> None:
@@ -354,7 +376,7 @@ class LocalEngine:
 
 def _changed(there: QueueConfig, changes: dict[str, Any]) -> QueueConfig:
     """The configuration with some settings changed. Raises `ConfigurationError`."""
-    now = msgspec.structs.asdict(there)
+    now = settings_of(there)
     unknown = set(changes) - set(now) | {"name"} & set(changes)
     if unknown:
         settings = ", ".join(sorted(set(now) - {"name"}))

@@ -57,6 +57,15 @@ class QueueFull(AndonError):
         self.max_size = max_size
 
 
+class QueueNotEmpty(AndonError):
+    """The queue cannot be deleted while tasks are in it (HTTP 409). Its settings are unchanged."""
+
+    def __init__(self, queue: str, counts: dict[str, int], hint: str = "") -> None:
+        parts = ", ".join(f"{number:,} {state}" for state, number in counts.items())
+        super().__init__(f"Queue {queue!r} has tasks ({parts}). {hint}".rstrip())
+        self.queue = queue
+
+
 class InvalidTransition(AndonError):
     """The table of moves has no such move (HTTP 409). Nothing was changed."""
 

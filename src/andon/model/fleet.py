@@ -19,6 +19,9 @@ class QueueConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     weight: int = 1  #: share of claims among a worker's queues
     policy: dict[str, Any] = {}  #: this queue's layer of `PolicyOptions`
     declared: str = ""  #: digest of the declaration in code that was applied last
+    deleted: bool = False
+    """Somebody deleted it: it is shown no more while it has no tasks. What remains is a name, since
+    who submitted to it just before takes it for known; whoever configures it takes this back."""
 
 
 class TypeInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -169,6 +169,8 @@ def _checked(which: bodies.Which, most: int, unread: int) -> Filters:
             raise invalid("Give ids, or a filter or all, not both.", field="ids")
         if len(which.ids) + unread > most:
             raise invalid(f"At most {most:,} ids in one request.", field="ids")
+        if not which.ids and not unread:
+            raise invalid("Which tasks? ids names none.", field="ids")
     elif not (which.all or filters.any):
         raise invalid("Which tasks? Give ids, a filter, or all: true.", field="filter")
     return filters

@@ -139,6 +139,16 @@ class Pending(msgspec.Struct):
     paused: bool
 
 
+class QueueEmptied(msgspec.Struct):
+    """What became of the tasks of a queue."""
+
+    queue: str
+    removed: int
+    refused: int  #: that tasks elsewhere still need, or that moved meanwhile
+    more: bool  #: as many were removed as one request may; repeat it for the others
+    deleted: bool  #: the queue is gone too
+
+
 class ProfileNames(msgspec.Struct):
     """How a profile names the states."""
 

@@ -221,8 +221,10 @@ class Binder:
             if name in _IDS and not is_id(value):
                 raise TaskNotFound(value[:_MOST_SHOWN])
         for name, header in plan.headers:
-            found = (value for given, value in scope["headers"] if given == header)
-            arguments[name] = next(found, b"").decode("latin-1") or None
+            found = [value for given, value in scope["headers"] if given == header]
+            if len(found) > 1:
+                raise malformed(f"The header {header.decode().title()} is given twice.")
+            arguments[name] = found[0].decode("latin-1") if found else None
         _bind_query(plan, scope, arguments)
         if plan.body is not None:
             body = await read_body(scope, receive, service)
@@ -240,10 +242,9 @@ class Binder:
         body = b""
         if answer is not None:
             body = answer if type(answer) is bytes else _encode(answer)
-            if not headers:
-                cycle = cycle_of(scope)
-                if cycle is not None and at_once(cycle, call.status, call.answer_type, body):
-                    return call.status
+            cycle = cycle_of(scope)
+            if cycle is not None and at_once(cycle, call.status, call.answer_type, body, headers):
+                return call.status
             headers += ((b"content-type", call.answer_type), (b"content-length", b"%d" % len(body)))
         await send({"type": "http.response.start", "status": call.status, "headers": headers})
         await send({"type": "http.response.body", "body": body, "more_body": False})

@@ -23,8 +23,12 @@ Priority = Annotated[
 ]
 
 
+NO_ARGUMENTS = msgspec.Raw(b"{}")
+"""The arguments of a request that names none: this very object, so that it can be told."""
+
+
 def _no_arguments() -> msgspec.Raw:
-    return msgspec.Raw(b"{}")
+    return NO_ARGUMENTS
 
 
 class NewTask(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, gc=False):
@@ -38,6 +42,14 @@ class NewTask(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, gc=False
             examples=[{"path": "/in/4711.png", "width": 640}],
         ),
     ] = msgspec.field(default_factory=_no_arguments)
+    payload_base64: Annotated[
+        bytes | None,
+        Meta(
+            description="Instead of `args`: bytes, in base64, as the one argument. Python handlers "
+            "take them as `bytes`; `args` shows them in base64.",
+            examples=["aGVsbG8="],
+        ),
+    ] = None
     id: TaskId | None = None
     version: Annotated[int, Meta(ge=0, le=2_147_483_647)] = 0
     queue: Name | None = None
@@ -161,6 +173,20 @@ class QueueChanges(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     policy: Annotated[
         dict[str, Any] | UnsetType, Meta(description="The defaults of its tasks' policy, whole.")
     ] = UNSET
+
+
+class NewQueue(QueueChanges, forbid_unknown_fields=True, kw_only=True):
+    """A queue to make, with its settings."""
+
+    name: Name
+
+
+class Purging(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """How to purge a queue."""
+
+    force: Annotated[
+        bool, Meta(description="Running tasks too, and what tasks elsewhere still need.")
+    ] = False
 
 
 class NewJob(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):

@@ -43,8 +43,9 @@ class Call(Request[Any, Any, Any]):
 
     service: "Service"  #: that was called
     unread: dict[int, Problem]  #: entries of the body that could not be read, by place (R36)
+    stem: str  #: of the ids that its `Idempotency-Key` stands for; empty without one
 
-    __slots__ = ("answer_headers", "answer_type", "caller", "service", "status", "unread")
+    __slots__ = ("answer_headers", "answer_type", "caller", "service", "status", "stem", "unread")
 
     def __init__(self, scope: "HTTPScope", receive: "Receive", send: "Send") -> None:
         # Nothing of the framework's request is used beyond these, so none of it is prepared.
@@ -52,6 +53,7 @@ class Call(Request[Any, Any, Any]):
         self.receive = receive
         self.send = send
         self.unread = {}
+        self.stem = ""
 
     def told(self, error: AndonError) -> AndonError:
         """The error as the caller may read it: where the store is, is for its administrators."""
@@ -76,6 +78,10 @@ class Call(Request[Any, Any, Any]):
         """Raise `Problem` (403) unless the caller satisfies the scope."""
         if not self.caller.may(scope):
             raise refuse(scope)
+
+    def made(self, place: str) -> None:
+        """Say where what this request made is: below /api/v1/, escaped already."""
+        self.answer_headers.append((b"location", b"/api/v1/" + place.encode()))
 
     def add_header(self, name: str, value: str) -> None:
         """Add a header to the answer."""

@@ -1,20 +1,28 @@
 """A page of tasks, dead letters or not."""
 
 import logging
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
+from andon.engine.bulk import found
 from andon.lifecycle.rendering import document
 from andon.model.errors import ConfigurationError
 from andon.service.answers import TaskPage
 from andon.service.calls import profile_named
+from andon.service.lines import Lines, wants_lines
 from andon.service.problems import invalid
-from andon.service.selecting import checked_query
+from andon.service.selecting import Keep, checked_query
 
 if TYPE_CHECKING:
+    from andon.engine.base import Engine
     from andon.engine.filtering import Filters
     from andon.lifecycle.profiles import Profile
     from andon.model.task import Task
     from andon.service.calls import Call
+    from andon.stores.base import Query
+
+PAGE = 100
+"""Tasks on a page, where the client does not say how many."""
 
 log = logging.getLogger("andon.service")
 
@@ -24,12 +32,12 @@ async def list_tasks(
     filters: "Filters",
     seen_as: str | None,
     *,
-    limit: int,
+    limit: int | None,
     cursor: str,
     newest_first: bool,
     dead_letters: bool = False,
-) -> TaskPage:
-    """The page after the cursor."""
+) -> TaskPage | Lines:
+    """The page after the cursor; all that comes after it, for who wants lines."""
     profile, service = profile_named(seen_as), request.service
     request.need(f"tasks:read:{filters.queue or '*'}")
     query, keep = await checked_query(
@@ -38,15 +46,27 @@ async def list_tasks(
         profile,
         dead_letters=dead_letters,
         newest_first=newest_first,
-        limit=min(limit, service.settings.max_page),
+        limit=min(limit or PAGE, service.settings.max_page),
         cursor=cursor,
     )
+    if wants_lines(request):
+        return Lines(request, _pages(service.engine, query, keep, profile, limit))
     try:
         page = await service.engine.find(query)
     except ConfigurationError as error:
         raise invalid(str(error), field="cursor") from error
-    found = (task for task in page.tasks if keep is None or keep(task))
-    return TaskPage([_shown(profile, task) for task in found], page.cursor)
+    kept = (task for task in page.tasks if keep is None or keep(task))
+    return TaskPage([_shown(profile, task) for task in kept], page.cursor)
+
+
+async def _pages(
+    engine: "Engine", query: "Query", keep: Keep, profile: "Profile", most: int | None
+) -> AsyncIterator[list[dict[str, Any]]]:
+    try:
+        async for tasks in found(engine, query, keep=keep, most=most):
+            yield [_shown(profile, task) for task in tasks]
+    except ConfigurationError as error:
+        raise invalid(str(error), field="cursor") from error
 
 
 def _shown(profile: "Profile", task: "Task") -> dict[str, Any]:

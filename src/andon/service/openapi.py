@@ -17,6 +17,7 @@ from andon.lifecycle.rendering import as_seen, document
 from andon.model.errors import TaskNotFound
 from andon.model.task import Definition
 from andon.service import answers, bodies
+from andon.service.lines import MEDIA_TYPE
 
 if TYPE_CHECKING:
     from litestar import Litestar
@@ -112,6 +113,7 @@ def document_of(app: "Litestar") -> bytes:
         "schema": {"type": "object"}
     }
     _show_files(found["paths"])
+    _show_lines(found["paths"])
     examples = _examples()
     for operations in found["paths"].values():
         for method, operation in operations.items():
@@ -139,6 +141,20 @@ def _show_files(paths: Document) -> None:
                     operation["responses"][status] = {
                         "$ref": f"#/components/responses/Problem{status}"
                     }
+
+
+def _show_lines(paths: Document) -> None:
+    """Lists that are also told line by line, of which the framework knows that there is a second
+    kind of answer, and no more."""
+    for operations in paths.values():
+        for operation in operations.values():
+            content: Document = operation["responses"].get("200", {}).get("content", {})
+            schema = content.get("application/json", {}).get("schema", {})
+            if {} in schema.get("oneOf", ()):
+                [content["application/json"]["schema"]] = [one for one in schema["oneOf"] if one]
+                content[MEDIA_TYPE] = {
+                    "schema": {"type": "string", "description": "One record a line."}
+                }
 
 
 def _schemas() -> Document:
@@ -172,7 +188,7 @@ def _complete(operation: Document, *, takes_path: bool, changes: bool) -> None:
         name = schema.get("$ref", "").rpartition("/")[2]
         operation["requestBody"]["required"] = name not in _OPTIONAL
     statuses |= {"404"} if takes_path else set()
-    statuses |= {"409"} if changes and "queues" not in operation.get("tags", ()) else set()
+    statuses |= {"409"} if changes else set()
     statuses |= {"400", "422"}
     for status in sorted(statuses):
         responses.setdefault(status, {"$ref": f"#/components/responses/Problem{status}"})
@@ -183,7 +199,7 @@ def _complete(operation: Document, *, takes_path: bool, changes: bool) -> None:
     operation.pop("deprecated", None)
 
 
-_OPTIONAL = frozenset({"Nothing", "Cancelling", "Rerunning", "QueueChanges"})
+_OPTIONAL = frozenset({"Nothing", "Cancelling", "Rerunning", "QueueChanges", "Purging"})
 
 
 def _without_null(schema: Document) -> Document:
@@ -203,6 +219,9 @@ def _show(operation: Document, example: Any) -> None:
     responses[usual]["description"] = "Done."
     if usual == "201":
         responses["201"]["description"] = "Stored."
+        responses["201"]["headers"] = {
+            "Location": {"description": "Where it is.", "schema": {"type": "string"}}
+        }
         responses["200"] = {**responses["201"], "description": "It was stored before."}
     if operation["operationId"] == "jobs_submit":
         responses["422"] = {

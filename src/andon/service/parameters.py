@@ -26,6 +26,15 @@ Wait = Annotated[
 Limit = Annotated[
     int, QueryParameter(ge=1, le=10_000, description="Most on a page; the service sets a bound.")
 ]
+ListLimit = Annotated[
+    int | None,
+    QueryParameter(
+        ge=1,
+        le=10_000,
+        description="Most on a page, 100 if nothing is said; the service sets a bound. Of "
+        "`application/x-ndjson`: most in all, else everything.",
+    ),
+]
 Cursor = Annotated[str, QueryParameter(description="Go on after the page that gave it.")]
 Days = Annotated[
     int, QueryParameter(ge=1, le=KEPT_DAYS, description="How many days, today among them.")

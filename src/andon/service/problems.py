@@ -21,6 +21,7 @@ from andon.model.errors import (
     PayloadTooLarge,
     PermissionRefused,
     QueueFull,
+    QueueNotEmpty,
     StoreError,
     StoreIncompatible,
     StoreUnavailable,
@@ -52,6 +53,7 @@ KINDS: dict[type[AndonError], Kind] = {
     TaskConflict: Kind("task-conflict", 409, "The id is taken", ("task_id",)),
     UniqueKeyHeld: Kind("unique-key-held", 409, "Unique key held", ("key", "holder")),
     QueueFull: Kind("queue-full", 429, "Queue full", ("queue", "max_size"), 1),
+    QueueNotEmpty: Kind("queue-not-empty", 409, "Queue not empty", ("queue",)),
     InvalidTransition: Kind(
         "invalid-transition", 409, "No such move", ("task_id", "event", "state")
     ),

@@ -5,6 +5,7 @@ refused here is told as problem details too.
 """
 
 import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -171,15 +172,24 @@ def whole_body(cycle: RequestResponseCycle) -> bytes | None:
     return body
 
 
-def answer(cycle: RequestResponseCycle, status: int, media_type: bytes, body: bytes) -> bool:
+def answer(
+    cycle: RequestResponseCycle,
+    status: int,
+    media_type: bytes,
+    body: bytes,
+    headers: Sequence[tuple[bytes, bytes]] = (),
+) -> bool:
     """Send a whole answer in one write; False where it has to go the long way.
 
-    It says what two messages to the server's `send` would, without looking at each header again.
+    It says what two messages to the server's `send` would, without looking at each header again:
+    `headers` are ones that no client has chosen, or that were checked.
     """
     if cycle.disconnected or cycle.response_started or cycle.flow.write_paused:
         return False
     lines = [STATUS_LINE[status]]
     lines += [b"%s: %s\r\n" % header for header in cycle.default_headers]
+    if headers:
+        lines += [b"%s: %s\r\n" % header for header in headers]
     lines.append(b"content-type: %s\r\ncontent-length: %d\r\n" % (media_type, len(body)))
     lines.append(b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n")
     lines.append(body)

@@ -117,6 +117,8 @@ async def serve(service: "Service", *, ready: "Callable[[str], Any] | None" = No
             timeout_graceful_shutdown=round(settings.shutdown_grace),
             ssl_certfile=settings.certificate,
             ssl_keyfile=settings.private_key,
+            ssl_ca_certs=settings.client_ca,
+            ssl_cert_reqs=ssl.CERT_NONE if settings.client_ca is None else ssl.CERT_REQUIRED,
         )
         _load(config)
         server = _Server(config, service, ready)
@@ -127,13 +129,15 @@ async def serve(service: "Service", *, ready: "Callable[[str], Any] | None" = No
 
 
 def _load(config: uvicorn.Config) -> None:
+    what = f"The client authorities in {config.ssl_ca_certs}"
     try:
+        if config.ssl_ca_certs is not None:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(config.ssl_ca_certs)
+        what = f"The certificate {config.ssl_certfile}"
         config.load()
     except OSError as error:  # of which the errors of TLS are one kind
         reason = error.reason if isinstance(error, ssl.SSLError) else error.strerror
-        raise ConfigurationError(
-            f"The certificate {config.ssl_certfile} cannot be used: {reason}."
-        ) from error
+        raise ConfigurationError(f"{what} cannot be used: {reason}.") from error
 
 
 def _url(listening: socket.socket, certificate: str | None) -> str:

@@ -47,14 +47,15 @@ class Service:
         )
         self.metrics.streams.set_function(lambda: self.streams)
         self.log_streams = 0  #: logs that are followed
+        self.list_streams = 0  #: lists that are sent line by line
         self.openapi = b"{}"  #: the document, set by whoever makes the application
         self.long_work = asyncio.Lock()  #: held by whoever has much to do before it waits
         self._stopping: asyncio.Event | None = None
 
     @property
     def streams(self) -> int:
-        """Streams open: of events, and of logs."""
-        return len(self.hub) + self.log_streams
+        """Streams open: of events, of logs, and of lists."""
+        return len(self.hub) + self.log_streams + self.list_streams
 
     @property
     def stopping(self) -> asyncio.Event:

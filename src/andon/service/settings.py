@@ -32,6 +32,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     require_token: bool = False  #: ask for a token on loopback too, behind a proxy for example
     certificate: str | None = None  #: PEM file; with it the service speaks TLS
     private_key: str | None = None  #: PEM file; default: in the certificate's file
+    client_ca: str | None = None
+    """PEM file of authorities; who connects must show a certificate that one of them has signed."""
 
     def check(self) -> None:
         """Raise `ConfigurationError` for a setting that cannot be."""
@@ -53,3 +55,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             raise ConfigurationError("rate_limit must be more than 0 requests a second.")
         if self.private_key is not None and self.certificate is None:
             raise ConfigurationError("A private key needs its certificate too.")
+        if self.client_ca is not None and self.certificate is None:
+            raise ConfigurationError(
+                "To ask clients for certificates the service needs one of its own: --certificate."
+            )

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -15,9 +15,10 @@ from andon.engine.base import Submission, Submitted
 from andon.engine.definitions import DEFAULT_QUEUE
 from andon.engine.places import in_places
 from andon.lifecycle import payloads
-from andon.model.errors import AndonError, InvalidSubmission, PermissionRefused
+from andon.model.errors import AndonError, InvalidSubmission, PermissionRefused, TaskConflict
+from andon.service import idempotency
 from andon.service.answers import BulkAccepted, BulkItem
-from andon.service.bodies import NewTask
+from andon.service.bodies import NO_ARGUMENTS, NewTask
 from andon.service.problems import Problem, invalid, problem_of, unexpected
 from andon.stores.base import MAX_BATCH
 from andon.worker.calls import Call, MalformedPayload
@@ -50,8 +51,7 @@ def submission_of(task: NewTask, registry: Registry, default_queue: str) -> Subm
     is where the task goes that names none.
     """
     known = registry.get(task.name, task.version)
-    args = bytes(task.args)
-    check_args(args)
+    args = _args(task)
     invalid = ""
     if known is None:
         queue = task.queue or default_queue
@@ -86,6 +86,16 @@ def submission_of(task: NewTask, registry: Registry, default_queue: str) -> Subm
         invalid=invalid,
         **fields,
     )
+
+
+def _args(task: NewTask) -> bytes:
+    if task.payload_base64 is None:
+        args = bytes(task.args)
+        check_args(args)
+        return args
+    if task.args is not NO_ARGUMENTS:
+        raise InvalidSubmission("Give args or payload_base64, not both.", field="payload_base64")
+    return msgspec.json.encode(task.payload_base64)  # what the handler's own codec makes of bytes
 
 
 def _is_timed(task: NewTask) -> bool:
@@ -144,13 +154,19 @@ def moment_ms(field: str, moment: str | int) -> int:
         ) from error
 
 
-async def submit_one(request: "Request", task: NewTask) -> Submitted:
-    """Store one task. Raises what it was refused with."""
+async def submit_one(request: "Request", task: NewTask, key: str | None = None) -> Submitted:
+    """Store one task; `key`: its `Idempotency-Key`. Raises what it was refused with."""
     service = request.service
+    if key is not None:
+        if task.id is not None:
+            raise idempotency.not_both()
+        task.id = idempotency.id_of(request, "tasks", key)
     submission = submission_of(task, service.app.registry, service.app.queue)
     _check_scopes(request, submission)
     [outcome] = await service.engine.submit([submission])
     if outcome.error is not None:
+        if key is not None and isinstance(outcome.error, TaskConflict):
+            raise idempotency.reused()
         raise _as_sent(outcome.error, submission)
     return outcome
 
@@ -173,8 +189,11 @@ def _as_sent(error: AndonError, submission: Submission) -> AndonError:
     return error
 
 
-async def submit_many(request: "Request", tasks: list[NewTask]) -> BulkAccepted:
-    """Store many tasks, each on its own; one entry for each, in the order given."""
+async def submit_many(
+    request: "Request", tasks: list[NewTask], key: str | None = None
+) -> BulkAccepted:
+    """Store many tasks, each on its own; one entry for each, in the order given. With a `key`, its
+    `Idempotency-Key`, those without an id of their own are known by their place."""
     service = request.service
     count = len(tasks) + len(request.unread)
     if count > service.settings.max_bulk:
@@ -182,6 +201,9 @@ async def submit_many(request: "Request", tasks: list[NewTask]) -> BulkAccepted:
             f"At most {service.settings.max_bulk:,} tasks in one request, not {count:,}.",
             field="tasks",
         )
+    if key is not None:
+        request.stem = idempotency.id_of(request, "bulk", key)
+        _name(tasks, request.stem, request.unread)
     # Only what depends on others in the request has to reach the engine together with them.
     size = len(tasks) if any(task.depends_on for task in tasks) else _SLICE
     ids: set[str] = set()
@@ -193,6 +215,17 @@ async def submit_many(request: "Request", tasks: list[NewTask]) -> BulkAccepted:
     answered = in_places(await _in_slices(service, tasks, size, begin), unread)
     refused = sum(item.error is not None for item in answered)
     return BulkAccepted(len(answered) - refused, refused, answered)
+
+
+def _name(tasks: Sequence[NewTask], stem: str, unread: Collection[int]) -> None:
+    """Give ids to the tasks that have none, by their places among all entries."""
+    place = 0
+    for task in tasks:
+        while place in unread:
+            place += 1
+        if task.id is None:
+            task.id = f"{stem}:{place}"
+        place += 1
 
 
 async def submit_as_given(
@@ -299,9 +332,13 @@ def _check_scopes(request: "Request", submission: Submission) -> None:
 
 
 def _item(request: "Request", outcome: Submitted, submission: Submission) -> BulkItem:
+    by_key = bool(request.stem) and outcome.id.startswith(request.stem)
     if outcome.error is None:
-        return BulkItem(outcome.id, outcome.state, outcome.created)
-    problem = problem_of(_as_sent(request.told(outcome.error), submission))
+        return BulkItem(outcome.id, outcome.state, outcome.created or by_key)
+    if by_key and isinstance(outcome.error, TaskConflict):
+        problem = idempotency.reused()
+    else:
+        problem = problem_of(_as_sent(request.told(outcome.error), submission))
     return BulkItem(outcome.id, outcome.state, outcome.created, problem.document)
 
 

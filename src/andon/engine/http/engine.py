@@ -23,7 +23,7 @@ from andon.engine.http.artifacts import HttpArtifacts
 from andon.engine.http.attention import Attention
 from andon.engine.http.blocking import BlockingCalls
 from andon.engine.http.errors import error_of, problem_of
-from andon.engine.http.place import Place
+from andon.engine.http.place import ClientCertificate, Place
 from andon.engine.http.runtokens import RunTokens
 from andon.engine.http.transport import PATIENCE_S, Transport
 from andon.engine.http.wire import Outcome, Packed, Report, Sign, Which
@@ -106,7 +106,8 @@ _decode_results = msgspec.json.Decoder(dict[str, Task | None]).decode
 class HttpEngine:
     """An `Engine` over the service at `url`.
 
-    `token` is an API token; a service on loopback needs none. `random` decides jitter only.
+    `token` is an API token; a service on loopback needs none. `certificate` is shown to a service
+    that asks for one. `random` decides jitter only.
     `patience`: seconds for which a request that may be repeated is.
     """
 
@@ -121,11 +122,12 @@ class HttpEngine:
         url: str,
         *,
         token: str | None = None,
+        certificate: ClientCertificate | None = None,
         random: random_module.Random | None = None,
         patience: float = PATIENCE_S,
     ) -> None:
         rng = random or random_module.Random()
-        self.place = Place(url, token)
+        self.place = Place(url, token, certificate)
         self._rng = rng
         self._transport = Transport(self.place, rng, patience=patience)
         self._blocking = BlockingCalls(self.place)
@@ -442,6 +444,9 @@ class HttpEngine:
     async def configure_queue(self, name: str, changes: dict[str, Any]) -> QueueConfig:
         body = wire.encode(wire.OfQueue(name, changes))
         return _decode_queue(await self._transport.call("configure_queue", body))
+
+    async def delete_queue(self, name: str) -> None:
+        await self._transport.call("delete_queue", wire.encode(wire.NamedQueue(name)))
 
     def know_types(self, types: Sequence[TypeInfo]) -> None:
         """Nothing to do: the service resolves policies, by its own application's types and by

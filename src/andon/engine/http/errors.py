@@ -26,6 +26,7 @@ NAMES: dict[str, type[AndonError]] = {
     "task-conflict": family.TaskConflict,
     "unique-key-held": family.UniqueKeyHeld,
     "queue-full": family.QueueFull,
+    "queue-not-empty": family.QueueNotEmpty,
     "invalid-transition": family.InvalidTransition,
     "lease-lost": family.LeaseLost,
     "not-writable": family.NotWritable,
@@ -74,7 +75,7 @@ def _is_plain(value: object) -> bool:
     return value is None or isinstance(value, str | int | float | bool)
 
 
-_TOLD_ONLY = frozenset({"message", "hint", "why"})
+_TOLD_ONLY = frozenset({"message", "hint", "why", "counts"})
 """What constructors take for the message alone."""
 
 

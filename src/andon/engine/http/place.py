@@ -1,8 +1,12 @@
 """Where a service is, and what to say of it: the parts of its URL, its token, its certificate."""
 
+import os
 import ssl
+from collections.abc import Mapping
 from functools import cached_property
 from urllib.parse import urlsplit
+
+import msgspec
 
 from andon.model.errors import ConfigurationError
 from andon.model.urls import shown
@@ -10,10 +14,48 @@ from andon.model.urls import shown
 SCHEMES = ("http", "https")
 
 
-class Place:
-    """One service. `token` is sent with every request; it is never part of a message or repr."""
+class ClientCertificate(msgspec.Struct, frozen=True):
+    """What a client shows to a service that asks for certificates: PEM files."""
 
-    def __init__(self, url: str, token: str | None = None) -> None:
+    file: str
+    key: str | None = None  #: None: in the certificate's file
+
+    @classmethod
+    def read(cls, environment: Mapping[str, str] = os.environ) -> "ClientCertificate | None":
+        """The one that ANDON_CLIENT_CERTIFICATE and ANDON_CLIENT_KEY name; None if they do not."""
+        file = environment.get("ANDON_CLIENT_CERTIFICATE")
+        key = environment.get("ANDON_CLIENT_KEY")
+        if key and not file:
+            raise ConfigurationError(
+                "ANDON_CLIENT_KEY needs its certificate too: set ANDON_CLIENT_CERTIFICATE."
+            )
+        return cls(file, key or None) if file else None
+
+
+def client_tls(certificate: ClientCertificate | None) -> ssl.SSLContext:
+    """How clients speak TLS: certificates of services are checked; SSL_CERT_FILE names another
+    authority, as usual. Raises `ConfigurationError` for a certificate that cannot be used."""
+    context = ssl.create_default_context()
+    if certificate is not None:
+        try:
+            context.load_cert_chain(certificate.file, certificate.key)
+        except OSError as error:  # of which the errors of TLS are one kind
+            reason = error.reason if isinstance(error, ssl.SSLError) else error.strerror
+            files = " and ".join(filter(None, (certificate.file, certificate.key)))
+            raise ConfigurationError(
+                f"The client certificate in {files} cannot be used: {reason}. "
+                "ANDON_CLIENT_CERTIFICATE and ANDON_CLIENT_KEY name PEM files."
+            ) from error
+    return context
+
+
+class Place:
+    """One service. `token` is sent with every request; it is never part of a message or repr.
+    `certificate` is shown to a service that asks for one."""
+
+    def __init__(
+        self, url: str, token: str | None = None, certificate: ClientCertificate | None = None
+    ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in SCHEMES or not parts.hostname:
             raise ConfigurationError(f"{shown(url)!r} is no service; write http://host:port.")
@@ -28,6 +70,7 @@ class Place:
         self.port = parts.port or (443 if self.secure else 80)
         self.path = parts.path.rstrip("/")
         self._token = token
+        self.certificate = certificate
 
     def __repr__(self) -> str:
         return f"<Place {self.shown}>"
@@ -42,5 +85,5 @@ class Place:
 
     @cached_property
     def tls(self) -> ssl.SSLContext:
-        """Certificates are checked; SSL_CERT_FILE names another authority, as usual."""
-        return ssl.create_default_context()
+        """See `client_tls`."""
+        return client_tls(self.certificate)

@@ -1,5 +1,6 @@
 """From a reply to its bytes, or to the error that a local engine would have raised. Pure."""
 
+import re
 from http import HTTPStatus
 from typing import Any
 
@@ -7,7 +8,20 @@ import msgspec
 
 from andon.engine.http.errors import error_of_document
 from andon.engine.http.place import Place
-from andon.model.errors import AndonError, StoreError, StoreIncompatible, StoreUnavailable
+from andon.model.errors import (
+    AndonError,
+    AuthenticationFailed,
+    StoreError,
+    StoreIncompatible,
+    StoreUnavailable,
+)
+
+_ALERT = re.compile(
+    "ALERT_(CERTIFICATE|UNKNOWN_CA|BAD_CERTIFICATE|UNSUPPORTED_CERT|ACCESS_DENIED)|"
+    "alert (certificate|unknown ca|bad certificate|unsupported cert|access denied)",
+    re.IGNORECASE,
+)
+"""How a refused client certificate is told: by the other end's alert, in OpenSSL's words."""
 
 _AWAY = frozenset(
     {
@@ -46,10 +60,20 @@ def _error(place: Place, status: int, body: bytes) -> AndonError:
     return StoreError(f"The service at {place.shown} refused a request ({status}): {said}.")
 
 
-def away(place: Place, error: BaseException) -> StoreUnavailable:
-    """The service could not be reached, or did not answer in time."""
+def away(place: Place, error: BaseException) -> StoreUnavailable | AuthenticationFailed:
+    """The service could not be reached, or did not answer in time; or it wants another client
+    certificate than it was shown."""
     why = str(error) or type(error).__name__
+    if _ALERT.search(why):
+        shown = "none" if place.certificate is None else f"that in {place.certificate.file}"
+        return AuthenticationFailed(
+            f"The service at {place.shown} asks for a client certificate and was shown {shown} "
+            f"({why}). Name one of its authority in ANDON_CLIENT_CERTIFICATE."
+        )
+    hint = ""
+    if place.secure and place.certificate is None:
+        hint = " If it asks for a client certificate, name it in ANDON_CLIENT_CERTIFICATE."
     return StoreUnavailable(
         f"The service at {place.shown} did not answer ({why}). "
-        "Check that it runs (andon serve) and that the URL is right."
+        f"Check that it runs (andon serve) and that the URL is right.{hint}"
     )

@@ -96,7 +96,7 @@ class Transport:
                 problem = away(self.place, error)
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 problem = away(self.place, error)
-                if not safe:
+                if not safe and isinstance(problem, StoreUnavailable):
                     raise StoreUnavailable(
                         f"The connection to {self.place.shown} broke before its reply, so it is "
                         "not known whether this was done. Look at the task before you repeat it."
@@ -105,7 +105,7 @@ class Transport:
                 problem = error
                 if not safe:
                     raise
-            if time.monotonic() + wait > give_up:
+            if time.monotonic() + wait > give_up or not isinstance(problem, StoreUnavailable):
                 raise problem
             await asyncio.sleep(wait * (0.5 + 0.5 * self._rng.random()))
             wait = min(wait * 2, _MOST_WAIT_S)

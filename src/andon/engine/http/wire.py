@@ -114,6 +114,12 @@ class OfQueue(msgspec.Struct, frozen=True):
     changes: dict[str, Any]
 
 
+class NamedQueue(msgspec.Struct, frozen=True):
+    """A queue by its name."""
+
+    name: str
+
+
 class OfTypes(msgspec.Struct, frozen=True):
     """Task types to be published."""
 

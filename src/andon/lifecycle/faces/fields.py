@@ -5,6 +5,7 @@ their texts sort. A field that has no value yet is left out where the system lea
 (`given`), else None.
 """
 
+import base64
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -79,6 +80,14 @@ def given(**fields: Any) -> Fields:
 def decoded(body: bytes | None) -> Any:
     """A body of JSON, decoded; one that is none, as what it is."""
     return None if body is None else payloads.shown(body)
+
+
+def bytes_of(field: str, body: bytes | None, seen: Any) -> Fields:
+    """The exact bytes of a body that is no JSON, in base64 under this name; nothing for any other.
+    `seen` is what `decoded` made of it."""
+    if body is None or not isinstance(seen, dict) or "not-json" not in seen:
+        return {}
+    return {} if payloads.is_json(body) else {field: base64.b64encode(body).decode()}
 
 
 def newest_claim(task: Task) -> int | None:

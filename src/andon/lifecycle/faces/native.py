@@ -5,6 +5,7 @@ import msgspec
 from andon.lifecycle.faces.fields import (
     Fields,
     Shown,
+    bytes_of,
     decoded,
     given,
     heartbeat_of,
@@ -19,19 +20,23 @@ def record(task: Task, state: str, history: list[Fields]) -> Fields:
     """The record under Andon's own names."""
     d, s = task.definition, task.status
     progress, message = progress_of(task)
+    args, result = decoded(d.args), decoded(task.result)
     return {
         "id": d.id,
         "name": d.name,
         "version": d.version,
         "queue": d.queue,
         "priority": s.priority,
-        "args": decoded(d.args),
+        "args": args,
+        **bytes_of("payload_base64", d.args, args),
         "policy": msgspec.to_builtins(task.policy),
         "scopes": list(d.scopes),
         "dependencies": list(d.dependencies),
         "requires": d.requires,
         "load_dependencies": d.load_dependencies,
         "unique_key": d.unique_key,
+        "key": d.key,
+        "group": d.group,
         "tags": list(d.tags),
         "headers": dict(d.headers),
         "created_at": iso(s.created_at),
@@ -48,9 +53,12 @@ def record(task: Task, state: str, history: list[Fields]) -> Fields:
         "tries": s.tries,
         "runs": [_run(run) for run in s.runs],
         "fence": s.fence,
+        "worker": s.worker,
+        "lease_until": maybe_iso(None if task.cell is None else task.cell.lease_until),
         "progress": progress,
         "progress_message": message,
-        "result": decoded(task.result),
+        "result": result,
+        **bytes_of("result_base64", task.result, result),
         "last_error": None if s.last_error is None else msgspec.to_builtins(s.last_error),
         "cancel_requested_at": maybe_iso(s.cancel_requested_at),
         "revision": s.revision,

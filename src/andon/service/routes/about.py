@@ -13,6 +13,7 @@ from andon.model.fleet import StoreInfo, WorkerInfo
 from andon.model.words import State
 from andon.service.answers import Health, ProfileNames
 from andon.service.calls import Call
+from andon.service.lines import Lines, listed
 from andon.service.problems import Problem
 
 READY_S = 2.0
@@ -20,10 +21,10 @@ READY_S = 2.0
 
 
 @get("/api/v1/workers", tags=["workers"], summary="List workers")
-async def list_workers(request: Call) -> list[dict[str, Any]]:
-    """Workers heard of within the last minute."""
+async def list_workers(request: Call) -> list[dict[str, Any]] | Lines:
+    """Workers heard of within the last minute. With `Accept: application/x-ndjson` one a line."""
     request.need("workers:read")
-    return [_whole(worker) for worker in await request.service.engine.workers()]
+    return listed(request, [_whole(worker) for worker in await request.service.engine.workers()])
 
 
 @get("/api/v1/storage", tags=["storage"], summary="Describe the store")

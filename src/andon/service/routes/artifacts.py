@@ -73,7 +73,7 @@ async def download(
     service = request.service
     kept = await request.artifacts()
     artifact = await _find(kept, task_id, name, run)
-    if if_match not in (None, "*", etag_of(artifact)):
+    if if_match not in (None, "", "*", etag_of(artifact)):
         raise Problem(
             412,
             "artifact-replaced",

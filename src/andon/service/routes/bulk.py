@@ -7,17 +7,21 @@ from andon.service.answers import ActedOnMany, BulkAccepted
 from andon.service.bodies import Act, Bulk
 from andon.service.calls import As, Call, profile_named
 from andon.service.decoding import Items
+from andon.service.idempotency import IdempotencyKey
 from andon.service.submitting import submit_many
 
 
 @post("/bulk", status_code=200, summary="Submit many tasks")
-async def submit_bulk(request: Call, data: Items[Bulk]) -> BulkAccepted:
+async def submit_bulk(
+    request: Call, data: Items[Bulk], *, idempotency_key: IdempotencyKey = None
+) -> BulkAccepted:
     """Store many tasks in few round trips; they may depend on one another.
 
     Each stands alone: some may be refused while the others are accepted. The answer has one entry
-    per task, in the order given.
+    per task, in the order given. With an Idempotency-Key an entry without an `id` is known by its
+    place, so that the whole request may be repeated.
     """
-    return await submit_many(request, data.tasks)
+    return await submit_many(request, data.tasks, idempotency_key)
 
 
 @post("/acts", status_code=200, summary="Act on many tasks")

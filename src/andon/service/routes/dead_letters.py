@@ -9,8 +9,9 @@ from andon.service.answers import ActedOnMany, TaskPage
 from andon.service.bodies import Which
 from andon.service.calls import As, Call, profile_named
 from andon.service.decoding import Items
+from andon.service.lines import Lines
 from andon.service.listing import list_tasks
-from andon.service.parameters import Cursor, Flag, Limit, Queue, States, Tag, TaskName
+from andon.service.parameters import Cursor, Flag, ListLimit, Queue, States, Tag, TaskName
 
 
 @get("/", summary="List dead letters")
@@ -22,11 +23,14 @@ async def list_letters(
     name: TaskName = None,
     tag: Tag = None,
     newest_first: Flag = False,
-    limit: Limit = 100,
+    limit: ListLimit = None,
     cursor: Cursor = "",
     seen_as: As = None,
-) -> TaskPage:
-    """Dead letters in the order in which the tasks were created."""
+) -> TaskPage | Lines:
+    """Dead letters in the order in which the tasks were created.
+
+    With `Accept: application/x-ndjson` all of them, one a line.
+    """
     filters = Filters(
         states=tuple(states.split(",")) if states else (), queue=queue, name=name, tag=tag
     )

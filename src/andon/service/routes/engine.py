@@ -238,17 +238,24 @@ async def act(request: Call, data: Items[wire.Which]) -> list[wire.Outcome]:
 
 
 @post("/get", status_code=200)
-async def get(request: Call, data: JSONBody[wire.Which]) -> list[Task | None]:
-    """Records by their ids."""
+async def get(request: Call, data: Items[wire.Which]) -> list[Task | None]:
+    """Records by their ids; of a task that the caller may not read there is none."""
     caller = _caller(request)
     _few(request, data.ids)
     caller.require_some("tasks:read:")
     tasks: list[Task | None] = []
     for start in range(0, len(data.ids), MOST_PAGE):
         tasks += await request.service.engine.get(data.ids[start : start + MOST_PAGE])
-    for queue in {task.definition.queue for task in tasks if task is not None}:
-        caller.require(f"tasks:read:{queue}")
-    return tasks
+    queues = {task.definition.queue for task in tasks if task is not None}
+    forbidden = {queue for queue in queues if not caller.may(f"tasks:read:{queue}")}
+    if forbidden:
+        readable = [
+            None if task is None or task.definition.queue in forbidden else task for task in tasks
+        ]
+        if all(task is not None for task in tasks) and not any(readable):
+            raise PermissionRefused(f"tasks:read:{min(forbidden)}")
+        tasks = readable
+    return in_places(tasks, dict.fromkeys(request.unread))
 
 
 @post("/history", status_code=200)
@@ -342,6 +349,13 @@ async def configure_queue(request: Call, data: JSONBody[wire.OfQueue]) -> QueueC
     """Change a queue's settings."""
     _caller(request).require(f"queues:manage:{data.name}")
     return await request.service.engine.configure_queue(data.name, data.changes)
+
+
+@post("/delete_queue", status_code=200)
+async def delete_queue(request: Call, data: JSONBody[wire.NamedQueue]) -> None:
+    """Forget a queue that has no tasks."""
+    _caller(request).require(f"queues:manage:{data.name}")
+    await request.service.engine.delete_queue(data.name)
 
 
 @post("/types", status_code=200)
@@ -463,6 +477,7 @@ HANDLERS: list[Any] = [
     queue_history,
     queues,
     configure_queue,
+    delete_queue,
     types,
     publish_types,
     keep_code,

@@ -79,7 +79,7 @@ async def stream_events(
     service = request.service
     check_streams(service)
     wants = await _wants(request, task, queue, states, seen_as)
-    return EventStream(service, wants, last_event_id)
+    return EventStream(service, wants, last_event_id or None)
 
 
 async def _wants(

@@ -5,23 +5,31 @@ from typing import Any
 from litestar import Router, delete, get, post
 from litestar.params import FromPath, JSONBody
 
-from andon.model.errors import InvalidSubmission, TaskNotFound
+from andon.model.errors import InvalidSubmission, TaskConflict, TaskNotFound
 from andon.model.words import TERMINAL, State
 from andon.service.bodies import NewJob
 from andon.service.calls import Call
+from andon.service.idempotency import REPLAYED, IdempotencyKey, id_of, not_both, reused
 from andon.service.jobs import as_sent, cancel_job, job_of, submission_of
 from andon.service.parameters import Wait
 from andon.service.waiting import ended_or_now
 
 
 @post("/", status_code=201, summary="Submit a job")
-async def submit(request: Call, data: JSONBody[NewJob]) -> dict[str, Any]:
+async def submit(
+    request: Call, data: JSONBody[NewJob], *, idempotency_key: IdempotencyKey = None
+) -> dict[str, Any]:
     """Store a job.
 
     One whose params its handler cannot take is recorded as FAILED and answered with 422 and the
-    job. 200 when the same job was there already, by its own `job_id`.
+    job. 200 when the same job was there already, by its own `job_id`; a repeat with the same
+    Idempotency-Key is answered 201 again, with `Idempotent-Replayed: true`.
     """
     service = request.service
+    if idempotency_key is not None:
+        if data.job_id is not None:
+            raise not_both()
+        data.job_id = f"job_{id_of(request, 'jobs', idempotency_key)}"
     try:
         submission = submission_of(service, data)
     except InvalidSubmission as error:
@@ -29,10 +37,16 @@ async def submit(request: Call, data: JSONBody[NewJob]) -> dict[str, Any]:
     request.need(f"tasks:create:{submission.queue}")
     [outcome] = await service.engine.submit([submission])
     if outcome.error is not None and not outcome.created:
+        if idempotency_key is not None and isinstance(outcome.error, TaskConflict):
+            raise reused()
         raise as_sent(outcome.error)
     if outcome.error is not None:
         request.status = 422
-    elif not outcome.created:
+    elif outcome.created or idempotency_key is not None:
+        request.made(f"jobs/{outcome.id}")
+        if not outcome.created:
+            request.add_header(REPLAYED, "true")
+    else:
         request.status = 200
     [task] = await service.engine.get([outcome.id])
     if task is None:

@@ -100,7 +100,7 @@ async def follow_log(
     task = await _task(request, task_id)
     request.need(f"tasks:read:{task.definition.queue}")
     check_streams(request.service)
-    after = None if last_event_id is None else place_of(last_event_id)
+    after = place_of(last_event_id) if last_event_id else None
     if run is not None and after is not None and after.run != run:
         raise invalid(f"Last-Event-ID is of run {after.run}.", field="Last-Event-ID")
     return LogStream(request.service, task_id, run, after)

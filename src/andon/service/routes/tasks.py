@@ -22,13 +22,15 @@ from andon.service.bodies import (
     Rescheduling,
 )
 from andon.service.calls import As, Call, profile_named
+from andon.service.idempotency import REPLAYED, IdempotencyKey
+from andon.service.lines import Lines
 from andon.service.listing import list_tasks
 from andon.service.parameters import (
     Cursor,
     Flag,
     Group,
     Key,
-    Limit,
+    ListLimit,
     Queue,
     States,
     Tag,
@@ -41,15 +43,24 @@ from andon.service.waiting import ended_or_now
 
 
 @post("/", status_code=201, summary="Submit a task")
-async def submit(request: Call, data: JSONBody[NewTask]) -> Accepted:
+async def submit(
+    request: Call, data: JSONBody[NewTask], *, idempotency_key: IdempotencyKey = None
+) -> Accepted:
     """Store a task. Once this has answered, it reaches an end or waits for something named.
 
-    201 when it was stored by this request, 200 when the same submission was there already.
+    201 when it was stored by this request, 200 when the same submission was there already. A repeat
+    with the same Idempotency-Key is this request: 201 again, with `Idempotent-Replayed: true`.
     """
-    outcome = await submit_one(request, data)
-    if not outcome.created:
+    outcome = await submit_one(request, data, idempotency_key)
+    created = outcome.created
+    if not created and idempotency_key is not None:
+        request.add_header(REPLAYED, "true")
+        created = True
+    if created:
+        request.made(f"tasks/{outcome.id}")
+    else:
         request.status = 200
-    return Accepted(outcome.id, outcome.state, outcome.created)
+    return Accepted(outcome.id, outcome.state, created)
 
 
 @get("/", summary="List tasks")
@@ -64,11 +75,14 @@ async def list_all(
     group: Group = None,
     worker: WorkerId = None,
     newest_first: Flag = False,
-    limit: Limit = 100,
+    limit: ListLimit = None,
     cursor: Cursor = "",
     seen_as: As = None,
-) -> TaskPage:
-    """Tasks in the order of their creation. A page may be short; its cursor leads to the next."""
+) -> TaskPage | Lines:
+    """Tasks in the order of their creation. A page may be short; its cursor leads to the next.
+
+    With `Accept: application/x-ndjson` all of them, one a line, up to those created just now.
+    """
     filters = Filters(
         states=tuple(states.split(",")) if states else (),
         queue=queue,

@@ -97,6 +97,7 @@ async def make(request: Call, data: JSONBody[NewToken]) -> TokenMade:
         if ends > LATEST_MS:
             raise invalid("The token would expire after the year 9999.", field="expires_in")
     text, record = await service.access.registry.create(data.name, data.scopes, expires_at=ends)
+    request.made(f"tokens/{record.id}")
     return msgspec.convert({**_fields(record, now), "token": text}, TokenMade)
 
 

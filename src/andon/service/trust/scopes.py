@@ -19,7 +19,7 @@ KINDS = {
     "tasks:change:": "retry, rerun, schedule, reprioritise and delete tasks of the queue",
     "queues:claim:": "run tasks of the queue",
     "queues:read:": "read the counts and the configuration of the queue",
-    "queues:manage:": "pause and configure the queue",
+    "queues:manage:": "make, pause, configure and delete the queue",
     "workers:read": "list workers",
     "metrics:read": "read the metrics",
     "types:publish": "publish task types and their policies, as Python workers do",
