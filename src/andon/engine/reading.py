@@ -11,7 +11,7 @@ from andon.stores.base import Query, Store
 MOST_CURSOR = 64 * 1024
 """Characters of a place in the event log, which has a part for each partition."""
 
-ASKED = ("queue", "name", "tag", "key", "group", "worker", "cursor")
+ASKED = ("queue", "name", "tag", "key", "group", "worker", "id_prefix", "cursor")
 """The texts of a query."""
 
 
