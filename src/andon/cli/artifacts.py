@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from andon.cli.ids import one_named
 from andon.cli.output import Cell, Column, size_of
 from andon.cli.session import Session, common
 from andon.lifecycle.faces.fields import iso
@@ -40,6 +41,7 @@ def artifacts() -> None:
 async def list_(session: Session, *, task_id: str, run: int | None) -> None:
     """List the artifacts of a task, by run and name."""
     async with session.engine() as engine:
+        task_id = await one_named(session, engine, task_id)
         found = await (await engine.artifacts()).find(task_id, run)
         if not found and await engine.get([task_id]) == [None]:
             raise TaskNotFound(task_id)
@@ -70,6 +72,7 @@ async def get(
     if --output names it.
     """
     async with session.engine() as engine:
+        task_id = await one_named(session, engine, task_id)
         kept = await engine.artifacts()
         artifact = await _find(kept, task_id, name, run)
         if output == "-":

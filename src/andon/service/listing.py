@@ -1,8 +1,10 @@
 """A page of tasks, dead letters or not."""
 
 import logging
+import time
 from typing import TYPE_CHECKING, Any
 
+from andon.engine.paging import full_page
 from andon.lifecycle.rendering import document
 from andon.model.errors import ConfigurationError
 from andon.service.answers import TaskPage
@@ -17,6 +19,10 @@ if TYPE_CHECKING:
     from andon.service.calls import Call
 
 log = logging.getLogger("andon.service")
+
+PATIENCE_S = 20.0
+"""A page that takes longer to fill comes short, with a cursor: neither whoever asks, nor a proxy in
+between, may be ready to wait longer."""
 
 
 async def list_tasks(
@@ -41,12 +47,14 @@ async def list_tasks(
         limit=min(limit, service.settings.max_page),
         cursor=cursor,
     )
+    ends = time.monotonic() + PATIENCE_S
     try:
-        page = await service.engine.find(query)
+        page = await full_page(
+            service.engine, query, keep=keep, goes_on=lambda _: time.monotonic() < ends
+        )
     except ConfigurationError as error:
         raise invalid(str(error), field="cursor") from error
-    found = (task for task in page.tasks if keep is None or keep(task))
-    return TaskPage([_shown(profile, task) for task in found], page.cursor)
+    return TaskPage([_shown(profile, task) for task in page.tasks], page.cursor)
 
 
 def _shown(profile: "Profile", task: "Task") -> dict[str, Any]:

@@ -119,7 +119,7 @@ class Lists:
         return merge(*(places.after(place) for places in lists))
 
     def _begun(self, begin: str) -> Iterator[_Place]:
-        """Tasks whose ids begin so: whoever asks looks through all ids, and no write pays for it."""
+        """Tasks whose ids begin so: who asks looks through all ids, and no write pays for it."""
         return (row.place for task_id, row in self._rows.items() if task_id.startswith(begin))
 
     def _axis(self, query: Query) -> Iterable[Ordered[_Place]]:

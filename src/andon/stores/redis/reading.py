@@ -134,15 +134,21 @@ async def _begun(at: Partitions, lists: Sequence[str], begin: str) -> set[_Place
     keep nobody waiting; an index would cost every submit a write."""
     pattern = "".join(f"\\{c}" if c in _GLOB else c for c in begin) + "*"
     found: set[_Place] = set()
-    for partition, name in itertools.product(range(at.count), lists):
-        position = b"0"
+
+    async def scan(partition: int, name: str) -> None:
+        position = "0"
         while True:
             words = (position, "MATCH", pattern, "COUNT", _SCANNED)
-            position, entries = await at.look(partition, b"ZSCAN", name, *words)
+            reply = await at.look(partition, b"ZSCAN", name, *words)
+            position, entries = reply[0].decode(), reply[1]
             for i in range(0, len(entries), 2):
                 found.add((int(float(entries[i + 1])), entries[i].decode()))
-            if position == b"0":
-                break
+            if position == "0":
+                return
+
+    for i in range(0, len(lists), LISTS_AT_ONCE):
+        some = itertools.product(range(at.count), lists[i : i + LISTS_AT_ONCE])
+        await asyncio.gather(*(scan(*each) for each in some))
     return found
 
 
