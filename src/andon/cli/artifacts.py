@@ -11,7 +11,8 @@ import click
 import msgspec
 
 from andon.cli.ids import one_named
-from andon.cli.output import Cell, Column, size_of
+from andon.cli.layout import Column
+from andon.cli.output import Cell, size_of
 from andon.cli.session import Session, common
 from andon.lifecycle.faces.fields import iso
 from andon.model.errors import TaskNotFound
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     Column("run", right=True),
-    Column("name", keeps=True),
+    Column("name", named=True),
     Column("size", right=True),
     Column("type"),
-    Column("created"),
-    Column("sha256", spare=True),
+    Column("created", keeps=True),
+    Column("sha256", named=True, spare=True),
 )
 
 
