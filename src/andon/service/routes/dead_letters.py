@@ -11,6 +11,7 @@ from andon.service.calls import As, Call, profile_named
 from andon.service.decoding import Items
 from andon.service.listing import list_tasks
 from andon.service.parameters import Cursor, Flag, Limit, Queue, States, Tag, TaskName
+from andon.service.selecting import state_names
 
 
 @get("/", summary="List dead letters")
@@ -27,9 +28,7 @@ async def list_letters(
     seen_as: As = None,
 ) -> TaskPage:
     """Dead letters in the order in which the tasks were created."""
-    filters = Filters(
-        states=tuple(states.split(",")) if states else (), queue=queue, name=name, tag=tag
-    )
+    filters = Filters(states=state_names(states), queue=queue, name=name, tag=tag)
     return await list_tasks(
         request,
         filters,

@@ -36,6 +36,7 @@ from andon.service.parameters import (
     Wait,
     WorkerId,
 )
+from andon.service.selecting import state_names
 from andon.service.submitting import moment_ms, submit_one
 from andon.service.waiting import ended_or_now
 
@@ -70,7 +71,7 @@ async def list_all(
 ) -> TaskPage:
     """Tasks in the order of their creation. A page may be short; its cursor leads to the next."""
     filters = Filters(
-        states=tuple(states.split(",")) if states else (),
+        states=state_names(states),
         queue=queue,
         name=name,
         tag=tag,
