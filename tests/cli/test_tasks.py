@@ -1,10 +1,16 @@
 """`andon tasks` and `andon dlq`: looking, and acting by id and by filter."""
 
 import json
+from typing import Any
 
 import pytest
 
+from andon.cli.output import Output
+from andon.cli.patience import Patience
+from andon.engine.base import Submission
+from andon.engine.local import LocalEngine
 from andon.lifecycle.commands import Complete
+from andon.stores.base import SCAN_BUDGET
 
 from .conftest import Cli
 
@@ -47,6 +53,31 @@ def test_pages_go_on_where_the_last_one_ended(cli: Cli) -> None:
     page = cli.json("tasks", "list", "--limit", "2")
     assert [task["id"] for task in page["tasks"]] == ["c", "b"]
     assert page["cursor"] == cursor
+
+
+def submit_behind(cli: Cli, count: int, **fields: Any) -> None:
+    """Many tasks, without a command for each."""
+
+    async def act(engine: LocalEngine) -> None:
+        await engine.submit([Submission(id=f"{n:05}", name="job", **fields) for n in range(count)])
+
+    cli.behind(act)
+
+
+def test_a_list_is_full_though_what_matches_stands_behind_thousands_of_others(cli: Cli) -> None:
+    cli.submit("job", "--id", "rare", "--tag", "rare")
+    submit_behind(cli, SCAN_BUDGET + 10)
+    done = cli("tasks", "list", "--tag", "rare")
+    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["rare"]
+    assert not done.stderr
+
+
+def test_a_long_search_is_told_about_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
+    now = 0.0
+    patience = Patience(Output(as_json=False), "task", clock=lambda: now)
+    for now in (1.0, 3.0, 4.0, 9.0, 14.0):  # noqa: B007 - the clock reads it
+        assert patience(2)
+    assert capsys.readouterr().err == "Still looking: 2 tasks found so far.\n" * 2
 
 
 def test_a_list_as_another_system_has_its_states_and_fields(cli: Cli) -> None:
