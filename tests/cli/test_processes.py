@@ -295,7 +295,7 @@ def test_moves_whose_queue_nothing_tells_are_counted(cli: Cli) -> None:
 def test_a_reader_that_goes_away_is_no_traceback(cli: Cli) -> None:
     cli("submit", "job", "--jsonl", cli.write("t.jsonl", *({"id": f"t{n}"} for n in range(300))))
     env = environment(cli)
-    lister = f"{sys.executable} -m andon.cli tasks list --limit 300"
+    lister = f"{sys.executable} -m andon.cli tasks list --oldest-first --limit 300"
     done = subprocess.run(
         ["sh", "-c", f"{lister} | head -n 1"], env=env, capture_output=True, text=True, check=True
     )
@@ -303,7 +303,36 @@ def test_a_reader_that_goes_away_is_no_traceback(cli: Cli) -> None:
     assert "Traceback" not in done.stderr
 
 
+# --- serve ---
+
+
+def test_a_service_logs_in_the_form_and_from_the_level_that_is_asked_for(
+    app: str, running: Any
+) -> None:
+    service = running("serve", app, "--port", "0", "--log-format", "json", "--log-level", "info")
+    line = json.loads(service.until("Serving the tasks"))
+    assert (line["level"], line["logger"]) == ("info", "andon.cli")
+    service.signal(signal.SIGTERM)
+    assert service.end() == 0
+
+
 # --- dev ---
+
+
+def test_dev_gives_commands_the_variables_that_are_named(cli: Cli, running: Any) -> None:
+    path = cli.write(
+        "passing.py",
+        "from andon import Andon",
+        "app = Andon()",
+        """app.command("tell", ["sh", "-c", "echo $SHOP_KEY,$OTHER > seen"])""",
+    )
+    env = {"SHOP_KEY": "sesame", "OTHER": "hidden"}
+    dev = running("dev", path, "--no-reload", "--pass-env", "SHOP_*", env=env)
+    dev.until("runs 1 task type")
+    cli("submit", "tell", "--wait", "--timeout", "60")
+    assert (cli.folder / "seen").read_text() == "sesame,\n"
+    dev.signal(signal.SIGTERM)
+    assert dev.end() == 0
 
 
 def test_dev_runs_logs_reloads_and_leaves(cli: Cli, app: str, running: Any) -> None:

@@ -1,10 +1,16 @@
 """`andon tasks` and `andon dlq`: looking, and acting by id and by filter."""
 
 import json
+from typing import Any
 
 import pytest
 
+from andon.cli.output import Output
+from andon.cli.patience import Patience
+from andon.engine.base import Submission
+from andon.engine.local import LocalEngine
 from andon.lifecycle.commands import Complete
+from andon.stores.base import SCAN_BUDGET
 
 from .conftest import Cli
 
@@ -28,12 +34,12 @@ def test_filters_select(cli: Cli) -> None:
     cli.submit("b", "--id", "b1", "--delay", "1h")
     cli.submit("b", "--id", "b2")
     cli.claim()
-    assert ids(cli) == ["a1", "b1", "b2"]
-    assert ids(cli, "--newest") == ["b2", "b1", "a1"]
+    assert ids(cli) == ["b2", "b1", "a1"]
+    assert ids(cli, "--oldest-first") == ["a1", "b1", "b2"]
     assert ids(cli, "--queue", "mail") == ["a1"]
-    assert ids(cli, "--name", "b") == ["b1", "b2"]
+    assert ids(cli, "--name", "b") == ["b2", "b1"]
     assert ids(cli, "--tag", "x") == ids(cli, "--key", "k") == ids(cli, "--group", "g") == ["a1"]
-    assert ids(cli, "--state", "scheduled,pending") == ["a1", "b1"]
+    assert ids(cli, "--state", "scheduled,pending") == ["b1", "a1"]
     assert ids(cli, "--worker", "w") == ["b2"]
 
 
@@ -41,12 +47,37 @@ def test_pages_go_on_where_the_last_one_ended(cli: Cli) -> None:
     for name in "abc":
         cli.submit("job", "--id", name)
     first = cli("tasks", "list", "--limit", "2")
-    assert [line.split("\t")[0] for line in first.stdout.splitlines()] == ["a", "b"]
+    assert [line.split("\t")[0] for line in first.stdout.splitlines()] == ["c", "b"]
     cursor = first.stderr.strip().rpartition(" ")[2]
-    assert ids(cli, "--limit", "2", "--cursor", cursor) == ["c"]
+    assert ids(cli, "--limit", "2", "--cursor", cursor) == ["a"]
     page = cli.json("tasks", "list", "--limit", "2")
-    assert [task["id"] for task in page["tasks"]] == ["a", "b"]
+    assert [task["id"] for task in page["tasks"]] == ["c", "b"]
     assert page["cursor"] == cursor
+
+
+def submit_behind(cli: Cli, count: int, **fields: Any) -> None:
+    """Many tasks, without a command for each."""
+
+    async def act(engine: LocalEngine) -> None:
+        await engine.submit([Submission(id=f"{n:05}", name="job", **fields) for n in range(count)])
+
+    cli.behind(act)
+
+
+def test_a_list_is_full_though_what_matches_stands_behind_thousands_of_others(cli: Cli) -> None:
+    cli.submit("job", "--id", "rare", "--tag", "rare")
+    submit_behind(cli, SCAN_BUDGET + 10)
+    done = cli("tasks", "list", "--tag", "rare")
+    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["rare"]
+    assert not done.stderr
+
+
+def test_a_long_search_is_told_about_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
+    now = 0.0
+    patience = Patience(Output(as_json=False), "task", clock=lambda: now)
+    for now in (1.0, 3.0, 4.0, 9.0, 14.0):  # noqa: B007 - the clock reads it
+        assert patience(2)
+    assert capsys.readouterr().err == "Still looking: 2 tasks found so far.\n" * 2
 
 
 def test_a_list_as_another_system_has_its_states_and_fields(cli: Cli) -> None:
@@ -58,8 +89,8 @@ def test_a_list_as_another_system_has_its_states_and_fields(cli: Cli) -> None:
     assert ids(cli, "--as", "taskcluster", "--state", "pending") == ["new"]
     listed = cli.json("tasks", "list", "--as", "jobbers")["tasks"]
     assert [(task["id"], task["status"]) for task in listed] == [
-        ("new", "submitted"),
         ("later", "scheduled"),
+        ("new", "submitted"),
     ]
 
 
@@ -264,7 +295,7 @@ def test_what_to_act_on_must_be_clear(cli: Cli) -> None:
 
 
 def test_where_somebody_can_be_asked_they_are(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("andon.cli.acting.somebody_there", lambda: True)
+    monkeypatch.setattr("andon.cli.people.somebody_there", lambda: True)
     cli.submit("job", "--id", "a")
     refused = cli("tasks", "cancel", "--state", "pending", code=1, stdin="n\n")
     assert "1 task (pending) will be cancelled or asked to stop. Go on?" in refused.stderr
@@ -280,12 +311,13 @@ def test_dead_letters_are_listed_resubmitted_and_purged(cli: Cli) -> None:
     for name in "abc":
         cli.submit("job", "--id", name, "--key", name)
     cli.fail(2)
-    assert [row[0] for row in cli.lines("dlq", "list")] == ["a", "b"]
+    assert [row[0] for row in cli.lines("dlq", "list")] == ["b", "a"]
+    assert [row[0] for row in cli.lines("dlq", "list", "--oldest-first")] == ["a", "b"]
     assert [row[0] for row in cli.lines("dlq", "list", "--key", "c")] == []
     assert cli.lines("dlq", "resubmit", "a") == [["a", "pending", "resubmitted"]]
     assert cli.lines("dlq", "purge", "--all", "--dry-run") == [["b", "failed", "would be deleted"]]
     assert cli.lines("dlq", "purge", "--all", "--yes") == [["b", "gone", "deleted"]]
-    assert ids(cli) == ["a", "c"]
+    assert ids(cli) == ["c", "a"]
 
 
 def test_what_is_no_dead_letter_is_neither_resubmitted_nor_purged(cli: Cli) -> None:

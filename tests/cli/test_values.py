@@ -1,5 +1,6 @@
 """What may be typed for durations, times, rates; and how numbers are told."""
 
+import click
 import pytest
 
 from andon.cli.cleaning import clean
@@ -42,6 +43,9 @@ def test_rates() -> None:
 
 def test_lists() -> None:
     assert comma_separated(("a,b", "b", " c ,")) == ("a", "b", "c")
+    for nothing in ("", " ", ","):
+        with pytest.raises(click.UsageError, match="An empty name"):
+            comma_separated(("a", nothing))
 
 
 def test_numbers_are_told_in_fitting_units() -> None:

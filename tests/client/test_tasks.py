@@ -7,6 +7,7 @@ import pytest
 
 from andon import Andon, State
 from andon.errors import ConfigurationError, InvalidTransition
+from andon.stores.base import SCAN_BUDGET
 from andon.testing import running, virtual_time
 
 
@@ -31,6 +32,15 @@ async def test_a_list_has_the_newest_first_and_no_more_than_asked_for(app: Andon
         assert [task.id for task in await app.tasks.list(limit=2)] == ids[:0:-1]
         assert [task.id async for task in app.tasks.find(state="pending")] == ids
         assert await app.tasks.list(limit=0) == []
+
+
+@virtual_time
+async def test_a_list_is_full_though_thousands_that_do_not_fit_stand_between(app: Andon, send):
+    async with running(app, worker=False) as t:
+        rare = await app.submit("send", {"to": "x"}, tags=["rare"])
+        await t.advance(seconds=1)
+        await app.submit_many(send.draft("y") for _ in range(SCAN_BUDGET + 10))
+        assert [task.id for task in await app.tasks.list(tag="rare")] == [rare.id]
 
 
 @virtual_time

@@ -1,5 +1,7 @@
 """Finding: one axis, the rest filters; pages in order of creation, each task once."""
 
+from typing import Any
+
 import pytest
 
 from andon.lifecycle.commands import Cancel, Complete, Fail
@@ -66,6 +68,30 @@ async def test_each_axis_finds_what_it_names(kit: Kit) -> None:
     assert await kit.find_all(states=(State.ACTIVE,)) == []
     page = await kit.store.find(Query(queue="q1"))
     assert page.tasks == (a,)
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+async def test_tasks_are_found_by_how_their_ids_begin(kit: Kit, *, newest_first: bool) -> None:
+    names = ["a-1", "a-10", "A-1", "a_1", "a:2", "b-1", "a-100"]
+    for name in names:
+        await kit.submit(name)
+        await kit.pass_time(2)
+    await kit.move(await kit.there("a-10"), Cancel())
+
+    async def found(**asked: Any) -> list[str]:
+        return await kit.find_all(newest_first=newest_first, **asked)
+
+    def ordered(*names: str) -> list[str]:
+        return list(names[::-1] if newest_first else names)
+
+    assert await found(id_prefix="a-1") == ordered("a-1", "a-10", "a-100")
+    assert await found(id_prefix="a-1", limit=1) == ordered("a-1", "a-10", "a-100")
+    assert await found(id_prefix="a_") == ["a_1"]
+    assert await found(id_prefix="a:") == ["a:2"]
+    assert await found(id_prefix="a-100") == ["a-100"]
+    assert await found(id_prefix="a-1", states=(State.CANCELLED,)) == ["a-10"]
+    for nobody in ("a-1000", "c", "%", "*", "a?", "[ab]", "\\", "é"):
+        assert await found(id_prefix=nobody) == [], nobody
 
 
 async def test_states_are_found_together(kit: Kit) -> None:

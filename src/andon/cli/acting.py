@@ -3,7 +3,6 @@
 Ends with exit code 1 when any task was refused.
 """
 
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from andon.cli.filters import filters, ids_given
+from andon.cli import people
+from andon.cli.errors import CommandFailed
+from andon.cli.filters import filters
+from andon.cli.ids import named_ids
 from andon.cli.output import Word, plural
 from andon.cli.session import Session, fail
 from andon.engine.base import Acted, Engine
@@ -42,15 +44,10 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
             raise click.UsageError("Give ids, or filters or --all, not both.")
         if not (self.ids or self.all or self.filters.any):
             raise click.UsageError(
-                "Which tasks? Give their ids (- reads them from stdin), filters, or --all."
+                "Which tasks? Give their ids (- reads them from a pipe), filters, or --all."
             )
-        if not (self.ids or self.dry_run or self.yes) and not somebody_there():
+        if not (self.ids or self.dry_run or self.yes) and not people.somebody_there():
             raise click.UsageError("Nobody can be asked here: add --yes, or --dry-run to look.")
-
-
-def somebody_there() -> bool:
-    """Whether a question would be read and answered by a person."""
-    return sys.stdin.isatty()
 
 
 def which(function: Command) -> Command:
@@ -98,7 +95,7 @@ async def act(
         if asked.ids:
             tally = await act_on_ids(
                 engine,
-                ids_given(asked.ids),
+                await _ids(session, engine, asked, verb),
                 doing,
                 dead_letters=dead_letters,
                 dry_run=asked.dry_run,
@@ -121,6 +118,23 @@ async def act(
     teller.sum_up(tally)
     if tally.refused:
         fail()
+
+
+async def _ids(session: Session, engine: Engine, asked: Asked, verb: str) -> list[str]:
+    """The ids meant; what was guessed has been said yes to."""
+    named = await named_ids(session, engine, asked.ids)
+    guessed = [task_id for task_id, is_guess in named if is_guess]
+    if guessed and not (asked.yes or asked.dry_run):
+        these = ", ".join(guessed)
+        if not people.somebody_there():
+            raise CommandFailed(
+                f"No task has all of the ids given; what was given begins {these}. "
+                "Give whole ids, or add --yes."
+            )
+        if not click.confirm(f"{these} will be {verb}. Go on?", err=True):
+            session.out.note("Nothing was done.")
+            fail()
+    return [task_id for task_id, _ in named]
 
 
 async def _ask(session: Session, engine: Engine, asked: Asked, query: Query, verb: str) -> None:

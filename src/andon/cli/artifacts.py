@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from andon.cli.output import Cell, Column, size_of
+from andon.cli.ids import one_named
+from andon.cli.layout import Column
+from andon.cli.output import Cell, size_of
 from andon.cli.session import Session, common
 from andon.lifecycle.faces.fields import iso
 from andon.model.errors import TaskNotFound
@@ -20,11 +22,11 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     Column("run", right=True),
-    Column("name", keeps=True),
+    Column("name", named=True),
     Column("size", right=True),
     Column("type"),
-    Column("created"),
-    Column("sha256", spare=True),
+    Column("created", keeps=True),
+    Column("sha256", named=True, spare=True),
 )
 
 
@@ -40,6 +42,7 @@ def artifacts() -> None:
 async def list_(session: Session, *, task_id: str, run: int | None) -> None:
     """List the artifacts of a task, by run and name."""
     async with session.engine() as engine:
+        task_id = await one_named(session, engine, task_id)
         found = await (await engine.artifacts()).find(task_id, run)
         if not found and await engine.get([task_id]) == [None]:
             raise TaskNotFound(task_id)
@@ -70,6 +73,7 @@ async def get(
     if --output names it.
     """
     async with session.engine() as engine:
+        task_id = await one_named(session, engine, task_id)
         kept = await engine.artifacts()
         artifact = await _find(kept, task_id, name, run)
         if output == "-":

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from andon.cli.output import STYLES, Cell, Column, Word, plural, span
+from andon.cli.layout import Column
+from andon.cli.output import STYLES, Cell, Word, plural, span
 from andon.cli.session import Session, common, fail, refuse_nowhere
 from andon.model.settings import PLACE_SETTING, ROOT_SETTING
 

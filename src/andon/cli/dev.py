@@ -43,6 +43,12 @@ _MOST_NAMES = 10_000
 @click.option(
     "--grace", type=DURATION, default=2.0, help="What runs get when the code changes (2s)."
 )
+@click.option(
+    "--pass-env",
+    multiple=True,
+    metavar="NAME,…",
+    help="Environment variables that commands get besides; AWS_* for all that begin so.",
+)
 @log_level
 @log_format
 @common
@@ -54,6 +60,7 @@ async def dev(
     queues: tuple[str, ...],
     concurrency: int | None,
     grace: float,
+    pass_env: tuple[str, ...],
     quiet: bool,
     log_level: str | None,
     log_format: Format,
@@ -73,7 +80,7 @@ async def dev(
     from andon.cli.worker import run, settings_of
     from andon.worker.tuning import tune_process
 
-    settings = settings_of(queues=queues, concurrency=concurrency, grace=grace)
+    settings = settings_of(queues=queues, concurrency=concurrency, grace=grace, pass_env=pass_env)
     application = load_app(app, url=session.given_url)
     tune_process()
     engine = await application.connections.engine()

@@ -3,7 +3,7 @@
 import click
 
 from andon.cli.acting import Asked, act, which, with_command
-from andon.cli.filters import filters
+from andon.cli.filters import filters, oldest_first
 from andon.cli.session import Session, common
 from andon.engine.filtering import Filters
 from andon.lifecycle.commands import Delete
@@ -22,12 +22,12 @@ def dlq() -> None:
 @filters
 @click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True)
 @click.option("--cursor", default="", help="Go on after the last page.")
-@click.option("--newest", is_flag=True, help="Newest first.")
+@oldest_first
 @common
 async def list_letters(
-    session: Session, *, filters: Filters, limit: int, cursor: str, newest: bool
+    session: Session, *, filters: Filters, limit: int, cursor: str, oldest_first: bool
 ) -> None:
-    """List dead letters, in the order in which the tasks were created."""
+    """List dead letters; those of the newest tasks first."""
     from andon.cli.tasks import list_page
 
     await list_page(
@@ -35,7 +35,7 @@ async def list_letters(
         filters,
         limit=limit,
         cursor=cursor,
-        newest=newest,
+        oldest_first=oldest_first,
         dead_letters=True,
         empty="There are no dead letters here.",
     )

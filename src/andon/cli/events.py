@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from andon.cli.ids import one_named
 from andon.cli.output import Cell, Word, plural
 from andon.cli.session import Session, common
 from andon.cli.values import comma_separated
@@ -56,6 +57,8 @@ async def events(
     async with session.engine() as engine:
         if queue is not None:
             await check_queue(engine, queue)
+        if task_id is not None:
+            task_id = await one_named(session, engine, task_id)
         printer = _Printer(session, engine, queue, task_id, frozenset(asked))
         if task_id is not None and cursor is None and not since_start:
             await printer.history(task_id)

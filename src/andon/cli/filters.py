@@ -1,7 +1,6 @@
 """Which tasks: by id, or by filter. Shared by everything that lists or acts."""
 
 import functools
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -33,12 +32,7 @@ def filters(function: Command) -> Command:
     return call
 
 
-def ids_given(ids: tuple[str, ...]) -> tuple[str, ...]:
-    """The ids, each once; `-` stands for those on stdin, the first word of each line."""
-    given: list[str] = []
-    for task_id in ids:
-        if task_id == "-":
-            given += [line.split()[0] for line in sys.stdin if line.strip()]
-        else:
-            given.append(task_id)
-    return tuple(dict.fromkeys(given))
+oldest_first = click.option(
+    "--oldest-first", is_flag=True, help="In the order in which they were created."
+)
+"""The order of a list, for who does not want the newest first."""

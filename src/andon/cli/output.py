@@ -13,10 +13,11 @@ import click
 import msgspec
 
 from andon.cli.cleaning import clean, clean_line, safe_json
+from andon.cli.layout import GAP, Column, ended, shortened, widths_of
 from andon.lifecycle.faces.fields import iso
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
     from rich.text import Text
 
 
@@ -28,19 +29,6 @@ class Word(NamedTuple):
 
 
 Cell = str | int | Word | None
-
-
-class Column(NamedTuple):
-    """A column of a table."""
-
-    title: str
-    right: bool = False
-    keeps: bool = False  #: never shortened: ids, which are copied
-    spare: bool = False  #: left out where the terminal is narrow
-
-
-NARROW = 100
-"""Columns of a terminal below which spare columns are left out."""
 
 
 STYLES = {
@@ -86,24 +74,9 @@ class Output:
             for row in rows:
                 self.line("\t".join(_text(cell) for cell in row))
             return
-        from rich import box
-        from rich.table import Table
-
-        narrow = self.console.width < NARROW
-        kept = [not (narrow and column.spare) for column in columns]
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim")
-        for column in compress(columns, kept):
-            table.add_column(
-                column.title,
-                justify="right" if column.right else "left",
-                no_wrap=column.keeps,
-                overflow="fold" if column.keeps else "ellipsis",
-            )
-        count = 0
-        for count, row in enumerate(rows, 1):  # noqa: B007
-            table.add_row(*map(rich_text, compress(row, kept)))
-        if count:
-            self.console.print(table)
+        found = list(rows)
+        if found:
+            self.console.print(drawn(columns, found, self.console.width))
         else:
             self.note(empty)
 
@@ -161,6 +134,85 @@ class Output:
         if ms is None:
             return ""
         return ago(ms, now) if self.terminal else iso(ms)
+
+
+def drawn(
+    columns: Sequence[Column], rows: Sequence[Sequence[Cell]], width: int
+) -> "RenderableType":
+    """A table that fits so many columns of a terminal."""
+    from rich.cells import cell_len
+
+    texts = [[_text(cell) for cell in row] for row in rows]
+    natural = [max(map(cell_len, cells)) for cells in zip(_titles(columns), *texts, strict=True)]
+    if sum(natural) + 3 * len(columns) <= width:
+        return _ruled(columns, rows)
+    kept = [not column.spare for column in columns]
+    columns = list(compress(columns, kept))
+    rows = [list(compress(row, kept)) for row in rows]
+    texts = [list(compress(row, kept)) for row in texts]
+    widths = widths_of(columns, texts, width, cell_len)
+    return _blocks(columns, rows) if widths is None else _close(columns, rows, widths)
+
+
+def _titles(columns: Sequence[Column]) -> list[str]:
+    return [column.title for column in columns]
+
+
+def _ruled(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> "RenderableType":
+    """A table with all the room that it needs."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim")
+    for column in columns:
+        table.add_column(column.title, justify="right" if column.right else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*map(rich_text, row))
+    return table
+
+
+def _close(
+    columns: Sequence[Column], rows: Sequence[Sequence[Cell]], widths: Sequence[int]
+) -> "RenderableType":
+    """A table whose columns are as wide as this, with what does not fit shortened."""
+    from rich.cells import cell_len
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
+    for column, width in zip(columns, widths, strict=True):
+        table.add_column(
+            column.title,
+            justify="right" if column.right else "left",
+            width=width,
+            no_wrap=not column.wraps,
+            overflow="fold",
+        )
+    for row in rows:
+        cells: list[Text] = []
+        for column, cell, width in zip(columns, row, widths, strict=True):
+            text = rich_text(cell)
+            if column.named:
+                text.plain = shortened(text.plain, width)
+            elif not (column.wraps or column.right or column.keeps):
+                text.plain = ended(text.plain, width, cell_len)
+            cells.append(text)
+        table.add_row(*cells)
+    return table
+
+
+def _blocks(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> "RenderableType":
+    """Each row as lines of `name: value`: nothing has to be shortened."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), show_header=False)
+    table.add_column(justify="right", style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for row in rows:
+        for column, cell in zip(columns, row, strict=True):
+            if _text(cell):
+                table.add_row(f"{column.title}:", rich_text(cell))
+        table.add_row()
+    return table
 
 
 def rich_text(cell: Cell) -> "Text":

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from andon.cli.output import Cell, Column, Word, whole
+from andon.cli.layout import Column
+from andon.cli.output import Cell, Word, whole
 from andon.cli.session import Session, common
 from andon.lifecycle.daily import KEPT_DAYS
 

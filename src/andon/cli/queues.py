@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from andon.cli.acting import somebody_there
-from andon.cli.output import STYLES, Cell, Column, Output, Word, plural, span
+from andon.cli.layout import Column
+from andon.cli.output import STYLES, Cell, Output, Word, plural, span
 from andon.cli.queue_history import history
 from andon.cli.session import Session, common, fail
 from andon.cli.values import COUNT_OR_NONE, RATE_OR_NONE, cleared
@@ -308,12 +309,12 @@ def columns(
     """The columns of a list of queues."""
     names = states_shown(profile, out, rows)
     return [
-        Column("queue", keeps=True),
-        Column(""),
+        Column("queue", named=True),
+        Column("state", keeps=True),
         *(Column(name, right=True) for name in names),
         Column("dead", right=True),
         Column("oldest", right=True),
-        Column("settings"),
+        Column("settings", wraps=True, spare=True),
     ]
 
 

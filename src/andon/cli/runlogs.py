@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from andon.cli.cleaning import clean_below
+from andon.cli.ids import one_named
 from andon.cli.session import Session, common
 from andon.lifecycle.faces.fields import iso
 
@@ -27,6 +28,7 @@ async def logs(session: Session, *, task_id: str, run: int | None, follow: bool)
     from andon.client.runlogs import run_lines
 
     async with session.engine() as engine:
+        task_id = await one_named(session, engine, task_id)
         async for found in run_lines(engine, task_id, run=run, follow=follow):
             _print(session.out, task_id, found)
 

@@ -5,7 +5,7 @@ import logging
 import click
 
 from andon.cli.apps import load_app
-from andon.cli.logs import log_to_stderr
+from andon.cli.logs import Format, log_format, log_level, log_to_stderr
 from andon.cli.loops import event_loop
 from andon.cli.session import Session, common
 from andon.cli.values import DURATION
@@ -29,7 +29,8 @@ logger = logging.getLogger("andon.cli")
 @click.option("--require-token", is_flag=True, help="Ask for tokens on loopback too.")
 @click.option("--no-timekeeper", is_flag=True, help="Leave timers to others.")
 @event_loop
-@click.option("--quiet", is_flag=True, help="Log warnings and errors only.")
+@log_level
+@log_format
 @common
 def serve(
     session: Session,
@@ -46,6 +47,8 @@ def serve(
     no_timekeeper: bool,
     loop: Loop,
     quiet: bool,
+    log_level: str | None,
+    log_format: Format,
 ) -> None:
     """Serve an application's tasks over HTTP.
 
@@ -55,7 +58,7 @@ def serve(
     APP is module:attribute, or path/to/file.py[:attribute]. Tasks are submitted, watched and
     controlled here; to run them, start workers beside it. SIGTERM or SIGINT ends it in good order.
     """
-    log_to_stderr(quiet=quiet)
+    log_to_stderr(quiet=quiet, level=log_level, form=log_format)
     try:
         from andon.service.server import run
         from andon.service.service import Service

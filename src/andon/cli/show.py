@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from andon.cli.ids import one_named
+from andon.cli.last import remember
 from andon.cli.output import Cell, Output, Word, ago, span
 from andon.cli.session import Session, common
 from andon.lifecycle.faces.fields import iso
@@ -40,9 +42,11 @@ async def show_task(session: Session, task_id: str, *, whole: bool = False) -> N
 
     profile, out = session.profile, session.out
     async with session.engine() as engine:
+        task_id = await one_named(session, engine, task_id)
         [task] = await engine.get([task_id])
         if task is None:
             raise TaskNotFound(task_id)
+        remember(session.url, task_id)
         history = await engine.history(task_id)
         wait = await engine.wait_of(task)
         now = engine.now()

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from andon.cli.output import STYLES, Cell, Column, Output, Word
+from andon.cli.layout import Column
+from andon.cli.output import STYLES, Cell, Output, Word
+from andon.cli.values import when_of
 from andon.lifecycle.rendering import document, state_name
 from andon.model.task import Task
 from andon.model.words import State
@@ -25,13 +27,36 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """By foreign profile: the fields of its record that a list shows."""
 
+_SPARE: dict[str, frozenset[str]] = {
+    "jobbers": frozenset({"queue", "retry_attempt", "completed_at"}),
+    "asynq": frozenset({"queue", "max_retry"}),
+    "cbintel": frozenset({"attempts"}),
+    "choria": frozenset({"Queue", "LastTriedAt"}),
+    "taskcluster": frozenset({"retriesLeft", "expires"}),
+}
+"""Those of them that a narrow terminal does without."""
+
+_TIMES = frozenset(
+    {
+        "submitted_at",
+        "completed_at",
+        "started_at",
+        "CreatedAt",
+        "LastTriedAt",
+        "deadline",
+        "expires",
+    }
+)
 _STATE_FIELDS = frozenset({"state", "status", "State"})
-_IDS = frozenset({"id", "job_id", "ID", "taskId"})
+_NAMES = frozenset(
+    {"id", "job_id", "ID", "taskId", "name", "type", "Type", "queue", "Queue", "taskQueueId"}
+)
+_TEXTS = frozenset({"last_error", "last_err", "LastErr", "message", "error"})
 
 NATIVE = (
-    Column("id", keeps=True),
-    Column("name"),
-    Column("queue", spare=True),
+    Column("id", named=True),
+    Column("name", named=True),
+    Column("queue", named=True, spare=True),
     Column("state", keeps=True),
     Column("tries", right=True, spare=True),
     Column("created", keeps=True),
@@ -43,14 +68,22 @@ def columns(profile: "Profile") -> Sequence[Column]:
     """The columns of a list of tasks."""
     if profile.name == "native":
         return NATIVE
-    return [Column(name, keeps=name in _IDS) for name in COLUMNS[profile.name]]
+    return [
+        Column(
+            name,
+            named=name in _NAMES,
+            keeps=name not in _NAMES | _TEXTS,
+            spare=name in _SPARE[profile.name],
+        )
+        for name in COLUMNS[profile.name]
+    ]
 
 
 def row(profile: "Profile", task: Task, out: Output, now: int) -> list[Cell]:
     """One task in a list."""
     if profile.name != "native":
         fields = document(profile, task)
-        return [_cell(name, fields.get(name), task) for name in COLUMNS[profile.name]]
+        return [_cell(name, fields.get(name), task, out, now) for name in COLUMNS[profile.name]]
     d, s = task.definition, task.status
     return [
         task.id,
@@ -63,9 +96,11 @@ def row(profile: "Profile", task: Task, out: Output, now: int) -> list[Cell]:
     ]
 
 
-def _cell(name: str, value: Any, task: Task) -> Cell:
+def _cell(name: str, value: Any, task: Task, out: Output, now: int) -> Cell:
     if name in _STATE_FIELDS:
         return Word(str(value), STYLES.get(task.state.value, ""))
+    if name in _TIMES and value is not None and out.terminal:
+        return out.when(when_of(str(value)).on(now), now)
     return None if value is None else str(value)
 
 

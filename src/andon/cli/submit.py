@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from andon.cli.ids import sure_ids
+from andon.cli.last import remember
 from andon.cli.session import PROFILE_NAMES, Session, common, refuse_nowhere
 from andon.cli.values import DURATION, WHEN, When, comma_separated
 from andon.model.errors import ConfigurationError, InvalidSubmission
@@ -140,7 +142,11 @@ async def submit(
         args = None if arguments is None else args_of(arguments)
         if app_spec is not None:
             _check_known(app, name, version)
+        if "depends_on" in given:
+            parents = await sure_ids(session, await app.engine(), given["depends_on"])
+            given["depends_on"] = tuple(parents)
         handle = await app.submit(name, args, version=version, **given)
+        remember(app.url, handle.id)
         if app_spec is None:
             await _note_unknown(session, app, name, version)
         if wait:

@@ -2,15 +2,16 @@
 
 import click
 
-from andon.cli.filters import filters
+from andon.cli.filters import filters, oldest_first
 from andon.cli.lazy import Entry, LazyGroup
+from andon.cli.patience import Patience
 from andon.cli.session import Session, common
 from andon.engine.filtering import Filters
 
 _ACTS = "andon.cli.acts"
 
 COMMANDS = {
-    "list": Entry("andon.cli.tasks:list_tasks", "List tasks.", "Look"),
+    "list": Entry("andon.cli.tasks:list_tasks", "List tasks, the newest first.", "Look"),
     "show": Entry("andon.cli.show:show", "Show one task with its runs and its history.", "Look"),
     "cancel": Entry(f"{_ACTS}:cancel", "Cancel tasks that have not ended.", "Act"),
     "retry": Entry(f"{_ACTS}:retry", "Rerun what has ended, run now what waits.", "Act"),
@@ -27,7 +28,8 @@ COMMANDS = {
 def tasks() -> None:
     """List, show and act on tasks.
 
-    What acts takes ids (`-` reads them from stdin), filters, or --all.
+    What acts takes ids, filters, or --all. How an id begins is enough where no other does; `-` is
+    the last id that you submitted or showed, and in a pipe reads ids from stdin.
     """
 
 
@@ -35,17 +37,17 @@ def tasks() -> None:
 @filters
 @click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True)
 @click.option("--cursor", default="", help="Go on after the last page.")
-@click.option("--newest", is_flag=True, help="Newest first.")
+@oldest_first
 @common
 async def list_tasks(
-    session: Session, *, filters: Filters, limit: int, cursor: str, newest: bool
+    session: Session, *, filters: Filters, limit: int, cursor: str, oldest_first: bool
 ) -> None:
-    """List tasks.
+    """List tasks, the newest first.
 
-    In the order of their creation. A page may be short; what to give as --cursor for the next one
-    is printed to stderr.
+    Where there are more than --limit, what to give as --cursor for the next page is printed to
+    stderr.
     """
-    await list_page(session, filters, limit=limit, cursor=cursor, newest=newest)
+    await list_page(session, filters, limit=limit, cursor=cursor, oldest_first=oldest_first)
 
 
 async def list_page(
@@ -54,29 +56,34 @@ async def list_page(
     *,
     limit: int,
     cursor: str,
-    newest: bool,
+    oldest_first: bool,
     dead_letters: bool = False,
     empty: str = "No tasks match.",
 ) -> None:
-    """Print one page."""
+    """Print one page, full or the last: however many records have to be looked at for it."""
     from andon.cli import shown
+    from andon.engine.paging import full_page
     from andon.lifecycle.rendering import document
 
     profile, out = session.profile, session.out
     query = filters.query(
-        profile, limit=limit, cursor=cursor, newest_first=newest, dead_letters=dead_letters
+        profile,
+        limit=limit,
+        cursor=cursor,
+        newest_first=not oldest_first,
+        dead_letters=dead_letters,
     )
-    keep = filters.keep(profile)
     async with session.engine() as engine:
         await filters.check(engine)
-        page = await engine.find(query)
-        found = [task for task in page.tasks if keep is None or keep(task)]
+        page = await full_page(
+            engine, query, keep=filters.keep(profile), goes_on=Patience(out, "task")
+        )
         if out.json:
-            listed = [document(profile, task) for task in found]
+            listed = [document(profile, task) for task in page.tasks]
             out.document({"tasks": listed, "cursor": page.cursor})
             return
         now = engine.now()
-        rows = (shown.row(profile, task, out, now) for task in found)
+        rows = (shown.row(profile, task, out, now) for task in page.tasks)
         out.table(shown.columns(profile), rows, empty=empty)
         if page.cursor:
             out.note(f"There may be more: --cursor {page.cursor}")

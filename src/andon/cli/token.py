@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from andon.cli.output import Column, Word
+from andon.cli.layout import Column
+from andon.cli.output import Word
 from andon.cli.session import Session, common
 from andon.cli.values import WHEN, When
 from andon.service.trust.registry import Registry
@@ -16,12 +17,12 @@ if TYPE_CHECKING:
     from andon.service.trust.apitokens import ApiToken
 
 COLUMNS = (
-    Column("id"),
-    Column("name"),
-    Column("state"),
-    Column("created"),
-    Column("expires"),
-    Column("scopes"),
+    Column("id", keeps=True),
+    Column("name", named=True),
+    Column("state", keeps=True),
+    Column("created", keeps=True, spare=True),
+    Column("expires", keeps=True),
+    Column("scopes", wraps=True),
 )
 _STYLES = {"valid": "green", "expired": "yellow", "revoked": "red"}
 

@@ -2,13 +2,14 @@
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from andon.cli.cleaning import clean_line
 from andon.cli.errors import CommandFailed
-from andon.cli.output import Column, Word, rich_text, span
+from andon.cli.layout import Column
+from andon.cli.output import Word, drawn, span
 from andon.cli.session import Session, common
 from andon.cli.values import DURATION
 from andon.engine.fleet import known_queues
@@ -17,8 +18,6 @@ from andon.model.words import TERMINAL, Event
 from andon.stores.base import EVENTS_TOPIC
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rich.console import RenderableType
 
     from andon.cli.output import Cell
@@ -93,16 +92,23 @@ class Board:
         rows = await known_queues(self._engine)
         found = await self._engine.workers()
         profile, out = self._session.profile, self._session.out
+        width = out.console.width
         parts: list[RenderableType] = [
             Text(f"{shown(self._session.url)}   {self._rates(now)}", style="bold"),
-            _table(
+            drawn(
                 queues.columns(profile, out, rows),
                 [queues.cells(profile, out, rows, row, now) for row in rows],
+                width,
             ),
-            _table(workers.COLUMNS, [workers.cells(worker, out, now) for worker in found]),
+            drawn(workers.COLUMNS, [workers.cells(worker, out, now) for worker in found], width),
         ]
         if self._failures:
-            columns = [Column("when"), Column("task", keeps=True), Column("now"), Column("error")]
+            columns = [
+                Column("when", keeps=True),
+                Column("task", named=True),
+                Column("now", keeps=True),
+                Column("error"),
+            ]
             failures: list[list[Cell]] = [
                 [
                     f"{span(max(now - event.at, 0) / 1000)} ago",
@@ -112,7 +118,7 @@ class Board:
                 ]
                 for event in reversed(self._failures)
             ]
-            parts.append(_table(columns, failures))
+            parts.append(drawn(columns, failures, width))
         return Group(*parts)
 
     def _rates(self, now: int) -> str:
@@ -124,15 +130,3 @@ class Board:
             f"submitted {submitted / _WINDOW_S:.1f}/s   ended {ended / _WINDOW_S:.1f}/s   "
             f"(last {_WINDOW_S} s)"
         )
-
-
-def _table(columns: "Sequence[Column]", rows: "Sequence[Sequence[Cell]]") -> Any:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim")
-    for column in columns:
-        table.add_column(column.title, justify="right" if column.right else "left")
-    for row in rows:
-        table.add_row(*map(rich_text, row))
-    return table

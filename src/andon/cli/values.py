@@ -107,6 +107,15 @@ DURATION_OR_NONE = Typed("duration", seconds_of, clears=True)
 
 
 def comma_separated(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """`a,b` and repeated options alike, each once."""
-    parts = (part.strip() for text in texts for part in text.split(","))
-    return tuple(dict.fromkeys(part for part in parts if part))
+    """`a,b` and repeated options alike, each once. A text without a name is a usage error (R35)."""
+    parts: list[str] = []
+    for text in texts:
+        named = [part.strip() for part in text.split(",") if part.strip()]
+        if named:
+            parts += named
+            continue
+        raise click.UsageError(
+            'An empty name ("") was given, perhaps by a variable that is not set; '
+            "leave the option out if there is none."
+        )
+    return tuple(dict.fromkeys(parts))

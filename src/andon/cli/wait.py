@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from andon.cli.errors import CommandFailed
-from andon.cli.filters import ids_given
+from andon.cli.ids import sure_ids
 from andon.cli.session import Session, common, fail
 from andon.cli.values import DURATION
 from andon.model.errors import AndonError, TaskNotFound
@@ -32,7 +32,7 @@ async def wait(session: Session, *, ids: tuple[str, ...], timeout: float | None)
     Prints each with the state it ended in. Exit code 0 if all have completed.
     """
     async with session.engine() as engine:
-        await wait_for(session, engine, ids_given(ids), timeout=timeout)
+        await wait_for(session, engine, await sure_ids(session, engine, ids), timeout=timeout)
 
 
 async def wait_for(

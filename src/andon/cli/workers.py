@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from andon.cli.output import Column, Word
+from andon.cli.layout import Column
+from andon.cli.output import Word
 from andon.cli.session import Session, common
 
 if TYPE_CHECKING:
@@ -12,14 +13,14 @@ if TYPE_CHECKING:
     from andon.model.fleet import WorkerInfo
 
 COLUMNS = (
-    Column("id", keeps=True),
-    Column("host"),
+    Column("id", named=True),
+    Column("host", named=True, spare=True),
     Column("pid", right=True),
-    Column("state"),
+    Column("state", keeps=True),
     Column("active", right=True),
-    Column("queues"),
-    Column("started"),
-    Column("seen"),
+    Column("queues", wraps=True),
+    Column("started", keeps=True, spare=True),
+    Column("seen", keeps=True),
 )
 _STYLES = {"running": "green", "quiet": "yellow", "stopping": "magenta"}
 

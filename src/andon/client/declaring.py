@@ -19,6 +19,7 @@ from typing import (
 from andon.client.function import TaskFunction
 from andon.client.naming import default_name
 from andon.client.options import SubmitOptions, TaskOptions, split_task_options
+from andon.lifecycle.admission import check_given
 from andon.lifecycle.policies import check_options
 from andon.worker.calls import Call
 from andon.worker.context import Context
@@ -73,6 +74,7 @@ class Declaring:
     """The half of an application that knows its task types."""
 
     def __init__(self, *, queue: str, defaults: TaskOptions) -> None:
+        check_given(queue, field="queue")
         check_options(split_task_options(defaults, "Andon").policy)
         self.queue = queue
         self.registry = Registry()
@@ -157,7 +159,7 @@ class Declaring:
             kind = "async" if inspect.iscoroutinefunction(handler) else "thread"
             codec = Call(handler)
             return self._register(
-                name or default_name(handler),
+                default_name(handler) if name is None else name,
                 codec,
                 options,
                 _given(
@@ -170,7 +172,7 @@ class Declaring:
                     load_dependencies=load_dependencies,
                 ),
                 version=version,
-                queue=queue or self.queue,
+                queue=self.queue if queue is None else queue,
                 handler=handler,
                 kind=isolation or kind,
                 wants_context=bool(codec.context),
@@ -215,7 +217,7 @@ class Declaring:
                 load_dependencies=load_dependencies,
             ),
             version=version,
-            queue=queue or self.queue,
+            queue=self.queue if queue is None else queue,
             argv=tuple(argv),
             env=dict(env or {}),
             pass_env=pass_env if isinstance(pass_env, str) else tuple(pass_env),

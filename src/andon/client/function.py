@@ -9,7 +9,14 @@ import msgspec
 from msgspec.structs import replace
 
 from andon.client.handle import TaskHandle
-from andon.client.options import ON_HELD, Moment, SubmitOptions, derived_key, to_fields
+from andon.client.options import (
+    ON_HELD,
+    Moment,
+    SubmitOptions,
+    derived_key,
+    given_of,
+    to_fields,
+)
 from andon.client.unawaited import awaited
 from andon.engine.base import Submission
 from andon.model.errors import InvalidSubmission
@@ -76,7 +83,7 @@ class TaskFunction(Generic[P, R, Returned]):
         given = _merged(defaults, self._options)
         self._connection = given.pop("connection", None)
         chosen = to_fields(given)
-        self._id = chosen.pop("id", "")
+        self._id = chosen.pop("id", None)
         named = {"name": task_type.name, "version": task_type.version, "queue": task_type.queue}
         fields: dict[str, Any] = {**named, **chosen}
         self._blank = Submission(id="", **fields)  # what all of them have in common
@@ -159,7 +166,7 @@ class TaskFunction(Generic[P, R, Returned]):
             payload, invalid = kept_of(args, kwargs), str(error)
         submission = replace(  # a quarter of what it takes to make one of names
             blank,
-            id=self._id or self.app.new_id(),
+            id=self.app.new_id() if self._id is None else self._id,
             args=payload,
             headers=blank.headers.copy(),
             options=blank.options.copy(),
@@ -198,6 +205,7 @@ def _returns_holder(given: SubmitOptions) -> bool:
 
 
 def _merged(weaker: SubmitOptions, stronger: SubmitOptions) -> SubmitOptions:
+    stronger = given_of(stronger)
     merged: dict[str, Any] = {**weaker, **stronger}
     if "headers" in weaker and "headers" in stronger:
         merged["headers"] = {**weaker["headers"], **stronger["headers"]}

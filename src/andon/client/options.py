@@ -148,6 +148,15 @@ def _split_errors(
     return tuple(types), tuple(names)
 
 
+_NAMES = frozenset({"id", "queue", "unique_key", "key", "group", "tags", "depends_on"})
+
+
+def given_of(options: SubmitOptions) -> SubmitOptions:
+    """Those that are given: of ids, names and keys None is not, the empty string is (R35)."""
+    given = {n: value for n, value in options.items() if value is not None or n not in _NAMES}
+    return cast("SubmitOptions", given)
+
+
 def to_fields(options: SubmitOptions) -> dict[str, Any]:
     """The fields of a `Submission` that the options set, `unique` apart.
 

@@ -46,7 +46,7 @@ def define(submission: Submission, book: PolicyBook, now: int, max_payload: int)
     s = submission
     if len(s.args) > max_payload:
         raise PayloadTooLarge("args", len(s.args), max_payload)
-    queue = s.queue or DEFAULT_QUEUE
+    queue = DEFAULT_QUEUE if s.queue is None else s.queue
     policy, type_known = book.policy(queue, s.name, s.version, s.options)
     run_at = s.run_at
     if s.delay is not None:

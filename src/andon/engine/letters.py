@@ -1,8 +1,8 @@
-"""The bound of dead letters: beyond it the oldest are deleted, by an ordinary delete move (R21).
+"""The bound of dead letters: the oldest beyond it are deleted, by an ordinary delete move (R21).
 
-Some cannot be deleted, because dependents still need them or because something is wrong with them.
-They are passed, and met again when the others have been looked at: the bound is kept by the next
-oldest meanwhile.
+A dead letter cannot be deleted while dependents need it, or if its record is damaged. It is skipped
+and tried again after all others have been looked at. Until then the next oldest dead letter is
+deleted in its place, so that the bound is kept.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,29 +18,29 @@ from andon.model.words import Reason
 from andon.stores.base import MAX_BATCH, Change, CountsDeadLetters, Query, Store
 
 _ROUNDS = 20
-"""Batches looked at each time."""
+"""Batches that one call of `keep_bound` deletes at the most."""
 
 _MOST_PASSED = 2_000
-"""Letters that are remembered as ones that could not be deleted."""
+"""Dead letters that could not be deleted and are remembered, at the most."""
 
 Write = Callable[[Sequence[tuple[Task, Change]], int], Awaitable[set[str]]]
-"""Writes moves; the ids of the tasks whose move stands."""
+"""Writes moves. Returns the ids of the tasks whose move was written."""
 
 
 class DeadLetters:
-    """Keeps one store's dead letters within `limit`; None: there is no bound."""
+    """Keeps the dead letters of one store within `limit`. With None there is no bound."""
 
     def __init__(self, store: Store, random: Random, limit: int | None, write: Write) -> None:
         self._store = store
         self._random = random
         self._limit = limit
         self._write = write
-        self._cursor = ""  #: how far letters were passed that could not be deleted
+        self._cursor = ""  #: the page after the dead letters that were skipped
         self._passed: dict[str, None] = {}
         self._culprits = Culprits("The bound of dead letters: task")
 
     async def keep_bound(self) -> None:
-        """Delete the oldest beyond the bound, a bounded number of them."""
+        """Delete the oldest dead letters beyond the bound. One call deletes a bounded number."""
         if self._limit is None:
             return
         store = self._store
@@ -53,7 +53,7 @@ class DeadLetters:
                 return
 
     async def _by_pages(self, limit: int) -> bool:
-        """Delete one page; whether there is another to look at."""
+        """Delete one page. Returns whether there is another page to look at."""
         excess = sum(queue.dead_letters for queue in await self._store.stats()) - limit
         if excess <= 0:
             self._cursor = ""
@@ -65,12 +65,12 @@ class DeadLetters:
         return bool(page.cursor)
 
     async def _by_marks(self, store: CountsDeadLetters, limit: int) -> bool:
-        """The same at a store that names the oldest itself: what was passed is asked for along with
-        the others, and left out."""
+        """The same for a store that names the oldest dead letters itself. It names the skipped ones
+        too, so that many more are asked for, and the skipped ones are left out."""
         beyond = max(limit - len(self._passed), 0)
         left_out = limit - beyond
         oldest = await store.oldest_dead_letters(beyond=beyond, most=MAX_BATCH + left_out)
-        # Some that were passed may be gone since: no more are deleted than are beyond the limit.
+        # Some of the skipped may be gone by now: never delete more than are beyond the limit.
         excess = len(oldest) - left_out
         others = [task for task in oldest if task.id not in self._passed][: max(excess, 0)]
         there = {task.id for task in oldest}
@@ -82,7 +82,7 @@ class DeadLetters:
         return bool(others)
 
     async def _delete(self, letters: Sequence[Task]) -> set[str]:
-        """Delete letters; the ids of those that are gone now."""
+        """Delete dead letters. Returns the ids of those that are gone now."""
         now = self._store.now()
         fired: list[tuple[Task, Change]] = []
         for task in letters:

@@ -3,7 +3,7 @@ answered here, because not every store can be asked for them."""
 
 from collections.abc import Sequence
 
-from andon.lifecycle.admission import MOST_TEXT, check_text, is_id
+from andon.lifecycle.admission import MOST_TEXT, check_given, check_text, is_id
 from andon.lifecycle.daily import KEPT_DAYS, first_day, histories
 from andon.model.errors import ConfigurationError, InvalidSubmission
 from andon.model.fleet import QueueHistory
@@ -13,7 +13,7 @@ from andon.stores.base import Query, Store
 MOST_CURSOR = 64 * 1024
 """Characters of a place in the event log, which has a part for each partition."""
 
-ASKED = ("queue", "name", "tag", "key", "group", "worker", "cursor")
+ASKED = ("queue", "name", "tag", "key", "group", "worker", "id_prefix", "cursor")
 """The texts of a query."""
 
 
@@ -51,14 +51,16 @@ def check_days(days: int) -> None:
 def check_query(query: Query) -> None:
     """Raise `ConfigurationError` for a text that not every store can be asked for."""
     for field in ASKED:
-        text = getattr(query, field)
-        if text is not None:
-            check_asked(text, field=field)
+        check_asked(getattr(query, field), field=field)
 
 
-def check_asked(text: str, *, field: str, most: int = MOST_TEXT) -> None:
-    """The same of one text."""
+def check_asked(text: str | None, *, field: str, most: int = MOST_TEXT) -> None:
+    """The same of one text; None is not given. Only a cursor may be empty (R35)."""
+    if text is None:
+        return
     try:
+        if field != "cursor":
+            check_given(text, field=field)
         check_text(text, field=field, most=most)
     except InvalidSubmission as error:
         raise ConfigurationError(str(error)) from None

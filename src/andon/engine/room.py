@@ -1,8 +1,9 @@
-"""Room in full queues with `on_full=discard-old`: the oldest pending tasks go, the new ones come.
+"""Room in full queues with `on_full=discard-old`: new tasks take the places of the oldest pending.
 
-One room-maker per queue and process serves all submits that wait for a place there, in their
-order: it evicts as many of the oldest as wait, in one batch, and creates what waits in another. If
-each evicted for itself, all would choose the same oldest task, and all but one go without.
+Each process has one room-maker per full queue. It serves the submits that wait for a place there,
+in their order: one batch evicts as many of the oldest tasks as submits wait, and the next batch
+creates the new tasks. If each submit evicted for itself, all would choose the same oldest task, and
+all but one would find the queue full again.
 """
 
 import asyncio
@@ -17,8 +18,8 @@ from andon.stores.base import MAX_BATCH, Created, CreateKind, Query, Store
 from andon.stores.isolation import each_alone
 
 _FRUITLESS_ROUNDS = 20
-"""Rounds without a single place gained before those that wait are refused: others, elsewhere, took
-each place that was made."""
+"""Rounds in a row without a place gained, because other processes took each place that was made.
+After so many the submits that wait are refused."""
 
 _DISCARD = "discard-old"
 
@@ -39,12 +40,12 @@ class Rooms:
         self._store = store
         self._book = book
         self._control = control
-        self._waiting: dict[str, list[_Waiting]] = {}  # of queues whose room-maker is at work
+        self._waiting: dict[str, list[_Waiting]] = {}  # by queue, while its room-maker is at work
         self._makers: set[asyncio.Task[None]] = set()
 
     async def create(self, task: Task, refused: Created) -> Created:
-        """The outcome of creating a task that its queue was too full for, after making room where
-        the queue says so."""
+        """Create a task whose queue was full, by making room if the queue is configured to discard
+        old tasks. Returns the outcome, or `refused` where the queue rejects new tasks."""
         queue = task.definition.queue
         if self._book.queue(queue).on_full != _DISCARD and (
             not refused.oldest or not await self._discards(queue)
@@ -86,8 +87,8 @@ class Rooms:
             del self._waiting[queue]
 
     async def _is_to_evict(self, queue: str, batch: Sequence[_Waiting]) -> bool:
-        """Whether the queue still discards: a store that names nobody to evict was told to reject,
-        or has named all that there are with the refusals before."""
+        """Whether to evict tasks for this batch. If the store named no task to evict, the queue may
+        have been configured to reject since, so the configuration is read again."""
         named = any(one.refused.oldest for one in batch)
         if batch and (not named or self._book.queue(queue).on_full != _DISCARD):
             return await self._discards(queue)
@@ -99,10 +100,11 @@ class Rooms:
         return self._book.queue(queue).on_full == _DISCARD
 
     async def _serve(self, queue: str, batch: Sequence[_Waiting], places: int) -> int:
-        """Make so many places, then create what waits; how many were answered."""
+        """Evict so many tasks, then create those that wait. Returns how many submits got their
+        outcome."""
         victims = await self._oldest(queue, batch, places)
         if victims:
-            await self._control.act(victims, Evict())  # one that was claimed just now stays
+            await self._control.act(victims, Evict())  # a task that was claimed just now stays
         outcomes = await each_alone(
             self._store.create,
             [one.task for one in batch],
@@ -117,8 +119,8 @@ class Rooms:
         return answered
 
     async def _oldest(self, queue: str, batch: Sequence[_Waiting], most: int) -> list[str]:
-        """So many of the oldest pending tasks. The store names a few with each refusal, which may
-        be the same ones each time."""
+        """The ids of so many of the oldest pending tasks. The store names a few with each refusal;
+        where those are too few, because they are the same each time, it is asked for more."""
         named = dict.fromkeys(old.id for one in batch for old in one.refused.oldest)
         if len(named) < most:
             query = Query(states=(State.PENDING,), queue=queue, limit=most)
@@ -126,7 +128,8 @@ class Rooms:
         return list(named)[:most]
 
     async def _too_many(self, queue: str) -> int:
-        """How many more are pending than may be, as when the limit was lowered; a bounded share."""
+        """How many more tasks are pending than `max_size` allows, as after it was lowered: at most
+        a batch of them."""
         limit = self._book.queue(queue).max_size
         if limit is None:
             return 0

@@ -74,6 +74,15 @@ def check_text(text: str, *, field: str, most: int = MOST_TEXT) -> None:
         )
 
 
+def check_given(text: str | None, *, field: str) -> None:
+    """Refuse the empty string where None is "not given" (R35): it is a variable that is not set, or
+    a slip, and taking it for nothing would act on more than was meant."""
+    if text == "":
+        raise InvalidSubmission(
+            f'{field} is "", which names nothing; leave it out if there is none.', field=field
+        )
+
+
 def check_id(task_id: str) -> None:
     """Refuse an id that is not 1 to 64 of `[A-Za-z0-9_:-]` (R27)."""
     if not _ID.match(task_id):

@@ -1,6 +1,6 @@
 """What workers may say of themselves and of their task types, before a store keeps it. Pure."""
 
-from andon.lifecycle.admission import MOST_VERSION, check_moment, check_text
+from andon.lifecycle.admission import MOST_VERSION, check_given, check_moment, check_text
 from andon.lifecycle.bounds import LARGEST_COUNT
 from andon.lifecycle.policies import check_options
 from andon.model.code import Code
@@ -27,6 +27,7 @@ def check_worker(info: WorkerInfo) -> None:
     if len(info.queues) > _MOST_QUEUES:
         raise InvalidSubmission(f"A worker names at most {_MOST_QUEUES} queues.", field="queues")
     for queue in info.queues:
+        check_given(queue, field="queues")
         check_text(queue, field="queues")
     for field in ("pid", "concurrency", "active"):
         count = getattr(info, field)

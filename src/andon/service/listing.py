@@ -1,10 +1,12 @@
 """A page of tasks, dead letters or not."""
 
 import logging
+import time
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 from andon.engine.bulk import found
+from andon.engine.paging import full_page
 from andon.lifecycle.rendering import document
 from andon.model.errors import ConfigurationError
 from andon.service.answers import TaskPage
@@ -25,6 +27,10 @@ PAGE = 100
 """Tasks on a page, where the client does not say how many."""
 
 log = logging.getLogger("andon.service")
+
+PATIENCE_S = 20.0
+"""A page that takes longer to fill comes short, with a cursor: neither whoever asks, nor a proxy in
+between, may be ready to wait longer."""
 
 
 async def list_tasks(
@@ -51,12 +57,14 @@ async def list_tasks(
     )
     if wants_lines(request):
         return Lines(request, _pages(service.engine, query, keep, profile, limit))
+    ends = time.monotonic() + PATIENCE_S
     try:
-        page = await service.engine.find(query)
+        page = await full_page(
+            service.engine, query, keep=keep, goes_on=lambda _: time.monotonic() < ends
+        )
     except ConfigurationError as error:
         raise invalid(str(error), field="cursor") from error
-    kept = (task for task in page.tasks if keep is None or keep(task))
-    return TaskPage([_shown(profile, task) for task in kept], page.cursor)
+    return TaskPage([_shown(profile, task) for task in page.tasks], page.cursor)
 
 
 async def _pages(

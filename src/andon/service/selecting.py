@@ -18,6 +18,11 @@ Keep = Callable[["Task"], bool] | None
 """What a filter keeps of what its query finds; None: everything."""
 
 
+def state_names(states: str | None) -> tuple[str, ...]:
+    """The names in a query parameter."""
+    return () if states is None else tuple(states.split(","))
+
+
 async def checked_query(
     engine: "Engine",
     filters: Filters,
@@ -40,12 +45,10 @@ async def checked_query(
     except ConfigurationError as error:
         raise invalid(str(error), field="state") from error
     for field in ASKED:
-        text = getattr(query, field)
-        if text is not None:
-            try:
-                check_asked(text, field=field)
-            except ConfigurationError as error:
-                raise invalid(str(error), field=field) from error
+        try:
+            check_asked(getattr(query, field), field=field)
+        except ConfigurationError as error:
+            raise invalid(str(error), field=field) from error
     if filters.queue is not None:
         try:
             await check_queue(engine, filters.queue)

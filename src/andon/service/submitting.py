@@ -54,9 +54,9 @@ def submission_of(task: NewTask, registry: Registry, default_queue: str) -> Subm
     args = _args(task)
     invalid = ""
     if known is None:
-        queue = task.queue or default_queue
+        queue = default_queue if task.queue is None else task.queue
     else:
-        queue = task.queue or known.queue
+        queue = known.queue if task.queue is None else task.queue
         invalid = _invalid(known.codec, args)
     fields: dict[str, Any] = {}
     if task.priority:
@@ -238,7 +238,7 @@ async def submit_as_given(
         if place % _CHECKED == _CHECKED - 1:
             await asyncio.sleep(0)  # others get their turn in between
         try:
-            caller.require_submit(one.queue or DEFAULT_QUEUE, one.scopes)
+            caller.require_submit(DEFAULT_QUEUE if one.queue is None else one.queue, one.scopes)
             check_args(one.args)
         except AndonError as error:
             refused[place] = Submitted(one.id, None, created=False, error=error)

@@ -217,6 +217,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     group: str | None = None
     worker: str | None = None  #: only active tasks have one
     tag: str | None = None
+    id_prefix: str | None = None  #: how the id begins
     dead_letters: bool = False
     newest_first: bool = False
     limit: int = 100

@@ -11,6 +11,7 @@ def matches(query: Query, task: Task) -> bool:
     return (
         (not query.states or status.state in query.states)
         and (query.queue is None or definition.queue == query.queue)
+        and (query.id_prefix is None or definition.id.startswith(query.id_prefix))
         and (query.name is None or definition.name == query.name)
         and (query.worker is None or status.worker == query.worker)
         and (query.tag is None or query.tag in definition.tags)

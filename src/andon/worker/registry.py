@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from andon.lifecycle.admission import check_name
+from andon.lifecycle.admission import check_given, check_name
 from andon.lifecycle.policies import check_options
 from andon.lifecycle.routing import route
 from andon.model.errors import ConfigurationError, InvalidSubmission
@@ -49,7 +49,9 @@ class TaskType:
 
     def __post_init__(self) -> None:
         try:
-            check_name(self.name.removesuffix("*") or "x", field="task")
+            if self.name != "*":
+                check_name(self.name.removesuffix("*"), field="task")
+            check_given(self.queue, field="queue")
             check_options(self.options)
         except InvalidSubmission as error:
             raise ConfigurationError(f"Task type {self.name!r}: {error}") from error

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from andon.engine.base import Engine
+from andon.lifecycle.admission import check_given
+from andon.lifecycle.describing import check_worker_id
 from andon.model.code import Code
 from andon.model.errors import ConfigurationError, InvalidSubmission, PermissionRefused
 from andon.model.fleet import WorkerInfo
@@ -89,6 +91,12 @@ class WorkerConfig:
             raise ConfigurationError(f"Worker: lease must be more than 0 s, got {self.lease}.")
         if self.shutdown_grace is not None and not self.shutdown_grace >= 0:
             raise ConfigurationError("Worker: shutdown_grace must not be negative.")
+        try:
+            check_worker_id(self.id)
+            for queue in self.queues:
+                check_given(queue, field="queues")
+        except InvalidSubmission as error:
+            raise ConfigurationError(f"Worker: {error}") from error
         if len(set(self.queues)) != len(self.queues):
             raise ConfigurationError("Worker: a queue is named twice.")
         check_patterns(self.pass_env, where="Worker")

@@ -12,6 +12,7 @@ from andon.service.decoding import Items
 from andon.service.lines import Lines
 from andon.service.listing import list_tasks
 from andon.service.parameters import Cursor, Flag, ListLimit, Queue, States, Tag, TaskName
+from andon.service.selecting import state_names
 
 
 @get("/", summary="List dead letters")
@@ -31,9 +32,7 @@ async def list_letters(
 
     With `Accept: application/x-ndjson` all of them, one a line.
     """
-    filters = Filters(
-        states=tuple(states.split(",")) if states else (), queue=queue, name=name, tag=tag
-    )
+    filters = Filters(states=state_names(states), queue=queue, name=name, tag=tag)
     return await list_tasks(
         request,
         filters,

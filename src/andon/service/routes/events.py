@@ -12,7 +12,7 @@ from andon.service.answers import EventPage
 from andon.service.calls import As, Call, profile_named
 from andon.service.hub import Wants
 from andon.service.parameters import Limit
-from andon.service.selecting import checked_query
+from andon.service.selecting import checked_query, state_names
 from andon.service.streaming import EventStream, check_streams
 
 TaskParameter = Annotated[str | None, QueryParameter(description="Moves of this task.")]
@@ -87,7 +87,7 @@ async def _wants(
 ) -> Wants:
     profile = profile_named(seen_as)
     engine = request.service.engine
-    filters = Filters(states=tuple(states.split(",")) if states else (), queue=queue)
+    filters = Filters(states=state_names(states), queue=queue)
     query, _ = await checked_query(engine, filters, profile)
     if task is not None:
         [found] = await engine.get([task])

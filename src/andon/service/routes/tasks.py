@@ -38,6 +38,7 @@ from andon.service.parameters import (
     Wait,
     WorkerId,
 )
+from andon.service.selecting import state_names
 from andon.service.submitting import moment_ms, submit_one
 from andon.service.waiting import ended_or_now
 
@@ -84,7 +85,7 @@ async def list_all(
     With `Accept: application/x-ndjson` all of them, one a line, up to those created just now.
     """
     filters = Filters(
-        states=tuple(states.split(",")) if states else (),
+        states=state_names(states),
         queue=queue,
         name=name,
         tag=tag,

@@ -49,6 +49,8 @@ class Registry:
         self, name: str, scopes: Sequence[str], *, expires_at: int | None = None
     ) -> tuple[str, ApiToken]:
         """Make a token: its text, which nobody can ask for again, and its record."""
+        if not name:
+            raise ConfigurationError("A token needs a name: who it is for.")
         if not scopes:
             raise ConfigurationError("A token needs at least one scope; `*` allows everything.")
         now = self._store.now()

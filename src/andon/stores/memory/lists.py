@@ -107,15 +107,20 @@ class Lists:
 
     def _walk(self, query: Query, place: _Place | None) -> Iterator[_Place]:
         newest_first = query.newest_first
+        if query.id_prefix is not None:
+            begin = query.id_prefix
+            return _from(place, self._begun(begin), newest_first=newest_first)
         if query.worker is not None:
-            held = sorted(self._workers.get(query.worker, ()), reverse=newest_first)
-            if place is None:
-                return iter(held)
-            return (p for p in held if (p < place if newest_first else p > place))
+            held = self._workers.get(query.worker, ())
+            return _from(place, held, newest_first=newest_first)
         lists = self._axis(query)
         if newest_first:
             return merge(*(places.before(place) for places in lists), reverse=True)
         return merge(*(places.after(place) for places in lists))
+
+    def _begun(self, begin: str) -> Iterator[_Place]:
+        """Tasks whose ids begin so: who asks looks through all ids, and no write pays for it."""
+        return (row.place for task_id, row in self._rows.items() if task_id.startswith(begin))
 
     def _axis(self, query: Query) -> Iterable[Ordered[_Place]]:
         if query.key is not None:
@@ -137,6 +142,16 @@ def _parse(cursor: str) -> _Place | None:
     if not (created.isascii() and created.isdecimal() and len(created) < 20 and task_id):
         raise ConfigurationError(f"{cursor!r} is not a cursor that this store gave.")
     return int(created), task_id
+
+
+def _from(
+    place: _Place | None, places: Iterable[_Place], *, newest_first: bool
+) -> Iterator[_Place]:
+    """The places beyond one, in order."""
+    ordered = sorted(places, reverse=newest_first)
+    if place is None:
+        return iter(ordered)
+    return (p for p in ordered if (p < place if newest_first else p > place))
 
 
 def _one(lists: _Lists, name: str) -> list[Ordered[_Place]]:

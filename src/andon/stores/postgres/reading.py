@@ -172,6 +172,8 @@ class Reading:
 
 
 def _axis_of(query: Query) -> tuple[str, tuple[Any, ...]]:
+    if query.id_prefix is not None:
+        return "by_id", (query.id_prefix,)
     if query.key is not None:
         return "by_key", (query.key,)
     if query.group is not None:

@@ -2,7 +2,8 @@
 
 import asyncio
 import heapq
-from collections.abc import Sequence
+import itertools
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -29,8 +30,13 @@ QUEUES_AT_ONCE = 50
 LISTS_AT_ONCE = 200
 """Lists that one script looks at."""
 
+_SCANNED = 1_000
+"""Entries of a list that one command looks at."""
+
 _ROW = 7
 _Place = tuple[int, str]
+_Walk = Callable[[_Place | None, int], Awaitable[list[_Place]]]
+_GLOB = frozenset("*?[]^\\")
 
 
 async def read(at: Partitions, ids: Sequence[str]) -> list[Task | None]:
@@ -88,13 +94,13 @@ def absent(task_id: str, why: str) -> None:
 
 async def find(at: Partitions, query: Query) -> Page:
     """A page of records by creation, along the axis that fits the query best."""
-    lists = await _axis(at, query)
     place = _parse(query.cursor)
+    look = await _walk(at, query)
     found: list[Task] = []
     looked = 0
     while True:
         most = min(MAX_BATCH, max(query.limit - len(found), 20))
-        places = await _places(at, lists, place, most, newest=query.newest_first)
+        places = await look(place, most)
         if not places:
             return Page(tuple(found))
         records = await read(at, [task_id for _, task_id in places])
@@ -105,6 +111,45 @@ async def find(at: Partitions, query: Query) -> Page:
             looked, place = looked + 1, here
             if task is not None and matches(query, task):
                 found.append(task)
+
+
+async def _walk(at: Partitions, query: Query) -> _Walk:
+    """What gives the next places of the query's axis."""
+    lists, newest = await _axis(at, query), query.newest_first
+    if query.id_prefix is None:
+        return lambda place, most: _places(at, lists, place, most, newest=newest)
+    begun = sorted(await _begun(at, lists, query.id_prefix), reverse=newest)
+
+    async def beyond(place: _Place | None, most: int) -> list[_Place]:
+        if place is None:
+            return begun[:most]
+        after = (p for p in begun if (p < place if newest else p > place))
+        return list(itertools.islice(after, most))
+
+    return beyond
+
+
+async def _begun(at: Partitions, lists: Sequence[str], begin: str) -> set[_Place]:
+    """Places of tasks whose ids begin so. Whoever asks looks through the lists, in commands that
+    keep nobody waiting; an index would cost every submit a write."""
+    pattern = "".join(f"\\{c}" if c in _GLOB else c for c in begin) + "*"
+    found: set[_Place] = set()
+
+    async def scan(partition: int, name: str) -> None:
+        position = "0"
+        while True:
+            words = (position, "MATCH", pattern, "COUNT", _SCANNED)
+            reply = await at.look(partition, b"ZSCAN", name, *words)
+            position, entries = reply[0].decode(), reply[1]
+            for i in range(0, len(entries), 2):
+                found.add((int(float(entries[i + 1])), entries[i].decode()))
+            if position == "0":
+                return
+
+    for i in range(0, len(lists), LISTS_AT_ONCE):
+        some = itertools.product(range(at.count), lists[i : i + LISTS_AT_ONCE])
+        await asyncio.gather(*(scan(*each) for each in some))
+    return found
 
 
 async def _places(

@@ -19,6 +19,9 @@ MOST_HISTORY = 1_000
 """Moves that `history` gives; older ones are counted (R12)."""
 
 _LAST = 2**62
+_AFTER_ANY = "\x7f"
+"""Sorts after every character that an id may have."""
+
 _EVERYWHERE = (0, _LAST)
 _POSITION_DIGITS = 18  #: more than any row has, less than a row may have
 _MOST_POSITION = 10**_POSITION_DIGITS - 1
@@ -189,6 +192,8 @@ def _axis(db: sqlite3.Connection, query: Query, start: int) -> Iterator[int]:
         for row in db.execute(statement, (*arguments, start, most)):
             yield row[0]
 
+    if query.id_prefix is not None:
+        return walk("by_id", query.id_prefix, f"{query.id_prefix}{_AFTER_ANY}")
     if query.key is not None:
         return walk("by_key", query.key)
     if query.group is not None:

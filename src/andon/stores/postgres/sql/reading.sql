@@ -165,6 +165,18 @@ SELECT t.seq FROM {schema}.task t WHERE t.seq > $1 ORDER BY t.seq LIMIT $2
 -- name: by_seq_newest
 SELECT t.seq FROM {schema}.task t WHERE t.seq < $1 ORDER BY t.seq DESC LIMIT $2
 
+-- Looks through all ids: their index follows the database's collation, in which those that begin
+-- alike need not stand together. Only the few that do are looked up.
+-- name: by_id
+WITH begun AS MATERIALIZED (SELECT d.id FROM {schema}.definition d WHERE starts_with(d.id, $3))
+SELECT d.seq FROM begun JOIN {schema}.definition d USING (id) WHERE d.seq > $1
+ORDER BY d.seq LIMIT $2
+
+-- name: by_id_newest
+WITH begun AS MATERIALIZED (SELECT d.id FROM {schema}.definition d WHERE starts_with(d.id, $3))
+SELECT d.seq FROM begun JOIN {schema}.definition d USING (id) WHERE d.seq < $1
+ORDER BY d.seq DESC LIMIT $2
+
 -- name: by_key
 SELECT t.seq FROM {schema}.task t WHERE t.key = $3 AND t.seq > $1 ORDER BY t.seq LIMIT $2
 

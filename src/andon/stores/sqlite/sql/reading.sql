@@ -22,6 +22,13 @@ SELECT seq FROM task WHERE queue = ? AND state = ? AND seq > ? ORDER BY seq LIMI
 -- name: by_state_newest
 SELECT seq FROM task WHERE queue = ? AND state = ? AND seq < ? ORDER BY seq DESC LIMIT ?
 
+-- Its plus signs keep the walk on the index of ids: few begin so, and those are sorted.
+-- name: by_id
+SELECT seq FROM definition WHERE id >= ? AND id < ? AND +seq > ? ORDER BY +seq LIMIT ?
+
+-- name: by_id_newest
+SELECT seq FROM definition WHERE id >= ? AND id < ? AND +seq < ? ORDER BY +seq DESC LIMIT ?
+
 -- name: by_key
 SELECT seq FROM task WHERE key = ? AND seq > ? ORDER BY seq LIMIT ?
 
