@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from andon.cli.acting import somebody_there
 from andon.cli.layout import Column
 from andon.cli.output import STYLES, Cell, Output, Word, plural, span
+from andon.cli.people import somebody_there
 from andon.cli.queue_history import history
 from andon.cli.session import Session, common, fail
 from andon.cli.values import COUNT_OR_NONE, RATE_OR_NONE, cleared
