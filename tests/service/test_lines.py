@@ -2,7 +2,9 @@
 
 import json
 import socket
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,13 +15,14 @@ from andon import Andon
 from andon.engine.base import Submission
 from andon.stores.base import Page, Query
 
-from .kit import Running, eventually, problem, serving
+from .kit import PATIENCE, Running, eventually, problem, serving
 
 if TYPE_CHECKING:
     from andon.service.trust.registry import Registry
 
 TASKS = "/api/v1/tasks"
 LINES = {"accept": "application/x-ndjson"}
+ASKED = b"GET /api/v1/tasks HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: application/x-ndjson\r\n\r\n"
 
 
 def store(running: Running, *submissions: Submission) -> None:
@@ -124,33 +127,45 @@ def test_a_reader_that_stops_or_goes_is_not_read_for_ahead(
 
     monkeypatch.setattr(service.service.engine, "find", counted)
     with socket.create_connection(("127.0.0.1", int(service.url.rpartition(":")[2]))) as line:
-        line.sendall(
-            b"GET /api/v1/tasks HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: application/x-ndjson\r\n\r\n"
-        )
+        line.sendall(ASKED)
         assert b"200" in line.recv(100)
         eventually(lambda: service.service.streams == 1)
     eventually(lambda: service.service.streams == 0)
     assert pages < 6
 
 
-@pytest.fixture
-def slow(tmp_path: Path) -> Iterator[Running]:
-    """A service with little patience for readers, and with room for one stream."""
-    app = Andon(f"sqlite:///{tmp_path}/tasks.db")
-    with serving(app, body_timeout=0.2, max_streams=1) as running:
-        yield running
+def test_lists_count_among_the_streams_of_which_there_may_be_so_many(tmp_path: Path):
+    with serving(
+        Andon(f"sqlite:///{tmp_path}/tasks.db"), max_streams=1, body_timeout=300
+    ) as running:
+        store(running, *many(400, 60_000))  # more than any socket takes
+        with socket.create_connection(("127.0.0.1", int(running.url.rpartition(":")[2]))) as line:
+            line.sendall(ASKED)
+            assert b"200" in line.recv(100)
+            with running.client() as http:
+                problem(http.get(TASKS, headers=LINES), 503, "too-many-streams")
 
 
-def test_a_reader_that_does_not_read_is_left(slow: Running):
-    store(slow, *many(400, 60_000))
-    with socket.create_connection(("127.0.0.1", int(slow.url.rpartition(":")[2]))) as line:
-        line.sendall(
-            b"GET /api/v1/tasks HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: application/x-ndjson\r\n\r\n"
-        )
-        eventually(lambda: slow.service.streams == 1)
-        with slow.client() as http:
-            problem(http.get(TASKS, headers=LINES), 503, "too-many-streams")
-        eventually(lambda: slow.service.streams == 0)
+def test_a_reader_that_does_not_read_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    with serving(Andon(f"sqlite:///{tmp_path}/tasks.db"), body_timeout=0.2) as running:
+        store(running, *many(400, 60_000))
+        find, begun = running.service.engine.find, threading.Event()
+
+        async def noted(query: Query) -> Page:
+            begun.set()
+            return await find(query)
+
+        monkeypatch.setattr(running.service.engine, "find", noted)
+        with socket.create_connection(("127.0.0.1", int(running.url.rpartition(":")[2]))) as line:
+            line.sendall(ASKED)
+            assert begun.wait(PATIENCE)
+            eventually(lambda: running.service.streams == 0)
+            line.settimeout(PATIENCE)
+            told = bytearray()
+            with suppress(ConnectionError):
+                while piece := line.recv(1_000_000):
+                    told += piece
+            assert not told.endswith(b"0\r\n\r\n"), "it was told as whole"
 
 
 @pytest.fixture
