@@ -27,7 +27,7 @@ def test_how_an_id_begins_names_its_task_in_every_command(cli: Cli) -> None:
     assert cli.lines("events", "--task", begin)[0][1] == MADE
     assert cli.json("artifacts", "list", begin) == []
     cli("logs", begin)
-    assert "There is no artifact" in cli.refusal("artifacts", "get", begin, "report")
+    assert "has no artifact" in cli.refusal("artifacts", "get", begin, "report")
     child = cli("submit", "job", "--depends-on", begin).stdout.strip()
     assert cli.json("tasks", "show", child)["dependencies"] == [MADE]
     assert cli.lines("tasks", "cancel", begin)[0][:2] == [MADE, "cancelled"]
