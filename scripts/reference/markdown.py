@@ -25,7 +25,7 @@ def _section(reference: Reference, name: str) -> Iterator[str]:
     docstring = "" if found.docstring is None else found.docstring.value
     yield from (f"## {reference.title_of(name)}", "")
     yield from _code(reference.import_of(name))
-    made = _made(found)
+    made = _made(found) if reference.is_made_by_users(found) else ""
     if made:
         yield from _declared(made)
     yield from (prose(text_of(docstring)), "")
@@ -33,11 +33,11 @@ def _section(reference: Reference, name: str) -> Iterator[str]:
     if example:
         yield from _code(example)
     members = reference.members(name)
-    fields = [member for member in members if member.kind in ("field", "property")]
+    fields = [one for one in members if one.kind in ("field", "property") and not one.example]
     if fields:
         yield from _table(fields, found)
     for member in members:
-        if member.kind in ("method", "sync"):
+        if member not in fields:
             yield from _method(reference, name, member)
 
 
@@ -58,7 +58,9 @@ def _made(found: griffe.Object) -> str:
 def _method(reference: Reference, name: str, member: Member) -> Iterator[str]:
     yield from (f"### {reference.title_of(name)}.{member.name}", "")
     declaration = member.signature
-    if member.kind == "sync":
+    if member.kind == "property":
+        declaration = f"{member.name}: {declaration}"
+    elif member.kind == "sync":
         declaration = declaration.replace("async def", "def")
         declaration = declaration.replace("TaskHandle[", "SyncHandle[")
         declaration = declaration.replace("-> AsyncIterator[", "-> Iterator[")

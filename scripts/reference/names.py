@@ -182,10 +182,12 @@ PAGES = (
             "client.options.Errors",
             "client.options.BackoffFunction",
             "client.options.HasId",
+            "client.ids.IdMaker",
             "model.policy.PolicyOptions",
             "stores.base.Query",
             "worker.context.StopReason",
             "worker.files.Content",
+            "worker.worker.Lifespan",
         ),
     ),
     Page(
@@ -205,29 +207,34 @@ INNER = {
     "client.app.Andon": "connections declared declared_queues engine engine_on functions live_at "
     "measure measured new_id records_invalid registry sending sent submit_draft worker_config "
     "worker_middleware",
-    "client.function.TaskFunction": "app draft_call type",
+    "client.function.TaskFunction": "__init__ app draft_call type",
     "client.function.Draft": "codec connection returns_holder submission",
     "client.handle.TaskHandle": "app",
     "client.queues.Queue": "changes digest",
-    "client.sync.SyncApp": "bridge inner submit_draft",
-    "client.sync.SyncTaskFunction": "bridge inner",
-    "client.sync.SyncHandle": "bridge inner",
-    "client.sync.SyncTasks": "bridge inner",
-    "client.sync.SyncQueues": "bridge inner",
+    "client.sync.SyncApp": "__init__ bridge inner submit_draft",
+    "client.sync.SyncTaskFunction": "__init__ bridge inner",
+    "client.sync.SyncHandle": "__init__ bridge inner",
+    "client.sync.SyncTasks": "__init__ bridge inner",
+    "client.sync.SyncQueues": "__init__ bridge inner",
+    "client.ids.IdMaker": "forget",
+    "client.queues.Queues": "__init__",
+    "client.tasks.Tasks": "__init__",
+    "worker.worker.Worker": "__init__",
     "client.views.EventView": "of",
     "client.views.RunView": "of",
     "client.views.TaskView": "of",
-    "worker.context.Context": "beat_at message percent task unmark",
+    "worker.context.Context": "__init__ beat_at message percent task unmark",
     "worker.context.Dependency": "of",
     "telemetry.metrics.Metrics": "instruments",
     "telemetry.tracing.Tracing": "around on_submit",
-    "testing.app.TestApp": "engine",
+    "testing.app.TestApp": "__init__ engine",
     "testing.clock.VirtualLoop": "moved run_in_executor shutdown_default_executor thread_waits "
     "time wall_ms",
     "model.fleet.QueueConfig": "declared",
     "engine.base.Submission": "invalid",
 }
-"""Members without an underscore that one part of Andon has for another, and no user asks for."""
+"""Members that one part of Andon has for another, and no user asks for; `__init__` of what no user
+makes."""
 
 UNNAMED: frozenset[str] = frozenset()
 """Classes that a public signature names and that are no more than what they are called there."""

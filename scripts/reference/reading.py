@@ -90,7 +90,7 @@ class Reference:
         found = self.find(name)
         if not isinstance(found, griffe.Class):
             return []
-        hidden = set(INNER.get(found.canonical_path.removeprefix(f"{PACKAGE}."), "").split())
+        hidden = self._hidden(found)
         own = found.members if _is_typed_dict(found) else found.all_members
         return [
             self._member(found, member)
@@ -107,7 +107,8 @@ class Reference:
             kind, signature = "method", declaration_of(target)
         elif isinstance(target, griffe.Attribute):
             kind = "property" if "property" in target.labels else "field"
-            default = "" if target.value is None or kind == "property" else str(target.value)
+            given = target.value is not None and "instance-attribute" not in target.labels
+            default = str(target.value) if given and kind == "field" else ""
             signature = "" if target.annotation is None else str(target.annotation)
             face = _FACE.match(default)
             if face:
@@ -130,16 +131,23 @@ class Reference:
     def _path_of(self, short: str) -> str:
         return next(n for n in self.documented.values() if n.rpartition(".")[2] == short)
 
+    def is_made_by_users(self, found: griffe.Object) -> bool:
+        return "__init__" not in self._hidden(found)
+
+    def _hidden(self, found: griffe.Object) -> set[str]:
+        return set(INNER.get(found.canonical_path.removeprefix(f"{PACKAGE}."), "").split())
+
     def named_types(self) -> dict[str, str]:
         """Andon's own classes that public signatures name: canonical path to who names it."""
         named: dict[str, str] = {}
         for name in self.documented.values():
             found = self.find(name)
             objects = [found, *(found.members.values() if found.is_class else ())]
-            hidden = set(INNER.get(found.canonical_path.removeprefix(f"{PACKAGE}."), "").split())
+            hidden = self._hidden(found)
             for one in objects:
                 target = one.final_target if isinstance(one, griffe.Alias) else one
-                if target.name in hidden or target.name.startswith("_"):
+                is_own = target.name.startswith("_") and target.name != "__init__"
+                if target.name in hidden or is_own:
                     continue
                 for path in _classes_in(target):
                     if path.startswith(f"{PACKAGE}."):

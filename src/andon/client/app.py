@@ -138,9 +138,11 @@ class Andon(Declaring):
     `profile` sets the defaults under which tasks run. `queue` is where tasks go that name none,
     `queues` are settings of queues that a starting worker applies (see `andon.client.queues`).
     `artifacts` is the URL of the place for what runs leave behind, if it is not to be the store's
-    own (see `andon.artifacts.place`). `lifespan` is a function without arguments that gives an
-    async context manager, which each worker is inside of while it works. All other keywords are
-    defaults for every task type of this application (see `TaskOptions`), weaker than its own.
+    own (see `andon.artifacts.place`). `middleware` wraps submits and runs, the outermost first (see
+    `Middleware`). `ids` makes the ids of tasks that are given none. `lifespan` is a function
+    without arguments that gives an async context manager, which each worker is inside of while it
+    works. All other keywords are defaults for every task type of this application (see
+    `TaskOptions`), weaker than its own.
 
     Nothing is connected before the first use; that use opens, and the end of the event loop closes.
     `async with app:` does both at a chosen point.

@@ -1,8 +1,9 @@
-"""Every log line at WARNING and above, as the source says it: found by its syntax, nothing runs.
+"""Everything that Andon says when something goes wrong, as the source has it: log lines at WARNING
+and above, errors of stores, problems over HTTP, findings of `andon doctor`. Nothing runs.
 
-    python scripts/log_lines.py            print them, sorted, with where they stand
+    python scripts/said.py            print it, with where it stands
 
-What is filled in at run time shows as `…`. Where a helper takes the line's words or its level as
+What is filled in at run time shows as `…`. Where a helper takes a log line's words or its level as
 arguments, the line is read off those who call the helper.
 """
 
@@ -17,10 +18,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "andon"
 
-LOGGERS = {"log", "logger", "_logger"}
-METHODS = {"warning", "error", "exception", "critical", "log"}
+LOGGERS = {"log", "logger", "_logger", "warnings"}
+METHODS = {"warning", "error", "exception", "critical", "log", "warn"}
+STORE_ERRORS = {"StoreError", "StoreIncompatible", "StoreUnavailable"}
 QUIET = {"DEBUG", "INFO", "NOTSET"}
-NOT_SHOWN = {"demo", "bench"}
+NOT_SHOWN = {"demo", "bench", "testing"}
 """Packages that nobody runs in production."""
 
 PASSED_ON = {("worker/executors/processes.py", "frame.message")}
@@ -33,11 +35,11 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True, order=True)
-class Line:
-    """One line that may be logged."""
+class Said:
+    """One thing that may be said."""
 
     text: str
-    place: str  #: file:line of the call that logs it
+    place: str  #: file:line of the call that says it
 
 
 @dataclass(frozen=True)
@@ -75,14 +77,55 @@ def _parsed(path: Path) -> Module:
     return Module(path, tree, around)
 
 
-def lines() -> list[Line]:
-    """Every line, once for each place that says it."""
-    found: set[Line] = set()
+def log_lines() -> list[Said]:
+    """Every log line, and every warning by Python's `warnings`, once for each place."""
+    found: set[Said] = set()
     for module in modules():
         for call in _calls(module):
             if _is_logging(call) and not _is_passed_on(module, call):
                 found |= set(_lines_of(module, call))
     return sorted(found)
+
+
+def store_errors() -> list[Said]:
+    """What errors of stores say, but for what a server says and is passed on as it is."""
+    return _arguments_of(STORE_ERRORS, 0)
+
+
+def problems() -> list[Said]:
+    """The names of problems over HTTP: the last part of `type`."""
+    named = _arguments_of({"Problem"}, 1) + _arguments_of({"Kind"}, 0)
+    return [said for said in named if re.fullmatch(r"[a-z-]+", said.text)]
+
+
+def findings() -> list[Said]:
+    """What `andon doctor` finds wrong or worth knowing; its advice where the finding has no words
+    of its own."""
+    found: list[Said] = []
+    for module, call in _calls_of({"Finding"}):
+        level, _, text, *todo = call.args
+        if ast.unparse(level) == "Level.OK":
+            continue
+        said = next((t for t in (_text(one, [], {}) for one in (text, *todo)) if _has_words(t)), "")
+        if said:
+            found.append(Said(said, module.place(call)))
+    return sorted(found)
+
+
+def _arguments_of(called: set[str], position: int) -> list[Said]:
+    found = [
+        Said(_text(call.args[position], [], {}), module.place(call))
+        for module, call in _calls_of(called)
+        if len(call.args) > position
+    ]
+    return sorted(said for said in found if _has_words(said.text))
+
+
+def _calls_of(names: set[str]) -> Iterator[tuple[Module, ast.Call]]:
+    for module in modules():
+        for call in _calls(module):
+            if ast.unparse(call.func).rpartition(".")[2] in names:
+                yield module, call
 
 
 def _calls(module: Module) -> Iterator[ast.Call]:
@@ -104,7 +147,7 @@ def _is_passed_on(module: Module, call: ast.Call) -> bool:
     return any((where, ast.unparse(given)) in PASSED_ON for given in call.args)
 
 
-def _lines_of(module: Module, call: ast.Call) -> Iterator[Line]:
+def _lines_of(module: Module, call: ast.Call) -> Iterator[Said]:
     assert isinstance(call.func, ast.Attribute)
     level = call.args[0] if call.func.attr == "log" else None
     words = call.args[1 if level is not None else 0]
@@ -113,7 +156,7 @@ def _lines_of(module: Module, call: ast.Call) -> Iterator[Line]:
     for given in _givens(module, call, [*filter(None, [level]), words, *rest]):
         if level is not None and _is_quiet(given.get(ast.unparse(level), level)):
             continue
-        yield Line(_text(words, rest, given), place)
+        yield Said(_text(words, rest, given), place)
 
 
 Given = dict[str, ast.expr]
@@ -235,8 +278,10 @@ def _has_words(text: str) -> bool:
 
 
 def main() -> int:
-    for line in lines():
-        print(f"{line.text}\n    {line.place}")
+    for collect in (log_lines, store_errors, problems, findings):
+        print(f"== {collect.__name__}")
+        for said in collect():
+            print(f"{said.text}\n    {said.place}")
     return 0
 
 
