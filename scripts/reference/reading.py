@@ -107,8 +107,9 @@ class Reference:
             kind, signature = "method", declaration_of(target)
         elif isinstance(target, griffe.Attribute):
             kind = "property" if "property" in target.labels else "field"
-            given = target.value is not None and "instance-attribute" not in target.labels
-            default = str(target.value) if given and kind == "field" else ""
+            default = "" if target.value is None or kind == "property" else str(target.value)
+            if target.labels == {"instance-attribute"}:
+                default = ""  # set by __init__, whose parameters tell
             signature = "" if target.annotation is None else str(target.annotation)
             face = _FACE.match(default)
             if face:

@@ -1,5 +1,5 @@
-"""docs/troubleshooting.md has everything that Andon says when something goes wrong, and nothing else
-that it once said."""
+"""docs/troubleshooting.md has everything that Andon says when something goes wrong, and nothing
+that it only said once."""
 
 import importlib
 import pkgutil
