@@ -6,16 +6,13 @@ import inspect
 import runpy
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from scripts.reference import PAGES, SETTING, Reference, example_of
-from servers.http import Service
+from tests.service.kit import serving
 
 from andon.testing import run_virtual, running
-
-if TYPE_CHECKING:
-    from andon import Andon
 
 BY_ITSELF = ("Andon(", "running(", "run_virtual(", "virtual_time")
 """An example with one of these runs what it shows by itself, without the shop's worker."""
@@ -51,33 +48,22 @@ class Example:
             await outcome
 
 
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """The shop behind a service."""
-    folder = tmp_path_factory.mktemp("service")
-    service = Service(str(SETTING), folder, f"--url=sqlite:///{folder / 'andon.db'}")
-    try:
-        service.wait_ready()
-        yield service
-    finally:
-        service.close()
-
-
 @pytest.mark.parametrize("name", [name for page in PAGES for name in page.names])
 def test_the_examples_run(
     name: str,
     reference: Reference,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    request: pytest.FixtureRequest,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for path, code in examples(reference, name):
         monkeypatch.delenv("ANDON_URL", raising=False)
         shop = runpy.run_path(str(SETTING))
         if "JobsClient(" in code:
-            monkeypatch.setenv("ANDON_URL", request.getfixturevalue("service").url)
-            asyncio.run(over_http(request.getfixturevalue("service"), path, code, shop))
+            shop["app"].live_at("sqlite:///andon.db")  # for a service and a worker beside it
+            with serving(shop["app"]) as service, service.working():
+                monkeypatch.setenv("ANDON_URL", service.url)
+                asyncio.run(Example(path, code, shop).played())
         elif any(word in code for word in BY_ITSELF):
             example = Example(path, code, shop)
             asyncio.run(example.played()) if example.awaits else example.run()
@@ -92,10 +78,3 @@ async def in_the_shop(path: str, code: str, shop: dict[str, Any]) -> None:
             await example.played()
         else:
             await asyncio.to_thread(example.run)  # where no loop runs
-
-
-async def over_http(service: Service, path: str, code: str, shop: dict[str, Any]) -> None:
-    app: Andon = shop["app"]
-    app.live_at(service.store_url)
-    async with app, app.working():
-        await Example(path, code, shop).played()
