@@ -4,7 +4,8 @@
 
 A page is played in a fresh folder, from top to bottom:
 
-- a ```python block whose first line is `# name.py` becomes that file; any other must compile;
+- a ```python block whose first line is `# name.py` becomes that file; any other must compile, and
+  may await without a function around it;
 - in a ```console block each line after `$ ` is run by bash; one that ends in ` &` runs beside the
   rest of the page and is told to stop (SIGTERM) at its end;
 - `make …` runs in the project's folder. `make test` is left out: CI runs it as its own step;
@@ -15,6 +16,7 @@ page's folder, and `andon` is the one installed beside this Python.
 """
 
 import argparse
+import ast
 import os
 import re
 import signal
@@ -98,7 +100,8 @@ class Player:
         if name:
             (self.folder / name[1]).write_text(block.text, encoding="utf-8")
         try:
-            compile(block.text, f"{self.page.name}:{block.line}", "exec")
+            flags = 0 if name else ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+            compile(block.text, f"{self.page.name}:{block.line}", "exec", flags)
         except SyntaxError as error:
             self._problem(block, "this Python does not compile", str(error))
 

@@ -15,36 +15,62 @@ MAX_LOG = 8 * 1024 * 1024
 
 
 class ArtifactNotFound(AndonError):
-    """There is no such artifact."""
+    """There is no such artifact.
+
+    Example:
+        from andon.errors import ArtifactNotFound
+
+        handle = await charge.submit(7, 990)
+        try:
+            await handle.read_artifact("bill.pdf")
+        except ArtifactNotFound as error:
+            assert error.name == "bill.pdf"
+        else:
+            raise AssertionError("it was found")
+    """
 
     def __init__(self, task: str, name: str) -> None:
         super().__init__(
             f"Task {task!r} has no artifact {name!r}. See: andon artifacts list {task}."
         )
-        self.task = task
-        self.name = name
+        self.task = task  #: id of the task
+        self.name = name  #: the name asked for
 
 
 class Artifact(msgspec.Struct, frozen=True, kw_only=True):
-    """One file that one run left behind."""
+    """One file that one run left behind.
 
-    task: str
+    Example:
+        handle = await remind.submit("ann")
+        await handle.result(timeout=60)
+        [artifact] = await handle.artifacts()
+        assert artifact.name == "mail.txt" and artifact.content_type == "text/plain"
+    """
+
+    task: str  #: id of the task
     run: int  #: number of the run
-    name: str
+    name: str  #: unique within its run
     size: int  #: bytes
     sha256: str  #: of the content, hex
-    content_type: str
+    content_type: str  #: as a browser is told it
     created_at: int  #: ms UTC
     expires_at: int | None = None  #: ms UTC; None: goes with its task
     data: str = ""  #: where its content is; means something to the place alone
 
 
 class LogLine(msgspec.Struct, frozen=True, array_like=True):
-    """One line that a run logged."""
+    """One line that a run logged.
+
+    Example:
+        handle = await remind.submit("ann")
+        await handle.result(timeout=60)
+        async for line in handle.logs():
+            print(line.at, line.level, line.text)
+    """
 
     at: int  #: ms UTC, by the worker's clock
     level: str  #: debug, info, warning, error, critical
-    text: str
+    text: str  #: what was logged, without time and level
 
 
 class LogPage(msgspec.Struct, frozen=True):

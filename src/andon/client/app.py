@@ -73,7 +73,21 @@ DEFAULT_URL = "sqlite:///andon.db"
 
 
 class Middleware(Protocol):
-    """Sees every submission before it is sent. May also have the worker's hooks."""
+    """Sees every submission before it is sent. May also have the worker's hooks.
+
+    Example:
+        from msgspec.structs import replace
+        from andon import Andon
+
+        class Stamp:
+            def on_submit(self, submission):
+                return replace(submission, headers={**submission.headers, "from": "the shop"})
+
+        app = Andon("memory://", middleware=[Stamp()])
+        async with app:
+            handle = await app.submit("charge", {"order": 7, "cents": 990})
+            assert (await handle.get()).headers == {"from": "the shop"}
+    """
 
     def on_submit(self, submission: Submission) -> Submission:
         """The submission to send instead; raise to refuse it."""
@@ -90,7 +104,17 @@ class Measuring(Protocol):
 
 
 class WorkerSettings(TypedDict, total=False):
-    """Settings of a worker; what they mean and their defaults stand in `WorkerConfig`."""
+    """Settings of a worker; what they mean and their defaults stand in `WorkerConfig`.
+
+    Example:
+        from andon import Andon
+        from andon.client.app import WorkerSettings
+
+        settings = WorkerSettings(queues=["default", "mail"], concurrency=20, shutdown_grace=10)
+        app = Andon("memory://")
+        async with app, app.working(**settings):
+            print(await app.workers())
+    """
 
     queues: Iterable[str]  #: queues to claim from; none named: every queue there is
     strict: bool  #: ask queues in the order named instead of by weight
@@ -114,12 +138,28 @@ class Andon(Declaring):
     `profile` sets the defaults under which tasks run. `queue` is where tasks go that name none,
     `queues` are settings of queues that a starting worker applies (see `andon.client.queues`).
     `artifacts` is the URL of the place for what runs leave behind, if it is not to be the store's
-    own (see `andon.artifacts.place`). `lifespan` is a function without arguments that gives an
-    async context manager, which each worker is inside of while it works. All other keywords are
-    defaults for every task type of this application (see `TaskOptions`), weaker than its own.
+    own (see `andon.artifacts.place`). `middleware` wraps submits and runs, the outermost first (see
+    `Middleware`). `ids` makes the ids of tasks that are given none. `lifespan` is a function
+    without arguments that gives an async context manager, which each worker is inside of while it
+    works. All other keywords are defaults for every task type of this application (see
+    `TaskOptions`), weaker than its own.
 
     Nothing is connected before the first use; that use opens, and the end of the event loop closes.
     `async with app:` does both at a chosen point.
+
+    Example:
+        from andon import Andon, Queue
+
+        app = Andon("sqlite:///tasks.db", queues=[Queue("mail", rate_limit="5/s")], max_retries=5)
+
+        @app.task(queue="mail")
+        async def greet(name: str) -> str:
+            return f"Hello, {name}"
+
+        async with app:
+            handle = await greet.submit("Ann")
+            async with app.working():
+                assert await handle.result(timeout=60) == "Hello, Ann"
     """
 
     def __init__(
@@ -138,12 +178,13 @@ class Andon(Declaring):
     ) -> None:
         super().__init__(queue=queue, defaults=defaults)
         self.url = url or os.environ.get("ANDON_URL") or DEFAULT_URL
+        """Of the store or service, as given or found."""
         self._token = token
-        self.profile = profile
-        self.artifacts = artifacts
+        self.profile = profile  #: name of the profile that sets the defaults
+        self.artifacts = artifacts  #: URL of the place for artifacts; None: the store's own
         self.declared_queues = list(queues)
-        self.middleware = tuple(middleware)
-        self.lifespan = WorkerLifespan(lifespan)
+        self.middleware = tuple(middleware)  #: as given
+        self.lifespan = WorkerLifespan(lifespan)  #: what each worker is inside of, and its hooks
         self.new_id = ids  #: makes the ids of tasks that are given none
         self._on_submit = [
             cast("Middleware", hook).on_submit
@@ -179,6 +220,10 @@ class Andon(Declaring):
 
         `args` are named arguments, or a list of positional ones. They are checked here if the
         name is a task type of this application. Raises like `TaskFunction.submit`.
+
+        Example:
+            handle = await app.submit("charge", {"order": 7, "cents": 990}, priority=2)
+            assert await handle.result(timeout=60) == "order 7 paid"
         """
         return await self.submit_draft(self.draft(name, args, version=version, **options))
 
@@ -191,7 +236,12 @@ class Andon(Declaring):
         version: int = 0,
         **options: Unpack[SubmitOptions],
     ) -> Draft[Any]:
-        """A call by name, to be submitted later."""
+        """A call by name, to be submitted later.
+
+        Example:
+            draft = app.draft("charge", {"order": 7, "cents": 990}, delay=60)
+            handle = await draft.submit()
+        """
         function = self.functions.get((name, version)) or self._foreign(name, version)
         chosen = function.options(**options) if options else function
         if args is None or isinstance(args, Mapping):
@@ -217,6 +267,10 @@ class Andon(Declaring):
 
         Drafts may depend on one another. Each stands alone: if some are refused, the others are
         accepted all the same and `SubmissionsRefused` says which is which.
+
+        Example:
+            handles = await app.submit_many([charge.draft(order, 990) for order in range(100)])
+            assert len(handles) == 100
         """
         # Drawn where the caller is: a cursor or a session may be used in its own thread only.
         many = await in_calling_thread(lambda: list(drafts))
@@ -238,6 +292,12 @@ class Andon(Declaring):
         the same. What is yielded is stored. If the iterable raises, what it gave before is stored
         and yielded first; whoever wants all or nothing of what cannot be drafted makes a list, and
         submits that. A draft that depends on others of the stream comes after them.
+
+        Example:
+            drafts = (charge.draft(order, 990) for order in range(1_000))
+            async for outcomes in app.submit_stream(drafts):
+                for outcome in outcomes:
+                    assert outcome.error is None, outcome.error
         """
         return streamed(self._send_drafts, self._at_once, drafts)
 
@@ -317,32 +377,62 @@ class Andon(Declaring):
 
     @cached_property
     def queues(self) -> Queues:
-        """The queues of the store: declared, configured, paused, listed."""
+        """The queues of the store: declared, configured, paused, listed.
+
+        Example:
+            await app.queues.pause("mail")
+        """
         return Queues(self)
 
     @cached_property
     def tasks(self) -> Tasks:
-        """The tasks of the store: found, listed, cancelled, retried, deleted."""
+        """The tasks of the store: found, listed, cancelled, retried, deleted.
+
+        Example:
+            failed = await app.tasks.list(state="failed")
+        """
         return Tasks(self)
 
     async def workers(self) -> list[WorkerInfo]:
-        """The workers that were alive within the last minute, as they described themselves."""
+        """The workers that were alive within the last minute, as they described themselves.
+
+        Example:
+            for worker in await app.workers():
+                print(worker.id, worker.host, worker.active)
+        """
         engine = await self.connections.engine()
         return await engine.workers()
 
     def handle(self, task_id: str, task: TaskFunction[..., R, Any] | None = None) -> TaskHandle[R]:
-        """A handle on a task by its id; with `task` its result is decoded like that one's."""
+        """A handle on a task by its id; with `task` its result is decoded like that one's.
+
+        Example:
+            submitted = await charge.submit(7, 990)
+            handle = app.handle(submitted.id, charge)
+            assert await handle.result(timeout=60) == "order 7 paid"
+        """
         codec = ANY_CALL if task is None else task.type.codec
         return TaskHandle(self, task_id, codec)
 
     async def get(self, task_id: str) -> TaskView | None:
-        """A task as it stands; None if there is none."""
+        """A task as it stands; None if there is none.
+
+        Example:
+            assert await app.get("no-such-task") is None
+        """
         engine = await self.connections.engine()
         [task] = await engine.get([task_id])
         return None if task is None else TaskView.of(task)
 
     async def find(self, query: Query | None = None) -> AsyncIterator[TaskView]:
-        """Tasks that match, in the order they were created, page by page."""
+        """Tasks that match, in the order they were created, page by page.
+
+        Example:
+            from andon.stores.base import Query
+
+            async for task in app.find(Query(queue="mail")):
+                print(task.id, task.state)
+        """
         engine = await self.connections.engine()
         query = query or Query()
         while True:
@@ -368,12 +458,27 @@ class Andon(Declaring):
         return await self.connections.engine()
 
     async def open(self) -> Self:
-        """Connect now rather than at the first use."""
+        """Connect now rather than at the first use.
+
+        Example:
+            from andon import Andon
+
+            app = await Andon("memory://").open()
+            await app.close()
+        """
         await self.connections.engine()
         return self
 
     async def close(self) -> None:
-        """Flush what was handed over and disconnect from the running loop. Idempotent."""
+        """Flush what was handed over and disconnect from the running loop. Idempotent.
+
+        Example:
+            from andon import Andon
+
+            app = Andon("memory://")
+            await app.open()
+            await app.close()
+        """
         await self.connections.close()
 
     async def __aenter__(self) -> Self:
@@ -423,6 +528,15 @@ class Andon(Declaring):
 
         It claims and runs; timers are the timekeeper's, see `run_worker`. Raises
         `ConfigurationError` for settings that cannot be.
+
+        Example:
+            from andon import Andon
+
+            app = Andon("memory://")
+            worker = await app.worker(queues=["mail"], concurrency=20)
+            await worker.start()
+            await worker.stop()
+            await app.close()
         """
         from andon.worker.worker import Worker
 
@@ -441,6 +555,15 @@ class Andon(Declaring):
 
         With `signals` SIGTERM and SIGINT do that: the first lets runs end as their policies say,
         the second hurries them (R11); without, cancel the call.
+
+        Example:
+            import asyncio
+            from andon import Andon
+
+            app = Andon("memory://")
+            serving = asyncio.create_task(app.run_worker(signals=False, concurrency=20))
+            await asyncio.sleep(1)
+            serving.cancel()  # with signals=True, SIGTERM ends it
         """
         worker = await self.worker(**settings)
         (await self.connections.engine()).keep_time()
@@ -452,6 +575,19 @@ class Andon(Declaring):
 
         For scripts and small services that run their own tasks: `async with app.working(): …`.
         Leaving the block stops the worker as a first SIGTERM would.
+
+        Example:
+            from andon import Andon
+
+            app = Andon("memory://")
+
+            @app.task
+            async def double(number: int) -> int:
+                return 2 * number
+
+            async with app, app.working(concurrency=20):
+                handle = await double.submit(21)
+                assert await handle.result(timeout=60) == 42
         """
         worker = await self.worker(**settings)
         (await self.connections.engine()).keep_time()
@@ -465,6 +601,13 @@ class Andon(Declaring):
         """Have a worker call this, async or not, before its first claim; also a decorator.
 
         What it raises keeps the worker from starting.
+
+        Example:
+            pools = []
+
+            @app.on_worker_start
+            async def open_pool() -> None:
+                pools.append("a pool of connections")
         """
         return self.lifespan.on_start(hook)
 
@@ -472,6 +615,11 @@ class Andon(Declaring):
         """Have a worker call this, async or not, after its last run; also a decorator.
 
         Each of several is called, the newest first, also if another raises.
+
+        Example:
+            @app.on_worker_stop
+            def say_goodbye() -> None:
+                print("the last run is over")
         """
         return self.lifespan.on_stop(hook)
 
@@ -500,7 +648,12 @@ class Andon(Declaring):
 
     @cached_property
     def sync(self) -> "SyncApp":
-        """The same application for code that is not async: scripts, Django."""
+        """The same application for code that is not async: scripts, Django.
+
+        Example:
+            handle = charge.sync.submit(7, 990)
+            assert app.sync.get(handle.id).name == "charge"
+        """
         from andon.client.sync import SyncApp
 
         return SyncApp(self)

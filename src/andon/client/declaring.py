@@ -76,7 +76,7 @@ class Declaring:
     def __init__(self, *, queue: str, defaults: TaskOptions) -> None:
         check_given(queue, field="queue")
         check_options(split_task_options(defaults, "Andon").policy)
-        self.queue = queue
+        self.queue = queue  #: where tasks go that name no queue
         self.registry = Registry()
         self.functions: dict[tuple[str, int], TaskFunction[..., Any, Any]] = {}
         self._defaults = defaults
@@ -153,6 +153,19 @@ class Declaring:
 
         Raises `ConfigurationError` for options that cannot be, for annotations that JSON cannot
         carry, and for a name that another function has already.
+
+        Example:
+            from andon import Andon, Context
+
+            app = Andon("memory://")
+
+            @app.task
+            async def greet(name: str) -> str:
+                return f"Hello, {name}"
+
+            @app.task(name="thumbnail", isolation="process", timeout=60, retry_on=(OSError, "BUSY"))
+            def make_thumbnail(ctx: Context, image: int) -> str:
+                return f"{ctx.task_id}-{image}.png"
         """
 
         def decorate(handler: Callable[..., Any]) -> TaskFunction[..., Any, Any]:
@@ -202,6 +215,14 @@ class Declaring:
 
         Of the worker's environment it gets PATH, HOME, the locale and the like; besides what
         `pass_env` names (`AWS_*` for all that begin so), and `env`.
+
+        Example:
+            from andon import Andon
+
+            app = Andon("memory://")
+            checksum = app.command("checksum", ["cksum"], queue="files", timeout=60)
+            async with app:
+                handle = await checksum.submit("some", "payload")
         """
         return self._register(
             name,

@@ -38,6 +38,12 @@ class Draft(msgspec.Struct, Generic[R_co], eq=False, gc=False):
 
     Submit it alone, or many of them in one round trip with `app.submit_many`. A draft submitted
     twice is one task.
+
+    Example:
+        first = charge.draft(7, 990)
+        then = report.options(depends_on=first).draft()
+        await app.submit_many([first, then])
+        print(first.id)
     """
 
     _app: "Andon"
@@ -56,7 +62,11 @@ class Draft(msgspec.Struct, Generic[R_co], eq=False, gc=False):
 
     @awaited
     async def submit(self) -> TaskHandle[R_co]:
-        """Submit it. Raises like `TaskFunction.submit`."""
+        """Submit it. Raises like `TaskFunction.submit`.
+
+        Example:
+            handle = await charge.draft(7, 990).submit()
+        """
         return await self._app.submit_draft(self)
 
 
@@ -66,6 +76,11 @@ class TaskFunction(Generic[P, R, Returned]):
     `P` are the parameters of a submission (a leading `Context` is the worker's to give), `R` is
     what the handler returns, and `Returned` what a plain call returns: a coroutine of `R` for an
     async handler. Calling it runs the function here and now, as if it were not decorated.
+
+    Example:
+        handle = await charge.submit(7, cents=990)
+        assert await handle.result(timeout=60) == "order 7 paid"
+        assert await charge(7, 990) == "order 7 paid"  # called here, nothing submitted
     """
 
     def __init__(
@@ -110,13 +125,24 @@ class TaskFunction(Generic[P, R, Returned]):
 
     @property
     def sync(self) -> "SyncTaskFunction[P, R, Returned]":
-        """The same for code that is not async."""
+        """The same for code that is not async.
+
+        Example:
+            handle = charge.sync.submit(7, 990)
+            assert handle.result(timeout=60) == "order 7 paid"
+        """
         from andon.client.sync import SyncTaskFunction
 
         return SyncTaskFunction(self)
 
     def options(self, **options: Unpack[SubmitOptions]) -> "TaskFunction[P, R, Returned]":
-        """The same task with other options for what is submitted through it."""
+        """The same task with other options for what is submitted through it.
+
+        Example:
+            urgent = charge.options(priority=5, deadline_in=3600)
+            await urgent.submit(7, 990)
+            await urgent.submit(8, 990)
+        """
         merged = _merged(self._options, options)
         return TaskFunction(self.app, self.type, defaults=self._defaults, options=merged)
 
@@ -126,6 +152,10 @@ class TaskFunction(Generic[P, R, Returned]):
 
         Raises `InvalidSubmission` when it could never work, `UniqueKeyHeld`, `QueueFull`,
         `TaskConflict` when the id is taken by something else, and `StoreUnavailable`.
+
+        Example:
+            handle = await charge.submit(7, cents=990)
+            print(handle.id, await handle.status())
         """
         draft: Draft[R] = self.draft_call(args, kwargs)
         [outcome] = await self.app.sending(draft)  # as `submit_draft` does, a coroutine less
@@ -135,22 +165,43 @@ class TaskFunction(Generic[P, R, Returned]):
     async def submit_in(
         self, seconds: float, /, *args: P.args, **kwargs: P.kwargs
     ) -> TaskHandle[R]:
-        """Submit a call that may start in so many seconds."""
+        """Submit a call that may start in so many seconds.
+
+        Example:
+            handle = await remind.submit_in(86_400, "ann@example.org")
+            assert (await handle.get()).run_at is not None
+        """
         return await self.options(delay=seconds).submit(*args, **kwargs)
 
     @awaited
     async def submit_at(
         self, moment: Moment, /, *args: P.args, **kwargs: P.kwargs
     ) -> TaskHandle[R]:
-        """Submit a call that may start at a moment: an aware datetime, or ms since 1970 UTC."""
+        """Submit a call that may start at a moment: an aware datetime, or ms since 1970 UTC.
+
+        Example:
+            from datetime import UTC, datetime
+
+            handle = await remind.submit_at(datetime(2040, 1, 1, 9, tzinfo=UTC), "ann@example.org")
+        """
         return await self.options(run_at=moment).submit(*args, **kwargs)
 
     async def submit_many(self, drafts: Iterable[Draft[R]]) -> list[TaskHandle[R]]:
-        """Submit many drafts in few round trips; see `Andon.submit_many`."""
+        """Submit many drafts in few round trips; see `Andon.submit_many`.
+
+        Example:
+            handles = await charge.submit_many([charge.draft(order, 990) for order in range(100)])
+        """
         return await self.app.submit_many(drafts)
 
     def draft(self, /, *args: P.args, **kwargs: P.kwargs) -> Draft[R]:
-        """A call to be submitted later. Raises `InvalidSubmission` if the arguments do not fit."""
+        """A call to be submitted later. Raises `InvalidSubmission` if the arguments do not fit.
+
+        Example:
+            draft = charge.draft(7, 990)
+            handle = await draft.submit()
+            assert handle.id == draft.id
+        """
         return self.draft_call(args, kwargs)
 
     def draft_call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Draft[R]:

@@ -26,10 +26,16 @@ class TaskHandle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
     """One task, wherever it runs. `R_co` is what its handler returns.
 
     Every method asks the store and may raise `StoreUnavailable`.
+
+    Example:
+        handle = await charge.submit(7, 990)
+        assert await handle.result(timeout=60) == "order 7 paid"
+        for move in await handle.history():
+            print(move.at, move.event, move.target)
     """
 
     app: "Andon"
-    id: str
+    id: str  #: of the task
     _codec: "Call"
     created: bool = True  #: False if this exact submission had been accepted before
 
@@ -38,7 +44,12 @@ class TaskHandle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
 
     @property
     def sync(self) -> "SyncHandle[R_co]":
-        """The same handle for code that is not async."""
+        """The same handle for code that is not async.
+
+        Example:
+            handle = app.sync.handle("no-such-task")
+            print(handle.id)
+        """
         from andon.client.sync import SyncHandle
 
         return SyncHandle(self)
@@ -49,6 +60,15 @@ class TaskHandle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
         Raises `TaskFailed` when it ended in another state than completed (`TaskCancelled` when it
         was cancelled), `TimeoutError` when it has not ended in time, `TaskNotFound` when there is
         no such task, `msgspec.ValidationError` when the result is not of the annotated type.
+
+        Example:
+            from andon.errors import TaskFailed
+
+            handle = await charge.options(max_retries=0).submit(7, -1)
+            try:
+                await handle.result(timeout=60)
+            except TaskFailed as failure:
+                print(failure.state, failure.reason, failure.error)
         """
         engine = await self.app.engine()
         task = await engine.wait_end(self.id, timeout)
@@ -57,21 +77,46 @@ class TaskHandle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
         raise _failure(task)
 
     async def status(self) -> State:
-        """The state the task is in. Raises `TaskNotFound`."""
+        """The state the task is in. Raises `TaskNotFound`.
+
+        Example:
+            from andon import State
+
+            handle = await remind.submit_in(3600, "ann@example.org")
+            assert await handle.status() is State.SCHEDULED
+        """
         return (await self._read()).status.state
 
     async def get(self) -> TaskView:
-        """The whole task as it stands. Raises `TaskNotFound`."""
+        """The whole task as it stands. Raises `TaskNotFound`.
+
+        Example:
+            handle = await charge.submit(7, 990)
+            task = await handle.get()
+            print(task.state, task.tries, task.args)
+        """
         return self._view(await self._read())
 
     async def watch(self) -> AsyncIterator[TaskView]:
-        """The task now, and again whenever it has moved or progressed, until it has ended."""
+        """The task now, and again whenever it has moved or progressed, until it has ended.
+
+        Example:
+            handle = await charge.submit(7, 990)
+            async for task in handle.watch():
+                print(task.state, task.progress, task.progress_message)
+        """
         engine = await self.app.engine()
         async for task in engine.watch(self.id):
             yield self._view(task)
 
     async def history(self) -> tuple[EventView, ...]:
-        """The task's moves, oldest first; the newest 1,000 of them."""
+        """The task's moves, oldest first; the newest 1,000 of them.
+
+        Example:
+            handle = await charge.submit(7, 990)
+            for move in await handle.history():
+                print(move.at, move.source, "->", move.target, move.reason)
+        """
         engine = await self.app.engine()
         return tuple(EventView.of(event) for event in (await engine.history(self.id)).events)
 
@@ -80,11 +125,13 @@ class TaskHandle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
     ) -> AsyncIterator["LogLine"]:
         """What the task's runs have logged, or one of them by its number, a line at a time.
 
-            async for line in handle.logs(follow=True):
-                print(line.level, line.text)
-
         With `follow` it goes on with what is logged, until the task has ended. Raises
         `TaskNotFound`, and `ConfigurationError` where no place for logs is known.
+
+        Example:
+            handle = await remind.submit("ann")
+            async for line in handle.logs(follow=True):
+                print(line.level, line.text)
         """
         from andon.client.runlogs import run_lines
 
@@ -95,12 +142,24 @@ class TaskHandle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
         """The files that the task's runs, or one of them, left behind, by run and name.
 
         Raises `ConfigurationError` where no place for artifacts is known.
+
+        Example:
+            handle = await remind.submit("ann")
+            await handle.result(timeout=60)
+            for artifact in await handle.artifacts():
+                print(artifact.run, artifact.name, artifact.size)
         """
         engine = await self.app.engine()
         return await (await engine.artifacts()).find(self.id, run)
 
     async def read_artifact(self, name: str) -> bytes:
-        """The content of the newest artifact of that name, whole. Raises `ArtifactNotFound`."""
+        """The content of the newest artifact of that name, whole. Raises `ArtifactNotFound`.
+
+        Example:
+            handle = await remind.submit("ann")
+            await handle.result(timeout=60)
+            assert (await handle.read_artifact("mail.txt")).startswith(b"Dear ann")
+        """
         artifacts = await (await self.app.engine()).artifacts()
         found = await artifacts.latest(self.id, name)
         return b"".join([piece async for piece in artifacts.read(found)])
@@ -111,6 +170,12 @@ class TaskHandle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
         A running task is asked to stop and ends by itself; with `force` it is cancelled at once
         and its run can write no more. `wait` gives it that many seconds to end, then raises
         `TimeoutError`. Raises `InvalidTransition` for a task that has ended otherwise.
+
+        Example:
+            from andon import State
+
+            handle = await remind.submit_in(3600, "ann@example.org")
+            assert await handle.cancel() is State.CANCELLED
         """
         engine = await self.app.engine()
         [acted] = await engine.cancel([self.id], force=force)
@@ -123,6 +188,11 @@ class TaskHandle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
         """Run again what has ended, run now what waits; nothing to do for pending (R20).
 
         Raises `InvalidTransition` for a running task.
+
+        Example:
+            handle = await remind.submit_in(3600, "ann@example.org")
+            await handle.retry()  # it waits: run it now
+            assert await handle.result(timeout=60) == "ann@example.org reminded"
         """
         engine = await self.app.engine()
         [acted] = await engine.retry([self.id])
@@ -140,6 +210,11 @@ class TaskHandle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
         With `keep_budget` the tries used still count, but for one more run. A new `deadline` is
         needed when the old one has passed. Raises `InvalidTransition` for a task that has not
         ended.
+
+        Example:
+            handle = await charge.submit(7, 990)
+            await handle.result(timeout=60)
+            await handle.rerun()
         """
         return await self._act(
             Rerun(
@@ -150,19 +225,44 @@ class TaskHandle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
         )
 
     async def schedule(self) -> State | None:
-        """Release a blocked task by hand, whatever it waits for."""
+        """Release a blocked task by hand, whatever it waits for.
+
+        Example:
+            first = await remind.submit_in(3600, "ann@example.org")
+            blocked = await charge.options(depends_on=first).submit(7, 990)
+            await blocked.schedule()
+            assert await blocked.result(timeout=60) == "order 7 paid"
+        """
         return await self._act(Schedule())
 
     async def reschedule(self, run_at: Moment) -> State | None:
-        """Give a waiting task another start time."""
+        """Give a waiting task another start time.
+
+        Example:
+            from datetime import UTC, datetime
+
+            handle = await remind.submit_in(3600, "ann@example.org")
+            await handle.reschedule(datetime(2040, 1, 1, 9, tzinfo=UTC))
+        """
         return await self._act(Reschedule(run_at=to_ms("run_at", run_at)))
 
     async def reprioritise(self, priority: int | str) -> State | None:
-        """Give a waiting task another priority, -4 to 5 or one of the seven names."""
+        """Give a waiting task another priority, -4 to 5 or one of the seven names.
+
+        Example:
+            handle = await remind.submit_in(3600, "ann@example.org")
+            await handle.reprioritise("high")
+        """
         return await self._act(Reprioritise(priority=to_priority("priority", priority)))
 
     async def delete(self) -> None:
-        """Remove the record of a task that has ended."""
+        """Remove the record of a task that has ended.
+
+        Example:
+            handle = await charge.submit(7, 990)
+            await handle.result(timeout=60)
+            await handle.delete()
+        """
         await self._act(Delete())
 
     async def _act(self, command: Command) -> State | None:

@@ -24,6 +24,14 @@ class IdMaker:
     """Makes ids; safe to call from many threads.
 
     `wall` gives ms UTC and `draw` random bits, so that a simulation replays the same ids.
+
+    Example:
+        from andon import Andon
+        from andon.client.ids import IdMaker
+
+        next_id = IdMaker()
+        assert next_id() < next_id()
+        app = Andon("memory://", ids=next_id)
     """
 
     def __init__(

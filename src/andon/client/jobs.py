@@ -36,40 +36,69 @@ _PAUSE_S = 0.2
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """One entry of a job's history."""
+    """One entry of a job's history.
 
-    status: str
-    timestamp: str
-    worker: str | None = None
-    error: str | None = None
+    Example:
+        from andon.client.jobs import JobsClient
+
+        async with JobsClient() as client:
+            job = await client.submit("charge", {"order": 7, "cents": 990})
+            for entry in job.history:
+                print(entry.timestamp, entry.status, entry.worker)
+    """
+
+    status: str  #: that it went to
+    timestamp: str  #: when
+    worker: str | None = None  #: that ran it
+    error: str | None = None  #: what went wrong
     attempt: int | None = None  #: ordinal of the run that begins, from the second
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """A job as the service shows it. Times are ISO 8601 in UTC."""
+    """A job as the service shows it. Times are ISO 8601 in UTC.
 
-    job_id: str
+    Example:
+        from andon.client.jobs import JobsClient
+
+        async with JobsClient() as client:
+            job = await client.submit("charge", {"order": 7, "cents": 990})
+            print(job.job_id, job.status, job.progress)
+    """
+
+    job_id: str  #: begins with `job_`
     status: str  #: PENDING, QUEUED, PROCESSING, COMPLETED, FAILED or CANCELLED
     progress: int = 0  #: percent
-    message: str | None = None
-    started_at: str | None = None
-    completed_at: str | None = None
-    failed_at: str | None = None
-    cancelled_at: str | None = None
-    duration_seconds: int | None = None
-    result: Any = None
-    error: str | None = None
+    message: str | None = None  #: beside the progress
+    started_at: str | None = None  #: of the newest run
+    completed_at: str | None = None  #: None unless COMPLETED
+    failed_at: str | None = None  #: None unless FAILED
+    cancelled_at: str | None = None  #: None unless CANCELLED
+    duration_seconds: int | None = None  #: from the newest start to the end
+    result: Any = None  #: JSON; None unless COMPLETED
+    error: str | None = None  #: what the newest failed run said
     attempts: int = 0  #: retries used
-    max_retries: int = 0
-    history: tuple[Entry, ...] = ()
+    max_retries: int = 0  #: the most retries
+    history: tuple[Entry, ...] = ()  #: oldest first
 
 
 class JobRefused(AndonError):
-    """The service refused a request; `status` is HTTP's."""
+    """The service refused a request; `status` is HTTP's.
+
+    Example:
+        from andon.client.jobs import JobRefused, JobsClient
+
+        async with JobsClient() as client:
+            try:
+                await client.get("job_unknown")
+            except JobRefused as error:
+                assert error.status == 404
+            else:
+                raise AssertionError("it was found")
+    """
 
     def __init__(self, status: int, detail: str) -> None:
         super().__init__(detail)
-        self.status = status
+        self.status = status  #: of the answer; 0 if the service could not be reached
 
 
 class JobsClient:
@@ -78,10 +107,20 @@ class JobsClient:
     `url` is the service's (default: ANDON_URL, else http://127.0.0.1:8640), `token` an API token
     where the service asks for one (default: ANDON_TOKEN). To a service that asks for a certificate
     it shows the one in the file that ANDON_CLIENT_CERTIFICATE names.
+
+    Example:
+        from andon.client.jobs import JobsClient
+
+        client = JobsClient()  # ANDON_URL and ANDON_TOKEN say where
+        job = await client.submit("charge", {"order": 7, "cents": 990}, max_retries=2)
+        job = await client.wait(job.job_id, timeout=60)
+        assert job.result == "order 7 paid"
+        await client.close()
     """
 
     def __init__(self, url: str | None = None, *, token: str | None = None) -> None:
         self.url = (url or os.environ.get("ANDON_URL") or DEFAULT_URL).rstrip("/")
+        """Of the service."""
         if not self.url.startswith(("http://", "https://")):
             raise ConfigurationError(
                 f"JobsClient speaks to a service, so its URL begins with http://, not "
@@ -111,7 +150,15 @@ class JobsClient:
         return await self._ask("POST", "", body)
 
     async def get(self, job_id: str) -> Job:
-        """A job as it stands."""
+        """A job as it stands.
+
+        Example:
+            from andon.client.jobs import JobsClient
+
+            async with JobsClient() as client:
+                job = await client.submit("charge", {"order": 7, "cents": 990})
+                print((await client.get(job.job_id)).status)
+        """
         return await self._ask("GET", f"/{job_id}")
 
     async def wait(self, job_id: str, timeout: float | None = None) -> Job:
@@ -126,7 +173,15 @@ class JobsClient:
                 raise TimeoutError(f"Job {job_id} has not ended within {timeout:g} s.")
 
     async def cancel(self, job_id: str) -> Job:
-        """Cancel a job; it is cancelled when this returns. Raises `JobRefused` if it has ended."""
+        """Cancel a job; it is cancelled when this returns. Raises `JobRefused` if it has ended.
+
+        Example:
+            from andon.client.jobs import JobRefused, JobsClient
+
+            async with JobsClient() as client:
+                job = await client.submit("poll", {"url": "https://example.org"})
+                print((await client.cancel(job.job_id)).status)
+        """
         return await self._ask("DELETE", f"/{job_id}")
 
     async def _ask(self, method: str, path: str, body: Any = None) -> Job:

@@ -31,7 +31,14 @@ _OLDEST_MS = 10**11
 
 @runtime_checkable
 class HasId(Protocol):
-    """A handle or a draft."""
+    """A handle or a draft.
+
+    Example:
+        first = await charge.submit(7, 990)  # a handle is one, a draft another
+        second = charge.draft(8, 990)
+        then = report.options(depends_on=[first, second]).draft()
+        await app.submit_many([second, then])
+    """
 
     @property
     def id(self) -> str:
@@ -44,18 +51,35 @@ class TaskOptions(PlainOptions, total=False):
 
     In the lists of errors exception types stand beside codes and names. Types match subclasses
     too, and are known to workers only; codes and names also decide where no Python runs (R23).
+
+    Example:
+        from andon import Andon
+
+        app = Andon("memory://", max_retries=5)  # for every type
+
+        @app.task(max_retries=10, retry_delay=2, backoff="linear", no_retry_on=ValueError)
+        async def fetch(url: str) -> None: ...
     """
 
-    retry_on: Errors
-    no_retry_on: Errors
+    retry_on: Errors  #: when not empty, only these errors are retried
+    no_retry_on: Errors  #: never retried; wins over `retry_on`
     backoff: Backoff | str | BackoffFunction
+    """How the delay grows, by name or by a function of yours."""
 
 
 class SubmitOptions(PolicyOptions, total=False):
-    """Options of one submission. Those of `PolicyOptions` override the task type's."""
+    """Options of one submission. Those of `PolicyOptions` override the task type's.
+
+    Example:
+        from datetime import UTC, datetime, timedelta
+
+        tomorrow = datetime.now(UTC) + timedelta(days=1)
+        first = await charge.options(id="order-7", priority="high", tags=["spring"]).submit(7, 990)
+        later = await remind.options(run_at=tomorrow, depends_on=first, unique=True).submit("ann")
+    """
 
     id: str  #: 1 to 64 of `A-Z a-z 0-9 _ : -`; the same id submitted again is the same task
-    queue: str
+    queue: str  #: else the type's queue
     priority: int | str  #: -4 to 5, higher first, or one of the seven Taskcluster names
     delay: float  #: seconds until the task may start
     run_at: Moment  #: when the task may start
@@ -72,10 +96,10 @@ class SubmitOptions(PolicyOptions, total=False):
     or give the handle on that task."""
     unique_key: str  #: no other task holds this key while this one does
     key: str  #: concurrency key, for a queue's `max_concurrent_per_key`
-    group: str
-    tags: Iterable[str]
-    headers: Mapping[str, str]
-    scopes: Iterable[str]
+    group: str  #: a name that tasks share, to list and act on them by
+    tags: Iterable[str]  #: words to find it by
+    headers: Mapping[str, str]  #: go with the task to its handler, beside those of the type
+    scopes: Iterable[str]  #: a service's token must satisfy each of them (R29)
     connection: Any
     """Store the task in the transaction of this connection (PostgreSQL): it is there if and when
     that commits. Of psycopg, asyncpg, SQLAlchemy (or its session) or Django."""

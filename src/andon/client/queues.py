@@ -29,7 +29,14 @@ if TYPE_CHECKING:
 
 
 class QueueSettings(TypedDict, total=False):
-    """What may be set of a queue; `None` takes a limit away. What is not given stays as it is."""
+    """What may be set of a queue; `None` takes a limit away. What is not given stays as it is.
+
+    Example:
+        from andon.client.queues import QueueSettings
+
+        gentle = QueueSettings(max_concurrent=2, rate_limit="60/m")
+        await app.queues.configure("mail", **gentle)
+    """
 
     max_concurrent: int | None  #: runs at once in the whole fleet
     max_concurrent_per_key: int | None  #: runs at once of one concurrency key, in the fleet
@@ -48,10 +55,16 @@ _SETTINGS = frozenset(QueueSettings.__annotations__)
 class Queue:
     """A queue declared in code, by its name and its settings.
 
-        Queue("mail", rate_limit="5/s", max_concurrent=5)
-
     Raises `ConfigurationError` for a name or value that cannot be, `TypeError` for a setting that
     there is none of.
+
+    Example:
+        from andon import Andon, Queue
+
+        app = Andon("memory://", queues=[Queue("mail", rate_limit="5/s", max_concurrent=5)])
+        async with app:
+            await app.queues.declare()
+            assert (await app.queues.get("mail")).config.max_concurrent == 5
     """
 
     def __init__(self, name: str, **settings: Unpack[QueueSettings]) -> None:
@@ -60,7 +73,7 @@ class Queue:
             check_options(settings.get("policy", {}))
         except InvalidSubmission as error:
             raise ConfigurationError(f"Queue {name!r}: {error}") from error
-        self.name = name
+        self.name = name  #: of the queue
         self.changes = changes_of(name, settings)
 
     def __repr__(self) -> str:
@@ -89,10 +102,17 @@ def changes_of(name: str, settings: QueueSettings) -> dict[str, Any]:
 
 
 class QueueView(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue as it stood when it was read: its settings and its counts."""
+    """A queue as it stood when it was read: its settings and its counts.
 
-    config: QueueConfig
-    stats: QueueStats
+    Example:
+        await remind.submit_in(3600, "ann@example.org")
+        for queue in await app.queues.list():
+            print(queue.name, queue.paused, queue.pending, queue.stats.oldest_pending_at)
+            print(queue.to_dict())
+    """
+
+    config: QueueConfig  #: its settings
+    stats: QueueStats  #: its counts
 
     @property
     def name(self) -> str:
@@ -126,24 +146,44 @@ def _counts(stats: QueueStats) -> dict[str, Any]:
 
 
 class Queues:
-    """The queues of an application's store: `app.queues`."""
+    """The queues of an application's store: `app.queues`.
+
+    Example:
+        await app.queues.configure("mail", rate_limit="300/m", max_size=10_000)
+        await app.queues.pause("mail")
+        assert (await app.queues.get("mail")).paused
+        await app.queues.resume("mail")
+    """
 
     def __init__(self, app: "Andon") -> None:
         self._app = app
 
     async def list(self) -> "list[QueueView]":
-        """Every queue with its settings and counts, by name."""
+        """Every queue with its settings and counts, by name.
+
+        Example:
+            for queue in await app.queues.list():
+                print(queue.name, queue.pending)
+        """
         engine = await self._app.engine()
         return [QueueView(config=c, stats=s) for c, s in await known_queues(engine)]
 
     async def get(self, name: str) -> QueueView | None:
-        """One queue; None if it was never used nor configured."""
+        """One queue; None if it was never used nor configured.
+
+        Example:
+            assert await app.queues.get("never-used") is None
+        """
         return next((queue for queue in await self.list() if queue.name == name), None)
 
     async def configure(self, name: str, **settings: Unpack[QueueSettings]) -> QueueConfig:
         """Change settings of a queue, and make it if there is none; what it is set to then.
 
         Running workers follow within seconds. Raises like `Queue`.
+
+        Example:
+            config = await app.queues.configure("mail", max_concurrent=5)
+            assert config.max_concurrent == 5
         """
         engine = await self._app.engine()
         return await engine.configure_queue(name, changes_of(name, settings))
@@ -197,6 +237,14 @@ class Queues:
         """Apply what the application declares, where it has not been applied yet; what was set.
 
         A starting worker does this by itself; a program that only submits may call it.
+
+        Example:
+            from andon import Andon, Queue
+
+            app = Andon("memory://", queues=[Queue("mail", max_concurrent=5)])
+            async with app:
+                [config] = await app.queues.declare()
+                assert await app.queues.declare() == []  # applied already
         """
         return await apply_declared(await self._app.engine(), self._app.declared_queues)
 

@@ -21,7 +21,14 @@ Returned = TypeVar("Returned")
 
 
 class SyncHandle(Generic[R_co]):
-    """A `TaskHandle` whose methods wait."""
+    """A `TaskHandle` whose methods wait.
+
+    Example:
+        handle = charge.sync.submit(7, 990)
+        assert handle.result(timeout=60) == "order 7 paid"
+        for move in handle.history():
+            print(move.at, move.event)
+    """
 
     def __init__(self, handle: TaskHandle[R_co]) -> None:
         self.inner = handle
@@ -57,7 +64,13 @@ def _handles(handles: list[TaskHandle[R]]) -> list[SyncHandle[R]]:
 
 
 class SyncTaskFunction(Generic[P, R, Returned]):
-    """A `TaskFunction` whose submits wait until the task is stored."""
+    """A `TaskFunction` whose submits wait until the task is stored.
+
+    Example:
+        handle = charge.sync.submit(7, 990)
+        later = remind.sync.submit_in(3600, "ann@example.org")
+        print(handle.status(), later.status())
+    """
 
     def __init__(self, function: TaskFunction[P, R, Returned]) -> None:
         self.inner = function
@@ -70,7 +83,12 @@ class SyncTaskFunction(Generic[P, R, Returned]):
 
 
 class SyncQueues:
-    """An application's queues, with methods that wait."""
+    """An application's queues, with methods that wait.
+
+    Example:
+        app.sync.queues.pause("mail")
+        assert app.sync.queues.get("mail").paused
+    """
 
     def __init__(self, app: Andon) -> None:
         self.inner = app.queues
@@ -88,7 +106,13 @@ class SyncQueues:
 
 
 class SyncTasks:
-    """An application's tasks, with methods that wait."""
+    """An application's tasks, with methods that wait.
+
+    Example:
+        handle = remind.sync.submit_in(3600, "ann@example.org")
+        for acted in app.sync.tasks.cancel([handle]):
+            print(acted.id, acted.error or acted.state)
+    """
 
     def __init__(self, app: Andon) -> None:
         self.inner = app.tasks
@@ -104,7 +128,17 @@ class SyncTasks:
 
 
 class SyncApp:
-    """An `Andon` whose methods wait. One background thread serves all threads that call it."""
+    """An `Andon` whose methods wait. One background thread serves all threads that call it.
+
+    Example:
+        from andon import Andon
+
+        app = Andon("memory://")
+        with app.sync as store:
+            handle = store.submit("charge", {"order": 7, "cents": 990}, delay=60)
+            assert store.handle(handle.id).status() == "scheduled"
+            print(store.queues.list())
+    """
 
     def __init__(self, app: Andon) -> None:
         self.inner = app
@@ -128,11 +162,20 @@ class SyncApp:
         return SyncTasks(self.inner)
 
     def handle(self, task_id: str) -> SyncHandle[Any]:
-        """A handle on a task by its id."""
+        """A handle on a task by its id.
+
+        Example:
+            handle = app.sync.handle("no-such-task")
+        """
         return SyncHandle(self.inner.handle(task_id))
 
     def close(self) -> None:
-        """Flush, disconnect and end the background thread; a later call starts anew."""
+        """Flush, disconnect and end the background thread; a later call starts anew.
+
+        Example:
+            app.sync.submit("charge", {"order": 7, "cents": 990})
+            app.sync.close()
+        """
         self.bridge.close()
 
     def __enter__(self) -> Self:

@@ -19,14 +19,21 @@ _PAGE = 200
 
 
 class TaskFilters(TypedDict, total=False):
-    """Which tasks; those that fit all that is given."""
+    """Which tasks; those that fit all that is given.
+
+    Example:
+        from andon.client.tasks import TaskFilters
+
+        mail = TaskFilters(queue="mail", state=("failed", "stalled"))
+        print(await app.tasks.list(limit=10, **mail))
+    """
 
     state: str | Iterable[str]  #: `"failed"`, or several; also the profile's own names
-    queue: str
+    queue: str  #: name of the queue
     name: str  #: of the task type
     key: str  #: concurrency key
-    group: str
-    tag: str
+    group: str  #: the name that the tasks share
+    tag: str  #: one of their tags
     worker: str  #: that runs it now
 
 
@@ -34,13 +41,27 @@ _FILTERS = frozenset(TaskFilters.__annotations__)
 
 
 class Tasks:
-    """The tasks of an application's store."""
+    """The tasks of an application's store.
+
+    Example:
+        handle = await remind.submit_in(3600, "ann@example.org")
+        waiting = await app.tasks.list(queue="mail", state="scheduled", limit=10)
+        assert waiting[0].id == handle.id
+        for acted in await app.tasks.cancel(waiting):
+            print(acted.id, acted.error or acted.state)
+    """
 
     def __init__(self, app: "Andon") -> None:
         self._app = app
 
     async def get(self, task_id: str) -> TaskView | None:
-        """A task as it stands; None if there is none."""
+        """A task as it stands; None if there is none.
+
+        Example:
+            handle = await charge.submit(7, 990)
+            task = await app.tasks.get(handle.id)
+            assert task is not None and task.name == "charge"
+        """
         return await self._app.get(task_id)
 
     async def list(
@@ -48,9 +69,10 @@ class Tasks:
     ) -> "list[TaskView]":
         """Up to `limit` tasks that fit, the newest first.
 
-            failed = await app.tasks.list(state="failed", queue="mail")
-
         Raises `ConfigurationError` for a state that there is none of.
+
+        Example:
+            failed = await app.tasks.list(state="failed", queue="mail")
         """
         found: list[TaskView] = []
         if limit < 1:
@@ -64,7 +86,12 @@ class Tasks:
     async def find(
         self, *, newest_first: bool = False, **filters: Unpack[TaskFilters]
     ) -> AsyncIterator[TaskView]:
-        """All tasks that fit, page by page, in the order they were created (or from the newest)."""
+        """All tasks that fit, page by page, in the order they were created (or from the newest).
+
+        Example:
+            async for task in app.tasks.find(tag="spring"):
+                print(task.id, task.state)
+        """
         check_names(filters, _FILTERS, "A list of tasks")
         given: dict[str, Any] = {**filters}
         states = given.pop("state", ())
@@ -84,22 +111,42 @@ class Tasks:
 
     async def cancel(self, tasks: Iterable[HasId | str], *, force: bool = False) -> "list[Acted]":
         """Cancel many; how each ended, in the order given. None is raised for: a refusal is the
-        `error` of its outcome."""
+        `error` of its outcome.
+
+        Example:
+            outcomes = await app.tasks.cancel(["no-such-task"])
+            print(outcomes[0].error)
+        """
         engine = await self._app.engine()
         return await engine.cancel(_ids(tasks), force=force)
 
     async def retry(self, tasks: "Iterable[HasId | str]") -> "list[Acted]":
-        """Run again what has ended, run now what waits; outcomes as of `cancel`."""
+        """Run again what has ended, run now what waits; outcomes as of `cancel`.
+
+        Example:
+            failed = await app.tasks.list(state="failed")
+            await app.tasks.retry(failed)
+        """
         engine = await self._app.engine()
         return await engine.retry(_ids(tasks))
 
     async def rerun(self, tasks: "Iterable[HasId | str]") -> "list[Acted]":
-        """Run again tasks that have ended, with a new budget of tries; outcomes as of `cancel`."""
+        """Run again tasks that have ended, with a new budget of tries; outcomes as of `cancel`.
+
+        Example:
+            done = await app.tasks.list(state="completed", name="charge")
+            await app.tasks.rerun(done)
+        """
         engine = await self._app.engine()
         return await engine.act(_ids(tasks), Rerun())
 
     async def delete(self, tasks: "Iterable[HasId | str]") -> "list[Acted]":
-        """Remove the records of tasks that have ended; outcomes as of `cancel`."""
+        """Remove the records of tasks that have ended; outcomes as of `cancel`.
+
+        Example:
+            cancelled = await app.tasks.list(state="cancelled", limit=1_000)
+            await app.tasks.delete(cancelled)
+        """
         engine = await self._app.engine()
         return await engine.act(_ids(tasks), Delete())
 

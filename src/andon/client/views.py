@@ -17,18 +17,26 @@ from andon.model.words import TERMINAL, Event, Reason, State
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunView:
-    """One attempt."""
+    """One attempt.
+
+    Example:
+        handle = await charge.submit(7, 990)
+        await handle.result(timeout=60)
+        [run] = (await handle.get()).runs
+        print(run.number, run.worker, run.resolved_reason)
+        assert run.to_dict()["number"] == 0
+    """
 
     number: int  #: from 0
-    created_reason: Reason
-    scheduled_at: datetime
+    created_reason: Reason  #: why it was opened
+    scheduled_at: datetime  #: when it became claimable
     worker: str  #: empty until claimed
-    claimed_at: datetime | None
-    fence: int
-    lease_until: datetime | None
-    resolved_at: datetime | None
-    resolved_reason: Reason | None
-    error: TaskError | None
+    claimed_at: datetime | None  #: when a worker took it
+    fence: int  #: the task's while it ran
+    lease_until: datetime | None  #: until when its worker holds it, or held it
+    resolved_at: datetime | None  #: when it ended
+    resolved_reason: Reason | None  #: why it ended
+    error: TaskError | None  #: what went wrong in it
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain JSON values; times as ISO 8601 in UTC."""
@@ -53,17 +61,24 @@ class RunView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventView:
-    """One move of a task."""
+    """One move of a task.
 
-    revision: int
-    at: datetime
-    event: Event
+    Example:
+        handle = await charge.submit(7, 990)
+        for move in await handle.history():
+            print(move.revision, move.at, move.event, move.reason)
+            print(move.to_dict())
+    """
+
+    revision: int  #: the task's after the move
+    at: datetime  #: when
+    event: Event  #: what happened
     source: State | None  #: None for submit
     target: State | None  #: None for delete
-    reason: Reason | None
-    run: int | None
-    worker: str
-    error: TaskError | None
+    reason: Reason | None  #: why
+    run: int | None  #: number of the run that it opened or concerned
+    worker: str  #: of that run; empty if there is none
+    error: TaskError | None  #: what went wrong, where something did
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain JSON values; times as ISO 8601 in UTC."""
@@ -87,46 +102,54 @@ class EventView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskView:
-    """A task as it stood when it was read (R1). Times are aware, in UTC, by the store's clock."""
+    """A task as it stood when it was read (R1). Times are aware, in UTC, by the store's clock.
 
-    id: str
-    name: str
-    version: int
-    queue: str
-    priority: int
+    Example:
+        handle = await charge.submit(7, 990)
+        task = await handle.get()
+        if not task.ended:
+            print(task.state, task.reason, task.progress)
+        assert task.to_dict()["args"] == {"order": 7, "cents": 990}
+    """
+
+    id: str  #: unique in the store
+    name: str  #: of the task type
+    version: int  #: of the task type
+    queue: str  #: it waits in, or waited in
+    priority: int  #: -4 to 5, higher first
     args: Any  #: as JSON has them: an object of named arguments, an array, or one value
-    policy: Policy
-    dependencies: tuple[str, ...]
-    requires: Literal["all-completed", "all-resolved"]
-    load_dependencies: bool
-    unique_key: str | None
-    key: str | None
-    group: str | None
-    scopes: tuple[str, ...]
-    tags: tuple[str, ...]
-    headers: dict[str, str]
-    state: State
+    policy: Policy  #: the rules resolved when it was submitted
+    dependencies: tuple[str, ...]  #: ids of tasks that must end first
+    requires: Literal["all-completed", "all-resolved"]  #: how they must end
+    load_dependencies: bool  #: whether the handler gets their results
+    unique_key: str | None  #: no other task holds it while this one does
+    key: str | None  #: concurrency key
+    group: str | None  #: a name that tasks share
+    scopes: tuple[str, ...]  #: a service's token must satisfy each of them
+    tags: tuple[str, ...]  #: words to find it by
+    headers: dict[str, str]  #: as submitted, those of its type among them
+    state: State  #: where it stands
     reason: Reason | None  #: why it is in its state
-    revision: int
+    revision: int  #: grows with every move
     tries: int  #: runs that count against the budget
-    fence: int
+    fence: int  #: grows with every run
     worker: str  #: who runs it now; empty unless active
     runs: tuple[RunView, ...]  #: the newest
     progress: int  #: percent
-    progress_message: str
+    progress_message: str  #: what the run said beside it
     lease_until: datetime | None  #: when the run in hand is lost unless it is renewed; else None
     result: Any  #: as the handler's return annotation has it, where the code is known
     error: TaskError | None  #: of the newest run that failed
-    created_at: datetime
+    created_at: datetime  #: first submit; never changes
     submitted_at: datetime | None  #: newest entry into pending
     run_at: datetime | None  #: end of the wait in scheduled or retry
     started_at: datetime | None  #: first claim
     retried_at: datetime | None  #: newest later claim
-    heartbeat_at: datetime | None
-    finished_at: datetime | None
-    deadline: datetime | None
-    expires_at: datetime | None
-    cancel_requested_at: datetime | None
+    heartbeat_at: datetime | None  #: newest sign of life of the run
+    finished_at: datetime | None  #: newest end; None until it has ended
+    deadline: datetime | None  #: when the whole task must have ended
+    expires_at: datetime | None  #: when the record goes at the latest
+    cancel_requested_at: datetime | None  #: when the run in hand was asked to stop
 
     @property
     def ended(self) -> bool:

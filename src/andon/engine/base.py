@@ -43,28 +43,39 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
     Relative times stay relative here, so that a repeat is recognised (R26): `delay` and
     `deadline_in` are seconds from the submit, `run_at` and `deadline` absolute ms UTC.
+
+    Example:
+        from andon import Andon
+
+        class NothingAtNight:
+            def on_submit(self, submission):
+                if submission.queue == "night":
+                    raise ValueError(f"Task {submission.id} is for the night; submit it then.")
+                return submission
+
+        app = Andon("memory://", middleware=[NothingAtNight()])
     """
 
-    id: str
-    name: str
-    version: int = 0
+    id: str  #: the id that the task will have
+    name: str  #: of the task type
+    version: int = 0  #: of the task type
     queue: str | None = None  #: None: the type's queue, else "default"
     args: bytes = b"{}"  #: JSON
-    priority: int = 0
-    delay: float | None = None
-    run_at: int | None = None
-    deadline_in: float | None = None
-    deadline: int | None = None
-    expires_at: int | None = None
-    dependencies: tuple[str, ...] = ()
-    requires: Literal["all-completed", "all-resolved"] = "all-completed"
-    load_dependencies: bool = False
-    unique_key: str | None = None
-    key: str | None = None
-    group: str | None = None
-    scopes: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
-    headers: dict[str, str] = {}
+    priority: int = 0  #: -4 to 5, higher first
+    delay: float | None = None  #: seconds until the task may start
+    run_at: int | None = None  #: when the task may start
+    deadline_in: float | None = None  #: seconds until the whole task must have ended
+    deadline: int | None = None  #: when the whole task must have ended
+    expires_at: int | None = None  #: when the record goes at the latest, ms UTC
+    dependencies: tuple[str, ...] = ()  #: ids of tasks that must end first
+    requires: Literal["all-completed", "all-resolved"] = "all-completed"  #: how they must end
+    load_dependencies: bool = False  #: give the handler their results
+    unique_key: str | None = None  #: no other task holds this key while this one does
+    key: str | None = None  #: concurrency key
+    group: str | None = None  #: a name that tasks share
+    scopes: tuple[str, ...] = ()  #: a service's token must satisfy each of them (R29)
+    tags: tuple[str, ...] = ()  #: words to find it by
+    headers: dict[str, str] = {}  #: go with the task to its handler
     options: dict[str, Any] = {}  #: this submission's layer of `PolicyOptions`
     invalid: str = ""
     """Why the submitter knows this can never work (arguments that do not fit); refused or
@@ -73,21 +84,33 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
 class Submitted(msgspec.Struct, frozen=True):
     """How one submission ended. `error` set: refused, and nothing was stored (or, with
-    `on_invalid=record`, only its record as failed)."""
+    `on_invalid=record`, only its record as failed).
 
-    id: str
-    state: State | None
-    created: bool
-    error: AndonError | None = None
+    Example:
+        async for outcomes in app.submit_stream([charge.draft(7, 990)]):
+            for outcome in outcomes:
+                print(outcome.id, outcome.error or outcome.state)
+    """
+
+    id: str  #: of the task
+    state: State | None  #: the task is in; None if it was refused, or is not kept
+    created: bool  #: False if this exact submission had been accepted before
+    error: AndonError | None = None  #: why it was refused; None if it was not
 
 
 class Acted(msgspec.Struct, frozen=True):
-    """How one act of control on one task ended."""
+    """How one act of control on one task ended.
 
-    id: str
+    Example:
+        handle = await remind.submit_in(3600, "ann@example.org")
+        for acted in await app.tasks.cancel([handle, "no-such-task"]):
+            print(acted.id, acted.error or acted.state)
+    """
+
+    id: str  #: of the task
     state: State | None  #: after the act; None when the record is gone
-    changed: bool
-    error: AndonError | None = None
+    changed: bool  #: False if there was nothing to do
+    error: AndonError | None = None  #: why it was refused; None if it was not
 
 
 @runtime_checkable

@@ -2,59 +2,127 @@
 
 
 class AndonError(Exception):
-    """Base of every error that Andon raises on purpose."""
+    """Base of every error that Andon raises on purpose.
+
+    Example:
+        from andon.errors import AndonError
+
+        try:
+            await app.handle("no-such-task").get()
+        except AndonError as error:
+            print(error)
+    """
 
 
 class InvalidSubmission(AndonError):
-    """A submission that can never work; nothing was stored. `field` names the part at fault."""
+    """A submission that can never work; nothing was stored. `field` names the part at fault.
+
+    Example:
+        from andon.errors import InvalidSubmission
+
+        try:
+            await charge.options(priority=99).submit(7, 990)
+        except InvalidSubmission as error:
+            assert error.field == "priority"
+        else:
+            raise AssertionError("it was accepted")
+    """
 
     def __init__(self, message: str, *, field: str = "") -> None:
         super().__init__(message)
-        self.field = field
+        self.field = field  #: the part at fault; empty if it is the whole
 
 
 class TaskNotFound(AndonError):
-    """No task with this id (any more)."""
+    """No task with this id (any more).
+
+    Example:
+        from andon.errors import TaskNotFound
+
+        try:
+            await app.handle("no-such-task").get()
+        except TaskNotFound as error:
+            assert error.task_id == "no-such-task"
+        else:
+            raise AssertionError("it was found")
+    """
 
     def __init__(self, task_id: str, why: str = "") -> None:
         why = why or "It was never submitted, or its retention has passed."
         super().__init__(f"There is no task {task_id!r}. {why}")
-        self.task_id = task_id
+        self.task_id = task_id  #: the id asked for
 
 
 class TaskConflict(AndonError):
-    """The id is taken by a task with another definition (R26)."""
+    """The id is taken by a task with another definition (R26).
+
+    Example:
+        from andon.errors import TaskConflict
+
+        await charge.options(id="order-7").submit(7, 990)
+        try:
+            await charge.options(id="order-7").submit(7, 995)
+        except TaskConflict as error:
+            assert error.task_id == "order-7"
+        else:
+            raise AssertionError("it was accepted")
+    """
 
     def __init__(self, task_id: str) -> None:
         super().__init__(
             f"Task {task_id!r} exists with another definition. "
             "Submit under a new id, or repeat exactly what was submitted first."
         )
-        self.task_id = task_id
+        self.task_id = task_id  #: the id that is taken
 
 
 class UniqueKeyHeld(AndonError):
-    """Another task holds the unique key. `holder` is that task's id."""
+    """Another task holds the unique key. `holder` is that task's id.
+
+    Example:
+        from andon.errors import UniqueKeyHeld
+
+        first = await remind.options(unique=True, delay=3600).submit("ann")
+        try:
+            await remind.options(unique=True).submit("ann")
+        except UniqueKeyHeld as error:
+            assert error.holder == first.id
+        else:
+            raise AssertionError("it was accepted")
+    """
 
     def __init__(self, key: str, holder: str) -> None:
         super().__init__(
             f"Unique key {key!r} is held by task {holder!r}. "
             "Wait until that task has left the states in which the key holds, or cancel it."
         )
-        self.key = key
-        self.holder = holder
+        self.key = key  #: the unique key
+        self.holder = holder  #: id of the task that holds it
 
 
 class QueueFull(AndonError):
-    """The queue has reached its `max_size` and its policy is to reject."""
+    """The queue has reached its `max_size` and its policy is to reject.
+
+    Example:
+        from andon.errors import QueueFull
+
+        await app.queues.configure("mail", max_size=1, paused=True)
+        await remind.submit("ann")
+        try:
+            await remind.submit("bob")
+        except QueueFull as error:
+            assert (error.queue, error.max_size) == ("mail", 1)
+        else:
+            raise AssertionError("it was accepted")
+    """
 
     def __init__(self, queue: str, max_size: int) -> None:
         super().__init__(
             f"Queue {queue!r} is full ({max_size} tasks). "
             f"Try again later, or raise it: andon queues configure {queue} --max-size N."
         )
-        self.queue = queue
-        self.max_size = max_size
+        self.queue = queue  #: its name
+        self.max_size = max_size  #: its limit, tasks
 
 
 class QueueNotEmpty(AndonError):
@@ -67,30 +135,69 @@ class QueueNotEmpty(AndonError):
 
 
 class InvalidTransition(AndonError):
-    """The table of moves has no such move (HTTP 409). Nothing was changed."""
+    """The table of moves has no such move (HTTP 409). Nothing was changed.
+
+    Example:
+        from andon.errors import InvalidTransition
+
+        handle = await charge.submit(7, 990)
+        await handle.result(timeout=60)
+        try:
+            await handle.cancel()
+        except InvalidTransition as error:
+            assert (error.event, error.state) == ("cancel", "completed")
+        else:
+            raise AssertionError("it was cancelled")
+    """
 
     def __init__(self, task_id: str, event: str, state: str, hint: str = "") -> None:
         message = f"Task {task_id!r} is {state}; {event} is not possible from there."
         super().__init__(f"{message} {hint}".rstrip())
-        self.task_id = task_id
-        self.event = event
-        self.state = state
+        self.task_id = task_id  #: id of the task
+        self.event = event  #: what was asked for
+        self.state = state  #: where the task stands
 
 
 class LeaseLost(AndonError):
-    """The run no longer holds the task (HTTP 409). Whatever it reports changes nothing."""
+    """The run no longer holds the task (HTTP 409). Whatever it reports changes nothing.
+
+    Example:
+        from andon import Context
+        from andon.errors import LeaseLost
+
+        @app.task
+        async def draw(ctx: Context) -> None:
+            try:
+                await ctx.artifact("plan.svg", "<svg/>")
+            except LeaseLost:
+                print("another run has taken over; nothing of this one counts")
+                raise
+
+        await (await draw.submit()).result(timeout=60)
+    """
 
     def __init__(self, task_id: str, run: str) -> None:
         super().__init__(
             f"Run {run!r} no longer holds task {task_id!r}: it was resolved, or its lease ran out "
             "and another run took over. Stop working on it; nothing was changed."
         )
-        self.task_id = task_id
-        self.run = run
+        self.task_id = task_id  #: id of the task
+        self.run = run  #: id of the run
 
 
 class PayloadTooLarge(InvalidSubmission):
-    """Arguments or a result above the configured limit."""
+    """Arguments or a result above the configured limit.
+
+    Example:
+        from andon.errors import PayloadTooLarge
+
+        try:
+            await app.submit("remind", {"to": "x" * 10_000_000})
+        except PayloadTooLarge as error:
+            print(error)
+        else:
+            raise AssertionError("it was accepted")
+    """
 
     def __init__(self, what: str, size: int, limit: int) -> None:
         super().__init__(
@@ -116,25 +223,62 @@ class NotWritable(AndonError):
 
 
 class TaskFailed(AndonError):
-    """`handle.result()`: the task ended in a state other than `completed`."""
+    """`handle.result()`: the task ended in a state other than `completed`.
+
+    Example:
+        from andon.errors import TaskFailed
+
+        handle = await charge.submit(7, -1)
+        try:
+            await handle.result(timeout=60)
+        except TaskFailed as error:
+            assert (error.state, error.error) == ("failed", "nothing to charge")
+        else:
+            raise AssertionError("it completed")
+    """
 
     def __init__(self, task_id: str, state: str, reason: str, error: str = "") -> None:
         tail = f": {error}" if error else "."
         super().__init__(f"Task {task_id!r} ended {state} ({reason}){tail}")
-        self.task_id = task_id
-        self.state = state
-        self.reason = reason
-        self.error = error
+        self.task_id = task_id  #: id of the task
+        self.state = state  #: how it ended
+        self.reason = reason  #: why
+        self.error = error  #: what its newest failed run said; empty if none did
 
 
 class TaskCancelled(TaskFailed):
-    """`handle.result()`: the task ended `cancelled`."""
+    """`handle.result()`: the task ended `cancelled`.
+
+    Example:
+        from andon.errors import TaskCancelled
+
+        handle = await remind.submit_in(3600, "ann@example.org")
+        await handle.cancel()
+        try:
+            await handle.result(timeout=60)
+        except TaskCancelled as error:
+            assert error.task_id == handle.id
+        else:
+            raise AssertionError("it completed")
+    """
 
 
 class SubmissionsRefused(AndonError):
     """Some of many submissions were refused; the others were accepted and live on.
 
     `errors` has the refusals by task id, `accepted` the ids of the rest.
+
+    Example:
+        from andon.errors import SubmissionsRefused
+
+        good, bad = charge.draft(7, 990), charge.options(priority=99).draft(8, 990)
+        try:
+            await app.submit_many([good, bad])
+        except SubmissionsRefused as error:
+            assert error.accepted == (good.id,)
+            print(error.errors[bad.id])
+        else:
+            raise AssertionError("both were accepted")
     """
 
     def __init__(self, errors: dict[str, AndonError], accepted: tuple[str, ...]) -> None:
@@ -143,24 +287,70 @@ class SubmissionsRefused(AndonError):
             f"{len(errors)} of {len(errors) + len(accepted)} submissions were refused, "
             f"first task {first!r}: {error}"
         )
-        self.errors = errors
-        self.accepted = accepted
+        self.errors = errors  #: the refusals by task id
+        self.accepted = accepted  #: ids of the others
 
 
 class StoreError(AndonError):
-    """The store cannot do what was asked; the message says what to do."""
+    """The store cannot do what was asked; the message says what to do.
+
+    Example:
+        from pathlib import Path
+
+        from andon import Andon
+        from andon.errors import StoreError
+
+        Path("notes.db").write_text("no database, whatever it is called")
+        app = Andon("sqlite:///notes.db")
+        try:
+            await app.open()
+        except StoreError as error:
+            print(error)
+        else:
+            raise AssertionError("it was opened")
+    """
 
 
 class StoreUnavailable(StoreError):
-    """The store did not answer, is locked or is full, for longer than it was given."""
+    """The store did not answer, is locked or is full, for longer than it was given.
+
+    Example:
+        from andon.errors import StoreUnavailable
+
+        try:
+            handle = await charge.options(id="order-7").submit(7, 990)
+        except StoreUnavailable:
+            print("not known whether it is stored: repeat it under the same id")
+    """
 
 
 class StoreIncompatible(StoreError):
-    """The store's schema or record version does not fit this release."""
+    """The store's schema or record version does not fit this release.
+
+    Example:
+        from andon.errors import StoreIncompatible
+
+        try:
+            await app.open()
+        except StoreIncompatible as error:
+            print(error)  # it says which of the two is to be upgraded
+    """
 
 
 class ConfigurationError(AndonError):
-    """A setting, URL or option that cannot be used."""
+    """A setting, URL or option that cannot be used.
+
+    Example:
+        from andon import Andon
+        from andon.errors import ConfigurationError
+
+        try:
+            await Andon("mysql://localhost/tasks").open()
+        except ConfigurationError as error:
+            print(error)
+        else:
+            raise AssertionError("it was opened")
+    """
 
 
 class UnknownCode(AndonError):
@@ -175,15 +365,42 @@ class UnknownCode(AndonError):
 
 
 class AccessError(AndonError):
-    """The service does not let the caller do this; the message says what is missing."""
+    """The service does not let the caller do this; the message says what is missing.
+
+    Example:
+        from andon.errors import AccessError
+
+        try:
+            await charge.submit(7, 990)  # to a service: Andon("https://…", token="…")
+        except AccessError as error:
+            print(error)
+    """
 
 
 class AuthenticationFailed(AccessError):
-    """No token was given, or one that is not valid (HTTP 401)."""
+    """No token was given, or one that is not valid (HTTP 401).
+
+    Example:
+        from andon.errors import AuthenticationFailed
+
+        try:
+            await charge.submit(7, 990)  # to a service: Andon("https://…", token="…")
+        except AuthenticationFailed:
+            print("give another token, as token= or in ANDON_TOKEN")
+    """
 
 
 class PermissionRefused(AccessError):
-    """The token is valid and does not allow this (HTTP 403). `scope` is what is missing."""
+    """The token is valid and does not allow this (HTTP 403). `scope` is what is missing.
+
+    Example:
+        from andon.errors import PermissionRefused
+
+        try:
+            await charge.submit(7, 990)  # to a service: Andon("https://…", token="…")
+        except PermissionRefused as error:
+            print("the token lacks", error.scope)
+    """
 
     def __init__(self, scope: str, message: str = "") -> None:
         super().__init__(
@@ -191,4 +408,4 @@ class PermissionRefused(AccessError):
             or f"The token does not allow {scope!r}. Use one that does, or make one: "
             f"andon token create NAME --scope {scope!r}."
         )
-        self.scope = scope
+        self.scope = scope  #: what the token lacks

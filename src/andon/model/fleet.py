@@ -6,9 +6,14 @@ import msgspec
 
 
 class QueueConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Settings of one queue. Kept in the store; running workers follow changes within seconds."""
+    """Settings of one queue. Kept in the store; running workers follow changes within seconds.
 
-    name: str
+    Example:
+        config = await app.queues.configure("mail", rate_limit="5/s")
+        assert config.rate_limit == 5
+    """
+
+    name: str  #: of the queue
     paused: bool = False  #: nothing is claimed; submits, timers and running tasks go on
     max_concurrent: int | None = None  #: runs at once in the whole fleet
     max_concurrent_per_key: int | None = None  #: runs at once per concurrency key, fleet-wide
@@ -16,6 +21,7 @@ class QueueConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     rate_burst: int | None = None  #: tokens the bucket holds; default: one second's worth
     max_size: int | None = None  #: most pending tasks
     on_full: Literal["reject", "discard-old"] = "reject"
+    """What gives way in a full queue: the new task, or the oldest."""
     weight: int = 1  #: share of claims among a worker's queues
     policy: dict[str, Any] = {}  #: this queue's layer of `PolicyOptions`
     declared: str = ""  #: digest of the declaration in code that was applied last
@@ -33,26 +39,38 @@ class TypeInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One worker process as it last described itself."""
+    """One worker process as it last described itself.
 
-    id: str
-    host: str = ""
-    pid: int = 0
-    queues: tuple[str, ...] = ()
-    concurrency: int = 0
-    active: int = 0
-    started_at: int = 0
+    Example:
+        for worker in await app.workers():
+            print(worker.id, worker.state, worker.active, "of", worker.concurrency)
+    """
+
+    id: str  #: unique in the fleet
+    host: str = ""  #: name of its machine
+    pid: int = 0  #: of its process
+    queues: tuple[str, ...] = ()  #: it claims from
+    concurrency: int = 0  #: most runs at once
+    active: int = 0  #: runs in hand
+    started_at: int = 0  #: ms UTC
     seen_at: int = 0  #: ms UTC, set by the store
     state: Literal["running", "quiet", "stopping"] = "running"
+    """Quiet: goes on with what runs, claims nothing."""
     owner: str = ""  #: id of the API token that it came with; empty: without one
     code: str = ""
     """Digest of what it has code for (R32); empty: it names nothing, and claims everything."""
 
 
 class QueueStats(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts of one queue, kept as the moves are made, never by a scan."""
+    """Counts of one queue, kept as the moves are made, never by a scan.
 
-    queue: str
+    Example:
+        await remind.submit("ann@example.org")
+        for queue in await app.queues.list():
+            print(queue.stats.counts, queue.stats.dead_letters)
+    """
+
+    queue: str  #: its name
     counts: dict[str, int]  #: state name to number of tasks
     oldest_pending_at: int | None = None  #: ms UTC since which the oldest claimable task waits
     dead_letters: int = 0  #: tasks kept as dead letters

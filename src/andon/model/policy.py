@@ -17,14 +17,20 @@ DAY = 86_400.0
 
 
 class Backoff(StrEnum):
-    """How the delay before retry n grows; formulas in `andon.lifecycle.delays` (R16)."""
+    """How the delay before retry n grows; formulas in `andon.lifecycle.delays` (R16).
 
-    CONSTANT = "constant"
-    LINEAR = "linear"
-    EXPONENTIAL = "exponential"
-    EXPONENTIAL_JITTER = "exponential_jitter"
-    POLYNOMIAL = "polynomial"
-    STEPS = "steps"
+    Example:
+        from andon import Andon, Backoff
+
+        app = Andon("memory://", retry_delay=10, backoff=Backoff.LINEAR, max_retry_delay=60)
+    """
+
+    CONSTANT = "constant"  #: the same each time
+    LINEAR = "linear"  #: n times the base
+    EXPONENTIAL = "exponential"  #: doubles each time
+    EXPONENTIAL_JITTER = "exponential_jitter"  #: any time up to that, so that retries spread
+    POLYNOMIAL = "polynomial"  #: Asynq's: with the fourth power, and jitter
+    STEPS = "steps"  #: a table: the policy's `steps`, or Choria's
     CUSTOM = "custom"  #: a function in the worker; a lost run falls back to `retry_delay`
 
 
@@ -32,28 +38,44 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Seconds each terminal state is kept: 0 discards after the event, None keeps for ever.
 
     A state that is not set is kept as `failed` is (R21).
+
+    Example:
+        handle = await charge.options(retention={"completed": 3600, "failed": None}).submit(7, 990)
+        assert (await handle.get()).policy.retention.of("completed") == 3600
     """
 
-    completed: float | None = DAY
-    failed: float | None = 90 * DAY
-    cancelled: float | UnsetType | None = UNSET
-    stalled: float | UnsetType | None = UNSET
-    dropped: float | UnsetType | None = UNSET
-    expired: float | UnsetType | None = UNSET
-    unreachable: float | UnsetType | None = UNSET
+    completed: float | None = DAY  #: tasks that succeeded
+    failed: float | None = 90 * DAY  #: tasks that failed
+    cancelled: float | UnsetType | None = UNSET  #: tasks that were cancelled
+    stalled: float | UnsetType | None = UNSET  #: tasks whose worker went away
+    dropped: float | UnsetType | None = UNSET  #: tasks without a handler
+    expired: float | UnsetType | None = UNSET  #: tasks whose time had passed
+    unreachable: float | UnsetType | None = UNSET  #: tasks whose dependencies failed
 
     def of(self, state: str) -> float | None:
-        """Seconds that this terminal state is kept."""
+        """Seconds that this terminal state is kept.
+
+        Example:
+            from andon.model.policy import Retention
+
+            assert Retention(completed=60).of("completed") == 60
+        """
         seconds = getattr(self, state)
         return self.failed if seconds is UNSET else seconds
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The resolved rules of one task. The defaults here are the native profile's."""
+    """The resolved rules of one task. The defaults here are the native profile's.
+
+    Example:
+        handle = await charge.options(max_retries=1, timeout=30).submit(7, 990)
+        policy = (await handle.get()).policy
+        assert (policy.max_retries, policy.timeout, policy.retry_delay) == (1, 30, 60)
+    """
 
     max_retries: int = 3  #: at most this many runs after the first count against the budget
     retry_delay: float | None = 5.0  #: base delay; None retries at once, 0 goes through `retry`
-    backoff: Backoff = Backoff.EXPONENTIAL_JITTER
+    backoff: Backoff = Backoff.EXPONENTIAL_JITTER  #: how the delay grows from retry to retry
     max_retry_delay: float = 3600.0  #: every computed delay is clamped to this
     steps: tuple[float, ...] = ()  #: table for `steps`; empty means Choria's `10m` table
     retry_on: tuple[str, ...] = ()  #: error codes or type names; when not empty, only these
@@ -65,20 +87,25 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     queue_timeout: float | None = None  #: time in `pending`, from each entry (R17)
     max_heartbeat_interval: float | None = None  #: silence longer than this is a stall
     deadline_covers: Literal["task", "start"] = "task"
-    deadline_required: bool = False
+    """Whether an active run is ended by the deadline too (R19)."""
+    deadline_required: bool = False  #: refuse a submission without a deadline
     deadline_max: float | None = None  #: how far ahead a deadline may lie
     lease: float = 30.0  #: a run unheard of for this long is lost
     on_shutdown: Literal["stop", "resubmit", "retry", "continue"] = "resubmit"
-    shutdown_grace: float = 30.0
+    """What becomes of a run when its worker leaves (R11)."""
+    shutdown_grace: float = 30.0  #: how long a run may go on while its worker leaves
     cancel_grace: float = 10.0  #: how long a told handler may go on before it is abandoned (R7)
-    on_lost: Literal["retry", "stall"] = "retry"
-    on_silence: Literal["stall", "retry"] = "stall"
+    on_lost: Literal["retry", "stall"] = "retry"  #: when the lease ran out (R10)
+    on_silence: Literal["stall", "retry"] = "stall"  #: when no heartbeat came in time (R10)
     on_unknown: Literal["wait", "retry", "drop", "fail"] = "wait"  #: no code for the task (R32)
     on_dependency_failure: Literal["unreachable", "wait"] = "unreachable"
+    """What becomes of a dependent then (R8)."""
     on_invalid: Literal["refuse", "record"] = "refuse"
+    """Keep what can never work as failed, or refuse it (R25)."""
     dead_letter: Literal["save", "none"] = "save"
+    """Whether bad ends are kept to be looked at (R21)."""
     dead_letter_retention: float | None = 90 * DAY  #: how long a dead letter is kept
-    retention: Retention = Retention()
+    retention: Retention = Retention()  #: how long the record is kept after its end
     discard_states: tuple[str, ...] = ()  #: terminal states discarded at once
     expires: float | None = None  #: record goes this long after creation at the latest
     expires_after_deadline: float | None = None  #: same, counted from the deadline
@@ -130,8 +157,15 @@ class PlainOptions(TypedDict, total=False):
 
 
 class PolicyOptions(PlainOptions, total=False):
-    """One layer of a policy: the same names as `Policy`, each of them optional."""
+    """One layer of a policy: the same names as `Policy`, each of them optional.
 
-    backoff: Backoff | str
-    retry_on: tuple[str, ...]
-    no_retry_on: tuple[str, ...]
+    Example:
+        from andon.model.policy import PolicyOptions
+
+        patient = PolicyOptions(max_retries=10, retry_delay=60, backoff="linear")
+        await charge.options(**patient).submit(7, 990)
+    """
+
+    backoff: Backoff | str  #: how the delay grows
+    retry_on: tuple[str, ...]  #: error codes or type names; when not empty, only these
+    no_retry_on: tuple[str, ...]  #: error codes or type names never retried; wins

@@ -31,9 +31,17 @@ MAX_EVENTS_KEPT = 16
 
 
 class TaskError(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """What went wrong in a run, safe to store and to show."""
+    """What went wrong in a run, safe to store and to show.
 
-    message: str
+    Example:
+        handle = await charge.options(max_retries=0).submit(7, -1)
+        await handle.watch().__anext__()
+        error = (await handle.get()).error
+        if error is not None:
+            print(error.code, error.message, error.traceback)
+    """
+
+    message: str  #: what the exception said
     code: str = "ERROR"  #: R23: the exception's `code`, TIMEOUT, NETWORK_ERROR, … or its class
     type: str = ""  #: qualified exception type, where there was one
     traceback: str = ""  #: newest frames, bounded by the worker

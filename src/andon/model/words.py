@@ -15,7 +15,15 @@ class Word(StrEnum):
 
 
 class State(Word):
-    """Where a task stands. One of thirteen; only `UNSUBMITTED` never reaches a store."""
+    """Where a task stands. One of thirteen; only `UNSUBMITTED` never reaches a store.
+
+    Example:
+        from andon import State
+
+        handle = await remind.submit_in(3600, "ann@example.org")
+        assert await handle.status() is State.SCHEDULED
+        assert State.SCHEDULED == "scheduled"
+    """
 
     UNSUBMITTED = "unsubmitted"  #: exists only in the client
     BLOCKED = "blocked"  #: waits for dependencies, or to be scheduled by hand
@@ -36,84 +44,100 @@ class State(Word):
 
 
 class Event(Word):
-    """What can happen to a task. Each pair of (event, state) is listed in the table of moves."""
+    """What can happen to a task. Each pair of (event, state) is listed in the table of moves.
 
-    SUBMIT = "submit"
-    UNBLOCK = "unblock"
-    SCHEDULE = "schedule"
-    UNREACH = "unreach"
-    DUE = "due"
-    CLAIM = "claim"
-    REQUEST_CANCEL = "request-cancel"
-    COMPLETE = "complete"
-    FAIL = "fail"
-    TERMINATE = "terminate"
-    REJECT = "reject"
-    UNKNOWN_TASK = "unknown-task"
-    SNOOZE = "snooze"
-    RELEASE = "release"
-    STOP = "stop"
-    SHUTDOWN_RETRY = "shutdown-retry"
-    LOSE = "lose"
-    SILENCE = "silence"
-    INTERRUPTED = "interrupted"
-    CANCEL = "cancel"
-    EXPIRE = "expire"
-    EVICT = "evict"
-    RUN_NOW = "run-now"
-    RESCHEDULE = "reschedule"
-    REPRIORITISE = "reprioritise"
-    RERUN = "rerun"
-    DELETE = "delete"
-    SET_ASIDE = "set-aside"
+    Example:
+        from andon.model.words import Event
+
+        handle = await charge.submit(7, 990)
+        assert (await handle.history())[0].event is Event.SUBMIT
+    """
+
+    SUBMIT = "submit"  #: the task comes to be
+    UNBLOCK = "unblock"  #: what it waited for has ended
+    SCHEDULE = "schedule"  #: it is released by hand
+    UNREACH = "unreach"  #: what it waits for can never be satisfied
+    DUE = "due"  #: its start or retry time has come
+    CLAIM = "claim"  #: a worker takes it
+    REQUEST_CANCEL = "request-cancel"  #: its run is asked to stop
+    COMPLETE = "complete"  #: the handler returned
+    FAIL = "fail"  #: the run failed
+    TERMINATE = "terminate"  #: the handler gives it up
+    REJECT = "reject"  #: arguments or result cannot be used
+    UNKNOWN_TASK = "unknown-task"  #: the worker has no code for it
+    SNOOZE = "snooze"  #: the handler puts it off
+    RELEASE = "release"  #: the worker gives it back
+    STOP = "stop"  #: a worker that leaves stops it
+    SHUTDOWN_RETRY = "shutdown-retry"  #: a worker that leaves uses up a try
+    LOSE = "lose"  #: its lease ran out
+    SILENCE = "silence"  #: its handler was silent for too long
+    INTERRUPTED = "interrupted"  #: it stopped, as it was asked to
+    CANCEL = "cancel"  #: it is cancelled
+    EXPIRE = "expire"  #: its deadline or queue timeout has passed
+    EVICT = "evict"  #: it gives way in a full queue
+    RUN_NOW = "run-now"  #: its wait is ended by hand
+    RESCHEDULE = "reschedule"  #: it gets another start time
+    REPRIORITISE = "reprioritise"  #: it gets another priority
+    RERUN = "rerun"  #: what has ended runs again
+    DELETE = "delete"  #: its record goes
+    SET_ASIDE = "set-aside"  #: its record does not decode
 
 
 class Reason(Word):
-    """Why a task is in its state, or why a run was opened or resolved."""
+    """Why a task is in its state, or why a run was opened or resolved.
+
+    Example:
+        from andon import Reason
+
+        handle = await charge.submit(7, 990)
+        await handle.result(timeout=60)
+        assert (await handle.get()).reason is Reason.SUCCESS
+    """
 
     # why a run is opened
-    SUBMITTED = "submitted"
-    DEPENDENCIES_MET = "dependencies-met"
-    SCHEDULED_BY_HAND = "scheduled-by-hand"
-    START_TIME = "start-time"
-    RETRY = "retry"
-    RERUN = "rerun"
-    RUN_NOW = "run-now"
+    SUBMITTED = "submitted"  #: by its submit
+    DEPENDENCIES_MET = "dependencies-met"  #: what it waited for has ended
+    SCHEDULED_BY_HAND = "scheduled-by-hand"  #: somebody released it
+    START_TIME = "start-time"  #: its start time had come
+    RETRY = "retry"  #: a run failed, and the budget lasts
+    RERUN = "rerun"  #: somebody let it run again
+    RUN_NOW = "run-now"  #: somebody ended its wait
     # how a run or a task ends
-    SUCCESS = "success"
-    ERROR = "error"
-    RETRIES_EXHAUSTED = "retries-exhausted"
-    NOT_RETRIED = "not-retried"
-    TIMEOUT = "timeout"
-    TERMINATED = "terminated"
-    VALIDATION_ERROR = "validation-error"
-    MALFORMED_PAYLOAD = "malformed-payload"
-    RESULT_INVALID = "result-invalid"
-    LEASE_EXPIRED = "lease-expired"
-    HEARTBEAT_TIMEOUT = "heartbeat-timeout"
-    WORKER_SHUTDOWN = "worker-shutdown"
-    INTERMITTENT_TASK = "intermittent-task"
-    RESOURCE_UNAVAILABLE = "resource-unavailable"
-    INTERNAL_ERROR = "internal-error"
-    DEADLINE_EXCEEDED = "deadline-exceeded"
-    QUEUE_TIMEOUT = "queue-timeout"
-    QUEUE_FULL = "queue-full"
-    UNKNOWN_TASK = "unknown-task"
-    DEPENDENCY_FAILED = "dependency-failed"
-    DEPENDENCY_MISSING = "dependency-missing"
-    CANCEL_REQUESTED = "cancel-requested"
-    CANCEL_FORCED = "cancel-forced"
+    SUCCESS = "success"  #: the handler returned
+    ERROR = "error"  #: the handler raised
+    RETRIES_EXHAUSTED = "retries-exhausted"  #: an error, and no try was left
+    NOT_RETRIED = "not-retried"  #: an error that its policy does not retry
+    TIMEOUT = "timeout"  #: the run took longer than `timeout`
+    TERMINATED = "terminated"  #: the handler gave it up
+    VALIDATION_ERROR = "validation-error"  #: the submission could never work, and was recorded
+    MALFORMED_PAYLOAD = "malformed-payload"  #: the arguments do not fit the handler
+    RESULT_INVALID = "result-invalid"  #: the result is no JSON, or too large
+    LEASE_EXPIRED = "lease-expired"  #: its worker was not heard of
+    HEARTBEAT_TIMEOUT = "heartbeat-timeout"  #: its handler was silent for too long
+    WORKER_SHUTDOWN = "worker-shutdown"  #: its worker left
+    INTERMITTENT_TASK = "intermittent-task"  #: the handler asked for another try
+    RESOURCE_UNAVAILABLE = "resource-unavailable"  #: its worker lacked what the run needs
+    INTERNAL_ERROR = "internal-error"  #: a child process died, or its end is not known
+    DEADLINE_EXCEEDED = "deadline-exceeded"  #: its deadline had passed
+    QUEUE_TIMEOUT = "queue-timeout"  #: it was pending for longer than `queue_timeout`
+    QUEUE_FULL = "queue-full"  #: it gave way in a full queue
+    UNKNOWN_TASK = "unknown-task"  #: no code for its name and version
+    DEPENDENCY_FAILED = "dependency-failed"  #: what it waited for ended badly
+    DEPENDENCY_MISSING = "dependency-missing"  #: what it waits for was never stored
+    CANCEL_REQUESTED = "cancel-requested"  #: it was cancelled, and its run has ended
+    CANCEL_FORCED = "cancel-forced"  #: it was cancelled by force
     HANDLER_ABANDONED = "handler-abandoned"
-    HANDLER_KILLED = "handler-killed"
-    SNOOZED = "snoozed"
-    RELEASED = "released"
-    RESCHEDULED = "rescheduled"
+    """Its thread did not stop; whatever it does is fenced off."""
+    HANDLER_KILLED = "handler-killed"  #: its process did not stop, and was killed
+    SNOOZED = "snoozed"  #: the handler put it off
+    RELEASED = "released"  #: its worker gave it back, untried
+    RESCHEDULED = "rescheduled"  #: somebody gave it another start time
     # why a record goes
-    RETENTION = "retention"
-    DISCARDED = "discarded"
-    DEAD_LETTER_BOUND = "dead-letter-bound"
-    DELETED_BY_HAND = "deleted-by-hand"
-    UNDECODABLE = "undecodable"
+    RETENTION = "retention"  #: it was kept for as long as its policy says
+    DISCARDED = "discarded"  #: its policy keeps no record of this end
+    DEAD_LETTER_BOUND = "dead-letter-bound"  #: there were too many dead letters
+    DELETED_BY_HAND = "deleted-by-hand"  #: somebody deleted it
+    UNDECODABLE = "undecodable"  #: its record does not decode (R28)
 
 
 WAITING = frozenset({State.BLOCKED, State.SCHEDULED, State.PENDING, State.RETRY})

@@ -189,7 +189,7 @@ class Binder:
         except AndonError as error:
             if isinstance(error, StoreError) and began - self._said_at > _SAY_EVERY_S:
                 self._said_at = began
-                log.warning("%s %s: %s", scope["method"], scope["path"][:200], error)
+                log.warning("%s %s failed: %s", scope["method"], scope["path"][:200], error)
             status = await _refuse(problem_of(call.told(error)), scope, send)
         except Exception:
             log.exception("%s %s failed", scope["method"], scope["path"])
@@ -270,7 +270,7 @@ async def _while_allowed(
             except StoreUnavailable:
                 continue  # nobody can say now; what is kept is asked again
             except Exception:
-                log.exception("it is not known whether a stream's token is good still")
+                log.exception("it is not known whether a token is good still")
     finally:
         streaming.cancel()
         await asyncio.gather(streaming, return_exceptions=True)

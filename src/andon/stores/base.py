@@ -208,20 +208,28 @@ class Edge(msgspec.Struct, frozen=True):
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
-    """What to list. One indexed axis is used, the rest filters what it yields."""
+    """What to list. One indexed axis is used, the rest filters what it yields.
 
-    states: tuple[State, ...] = ()
-    queue: str | None = None
-    name: str | None = None
-    key: str | None = None
-    group: str | None = None
+    Example:
+        from andon import State
+        from andon.stores.base import Query
+
+        async for task in app.find(Query(states=(State.FAILED,), newest_first=True)):
+            print(task.id, task.error)
+    """
+
+    states: tuple[State, ...] = ()  #: none named: every state
+    queue: str | None = None  #: name of the queue
+    name: str | None = None  #: of the task type
+    key: str | None = None  #: concurrency key
+    group: str | None = None  #: the name that the tasks share
     worker: str | None = None  #: only active tasks have one
-    tag: str | None = None
+    tag: str | None = None  #: one of their tags
     id_prefix: str | None = None  #: how the id begins
-    dead_letters: bool = False
-    newest_first: bool = False
-    limit: int = 100
-    cursor: str = ""
+    dead_letters: bool = False  #: only what is kept as a dead letter
+    newest_first: bool = False  #: else in the order they were created
+    limit: int = 100  #: tasks on one page, at most
+    cursor: str = ""  #: where the page before ended
 
 
 class Page(msgspec.Struct, frozen=True):

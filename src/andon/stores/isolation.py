@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from andon.model.errors import AndonError
+from andon.stores.base import Renewal, Verdict
 
 logger = logging.getLogger("andon.stores")
 
@@ -78,6 +79,12 @@ def left_out(what: str, name: str, why: str) -> None:
     """Say that an item without an outcome of its own was left out of a batch. (Its name may be what
     no log can hold.)"""
     logger.error("%s of %r was left out: %s", what, name, why)
+
+
+def renewal_refused(renewal: Renewal, why: str) -> Verdict:
+    """The verdict on a renewal that cannot be written."""
+    logger.error("The renewal of run %r of task %r was refused: %s", renewal.run, renewal.task, why)
+    return Verdict.INVALID
 
 
 def why_of(error: BaseException) -> str:

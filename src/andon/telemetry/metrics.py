@@ -42,7 +42,16 @@ _OPERATION = "andon.store.operation"
 
 
 class Metrics:
-    """Middleware that counts. The provider defaults to OpenTelemetry's global one."""
+    """Middleware that counts. The provider defaults to OpenTelemetry's global one.
+
+    Example:
+        from andon import Andon
+        from andon.telemetry import Metrics
+
+        app = Andon("memory://", middleware=[Metrics()])
+        async with app:
+            await app.submit("charge", {"order": 7, "cents": 990})
+    """
 
     def __init__(self, meter_provider: "metrics.MeterProvider | None" = None) -> None:
         self._meter = metrics.get_meter("andon", meter_provider=meter_provider)

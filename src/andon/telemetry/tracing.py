@@ -57,7 +57,16 @@ class _Recent(OrderedDict[str, X]):
 
 
 class Tracing:
-    """Middleware of client and worker. The provider defaults to OpenTelemetry's global one."""
+    """Middleware of client and worker. The provider defaults to OpenTelemetry's global one.
+
+    Example:
+        from andon import Andon
+        from andon.telemetry import Tracing
+
+        app = Andon("memory://", middleware=[Tracing()])
+        async with app:
+            await app.submit("charge", {"order": 7, "cents": 990})
+    """
 
     def __init__(self, tracer_provider: "trace.TracerProvider | None" = None) -> None:
         self._tracer = trace.get_tracer("andon", tracer_provider=tracer_provider)

@@ -42,16 +42,53 @@ MOST_DAYS = 7
 
 
 class StillRunning(AssertionError):
-    """What was waited for has not happened within the virtual time allowed."""
+    """What was waited for has not happened within the virtual time allowed.
+
+    Example:
+        from andon.testing import StillRunning, running, virtual_time
+
+        @virtual_time
+        async def test_a_reminder_takes_more_than_an_hour():
+            async with running(app) as t:
+                handle = await remind.submit_in(86_400, "ann")
+                try:
+                    await t.run_until(handle, days=1 / 24)
+                except StillRunning as error:
+                    print(error)
+                else:
+                    raise AssertionError("it has ended")
+
+        test_a_reminder_takes_more_than_an_hour()
+    """
 
 
 class TestApp:
-    """An application under test. Made by `running`."""
+    """An application under test. Made by `running`.
+
+    Example:
+        from andon import State
+        from andon.testing import running, virtual_time
+
+        @virtual_time
+        async def test_a_reminder_goes_out_a_day_later():
+            async with running(app) as t:
+                handle = await remind.submit_in(86_400, "ann")
+                began = t.now
+                await t.advance(hours=23)
+                assert (await t.task(handle.id)).state is State.SCHEDULED
+                await t.advance(hours=1)
+                await t.run_until_idle()
+                assert [task.state for task in await t.submitted("remind")] == [State.COMPLETED]
+                assert (await t.run_until(handle)).result == "ann reminded"
+                assert (t.now - began).days == 1
+
+        test_a_reminder_goes_out_a_day_later()
+    """
 
     __test__ = False  # not a test, whatever its name says to pytest
 
     def __init__(self, app: Andon, engine: LocalEngine, loop: VirtualLoop) -> None:
-        self.app = app
+        self.app = app  #: the application under test
         self.engine = engine
         self._loop = loop
 
@@ -143,6 +180,17 @@ async def running(
     `seed` decides jitter: a test with the same seed takes the same course.
 
     Raises `RuntimeError` outside of a `VirtualLoop` (see `virtual_time` and `run_virtual`).
+
+    Example:
+        from andon.testing import running, virtual_time
+
+        @virtual_time
+        async def test_an_order_is_charged():
+            async with running(app) as t:
+                task = await t.run_until(await charge.submit(7, 990))
+                assert task.result == "order 7 paid"
+
+        test_an_order_is_charged()
     """
     loop = asyncio.get_running_loop()
     if not isinstance(loop, VirtualLoop):

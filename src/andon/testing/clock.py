@@ -31,7 +31,22 @@ _NOISE_MS = 1e-6
 
 
 class NothingLeft(RuntimeError):
-    """Everything waits, for ever: no timer, no thread and no callback is left to wake anybody."""
+    """Everything waits, for ever: no timer, no thread and no callback is left to wake anybody.
+
+    Example:
+        import asyncio
+        from andon.testing import NothingLeft, run_virtual
+
+        async def wait_for_nothing():
+            await asyncio.Event().wait()
+
+        try:
+            run_virtual(wait_for_nothing())
+        except NothingLeft as error:
+            print(error)
+        else:
+            raise AssertionError("something has happened")
+    """
 
 
 class _JumpingSelector(selectors.DefaultSelector):
@@ -49,7 +64,22 @@ class _JumpingSelector(selectors.DefaultSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """The loop. `time()` starts at 0 and moves only when nothing is ready."""
+    """The loop. `time()` starts at 0 and moves only when nothing is ready.
+
+    Example:
+        import asyncio
+        from andon.testing import VirtualLoop, run_virtual
+
+        async def a_year():
+            loop = asyncio.get_running_loop()
+            assert isinstance(loop, VirtualLoop)
+            await asyncio.sleep(365 * 86_400)
+            with loop.outside():  # a socket or a child process is waited for in here
+                pass
+            await loop.quiet()
+
+        run_virtual(a_year())
+    """
 
     def __init__(self) -> None:
         self._virtual = 0.0
@@ -145,7 +175,18 @@ def _wake(waiting: list[asyncio.Future[None]]) -> list[asyncio.Future[None]]:
 def virtual_time(
     function: Callable[P, Coroutine[Any, Any, T]],
 ) -> Callable[P, T]:
-    """Make an async test one that every test runner can call: it runs in virtual time."""
+    """Make an async test one that every test runner can call: it runs in virtual time.
+
+    Example:
+        import asyncio
+        from andon.testing import virtual_time
+
+        @virtual_time
+        async def test_an_hour_passes_at_once():
+            await asyncio.sleep(3600)
+
+        test_an_hour_passes_at_once()
+    """
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -155,6 +196,13 @@ def virtual_time(
 
 
 def run_virtual(main: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end in virtual time, as `asyncio.run` does in real time."""
+    """Run a coroutine to its end in virtual time, as `asyncio.run` does in real time.
+
+    Example:
+        import asyncio
+        from andon.testing import run_virtual
+
+        assert run_virtual(asyncio.sleep(3600, "an hour later")) == "an hour later"
+    """
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(main)

@@ -31,13 +31,28 @@ _runners = pytest.StashKey[asyncio.Runner]()
 
 @pytest.fixture
 def andon_app() -> Andon:
-    """The application under test. Override it with your own."""
+    """The application under test. Override it with your own.
+
+    Example:
+        import pytest
+
+        @pytest.fixture
+        def andon_app():
+            return app
+    """
     return Andon("memory://")
 
 
 @pytest.fixture
 def andon_test(request: pytest.FixtureRequest, andon_app: Andon) -> Iterator[TestApp]:
-    """`andon_app` in memory and in virtual time, its worker running."""
+    """`andon_app` in memory and in virtual time, its worker running.
+
+    Example:
+        async def test_a_reminder_goes_out(andon_test):
+            await remind.submit_in(86_400, "ann")
+            await andon_test.advance(days=1)
+            assert await andon_test.submitted("remind")
+    """
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         request.node.stash[_runners] = runner
         scope = running(andon_app)

@@ -43,10 +43,18 @@ class Snooze(Exception):
     """Raised by a handler: start this task again in `seconds`; costs no try.
 
     Raises `ValueError` for what is negative, no number, or more than a hundred years.
+
+    Example:
+        from andon import Snooze
+
+        @app.task
+        async def export(day: str) -> None:
+            if day == "today":
+                raise Snooze(3600)  # not over yet
     """
 
     def __init__(self, seconds: float) -> None:
-        self.seconds = checked_seconds(seconds, "A snooze")
+        self.seconds = checked_seconds(seconds, "A snooze")  #: until the task may start again
         super().__init__(f"again in {seconds} s")
 
 
@@ -55,15 +63,32 @@ class Retry(Exception):
 
     `delay` in seconds replaces the policy's delay; None keeps it. Raises `ValueError` for what is
     negative, no number, or more than a hundred years.
+
+    Example:
+        from andon import Retry
+
+        @app.task
+        async def fetch(url: str) -> None:
+            raise Retry(delay=30, message="the server asked us to wait")
     """
 
     def __init__(self, delay: float | None = None, message: str = "") -> None:
         super().__init__(message or "The handler asked for a retry.")
         self.delay = None if delay is None else checked_seconds(delay, "The delay of a retry")
+        """Seconds; None: as the policy says."""
 
 
 class Terminate(Exception):
-    """Raised by a handler: give this task up, whatever its budget."""
+    """Raised by a handler: give this task up, whatever its budget.
+
+    Example:
+        from andon import Terminate
+
+        @app.task
+        async def deliver(address: str) -> None:
+            if not address:
+                raise Terminate("there is no address")
+    """
 
     def __init__(self, message: str = "The handler gave the task up.") -> None:
         super().__init__(message)
@@ -73,15 +98,38 @@ class Stopped(BaseException):
     """Raised by `raise_if_cancelled` in a handler that was told to stop.
 
     Not an `Exception`, so that a handler's own `except Exception` does not swallow it.
+
+    Example:
+        from andon import Context
+        from andon.worker.context import Stopped
+
+        @app.task
+        def crunch(ctx: Context, rows: int) -> None:
+            try:
+                for _ in range(rows):
+                    ctx.raise_if_cancelled()
+            except Stopped:
+                print("tidying up")
+                raise
     """
 
 
 class Dependency(msgspec.Struct, frozen=True, kw_only=True):
-    """How a dependency ended."""
+    """How a dependency ended.
+
+    Example:
+        @app.task(load_dependencies=True)
+        async def total(ctx: Context) -> list[str]:
+            return [parent.result for parent in ctx.dependencies.values() if parent.error is None]
+
+        parents = await charge.submit_many([charge.draft(order, 990) for order in (7, 8)])
+        handle = await total.options(depends_on=parents, requires="all-resolved").submit()
+        assert await handle.result(timeout=60) == ["order 7 paid", "order 8 paid"]
+    """
 
     state: str  #: the name of its state, or "deleted": its record was deleted by force (R9)
     result: Any = None  #: decoded JSON
-    error: TaskError | None = None
+    error: TaskError | None = None  #: what went wrong in its newest run that failed
     finished_at: int | None = None  #: ms UTC
     headers: dict[str, str] = {}  #: as it was submitted with, a trace's context among them
 
@@ -100,7 +148,22 @@ class Dependency(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Context:
-    """One run, as its handler sees it."""
+    """One run, as its handler sees it.
+
+    Example:
+        from andon import Context
+
+        @app.task
+        async def import_rows(ctx: Context, rows: int) -> str:
+            for row in range(rows):
+                ctx.raise_if_cancelled()
+                ctx.progress(100 * row // rows, f"row {row}")
+            ctx.log.info("run %d, try %d, fence %d", ctx.run, ctx.attempt, ctx.fence)
+            return ctx.task_id
+
+        handle = await import_rows.submit(3)
+        assert await handle.result(timeout=60) == handle.id
+    """
 
     __slots__ = (
         "_adapter",
@@ -126,10 +189,11 @@ class Context:
         files: "RunFiles | None" = None,
     ) -> None:
         self.task = task  #: the record as it was claimed
-        self.worker = worker
+        self.worker = worker  #: id of the worker
         self.dependencies: Mapping[str, Dependency] = _NOTHING
         """Id to state, result, error, finished_at, for a task with `load_dependencies`."""
         self.stop_reason: StopReason = ""
+        """Why the handler was told to stop; empty while it was not."""
         self.percent: int | None = None  #: newest progress, None before the first
         self.message = ""  #: newest message
         self.beat_at: float | None = None  #: monotonic time of the newest heartbeat
@@ -177,7 +241,16 @@ class Context:
         return self.stop_reason != ""
 
     def raise_if_cancelled(self) -> None:
-        """Raise `Stopped` if the handler was told to stop: the way out of a sync handler."""
+        """Raise `Stopped` if the handler was told to stop: the way out of a sync handler.
+
+        Example:
+            from andon import Context
+
+            @app.task
+            def crunch(ctx: Context, rows: int) -> None:
+                for _ in range(rows):
+                    ctx.raise_if_cancelled()
+        """
         if self.stop_reason:
             raise Stopped(self.stop_reason)
 
@@ -187,6 +260,17 @@ class Context:
         What no store can keep of a message (half surrogates, NUL) is replaced by its escape. Raises
         `ValueError` for anything but an integer from 0 to 100 (R15), and `TypeError` for a message
         that is no text.
+
+        Example:
+            from andon import Context
+
+            @app.task
+            async def crunch(ctx: Context, rows: int) -> None:
+                for row in range(rows):
+                    ctx.progress(100 * row // rows, f"row {row}")
+
+            handle = await crunch.submit(3)
+            await handle.result(timeout=60)
         """
         if type(percent) is not int or not 0 <= percent <= 100:
             raise ValueError(f"Progress is an integer from 0 to 100, got {percent!r}.")
@@ -197,14 +281,36 @@ class Context:
         self.heartbeat()
 
     def heartbeat(self) -> None:
-        """Say that the handler lives; matters where `max_heartbeat_interval` is set."""
+        """Say that the handler lives; matters where `max_heartbeat_interval` is set.
+
+        Example:
+            from andon import Context
+
+            @app.task(max_heartbeat_interval=60)
+            async def mirror(ctx: Context, pages: int) -> None:
+                for _ in range(pages):
+                    ctx.heartbeat()
+
+            await (await mirror.submit(3)).result(timeout=60)
+        """
         self.beat_at = self._clock()
         if not self._marked:
             self._marked = True
             self._mark(self)
 
     def snooze(self, seconds: float) -> NoReturn:
-        """End this run now and start the task again in `seconds`; costs no try."""
+        """End this run now and start the task again in `seconds`; costs no try.
+
+        Example:
+            from andon import Context
+
+            @app.task
+            async def export(ctx: Context, day: str) -> None:
+                if ctx.run == 0:
+                    ctx.snooze(3600)
+
+            await (await export.submit("today")).result(timeout=7200)
+        """
         raise Snooze(seconds)
 
     async def artifact(
@@ -221,6 +327,16 @@ class Context:
         guessed from the name; `expires_in` seconds, else it is kept as long as the task. Raises
         `InvalidSubmission` for a name that cannot be, `ConfigurationError` when there is no place
         for artifacts, `StoreUnavailable`, and `LeaseLost`.
+
+        Example:
+            from andon import Context
+
+            @app.task
+            async def draw(ctx: Context) -> int:
+                kept = await ctx.artifact("plan.svg", "<svg/>", content_type="image/svg+xml")
+                return kept.size
+
+            assert await (await draw.submit()).result(timeout=60) == 6
         """
         new = NewArtifact(name, content, content_type, expires_in)
         return await self._keeper.put(self, new)
@@ -233,7 +349,17 @@ class Context:
         content_type: str = "",
         expires_in: float | None = None,
     ) -> "Artifact":
-        """The same for sync handlers."""
+        """The same for sync handlers.
+
+        Example:
+            from andon import Context
+
+            @app.task
+            def draw(ctx: Context) -> int:
+                return ctx.artifact_blocking("plan.svg", "<svg/>", expires_in=3600).size
+
+            assert await (await draw.submit()).result(timeout=60) == 6
+        """
         new = NewArtifact(name, content, content_type, expires_in)
         return self._keeper.put_blocking(self, new)
 
@@ -289,7 +415,20 @@ running: ContextVar[Context] = ContextVar("andon_context")
 
 
 def current() -> Context:
-    """The context of the run that the caller is part of. Raises `LookupError` outside of one."""
+    """The context of the run that the caller is part of. Raises `LookupError` outside of one.
+
+    Example:
+        from andon import current
+
+        def say(text: str) -> None:
+            current().log.info(text)
+
+        @app.task
+        async def greet(name: str) -> None:
+            say(f"Hello, {name}")
+
+        await (await greet.submit("Ann")).result(timeout=60)
+    """
     try:
         return running.get()
     except LookupError:

@@ -22,7 +22,7 @@ from typing import Protocol
 
 from andon.model.errors import AccessError, ConfigurationError, StoreError, StoreUnavailable
 from andon.stores.base import Renewal, Verdict, in_batches
-from andon.stores.isolation import Unwritable, each_alone_blocking
+from andon.stores.isolation import Unwritable, each_alone_blocking, renewal_refused
 from andon.worker.context import Context
 from andon.worker.patience import Patience
 
@@ -274,7 +274,7 @@ class LeaseKeeper:
                 of.append(lease)
         answers: list[Verdict] = []
         for batch in in_batches(made):
-            answers.extend(each_alone_blocking(self._send, batch, _refused))
+            answers.extend(each_alone_blocking(self._send, batch, renewal_refused))
         verdicts.update(zip(of, answers, strict=True))
         return verdicts
 
@@ -312,11 +312,6 @@ class LeaseKeeper:
 
 def _nobody(lease: Lease, verdict: Verdict) -> None:
     """Told while the keeper has not been started."""
-
-
-def _refused(renewal: Renewal, why: str) -> Verdict:
-    logger.error("The renewal of run %s of task %s was refused: %s", renewal.run, renewal.task, why)
-    return Verdict.INVALID
 
 
 def _name(lease: Lease) -> str:

@@ -53,7 +53,29 @@ loop can count."""
 
 
 class Middleware(Protocol):
-    """Wraps every run of a worker."""
+    """Wraps every run of a worker.
+
+    Example:
+        import time
+        from andon import Andon
+
+        class Timed:
+            async def around(self, context, call_next):
+                began = time.monotonic()
+                try:
+                    return await call_next()
+                finally:
+                    print(context.name, "took", time.monotonic() - began)
+
+        app = Andon("memory://", middleware=[Timed()])
+
+        @app.task
+        async def double(number: int) -> int:
+            return 2 * number
+
+        async with app, app.working():
+            assert await (await double.submit(21)).result(timeout=60) == 42
+    """
 
     async def around(self, context: Context, call_next: Callable[[], Any]) -> Any:
         """Await `call_next()` for the handler's result, and return what is to be reported.

@@ -59,7 +59,14 @@ _COUNT_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerConfig:
-    """Settings of one worker. Raises `ConfigurationError` for values that cannot be."""
+    """Settings of one worker. Raises `ConfigurationError` for values that cannot be.
+
+    Example:
+        from andon.worker.worker import WorkerConfig
+
+        config = WorkerConfig(queues=("mail",), concurrency=20, shutdown_grace=10)
+        assert config.lease == 30
+    """
 
     queues: tuple[
         str, ...
@@ -103,7 +110,19 @@ class WorkerConfig:
 
 
 class Worker:
-    """One worker on the running event loop. The engine is the caller's to open and close."""
+    """One worker on the running event loop. The engine is the caller's to open and close.
+
+    Example:
+        from andon import Andon
+
+        app = Andon("memory://")
+        worker = await app.worker(concurrency=20)
+        await worker.start()
+        worker.set_quiet(True)  # goes on with what runs, claims nothing
+        print(worker.id, worker.active, worker.lease)
+        await worker.stop()
+        await app.close()
+    """
 
     def __init__(
         self,
@@ -122,7 +141,7 @@ class Worker:
         the first claim, again and again while the store is away. `rng` decides jitter and the order
         of queues only. `clock` gives monotonic seconds; leases are given up by it."""
         self._clock = clock
-        self.config = config or WorkerConfig()
+        self.config = config or WorkerConfig()  #: its settings
         self._engine = engine
         self._registry = registry
         self._middleware = middleware
@@ -221,6 +240,18 @@ class Worker:
         """Work until told to stop, by `begin_stop` or a signal; returns when all is in order.
 
         With `signals` the worker takes SIGTERM, SIGINT, SIGTSTP and SIGCONT (main thread only).
+
+        Example:
+            import asyncio
+            from andon import Andon
+
+            app = Andon("memory://")
+            worker = await app.worker()
+            running = asyncio.create_task(worker.run(signals=False))
+            await asyncio.sleep(0)
+            worker.begin_stop()
+            await running
+            await app.close()
         """
         await self.start()
         try:
@@ -241,7 +272,20 @@ class Worker:
         await self._let_go()
 
     def begin_stop(self) -> None:
-        """The first step of leaving, without waiting; called again, the second (see `shutdown`)."""
+        """The first step of leaving, without waiting; called again, the second (see `shutdown`).
+
+        Example:
+            import asyncio
+            from andon import Andon
+
+            app = Andon("memory://")
+            worker = await app.worker()
+            running = asyncio.create_task(worker.run(signals=False))
+            await asyncio.sleep(0)
+            worker.begin_stop()  # again: hurry
+            await running
+            await app.close()
+        """
         if not self._asked_to_stop.is_set():
             self._asked_to_stop.set()
             self._set_state("stopping")

@@ -14,7 +14,7 @@ from andon.model.errors import StoreUnavailable
 from andon.model.task import RunCell
 from andon.model.words import State
 from andon.stores.base import Renewal, Verdict, task_topic
-from andon.stores.isolation import AT_FAULT, left_out, why_of
+from andon.stores.isolation import AT_FAULT, renewal_refused, why_of
 from andon.stores.nats.bodies import Body, Head
 from andon.stores.nats.clock import ServerClock
 from andon.stores.nats.heads import Heads, same
@@ -49,15 +49,14 @@ async def renew(
                     writes.append(heads.write(body, head.subject, guard=head.guard))
                     chosen.append((i, head))
                 except AT_FAULT as error:
-                    left_out("A renewal", renewals[i].task, why_of(error))
-                    verdicts[i] = Verdict.INVALID
+                    verdicts[i] = renewal_refused(renewals[i], why_of(error))
             seqs = await heads.wire.write(heads.names.stream, writes, each=True)
             waiting = list[int]()
             for (i, head), seq in zip(chosen, seqs, strict=True):
                 heads.forget(renewals[i].task)
                 if seq == REFUSED:
-                    left_out("A renewal", renewals[i].task, "the server refuses the message")
-                    verdicts[i] = Verdict.INVALID
+                    why = "the server refuses the message"
+                    verdicts[i] = renewal_refused(renewals[i], why)
                     continue
                 if seq <= CONFLICT:
                     waiting.append(i)

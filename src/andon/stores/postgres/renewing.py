@@ -5,19 +5,16 @@ first renewal, so that processes which only submit have none.
 """
 
 import asyncio
-import logging
 import threading
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from andon.model.errors import StoreUnavailable
-from andon.stores.base import Renewal, Verdict, task_topic
+from andon.stores.base import Renewal, task_topic
 from andon.stores.postgres.connection import Connection
 from andon.stores.postgres.connections import Connections
 from andon.stores.postgres.location import Location
 from andon.stores.postgres.times import ServerTime
-
-logger = logging.getLogger("andon.stores")
 
 
 async def _trust(_db: Connection) -> None:
@@ -79,12 +76,6 @@ class Renewer:
     def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
         assert self._loop is not None
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
-
-
-def refused(renewal: Renewal, why: str) -> Verdict:
-    """The answer to a renewal that cannot be written."""
-    logger.error("A renewal of task %r was refused: %s", renewal.task, why)
-    return Verdict.INVALID
 
 
 def progressed(renewals: Sequence[Renewal]) -> set[str]:

@@ -42,7 +42,13 @@ from andon.stores.base import (
     ready_topic,
 )
 from andon.stores.codec import task_of_row
-from andon.stores.isolation import AT_FAULT, each_alone, each_alone_blocking, why_of
+from andon.stores.isolation import (
+    AT_FAULT,
+    each_alone,
+    each_alone_blocking,
+    renewal_refused,
+    why_of,
+)
 from andon.stores.partitions import partition_of
 from andon.stores.postgres import alike, joining, restoring
 from andon.stores.postgres.claiming import Claiming
@@ -65,7 +71,7 @@ from andon.stores.postgres.joining import Joined, is_awaited
 from andon.stores.postgres.location import parse
 from andon.stores.postgres.migrating import Facts, prepare, read
 from andon.stores.postgres.reading import Reading
-from andon.stores.postgres.renewing import Renewer, columns_of, progressed, refused
+from andon.stores.postgres.renewing import Renewer, columns_of, progressed
 from andon.stores.postgres.server import Server
 from andon.stores.postgres.timers import Timers
 from andon.stores.postgres.times import ServerTime
@@ -285,7 +291,7 @@ class PostgresStore:
         self._wake.hand_over_to(worker, act)
 
     async def renew(self, renewals: Sequence[Renewal]) -> list[Verdict]:
-        return await each_alone(self._renew, renewals, refused) if renewals else []
+        return await each_alone(self._renew, renewals, renewal_refused) if renewals else []
 
     async def _renew(self, renewals: Sequence[Renewal]) -> list[Verdict]:
         row = await self._server.call(self._calls.renew, *columns_of(renewals))
@@ -296,7 +302,9 @@ class PostgresStore:
     def renew_blocking(self, renewals: Sequence[Renewal]) -> list[Verdict]:
         if self._server.connections is None or self._loop is None:
             raise StoreUnavailable(f"The store {self._location.shown} is not open.")
-        return each_alone_blocking(self._renew_blocking, renewals, refused) if renewals else []
+        return (
+            each_alone_blocking(self._renew_blocking, renewals, renewal_refused) if renewals else []
+        )
 
     def _renew_blocking(self, renewals: Sequence[Renewal]) -> list[Verdict]:
         row = self._renewer.renew(self._server.instance, columns_of(renewals))

@@ -1,6 +1,5 @@
 """Renewals: the run cell only; no revision, no event (R4)."""
 
-import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,8 +7,6 @@ from andon.stores.base import Renewal, Verdict
 from andon.stores.codec import encode
 from andon.stores.isolation import Unwritable
 from andon.stores.redis.partitions import Partitions
-
-logger = logging.getLogger("andon.stores")
 
 MOST_LEASE_MS = 2**52
 """With the time of now it stays below what scripts count exactly."""
@@ -26,12 +23,6 @@ async def renew(at: Partitions, renewals: Sequence[Renewal]) -> list[Verdict]:
 def verdicts(replies: Sequence[Any]) -> list[Verdict]:
     """What the script says of each; of a damaged cell it says why it cannot be renewed."""
     return [Verdict.INVALID if isinstance(reply, list) else _VERDICTS[reply] for reply in replies]
-
-
-def refused(renewal: Renewal, why: str) -> Verdict:
-    """The verdict on a renewal that cannot be written."""
-    logger.error("The lease of run %r of %r was not renewed: %s", renewal.run, renewal.task, why)
-    return Verdict.INVALID
 
 
 def packed(renewals: Sequence[Renewal]) -> bytes:

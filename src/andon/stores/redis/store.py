@@ -36,7 +36,7 @@ from andon.stores.base import (
     Verdict,
 )
 from andon.stores.hints import Hub
-from andon.stores.isolation import AT_FAULT, each_alone, each_alone_blocking
+from andon.stores.isolation import AT_FAULT, each_alone, each_alone_blocking, renewal_refused
 from andon.stores.partitions import partition_of
 from andon.stores.redis import (
     claiming,
@@ -142,10 +142,10 @@ class RedisStore:
 
     async def renew(self, renewals: Sequence[Renewal]) -> list[Verdict]:
         write = partial(renewing.renew, self._at)
-        return await each_alone(write, renewals, renewing.refused)
+        return await each_alone(write, renewals, renewal_refused)
 
     def renew_blocking(self, renewals: Sequence[Renewal]) -> list[Verdict]:
-        return each_alone_blocking(self._renew_blocking, renewals, renewing.refused)
+        return each_alone_blocking(self._renew_blocking, renewals, renewal_refused)
 
     def _renew_blocking(self, renewals: Sequence[Renewal]) -> list[Verdict]:
         opened, at = self._open, self._at

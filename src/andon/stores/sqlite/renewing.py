@@ -1,6 +1,5 @@
 """Renewals: the run cell only; no revision, no event (R4)."""
 
-import logging
 from collections.abc import Sequence
 
 from andon.model.words import State
@@ -8,8 +7,6 @@ from andon.stores.base import Renewal, Verdict
 from andon.stores.codec import Undecodable, decode_status
 from andon.stores.sqlite.statements import LIFE
 from andon.stores.sqlite.transaction import Transaction
-
-logger = logging.getLogger("andon.sqlite")
 
 
 def renew(tx: Transaction, renewals: Sequence[Renewal]) -> list[Verdict]:
@@ -26,12 +23,6 @@ def renew(tx: Transaction, renewals: Sequence[Renewal]) -> list[Verdict]:
             tx.moved.append(r.task)
         verdicts.append(Verdict.CANCEL if _asked(row[3]) else Verdict.OK)
     return verdicts
-
-
-def invalid(renewal: Renewal, why: str) -> Verdict:
-    """The answer to a renewal that cannot be written."""
-    logger.error("A renewal of task %r was refused: %s", renewal.task, why)
-    return Verdict.INVALID
 
 
 def _asked(body: bytes) -> bool:

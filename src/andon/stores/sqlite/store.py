@@ -43,7 +43,7 @@ from andon.stores.base import (
 from andon.stores.clock import JUMP_MS, MonotoneClock
 from andon.stores.codes import KnownCodes
 from andon.stores.hints import Hub
-from andon.stores.isolation import each_alone, each_alone_blocking, left_out
+from andon.stores.isolation import each_alone, each_alone_blocking, left_out, renewal_refused
 from andon.stores.partitions import partition_of
 from andon.stores.sqlite import (
     claiming,
@@ -54,7 +54,6 @@ from andon.stores.sqlite import (
     fleet,
     placing,
     reading,
-    renewing,
     restoring,
     timing,
 )
@@ -196,7 +195,7 @@ class SqliteStore:
         async def some(renewals: Sequence[Renewal]) -> list[Verdict]:
             return await self._write(lambda tx: renew(tx, renewals))
 
-        return await each_alone(some, renewals, renewing.invalid)
+        return await each_alone(some, renewals, renewal_refused)
 
     def renew_blocking(self, renewals: Sequence[Renewal]) -> list[Verdict]:
         writer = self._writer
@@ -206,7 +205,7 @@ class SqliteStore:
         def some(renewals: Sequence[Renewal]) -> list[Verdict]:
             return writer.do_blocking(lambda tx: renew(tx, renewals))
 
-        return each_alone_blocking(some, renewals, renewing.invalid)
+        return each_alone_blocking(some, renewals, renewal_refused)
 
     async def commit(self, changes: Sequence[Change]) -> list[Changed]:
         outcomes = await each_alone(self._commit, changes, committing.invalid)

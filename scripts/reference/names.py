@@ -1,0 +1,240 @@
+"""Which name is on which page of the reference, and which names are nobody's business."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "docs" / "reference"
+SETTING = FOLDER / "shop.py"
+"""The application that the examples take place in."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """One page: names below `andon`, in the order in which they are told."""
+
+    slug: str
+    title: str
+    intro: str
+    names: tuple[str, ...]
+
+
+PAGES = (
+    Page(
+        "application",
+        "The application",
+        "Where task types are declared, and the way to the store. The [guide](../guide.md) shows "
+        "how it is used.",
+        (
+            "Andon",
+            "client.options.TaskOptions",
+            "client.options.SubmitOptions",
+        ),
+    ),
+    Page(
+        "submitting",
+        "Task types and submits",
+        "What `@app.task` makes of a function, and what a submit answers.",
+        ("TaskFunction", "Draft", "Submitted", "engine.base.Submission"),
+    ),
+    Page(
+        "tasks",
+        "Tasks that were submitted",
+        "Handles on one task, and what may be asked about many.",
+        (
+            "TaskHandle",
+            "TaskView",
+            "client.views.RunView",
+            "client.views.EventView",
+            "client.tasks.Tasks",
+            "client.tasks.TaskFilters",
+            "engine.base.Acted",
+            "model.task.TaskError",
+            "artifacts.Artifact",
+            "artifacts.LogLine",
+        ),
+    ),
+    Page(
+        "queues",
+        "Queues",
+        "Declared beside the tasks that use them, configured, paused and listed.",
+        (
+            "Queue",
+            "client.queues.Queues",
+            "client.queues.QueueSettings",
+            "client.queues.QueueView",
+            "model.fleet.QueueConfig",
+            "model.fleet.QueueStats",
+        ),
+    ),
+    Page(
+        "handlers",
+        "Inside a handler",
+        "What a handler can know of its run, and say while it runs.",
+        (
+            "Context",
+            "current",
+            "Retry",
+            "Snooze",
+            "Terminate",
+            "worker.context.Stopped",
+            "worker.context.Dependency",
+        ),
+    ),
+    Page(
+        "workers",
+        "Workers, middleware and lifespan",
+        "What runs tasks, and what may be put around them: "
+        "[middleware.md](../middleware.md) tells it as a whole.",
+        (
+            "worker.worker.Worker",
+            "client.app.WorkerSettings",
+            "worker.worker.WorkerConfig",
+            "client.app.Middleware",
+            "worker.runs.Middleware",
+            "model.fleet.WorkerInfo",
+        ),
+    ),
+    Page(
+        "policies",
+        "Policies and words",
+        "The rules that a task carries with it, and the words for where it stands and why. What "
+        "they do to a task is told in [lifecycle.md](../lifecycle.md).",
+        (
+            "model.policy.Policy",
+            "model.policy.Retention",
+            "Backoff",
+            "State",
+            "Reason",
+            "model.words.Event",
+        ),
+    ),
+    Page(
+        "sync",
+        "Code that is not async",
+        "The same application for scripts and Django: `app.sync`.",
+        (
+            "client.sync.SyncApp",
+            "client.sync.SyncTaskFunction",
+            "client.sync.SyncHandle",
+            "client.sync.SyncTasks",
+            "client.sync.SyncQueues",
+        ),
+    ),
+    Page(
+        "errors",
+        "Errors",
+        "All of them are in `andon.errors`. What to do about each is told in "
+        "[troubleshooting.md](../troubleshooting.md#errors).",
+        (
+            "errors.AndonError",
+            "errors.InvalidSubmission",
+            "errors.PayloadTooLarge",
+            "errors.TaskConflict",
+            "errors.UniqueKeyHeld",
+            "errors.QueueFull",
+            "errors.SubmissionsRefused",
+            "errors.TaskNotFound",
+            "errors.TaskFailed",
+            "errors.TaskCancelled",
+            "errors.InvalidTransition",
+            "errors.LeaseLost",
+            "errors.ArtifactNotFound",
+            "errors.ConfigurationError",
+            "errors.StoreError",
+            "errors.StoreUnavailable",
+            "errors.StoreIncompatible",
+            "errors.AccessError",
+            "errors.AuthenticationFailed",
+            "errors.PermissionRefused",
+        ),
+    ),
+    Page(
+        "testing",
+        "Testing",
+        "An application in memory and in virtual time. "
+        "[examples/testing_your_tasks.py](../../examples/testing_your_tasks.py) is a test file to "
+        "begin with.",
+        (
+            "testing.running",
+            "testing.TestApp",
+            "testing.virtual_time",
+            "testing.run_virtual",
+            "testing.VirtualLoop",
+            "testing.StillRunning",
+            "testing.NothingLeft",
+            "testing.plugin.andon_app",
+            "testing.plugin.andon_test",
+        ),
+    ),
+    Page(
+        "telemetry",
+        "Telemetry",
+        "Middleware for OpenTelemetry, see [observability.md](../observability.md).",
+        ("telemetry.Tracing", "telemetry.Metrics"),
+    ),
+    Page(
+        "types",
+        "Types in signatures",
+        "What the signatures on the other pages name.",
+        (
+            "client.options.Moment",
+            "client.options.Errors",
+            "client.options.BackoffFunction",
+            "client.options.HasId",
+            "client.ids.IdMaker",
+            "model.policy.PolicyOptions",
+            "stores.base.Query",
+            "worker.context.StopReason",
+            "worker.files.Content",
+            "worker.worker.Lifespan",
+        ),
+    ),
+    Page(
+        "jobs",
+        "Jobs over HTTP",
+        "A client for a service's jobs, see [http.md](../http.md).",
+        (
+            "client.jobs.JobsClient",
+            "client.jobs.Job",
+            "client.jobs.Entry",
+            "client.jobs.JobRefused",
+        ),
+    ),
+)
+
+INNER = {
+    "client.app.Andon": "connections declared declared_queues engine engine_on functions live_at "
+    "measure measured new_id records_invalid registry sending sent submit_draft worker_config "
+    "worker_middleware",
+    "client.function.TaskFunction": "__init__ app draft_call type",
+    "client.function.Draft": "codec connection returns_holder submission",
+    "client.handle.TaskHandle": "app",
+    "client.queues.Queue": "changes digest",
+    "client.sync.SyncApp": "__init__ bridge inner submit_draft",
+    "client.sync.SyncTaskFunction": "__init__ bridge inner",
+    "client.sync.SyncHandle": "__init__ bridge inner",
+    "client.sync.SyncTasks": "__init__ bridge inner",
+    "client.sync.SyncQueues": "__init__ bridge inner",
+    "client.ids.IdMaker": "forget",
+    "client.queues.Queues": "__init__",
+    "client.tasks.Tasks": "__init__",
+    "worker.worker.Worker": "__init__",
+    "client.views.EventView": "of",
+    "client.views.RunView": "of",
+    "client.views.TaskView": "of",
+    "worker.context.Context": "__init__ beat_at message percent task unmark",
+    "worker.context.Dependency": "of",
+    "telemetry.metrics.Metrics": "instruments",
+    "telemetry.tracing.Tracing": "around on_submit",
+    "testing.app.TestApp": "__init__ engine",
+    "testing.clock.VirtualLoop": "moved run_in_executor shutdown_default_executor thread_waits "
+    "time wall_ms",
+    "model.fleet.QueueConfig": "declared",
+    "engine.base.Submission": "invalid",
+}
+"""Members that one part of Andon has for another, and no user asks for; `__init__` of what no user
+makes."""
+
+UNNAMED: frozenset[str] = frozenset()
+"""Classes that a public signature names and that are no more than what they are called there."""
