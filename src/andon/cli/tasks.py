@@ -72,7 +72,7 @@ async def list_page(
         page = await engine.find(query)
         found = [task for task in page.tasks if keep is None or keep(task)]
         if out.json:
-            listed = [document(profile, task) for task in found]
+            listed = [document(profile, task, now=engine.now()) for task in found]
             out.document({"tasks": listed, "cursor": page.cursor})
             return
         now = engine.now()

@@ -46,13 +46,13 @@ async def list_tasks(
     except ConfigurationError as error:
         raise invalid(str(error), field="cursor") from error
     found = (task for task in page.tasks if keep is None or keep(task))
-    return TaskPage([_shown(profile, task) for task in found], page.cursor)
+    return TaskPage([_shown(profile, task, service.engine.now()) for task in found], page.cursor)
 
 
-def _shown(profile: "Profile", task: "Task") -> dict[str, Any]:
+def _shown(profile: "Profile", task: "Task", now: int) -> dict[str, Any]:
     """The task; where its record is damaged so that it cannot be shown, as far as it can."""
     try:
-        return document(profile, task)
+        return document(profile, task, now=now)
     except Exception:
         log.exception("task %s cannot be shown", task.id)
         return {"id": task.id, "state": task.state.value, "name": task.definition.name}
