@@ -51,7 +51,7 @@ async def show_task(session: Session, task_id: str, *, whole: bool = False) -> N
         wait = await engine.wait_of(task)
         now = engine.now()
     if out.json:
-        known = document(profile, task, history.events)
+        known = document(profile, task, history.events, now=now)
         out.document(known | waits_for(wait) if profile.name == "native" else known)
     elif task.definition.name == "?":
         out.pairs([("id", task.id), ("state", task.state.value)])

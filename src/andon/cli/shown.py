@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from andon.cli.layout import Column
 from andon.cli.output import STYLES, Cell, Output, Word
 from andon.cli.values import when_of
+from andon.lifecycle.leases import is_orphaned
 from andon.lifecycle.rendering import document, state_name
 from andon.model.task import Task
 from andon.model.words import State
@@ -82,7 +83,7 @@ def columns(profile: "Profile") -> Sequence[Column]:
 def row(profile: "Profile", task: Task, out: Output, now: int) -> list[Cell]:
     """One task in a list."""
     if profile.name != "native":
-        fields = document(profile, task)
+        fields = document(profile, task, now=now)
         return [_cell(name, fields.get(name), task, out, now) for name in COLUMNS[profile.name]]
     d, s = task.definition, task.status
     return [
@@ -110,6 +111,8 @@ def note_of(task: Task, out: Output, now: int, *, says_error: bool = True) -> st
     status, cell = task.status, task.cell
     message = status.last_error.message if says_error and status.last_error else ""
     if cell is not None:
+        if is_orphaned(task, now):
+            return f"orphaned: {status.worker} lost its lease {out.when(cell.lease_until, now)}"
         said = f" {cell.message}" if cell.message else ""
         return f"{cell.progress}%{said} on {status.worker}"
     if task.state in (State.SCHEDULED, State.RETRY) and status.run_at is not None:

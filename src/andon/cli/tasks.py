@@ -79,7 +79,7 @@ async def list_page(
             engine, query, keep=filters.keep(profile), goes_on=Patience(out, "task")
         )
         if out.json:
-            listed = [document(profile, task) for task in page.tasks]
+            listed = [document(profile, task, now=engine.now()) for task in page.tasks]
             out.document({"tasks": listed, "cursor": page.cursor})
             return
         now = engine.now()

@@ -422,7 +422,7 @@ class Andon(Declaring):
         """
         engine = await self.connections.engine()
         [task] = await engine.get([task_id])
-        return None if task is None else TaskView.of(task)
+        return None if task is None else TaskView.of(task, now=engine.now())
 
     async def find(self, query: Query | None = None) -> AsyncIterator[TaskView]:
         """Tasks that match, in the order they were created, page by page.
@@ -438,7 +438,7 @@ class Andon(Declaring):
         while True:
             page = await engine.find(query)
             for task in page.tasks:
-                yield TaskView.of(task)
+                yield TaskView.of(task, now=engine.now())
             if not page.cursor:
                 return
             query = msgspec.structs.replace(query, cursor=page.cursor)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from andon.artifacts.base import Artifact, LogLine
     from andon.client.app import Andon
     from andon.client.sync import SyncHandle
-    from andon.engine.base import Acted
+    from andon.engine.base import Acted, Engine
     from andon.worker.calls import Call
 
 R_co = TypeVar("R_co", covariant=True)
@@ -95,7 +95,7 @@ class TaskHandle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
             task = await handle.get()
             print(task.state, task.tries, task.args)
         """
-        return self._view(await self._read())
+        return self._view(await self._read(), await self.app.engine())
 
     async def watch(self) -> AsyncIterator[TaskView]:
         """The task now, and again whenever it has moved or progressed, until it has ended.
@@ -107,7 +107,7 @@ class TaskHandle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
         """
         engine = await self.app.engine()
         async for task in engine.watch(self.id):
-            yield self._view(task)
+            yield self._view(task, engine)
 
     async def history(self) -> tuple[EventView, ...]:
         """The task's moves, oldest first; the newest 1,000 of them.
@@ -277,8 +277,8 @@ class TaskHandle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
             raise TaskNotFound(self.id)
         return task
 
-    def _view(self, task: Task) -> TaskView:
-        return TaskView.of(task, self._codec.decode_result)
+    def _view(self, task: Task, engine: "Engine") -> TaskView:
+        return TaskView.of(task, self._codec.decode_result, now=engine.now())
 
 
 def _state_after(acted: "Acted") -> State | None:

@@ -104,7 +104,7 @@ class Tasks:
             page = await engine.find(query)
             for task in page.tasks:
                 if keep is None or keep(task):
-                    yield TaskView.of(task)
+                    yield TaskView.of(task, now=engine.now())
             if not page.cursor:
                 return
             query = msgspec.structs.replace(query, cursor=page.cursor)

@@ -10,6 +10,7 @@ import msgspec
 
 from andon.client.options import to_datetime
 from andon.lifecycle.faces.fields import decoded
+from andon.lifecycle.leases import is_orphaned
 from andon.model.policy import Policy
 from andon.model.task import Run, Task, TaskError, TaskEvent
 from andon.model.words import TERMINAL, Event, Reason, State
@@ -138,6 +139,9 @@ class TaskView:
     progress: int  #: percent
     progress_message: str  #: what the run said beside it
     lease_until: datetime | None  #: when the run in hand is lost unless it is renewed; else None
+    orphaned: bool
+    """Whether its run had lost its lease when it was read, and nobody had collected it yet: its
+    worker is gone, or cannot reach the store."""
     result: Any  #: as the handler's return annotation has it, where the code is known
     error: TaskError | None  #: of the newest run that failed
     created_at: datetime  #: first submit; never changes
@@ -184,8 +188,11 @@ class TaskView:
         return f"<table>{cells}</table>"
 
     @classmethod
-    def of(cls, task: Task, decode: Callable[[bytes], Any] = msgspec.json.decode) -> "TaskView":
-        """The view of a record; `decode` reads its result."""
+    def of(
+        cls, task: Task, decode: Callable[[bytes], Any] = msgspec.json.decode, *, now: int
+    ) -> "TaskView":
+        """The view of a record as it stood at `now`, ms UTC by the store's clock; `decode` reads
+        its result."""
         definition, status, cell = task.definition, task.status, task.cell
         heartbeat = status.heartbeat_at if cell is None else cell.heartbeat_at
         return cls(
@@ -215,6 +222,7 @@ class TaskView:
             progress=status.progress if cell is None else cell.progress,
             progress_message=status.progress_message if cell is None else cell.message,
             lease_until=to_datetime(None if cell is None else cell.lease_until),
+            orphaned=is_orphaned(task, now),
             result=None if task.result is None else decode(task.result),
             error=status.last_error,
             created_at=_known(status.created_at),

@@ -12,6 +12,7 @@ import msgspec
 
 from andon.lifecycle.faces import HISTORIES, RECORDS
 from andon.lifecycle.faces.fields import Shown, cause_of, iso
+from andon.lifecycle.leases import is_orphaned
 from andon.lifecycle.profiles import Profile, When
 from andon.model.errors import ConfigurationError
 from andon.model.task import Task, TaskEvent
@@ -104,10 +105,20 @@ def as_seen(
     return RECORDS[profile.name](task, state_name(profile, task), history)
 
 
+_ORPHANED = {"native": "orphaned", "asynq": "is_orphaned"}
+"""By profile, the field that marks an active task whose lease is over."""
+
+
 def document(
-    profile: Profile, task: Task, events: Sequence[TaskEvent] | None = None
+    profile: Profile,
+    task: Task,
+    events: Sequence[TaskEvent] | None = None,
+    *,
+    now: int | None = None,
 ) -> dict[str, Any]:
-    """The record as JSON has it; with `events`, its history too, whatever the profile.
+    """The record as JSON has it; with `events`, its history too, whatever the profile. With `now`,
+    ms UTC by the store's clock, an active task says whether it is orphaned, where the profile has a
+    word for that.
 
     A record that does not decode (R28) has only what is known of it.
     """
@@ -116,6 +127,8 @@ def document(
     fields = as_seen(profile, task, events)
     if events is not None:
         fields.setdefault("history", history_as(profile, events, task))
+    if now is not None and task.state is State.ACTIVE and profile.name in _ORPHANED:
+        fields[_ORPHANED[profile.name]] = is_orphaned(task, now)
     return fields
 
 

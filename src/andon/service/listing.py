@@ -64,7 +64,8 @@ async def list_tasks(
         )
     except ConfigurationError as error:
         raise invalid(str(error), field="cursor") from error
-    return TaskPage([_shown(profile, task) for task in page.tasks], page.cursor)
+    now = service.engine.now()
+    return TaskPage([_shown(profile, task, now) for task in page.tasks], page.cursor)
 
 
 async def _pages(
@@ -72,15 +73,15 @@ async def _pages(
 ) -> AsyncIterator[list[dict[str, Any]]]:
     try:
         async for tasks in found(engine, query, keep=keep, most=most):
-            yield [_shown(profile, task) for task in tasks]
+            yield [_shown(profile, task, engine.now()) for task in tasks]
     except ConfigurationError as error:
         raise invalid(str(error), field="cursor") from error
 
 
-def _shown(profile: "Profile", task: "Task") -> dict[str, Any]:
+def _shown(profile: "Profile", task: "Task", now: int) -> dict[str, Any]:
     """The task; where its record is damaged so that it cannot be shown, as far as it can."""
     try:
-        return document(profile, task)
+        return document(profile, task, now=now)
     except Exception:
         log.exception("task %s cannot be shown", task.id)
         return {"id": task.id, "state": task.state.value, "name": task.definition.name}

@@ -160,8 +160,8 @@ class TestApp:
     def _view(self, task: Task) -> TaskView:
         kind = self.app.registry.route(task.definition.name, task.definition.version)
         if kind is None:
-            return TaskView.of(task)
-        return TaskView.of(task, kind.codec.decode_result)
+            return TaskView.of(task, now=self.engine.now())
+        return TaskView.of(task, kind.codec.decode_result, now=self.engine.now())
 
 
 @asynccontextmanager

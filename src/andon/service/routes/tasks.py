@@ -122,7 +122,7 @@ async def get_task(
     if wait > 0 and task.state not in TERMINAL and task.state is not State.UNKNOWN:
         task = await ended_or_now(request, task, wait)
     moves = (await engine.history(task_id)).events or task.status.events if history else ()
-    found = document(profile, task, moves)
+    found = document(profile, task, moves, now=engine.now())
     if profile.name == "native":
         found |= waits_for(await engine.wait_of(task))
     return found
