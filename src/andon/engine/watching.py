@@ -79,10 +79,11 @@ class Watching:
     async def _begin(self, task_id: str, waiter: Waiter) -> Task:
         task = await self._reads.put(task_id)
         vanishes = task is not None and not _has_ended(task) and may_be_discarded(task)
+        first = task
         if vanishes and await self._ends.begin(waiter):
             task = await self._reads.put(task_id)  # its end may lie before the place just taken
         if task is None:
-            raise await self._ends.not_found(task_id)
+            return await self._ends.of_late(task_id, first)
         if self._polling is None and not _has_ended(task):
             self._polling = asyncio.ensure_future(self._poll())
         return task

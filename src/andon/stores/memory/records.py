@@ -9,6 +9,7 @@ from copy import copy
 
 from msgspec.structs import replace
 
+from andon.lifecycle.discarded import discarded_of
 from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.lifecycle.repeats import tombstone_of
 from andon.model.task import RunCell, Task, TaskEvent
@@ -115,6 +116,7 @@ class Records:
             tombstone_of(task.status),
             now + SUBMIT_WINDOW_MS,
             (end, event.write_id),
+            discarded_of(task.id, [row.history[-2], event]) if len(row.history) > 1 else None,
         )
 
     # --- what is not a move ---

@@ -17,6 +17,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from msgspec.structs import replace
 
+from andon.lifecycle.discarded import Discarded
 from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.lifecycle.interrupting import interrupted_worker
 from andon.lifecycle.timers import next_timer
@@ -344,6 +345,11 @@ class MemoryStore:
         now, rows = self.now(), self._records.rows
         stubs = [None if i in rows else self._records.stub(i, now) for i in ids]
         return [None if stub is None else stub.left for stub in stubs]
+
+    async def discarded(self, ids: Sequence[str]) -> list[Discarded | None]:
+        now, rows = self.now(), self._records.rows
+        stubs = [None if i in rows else self._records.stub(i, now) for i in ids]
+        return [None if stub is None else stub.discarded for stub in stubs]
 
     async def history(self, task_id: str) -> History:
         row = self._records.rows.get(task_id)
