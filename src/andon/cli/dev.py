@@ -76,6 +76,9 @@ async def dev(
     settings = settings_of(queues=queues, concurrency=concurrency, grace=grace)
     application = load_app(app, url=session.given_url)
     tune_process()
+    if not await application.until_open(signals=True):
+        await application.close()
+        return
     engine = await application.connections.engine()
     log = asyncio.create_task(_log(session.out, engine))
     try:

@@ -40,6 +40,11 @@ logger = logging.getLogger("andon.cli")
     help="Environment variables that commands get besides; AWS_* for all that begin so.",
 )
 @click.option("--no-timekeeper", is_flag=True, help="Leave timers to other workers.")
+@click.option(
+    "--require-store",
+    is_flag=True,
+    help="Exit with 1 if the store is away at the start; default: wait for it.",
+)
 @event_loop
 @click.option("--metrics", metavar="HOST:PORT", help="Serve metrics there to Prometheus.")
 @log_level
@@ -58,6 +63,7 @@ def worker(
     grace: float | None,
     pass_env: tuple[str, ...],
     no_timekeeper: bool,
+    require_store: bool,
     loop: Loop,
     metrics: str | None,
     quiet: bool,
@@ -69,6 +75,8 @@ def worker(
     APP is module:attribute, or path/to/file.py[:attribute]; the attribute may be left out where
     there is one application only. SIGTERM or SIGINT: claim no more and finish what runs; again:
     stop it; a third time: exit at once. SIGTSTP: claim no more until SIGCONT.
+
+    A store that is away when the worker starts is waited for, and the log says so.
     """
     log_to_stderr(quiet=quiet, level=log_level, form=log_format)
     settings = settings_of(
@@ -83,15 +91,25 @@ def worker(
     )
     application = load_app(app, url=session.given_url)
     tune_process()
-    run_on(loop, _work(application, settings, metrics, timekeeper=not no_timekeeper))
+    timekeeper = not no_timekeeper
+    work = _work(
+        application, settings, metrics, timekeeper=timekeeper, require_store=require_store
+    )
+    run_on(loop, work)
 
 
 async def _work(
-    application: Andon, settings: WorkerSettings, metrics: str | None, *, timekeeper: bool
+    application: Andon,
+    settings: WorkerSettings,
+    metrics: str | None,
+    *,
+    timekeeper: bool,
+    require_store: bool,
 ) -> None:
     try:
         with serving_metrics(application, metrics):
-            await run(application, settings, timekeeper=timekeeper)
+            if require_store or await application.until_open(signals=True):
+                await run(application, settings, timekeeper=timekeeper)
     finally:
         await application.close()
 

@@ -372,6 +372,15 @@ class Andon(Declaring):
         await self.connections.engine()
         return self
 
+    async def until_open(self, *, signals: bool = False) -> bool:
+        """Connect, and wait for a store that is away; False if told to stop meanwhile by a signal.
+
+        Raises whatever else keeps the store from being opened.
+        """
+        from andon.worker.opening import until_open
+
+        return await until_open(self.connections.engine, shown(self.url), signals=signals)
+
     async def close(self) -> None:
         """Flush what was handed over and disconnect from the running loop. Idempotent."""
         await self.connections.close()
@@ -436,12 +445,21 @@ class Andon(Declaring):
             prepare=self.queues.declare,
         )
 
-    async def run_worker(self, *, signals: bool = True, **settings: Unpack[WorkerSettings]) -> None:
+    async def run_worker(
+        self,
+        *,
+        signals: bool = True,
+        require_store: bool = False,
+        **settings: Unpack[WorkerSettings],
+    ) -> None:
         """Run tasks, and fire timers, until told to stop.
 
         With `signals` SIGTERM and SIGINT do that: the first lets runs end as their policies say,
-        the second hurries them (R11); without, cancel the call.
+        the second hurries them (R11); without, cancel the call. A store that is away is waited
+        for, and the log says so; with `require_store` it raises `StoreUnavailable`.
         """
+        if not require_store and not await self.until_open(signals=signals):
+            return
         worker = await self.worker(**settings)
         (await self.connections.engine()).keep_time()
         await worker.run(signals=signals)

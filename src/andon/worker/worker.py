@@ -128,6 +128,7 @@ class Worker:
         self._loops: list[asyncio.Task[None]] = []
         self._claiming: asyncio.Task[None] | None = None
         self._asked_to_stop = asyncio.Event()
+        self._is_begun = False
         self._types_changed = asyncio.Event()
         self._served: Code | None = None  #: what is claimed
         self._unkept: Code | None = None  #: of which the log said that it is not kept
@@ -159,8 +160,26 @@ class Worker:
         """Begin to claim. Returns at once; a store that is away is waited for in the background.
 
         Raises `ConfigurationError` when a handler cannot be run as it wishes, and what the lifespan
-        raises; nothing was claimed then.
+        raises; nothing was claimed then. Raises `RuntimeError` for a worker that has been started
+        or stopped already: each start takes a worker of its own.
         """
+        if self._asked_to_stop.is_set():
+            raise RuntimeError(
+                f"Worker {self.id} has been stopped, and starts no more. Make another: app.worker()."
+            )
+        if self._is_begun:
+            raise RuntimeError(
+                f"Worker {self.id} has been started already. For more runs at once raise its "
+                "concurrency, or make another: app.worker()."
+            )
+        self._is_begun = True
+        try:
+            await self._start()
+        except BaseException:
+            self._is_begun = False
+            raise
+
+    async def _start(self) -> None:
         config, engine, rng = self.config, self._engine, self._rng
         limits = Limits(self._registry, config.per_type)
         self._executors = self._make_executors()
@@ -208,12 +227,17 @@ class Worker:
         self._spawn(keep_on("Presence", self._presence.run_once, rng))
         self._spawn(keep_on("The watch over leases", self._watch_leases, rng))
         self._spawn(self._follow("Control", control_topic(config.id), self._on_control))
+        if self._asked_to_stop.is_set():  # while the lifespan was entered
+            self._begin_leaving()
 
     async def run(self, *, signals: bool = True) -> None:
         """Work until told to stop, by `begin_stop` or a signal; returns when all is in order.
 
         With `signals` the worker takes SIGTERM, SIGINT, SIGTSTP and SIGCONT (main thread only).
+        Told to stop before, it claims nothing. Raises what `start` raises.
         """
+        if self._asked_to_stop.is_set() and not self._is_begun:
+            return
         await self.start()
         try:
             with Signals(self) if signals else contextlib.nullcontext():
@@ -224,10 +248,10 @@ class Worker:
 
     async def stop(self) -> None:
         """Claim no more, let runs end as their policies say, and leave. Idempotent."""
-        if self._claiming is None:
-            return
         if not self._asked_to_stop.is_set():
             self.begin_stop()
+        if self._claiming is None:
+            return
         await asyncio.wait((self._claiming,), timeout=_LAST_CLAIM_S)
         await self._runs.wait_empty()
         await self._let_go()
@@ -236,16 +260,20 @@ class Worker:
         """The first step of leaving, without waiting; called again, the second (see `shutdown`)."""
         if not self._asked_to_stop.is_set():
             self._asked_to_stop.set()
-            self._set_state("stopping")
-            self._claims.stop()
-            self._shutdown.begin()
-        elif not self._hurried:
+            if self._claiming is not None:
+                self._begin_leaving()
+        elif not self._hurried and self._claiming is not None:
             self._hurried = True
             self._shutdown.hurry()
 
+    def _begin_leaving(self) -> None:
+        self._set_state("stopping")
+        self._claims.stop()
+        self._shutdown.begin()
+
     def set_quiet(self, quiet: bool) -> None:
         """Claim nothing while quiet; what runs goes on."""
-        if self._state != "stopping":
+        if self._state != "stopping" and self._claiming is not None:
             self._claims.set_quiet(quiet)
             self._set_state("quiet" if quiet else "running")
 
