@@ -43,6 +43,11 @@ def environment() -> dict[str, str]:
 
 
 @task()
+def headers(ctx: Context) -> dict[str, str]:
+    return dict(ctx.headers)
+
+
+@task()
 async def aside(ctx: Context, n: int) -> str:
     await asyncio.sleep(0)
     assert current() is ctx
@@ -63,6 +68,7 @@ def raises(what: str) -> None:
         "exit": SystemExit(3),
         "snooze": Snooze(120),
         "terminate": Terminate("enough"),
+        "terminate in a group": ExceptionGroup("one", [Terminate("enough")]),
         "retry": Retry(3600, "again"),
     }
     raise known[what]

@@ -46,6 +46,18 @@ async def test_an_async_handler_in_a_child_has_its_context(kit: Kit):
     assert result_of(await kit.run("aside", 3, id="me")) == "me 3 0 []"
 
 
+async def test_a_handler_in_a_child_reads_the_headers_of_its_task(kit: Kit):
+    await start(kit)
+    headers = {"tenant": "blue"}
+    assert result_of(await kit.run("headers", headers=headers)) == headers
+
+
+async def test_a_control_exception_in_a_group_is_obeyed_in_a_child(kit: Kit):
+    await start(kit)
+    task = await kit.run("raises", "terminate in a group", options={"max_retries": 3})
+    assert task.status.reason is Reason.TERMINATED
+
+
 @pytest.mark.parametrize(("how", "says"), [(0, "status 7"), (signal.SIGSEGV, "SIGSEGV")])
 async def test_a_child_that_dies_costs_its_run_a_try_and_is_replaced(kit: Kit, how: int, says: str):
     await start(kit)

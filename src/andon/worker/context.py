@@ -34,6 +34,7 @@ MOST_MESSAGE = 1_024
 
 _LONGEST_S = LONGEST_DELAY_MS // 1000
 _MOST_SHOWN = 80
+_MOST_GROUPS = 100
 
 _logger = logging.getLogger("andon.task")
 _NOTHING: Mapping[str, "Dependency"] = MappingProxyType({})
@@ -74,6 +75,21 @@ class Stopped(BaseException):
 
     Not an `Exception`, so that a handler's own `except Exception` does not swallow it.
     """
+
+
+def control_in(error: BaseException) -> BaseException:
+    """What a handler asked for by raising: the control exception (`Snooze`, `Retry`, `Terminate`,
+    `Stopped`) that an exception group has in it and nothing else, in however many groups, as
+    `asyncio.TaskGroup` raises it. Any other error is given back as it is."""
+    inner = error
+    for _ in range(_MOST_GROUPS):
+        if not isinstance(inner, BaseExceptionGroup) or len(inner.exceptions) != 1:
+            break
+        inner = inner.exceptions[0]
+    return inner if isinstance(inner, _CONTROL) else error
+
+
+_CONTROL = (Snooze, Retry, Terminate, Stopped)
 
 
 class Dependency(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,6 +169,11 @@ class Context:
     def args(self) -> Any:
         """The payload as plain JSON values."""
         return msgspec.json.decode(self.task.definition.args)
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What the task was submitted with in `headers=`; not to be changed."""
+        return MappingProxyType(self.task.definition.headers)
 
     @property
     def run(self) -> int:

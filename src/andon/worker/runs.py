@@ -27,7 +27,14 @@ from andon.model.task import Task
 from andon.model.words import Reason, State
 from andon.stores.base import Verdict
 from andon.worker import outcomes, run_log
-from andon.worker.context import Context, Dependency, Stopped, StopReason, running
+from andon.worker.context import (
+    Context,
+    Dependency,
+    Stopped,
+    StopReason,
+    control_in,
+    running,
+)
 from andon.worker.executors.base import Executor, Resolved, RunInHand
 from andon.worker.executors.killing import KILL_AFTER_S
 from andon.worker.files import WorkerFiles
@@ -258,7 +265,7 @@ class Runs:
         own: Command | None
         if isinstance(error, Resolved):
             own = error.command
-        elif reason and isinstance(error, asyncio.CancelledError | Stopped):
+        elif reason and isinstance(control_in(error), asyncio.CancelledError | Stopped):
             own = None
         else:
             own = outcomes.raised(kind, run.task, error)
