@@ -171,9 +171,7 @@ def test_a_worker_that_waits_for_its_store_leaves_on_sigterm(
 
 
 def test_a_worker_that_requires_its_store_exits_with_1(cli: Cli, app: str, running: Any) -> None:
-    worker = running(
-        "worker", app, "--require-store", "--url", f"http://127.0.0.1:{free_port()}"
-    )
+    worker = running("worker", app, "--require-store", "--url", f"http://127.0.0.1:{free_port()}")
     assert worker.end() == 1
     assert "andon: " in "".join(worker.told)
 

@@ -37,6 +37,14 @@ def where(p: Point) -> list[int]:
     return [p.x, os.getpid()]
 
 
+def inside() -> int:
+    """Needs no child."""
+    return os.getpid()
+
+
+registry.add(TaskType(name="inside", handler=inside, kind="thread", codec=Call(inside)))
+
+
 @task()
 def environment() -> dict[str, str]:
     return dict(os.environ)

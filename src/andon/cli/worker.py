@@ -30,6 +30,12 @@ logger = logging.getLogger("andon.cli")
 @click.option("--strict", is_flag=True, help="Ask queues in the order named, not by weight.")
 @click.option("--concurrency", type=click.IntRange(1), metavar="N", help="Runs at once (100).")
 @click.option("--per-type", type=click.IntRange(1), metavar="N", help="Runs at once of one type.")
+@click.option(
+    "--children",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Runs at once in child processes; default: one a processor.",
+)
 @click.option("--id", "worker_id", metavar="ID", help="Unique in the fleet; default: made up.")
 @click.option("--lease", type=DURATION, help="How long a claim holds unrenewed (30s).")
 @click.option("--grace", type=DURATION, help="What runs get at a stop; default: as policies say.")
@@ -58,6 +64,7 @@ def worker(
     strict: bool,
     concurrency: int | None,
     per_type: int | None,
+    children: int | None,
     worker_id: str | None,
     lease: float | None,
     grace: float | None,
@@ -84,6 +91,7 @@ def worker(
         strict=strict,
         concurrency=concurrency,
         per_type=per_type,
+        children=children,
         worker_id=worker_id,
         lease=lease,
         grace=grace,
@@ -92,9 +100,7 @@ def worker(
     application = load_app(app, url=session.given_url)
     tune_process()
     timekeeper = not no_timekeeper
-    work = _work(
-        application, settings, metrics, timekeeper=timekeeper, require_store=require_store
-    )
+    work = _work(application, settings, metrics, timekeeper=timekeeper, require_store=require_store)
     run_on(loop, work)
 
 
@@ -157,6 +163,7 @@ def settings_of(
     strict: bool = False,
     concurrency: int | None = None,
     per_type: int | None = None,
+    children: int | None = None,
     worker_id: str | None = None,
     lease: float | None = None,
     grace: float | None = None,
@@ -170,6 +177,8 @@ def settings_of(
         settings["concurrency"] = concurrency
     if per_type is not None:
         settings["per_type"] = per_type
+    if children is not None:
+        settings["children"] = children
     if worker_id is not None:
         settings["id"] = worker_id
     if lease is not None:

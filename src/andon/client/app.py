@@ -17,7 +17,6 @@ from typing import (
     TYPE_CHECKING,
     Any,
     ParamSpec,
-    Protocol,
     Self,
     TypedDict,
     TypeVar,
@@ -34,6 +33,7 @@ from andon.client.function import Draft, TaskFunction
 from andon.client.handle import TaskHandle
 from andon.client.ids import IdMaker, new_id
 from andon.client.lifespan import Hook, WorkerLifespan
+from andon.client.middleware import Measuring, Middleware, checked_middleware
 from andon.client.naming import location_of
 from andon.client.options import (
     SubmitOptions,
@@ -72,23 +72,6 @@ DEFAULT_URL = "sqlite:///andon.db"
 """Where tasks live when nothing else is said: a file in the current folder."""
 
 
-class Middleware(Protocol):
-    """Sees every submission before it is sent. May also have the worker's hooks."""
-
-    def on_submit(self, submission: Submission) -> Submission:
-        """The submission to send instead; raise to refuse it."""
-        ...
-
-
-class Measuring(Protocol):
-    """Middleware that counts what passes through the application's engines."""
-
-    @property
-    def instruments(self) -> Instruments:
-        """What it counts with."""
-        ...
-
-
 class WorkerSettings(TypedDict, total=False):
     """Settings of a worker; what they mean and their defaults stand in `WorkerConfig`."""
 
@@ -100,7 +83,8 @@ class WorkerSettings(TypedDict, total=False):
     shutdown_grace: float | None  #: seconds
     max_payload: int  #: bytes a result may take
     app: str  #: module:attribute of this application, for handlers in child processes
-    idle_children: int  #: child processes kept while they have nothing to do
+    children: int  #: runs at once in child processes; by default one a processor
+    idle_children: int | None  #: child processes kept while they have nothing to do
     pass_env: Iterable[str]  #: environment variables that commands get besides
     id: str  #: unique in the fleet
 
@@ -142,7 +126,7 @@ class Andon(Declaring):
         self.profile = profile
         self.artifacts = artifacts
         self.declared_queues = list(queues)
-        self.middleware = tuple(middleware)
+        self.middleware = checked_middleware(middleware)
         self.lifespan = WorkerLifespan(lifespan)
         self.new_id = ids  #: makes the ids of tasks that are given none
         self._on_submit = [

@@ -2,9 +2,9 @@
 
 A record that is discarded at its end leaves its result in the delete event alone. Within the submit
 window its tombstone keeps the place of that event, for whoever comes late. Whoever waited before
-keeps a place in the log from before the end, and needs no tombstone; one place does for all who wait
-in this process. The log is read from there only when a record is found gone: each page once, for
-everybody.
+keeps a place in the log from before the end, and needs no tombstone; one place does for all who
+wait in this process. The log is read from there only when a record is found gone: each page once,
+for everybody.
 """
 
 import asyncio

@@ -121,7 +121,14 @@ async def virtual_worker(
     seed: int = 0,
 ) -> AsyncGenerator[Worker, None]:
     """A worker of the application that runs inside the block."""
-    config = app.worker_config({"queues": queues, "concurrency": concurrency, "app": "a:b"})
+    config = app.worker_config(
+        {
+            "queues": queues,
+            "concurrency": concurrency,
+            "children": concurrency,  # one course on every machine, however many processors
+            "app": "a:b",
+        }
+    )
     worker = VirtualWorker(
         engine,
         app.registry,

@@ -24,6 +24,7 @@ from andon.worker.files import NewArtifact
 
 if TYPE_CHECKING:
     from andon.artifacts.base import Artifact
+    from andon.worker.awaiting import Awaiting
     from andon.worker.files import Content, RunFiles
 
 StopReason = Literal["", "cancel", "lease-lost", "timeout", "deadline", "shutdown"]
@@ -124,6 +125,7 @@ class Context:
         "_files",
         "_mark",
         "_marked",
+        "awaiting",
         "beat_at",
         "dependencies",
         "message",
@@ -153,6 +155,7 @@ class Context:
         self._files = files
         self._mark = mark
         self._marked = False
+        self.awaiting: Awaiting | None = None  #: for the worker: runs that wait for tasks
         self._adapter: logging.LoggerAdapter[logging.Logger] | None = None
 
     @property

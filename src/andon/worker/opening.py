@@ -69,7 +69,9 @@ async def _keep_opening(open_store: Callable[[], Awaitable[object]], where: str)
             now = time.monotonic()
             if said_at is None or now - said_at >= _SAY_AGAIN_S:
                 said_at = now
-                logger.warning("The store at %s is away; this worker waits for it: %s", where, error)
+                logger.warning(
+                    "The store at %s is away; this worker waits for it: %s", where, error
+                )
             await asyncio.sleep(patience.failed())
         else:
             if said_at is not None:

@@ -27,6 +27,7 @@ from andon.model.task import Task
 from andon.model.words import Reason, State
 from andon.stores.base import Verdict
 from andon.worker import outcomes, run_log
+from andon.worker.awaiting import Awaiting
 from andon.worker.context import (
     Context,
     Dependency,
@@ -95,6 +96,7 @@ class Runs:
         self._reporting = Reporting(engine, self._forget, rng=rng, clock=clock)
         self._logs = logs
         self._files = WorkerFiles(engine)
+        self._awaiting = Awaiting(concurrency)
         self._engine = engine
         self._registry = registry
         self._executors = executors
@@ -171,6 +173,7 @@ class Runs:
 
     def _hold(self, task: Task, sent_at: float, kind: TaskType | None) -> RunInHand:
         context = Context(task, self._worker, self._keeper.mark, self._clock, self._files)
+        context.awaiting = self._awaiting
         run = RunInHand(context, task, kind)
         run.asked_at = sent_at
         self.in_hand[task.status.run] = run

@@ -8,7 +8,6 @@ it after its lease may have passed on.
 
 import asyncio
 import contextlib
-import dataclasses
 import logging
 import os
 import random
@@ -16,17 +15,16 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from andon.engine.base import Engine
 from andon.model.code import Code
 from andon.model.errors import ConfigurationError, InvalidSubmission, PermissionRefused
 from andon.model.fleet import WorkerInfo
-from andon.stores.base import CONFIG_TOPIC, MAX_PAYLOAD, SLOW_POLL_S, Listener, control_topic
+from andon.stores.base import CONFIG_TOPIC, SLOW_POLL_S, Listener, control_topic
 from andon.worker.background import attempt, keep_on, until_done
 from andon.worker.claims import Claims
-from andon.worker.environment import check_patterns
+from andon.worker.config import WorkerConfig
 from andon.worker.executors.async_ import AsyncExecutor
 from andon.worker.executors.base import Executor
 from andon.worker.executors.commands import CommandExecutor
@@ -37,7 +35,7 @@ from andon.worker.leases import LeaseKeeper
 from andon.worker.limits import Limits
 from andon.worker.loop_watch import LoopWatch
 from andon.worker.patience import Patience
-from andon.worker.presence import Presence, new_worker_id
+from andon.worker.presence import Presence
 from andon.worker.queues import QueueOrder
 from andon.worker.registry import Registry
 from andon.worker.runlogs import RunLogs
@@ -53,45 +51,6 @@ _LAST_CLAIM_S = 10.0
 
 _COUNT_S = 60.0
 """How often a worker of a store with partitions counts the fleet, about."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerConfig:
-    """Settings of one worker. Raises `ConfigurationError` for values that cannot be."""
-
-    queues: tuple[
-        str, ...
-    ] = ()  #: queues to claim from; none named: every queue known, and its types' own
-    strict: bool = False  #: ask queues in the order named instead of by weight
-    concurrency: int = 100  #: runs at once
-    per_type: int | None = None  #: runs at once of a type that sets no limit itself
-    lease: float = 30.0
-    """Seconds a claim holds at the most: less if a registered type has a shorter `lease`. Renewals
-    hold for the task's own."""
-    shutdown_grace: float | None = None  #: seconds; None: as each task's policy says
-    max_payload: int = MAX_PAYLOAD  #: bytes a result may take
-    app: str = ""  #: module:attribute of the application, for handlers in child processes
-    idle_children: int = dataclasses.field(default_factory=lambda: os.cpu_count() or 1)
-    """Child processes kept while they have nothing to do."""
-    pass_env: tuple[str, ...] = ()
-    """Environment variables that every command gets besides (`environment.COMMANDS_GET`); a `*` at
-    the end stands for any ending. Andon's own reach commands and child processes only if they are
-    named in full."""
-    id: str = dataclasses.field(default_factory=new_worker_id)  #: unique in the fleet
-
-    def __post_init__(self) -> None:
-        at_least = {"concurrency": 1, "per_type": 1, "max_payload": 1, "idle_children": 0}
-        for name, least in at_least.items():
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise ConfigurationError(f"Worker: {name} must be {least} or more, got {value}.")
-        if not 0 < self.lease < float("inf"):
-            raise ConfigurationError(f"Worker: lease must be more than 0 s, got {self.lease}.")
-        if self.shutdown_grace is not None and not self.shutdown_grace >= 0:
-            raise ConfigurationError("Worker: shutdown_grace must not be negative.")
-        if len(set(self.queues)) != len(self.queues):
-            raise ConfigurationError("Worker: a queue is named twice.")
-        check_patterns(self.pass_env, where="Worker")
 
 
 class Worker:
@@ -165,7 +124,8 @@ class Worker:
         """
         if self._asked_to_stop.is_set():
             raise RuntimeError(
-                f"Worker {self.id} has been stopped, and starts no more. Make another: app.worker()."
+                f"Worker {self.id} has been stopped, and starts no more. "
+                "Make another: app.worker()."
             )
         if self._is_begun:
             raise RuntimeError(
@@ -181,7 +141,7 @@ class Worker:
 
     async def _start(self) -> None:
         config, engine, rng = self.config, self._engine, self._rng
-        limits = Limits(self._registry, config.per_type)
+        limits = Limits(self._registry, config.per_type, children=config.children)
         self._executors = self._make_executors()
         self._limits = limits
         self._order = QueueOrder(config.queues, own=self._own(), strict=config.strict, rng=rng)
@@ -311,7 +271,7 @@ class Worker:
         executor = ProcessExecutor(
             app=config.app,
             max_payload=config.max_payload,
-            keep=config.idle_children,
+            keep=config.children if config.idle_children is None else config.idle_children,
             pass_env=config.pass_env,
             guard=self._guard,
         )

@@ -301,7 +301,9 @@ def _discard(tx: Transaction, p: Prepared, seq: int, pos: int) -> None:
     if p.after.dead_letter:
         tx.count(queue, DEAD, -1)
     gone = tx.add_event(seq, change.before.definition.id, change.discard, pos)
-    delete(tx, change.before, seq, change.event.write_id, tombstone_of(change.after), gone)
+    delete(
+        tx, change.before, seq, change.event.write_id, tombstone_of(change.after), discarded_at=gone
+    )
 
 
 def _write_id_at(tx: Transaction, pos: int) -> str:
@@ -317,6 +319,7 @@ def delete(
     seq: int,
     writes: str,
     left: Tombstone,
+    *,
     discarded_at: int | None = None,
 ) -> None:
     """Remove a record with everything that is its own, leaving a stub for the submit window.

@@ -5,7 +5,7 @@
 | stdin | the payload, JSON |
 | stdout | the result: JSON if it parses, else a string; nothing is null |
 | stderr | log lines |
-| environment | `ANDON_TASK_ID`, `ANDON_RUN`, `ANDON_FENCE`, `ANDON_HEADERS`, and what `environment` allows |
+| environment | `ANDON_TASK_ID`, `_RUN`, `_FENCE`, `_HEADERS`, and what `environment` allows |
 | exit 0 | completed |
 | exit 64 | terminate: given up, whatever the budget |
 | exit 65 | malformed payload |
