@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from servers import Servers, on_clock
 
-from andon.engine import ends, watching
+from andon.engine import ends
 from andon.lifecycle.commands import Complete, Delete, Fail
 from andon.model.errors import TaskNotFound
 from andon.model.task import TaskError
@@ -33,9 +33,9 @@ def faulty(store: Any) -> Faulty:
 
 
 @pytest.fixture
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+def soon(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """The slow poll is quick."""
-    monkeypatch.setattr(watching, "SLOW_POLL_S", 0.05)
+    monkeypatch.setattr(shop.engine._watching, "_poll_s", 0.05)
     monkeypatch.setattr(ends, "SLOW_POLL_S", 0.05)
 
 

@@ -53,7 +53,7 @@ from andon.model.errors import ConfigurationError, SubmissionsRefused, UniqueKey
 from andon.model.fleet import WorkerInfo
 from andon.model.policy import Policy
 from andon.model.urls import shown
-from andon.stores.base import Query, Store
+from andon.stores.base import SLOW_POLL_S, Query, Store
 from andon.stores.measuring import Instruments, measured
 from andon.worker.registry import TaskType
 
@@ -398,14 +398,23 @@ class Andon(Declaring):
             store = measured(store, instruments)
         return store
 
-    def engine_on(self, store: Store, *, random: "Random | None" = None) -> "LocalEngine":
+    def engine_on(
+        self, store: Store, *, random: "Random | None" = None, poll_s: float = SLOW_POLL_S
+    ) -> "LocalEngine":
         """An engine over a store, not yet open, that knows this application's task types.
 
-        `random` decides jitter only.
+        `random` decides jitter only; `poll_s` is how often those who sleep on hints look all the
+        same.
         """
         from andon.engine.local import LocalEngine
 
-        engine = LocalEngine(store, profile=self.profile, random=random, artifacts=self.artifacts)
+        engine = LocalEngine(
+            store,
+            profile=self.profile,
+            random=random,
+            artifacts=self.artifacts,
+            poll_s=poll_s,
+        )
         engine.know_types([task_type.info for task_type in self.registry])
         return engine
 

@@ -35,7 +35,7 @@ from andon.worker.leases import LeaseKeeper
 from andon.worker.limits import Limits
 from andon.worker.loop_watch import LoopWatch
 from andon.worker.patience import Patience
-from andon.worker.presence import Presence
+from andon.worker.presence import EVERY_S, Presence
 from andon.worker.queues import QueueOrder
 from andon.worker.registry import Registry
 from andon.worker.runlogs import RunLogs
@@ -67,12 +67,16 @@ class Worker:
         prepare: Callable[[], Awaitable[object]] | None = None,
         rng: random.Random | None = None,
         clock: Callable[[], float] = time.monotonic,
+        poll_s: float = SLOW_POLL_S,
     ) -> None:
         """`middleware`: outermost first. `lifespan` makes the context manager that the worker is
         inside of from before its first claim until after its last run. `prepare` is awaited before
         the first claim, again and again while the store is away. `rng` decides jitter and the order
-        of queues only. `clock` gives monotonic seconds; leases are given up by it."""
+        of queues only. `clock` gives monotonic seconds; leases are given up by it. `poll_s`: how
+        often to look though nobody hinted, as the engine's."""
         self._clock = clock
+        self._poll_s = poll_s
+        self._busy = asyncio.Event()  #: while runs are in hand
         self.config = config or WorkerConfig()
         self._engine = engine
         self._registry = registry
@@ -172,10 +176,12 @@ class Worker:
             lease=self.lease,
             rng=rng,
             clock=self._clock,
+            poll_s=self._poll_s,
         )
         self._runs.when_freed(self._claims.freed)
         self._shutdown = Shutdown(self._runs, grace=config.shutdown_grace)
-        self._presence = Presence(engine, self._describe, rng)
+        every = EVERY_S * self._poll_s / SLOW_POLL_S
+        self._presence = Presence(engine, self._describe, rng, every_s=every)
         if self._lifespan is not None:
             await self._inside.enter_async_context(self._lifespan())
         self._started_at = engine.now()
@@ -183,6 +189,7 @@ class Worker:
         self._unwatch = self._registry.watch(self._note_types)
         self._keeper.start(self._runs.told)
         self._watch = self._make_watch()
+        self._runs.when_busy(self._set_busy)
         self._claiming = asyncio.create_task(self._claim())
         self._spawn(keep_on("Presence", self._presence.run_once, rng))
         self._spawn(keep_on("The watch over leases", self._watch_leases, rng))
@@ -245,9 +252,7 @@ class Worker:
         return LeaseKeeper(self._engine, shortest=self.lease, clock=self._clock, rng=self._rng)
 
     def _make_watch(self) -> LoopWatch | None:
-        watch = LoopWatch(self._runs.named)
-        self._runs.when_busy(watch.set_busy)
-        return watch
+        return LoopWatch(self._runs.named)
 
     def _make_logs(self) -> RunLogs | None:
         return RunLogs(self._engine)
@@ -350,7 +355,7 @@ class Worker:
             if self._asked_to_stop.is_set():
                 return
             await asyncio.sleep(patience.failed())
-        self._spawn(self._follow("Queues", CONFIG_TOPIC, self._on_configuration, poll=SLOW_POLL_S))
+        self._spawn(self._follow("Queues", CONFIG_TOPIC, self._on_configuration, poll=self._poll_s))
         self._spawn(keep_on("Types", self._follow_types, self._rng))
         if self._partitions > 1:
             self._spawn(keep_on("Counting workers", self._count_workers, self._rng))
@@ -397,7 +402,16 @@ class Worker:
         if self._order.refresh(await self._engine.queues()):
             self._claims.queues_changed()
 
+    def _set_busy(self, busy: bool) -> None:
+        if busy:
+            self._busy.set()
+        else:
+            self._busy.clear()
+        if self._watch is not None:
+            self._watch.set_busy(busy)
+
     async def _watch_leases(self) -> None:
+        await self._busy.wait()
         await asyncio.sleep(self.lease / 6)
         self._keeper.expired()
 

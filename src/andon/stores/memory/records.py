@@ -43,7 +43,16 @@ LIVE = WAITING | {State.ACTIVE}
 class Records:
     """Rows by id, and their indexes."""
 
-    def __init__(self, *, fleet: Fleet, log: EventLog, hub: Hub, partitions: int) -> None:
+    def __init__(
+        self,
+        *,
+        fleet: Fleet,
+        log: EventLog,
+        hub: Hub,
+        partitions: int,
+        poll_s: float = SLOW_POLL_S,
+    ) -> None:
+        self._near_ms = poll_s * 1000
         self.rows: dict[str, Row] = {}
         self.ready = Ready(self.rows)
         self.lists = Lists(self.rows)
@@ -136,7 +145,7 @@ class Records:
             timers.discard(row.task.id)
             return
         timers.put(row.task.id, at)
-        if at <= now + SLOW_POLL_S * 1000:
+        if at <= now + self._near_ms:
             self._hub.hint(TIMER_TOPIC)
 
     def held(self, row: Row) -> bool:
