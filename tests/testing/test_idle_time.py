@@ -4,6 +4,7 @@ at its time."""
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -94,7 +95,7 @@ async def test_a_rate_limited_queue_runs_at_its_rate_after_an_idle_day():
         await t.advance(days=1)
         handles = await app.submit_many([work.draft() for _ in range(4)])
         ends = [await handle.result() for handle in handles]
-    gaps = [later - sooner for sooner, later in zip(ends, ends[1:], strict=False)]
+    gaps = [later - sooner for sooner, later in pairwise(ends)]
     assert all(59 <= gap <= 75 for gap in gaps), gaps
 
 

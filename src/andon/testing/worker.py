@@ -51,7 +51,7 @@ class LoopKeeper(LeaseKeeper):
     def hold(self, lease: Lease) -> None:
         super().hold(lease)
         if self._alarm is None:
-            self._arm(self.turn())
+            self._arm(0)
 
     def mark(self, context: Context) -> None:
         super().mark(context)
