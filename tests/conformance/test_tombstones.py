@@ -129,10 +129,10 @@ async def test_what_was_deleted_after_its_end_was_not_discarded(kit: Kit) -> Non
 
 async def test_the_place_of_a_result_is_found_also_in_a_log_that_was_trimmed(kit: Kit) -> None:
     store = await kit.replace(max_events=64)
-    for n in range(30):
-        task = await kit.active(policy=DISCARDS)
+    tasks = [await kit.active(policy=DISCARDS) for _ in range(30)]
+    for n, task in enumerate(tasks):
         await kit.move(task, Complete(result=b"%d" % n))
     await store.trim(1_000)
-    [found] = await store.discarded([task.id])
+    [found] = await store.discarded([tasks[-1].id])
     assert found is not None
     assert found[1].result == b"29"

@@ -203,7 +203,8 @@ from andon.engine.local import LocalEngine
 from andon.stores.memory import MemoryStore
 from andon.worker.calls import Call
 from andon.worker.registry import Registry, TaskType
-from andon.worker.worker import Worker, WorkerConfig
+from andon.worker.config import WorkerConfig
+from andon.worker.worker import Worker
 
 def double(n: int) -> int:
     return n * FACTOR

@@ -11,8 +11,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from andon.model.errors import StoreIncompatible, StoreUnavailable
-from andon.worker import opening, worker
+from andon.worker.config import WorkerConfig
 from andon.worker.opening import until_open
+from andon.worker.patience import Patience
+from andon.worker.worker import Worker
 
 from .kit import WAIT, Kit, result_of
 
@@ -73,9 +75,7 @@ async def test_a_stop_while_the_lifespan_is_entered_is_obeyed(kit: Kit):
         yield
         order.append("closed")
 
-    made = worker.Worker(
-        kit.local, kit.registry, worker.WorkerConfig(queues=("default",)), lifespan=lifespan
-    )
+    made = Worker(kit.local, kit.registry, WorkerConfig(queues=("default",)), lifespan=lifespan)
     task_id = await kit.submit("noop")
     async with asyncio.timeout(WAIT):
         await made.run(signals=False)
@@ -102,7 +102,7 @@ class Store:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening.Patience, "failed", lambda _self: 0.0)
+    monkeypatch.setattr(Patience, "failed", lambda _self: 0.0)
 
 
 @pytest.mark.usefixtures("impatient")

@@ -62,8 +62,9 @@ if TYPE_CHECKING:
 
     from andon.client.sync import SyncApp
     from andon.engine.local import LocalEngine
+    from andon.worker.config import WorkerConfig
     from andon.worker.runs import Middleware as WorkerMiddleware
-    from andon.worker.worker import Lifespan, Worker, WorkerConfig
+    from andon.worker.worker import Lifespan, Worker
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -495,7 +496,7 @@ class Andon(Declaring):
 
     def worker_config(self, settings: WorkerSettings) -> "WorkerConfig":
         """The worker's configuration; knows where children find this application."""
-        from andon.worker.worker import WorkerConfig
+        from andon.worker.config import WorkerConfig
 
         given: dict[str, Any] = {**settings}
         if "queues" in given:

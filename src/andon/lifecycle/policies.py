@@ -49,7 +49,7 @@ def check_options(options: Mapping[str, Any]) -> PolicyOptions:
 def retention_of(value: Any) -> dict[str, float | None]:
     """A retention as seconds per terminal state; one number counts for every terminal state."""
     if isinstance(value, Mapping):
-        for state in value:  # pyright: ignore[reportUnknownVariableType]
+        for state in cast("Mapping[Any, Any]", value):
             if state not in _TERMINAL:
                 raise _no_terminal_state(state, "retention")
         return dict(value)  # pyright: ignore[reportUnknownArgumentType]
@@ -97,7 +97,7 @@ def _items(value: Any) -> Sequence[Any]:
     return cast("Sequence[Any]", value) if isinstance(value, list | tuple) else ()
 
 
-def _no_terminal_state(state: object, field: str) -> InvalidSubmission:
+def _no_terminal_state(state: Any, field: str) -> InvalidSubmission:
     told = f"{field}: {state!r} is not a terminal state.{_hint(state, _TERMINAL)}"
     return InvalidSubmission(told, field=field)
 

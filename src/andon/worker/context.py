@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
 
 import msgspec
 
@@ -84,9 +84,12 @@ def control_in(error: BaseException) -> BaseException:
     `asyncio.TaskGroup` raises it. Any other error is given back as it is."""
     inner = error
     for _ in range(_MOST_GROUPS):
-        if not isinstance(inner, BaseExceptionGroup) or len(inner.exceptions) != 1:
+        if not isinstance(inner, BaseExceptionGroup):
             break
-        inner = inner.exceptions[0]
+        within = cast("BaseExceptionGroup[BaseException]", inner).exceptions
+        if len(within) != 1:
+            break
+        inner = within[0]
     return inner if isinstance(inner, _CONTROL) else error
 
 
