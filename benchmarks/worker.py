@@ -21,8 +21,9 @@ from andon.model.words import State
 from andon.stores.base import ClaimRequest
 from andon.stores.hints import Hub
 from andon.worker.calls import Call
+from andon.worker.config import WorkerConfig
 from andon.worker.registry import Registry, TaskType
-from andon.worker.worker import Worker, WorkerConfig
+from andon.worker.worker import Worker
 
 
 async def noop() -> None: ...

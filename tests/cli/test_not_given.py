@@ -16,7 +16,7 @@ from andon.lifecycle.describing import check_worker
 from andon.model.errors import AndonError, ConfigurationError, InvalidSubmission
 from andon.model.fleet import WorkerInfo
 from andon.stores.base import Query
-from andon.worker.worker import WorkerConfig
+from andon.worker.config import WorkerConfig
 
 from .conftest import Cli
 

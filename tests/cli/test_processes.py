@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
+from ports import free_port
 
 from andon.engine.base import Submission
 from andon.lifecycle.commands import Release
@@ -142,6 +143,37 @@ def test_a_worker_runs_what_is_submitted_and_leaves_on_sigterm(
     assert worker.end() == 0
     assert "has left in good order" in "".join(worker.told)
     assert cli.lines("workers", "list") == []
+
+
+def test_a_worker_waits_for_a_store_that_is_away(cli: Cli, app: str, running: Any) -> None:
+    port = free_port()
+    cli("storage", "init")
+    worker = running("worker", app, "--id", "w1", "--url", f"http://127.0.0.1:{port}")
+    told = worker.until("is away; this worker waits for it")
+    assert f"http://127.0.0.1:{port}" in told
+    service = running("serve", app, "--port", str(port))
+    service.until("Serving")
+    worker.until("Worker w1 runs 3 task types")
+    worker.signal(signal.SIGTERM)
+    assert worker.end() == 0
+    service.signal(signal.SIGTERM)
+    assert service.end() == 0
+
+
+def test_a_worker_that_waits_for_its_store_leaves_on_sigterm(
+    cli: Cli, app: str, running: Any
+) -> None:
+    worker = running("worker", app, "--url", f"http://127.0.0.1:{free_port()}")
+    worker.until("is away; this worker waits for it")
+    worker.signal(signal.SIGTERM)
+    assert worker.end() == 0
+    assert "Told to stop before the store" in "".join(worker.told)
+
+
+def test_a_worker_that_requires_its_store_exits_with_1(cli: Cli, app: str, running: Any) -> None:
+    worker = running("worker", app, "--require-store", "--url", f"http://127.0.0.1:{free_port()}")
+    assert worker.end() == 1
+    assert "andon: " in "".join(worker.told)
 
 
 @pytest.mark.parametrize("way", ["store", "service"])

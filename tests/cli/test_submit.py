@@ -161,6 +161,20 @@ def test_wait_ends_with_the_result_or_with_exit_code_1(cli: Cli) -> None:
     assert "Task bad ended failed (terminated): out of paper" in told
 
 
+def test_wait_prints_the_result_of_what_was_discarded_with_its_end(cli: Cli) -> None:
+    discards = ("--option", 'discard_states=["completed", "failed"]')
+    cli.submit("job", "--id", "good", *discards)
+    cli.end()
+    cli.refusal("tasks", "show", "good")
+    done = cli("submit", "job", "--id", "good", *discards, "--wait")
+    assert json.loads(done.stdout) == {"answer": 42}
+    assert cli("wait", "good").stdout == "good\tcompleted\t\n"
+    cli.submit("job", "--id", "bad", *discards)
+    cli.fail()
+    told = cli.refusal("submit", "job", "--id", "bad", *discards, "--wait")
+    assert "Task bad ended failed (terminated): out of paper" in told
+
+
 def test_wait_gives_up_after_its_timeout(cli: Cli) -> None:
     told = cli.refusal("submit", "job", "--id", "slow", "--wait", "--timeout", "0.05")
     assert "have not ended within 0.05 s; slow is pending" in told

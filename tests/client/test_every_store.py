@@ -153,3 +153,30 @@ def test_a_thread_that_waits_is_told_when_the_application_is_closed(
         app.sync.close()
         with pytest.raises(AndonError, match="was closed"):
             waiting.result(20)
+
+
+async def test_the_result_of_what_is_discarded_at_its_end_reaches_whoever_submitted(
+    url: str,
+) -> None:
+    """As under asynq, which keeps no completed task; whether or not the record has gone already."""
+    app, other = Andon(url), Andon(url)
+    discards: Any = {"discard_states": ("completed",)}
+
+    @app.task(name="double")
+    async def double(n: int) -> int:
+        return 2 * n
+
+    async with app, other, app.working():
+        for submitting in (app, other):
+            submitted = await submitting.submit("double", {"n": 21}, **discards)
+            own = submitting.handle(submitted.id, double)
+            async with asyncio.timeout(60):
+                assert await own.result() == 42
+                assert await app.get(own.id) is None
+                assert await own.result() == 42, "asked again, late"
+            handles = await submitting.submit_many(
+                [submitting.draft("double", {"n": n}, **discards) for n in range(30)]
+            )
+            async with asyncio.timeout(60):
+                results = await asyncio.gather(*(handle.result() for handle in handles))
+            assert results == [2 * n for n in range(30)]

@@ -184,3 +184,32 @@ async def test_finding_goes_through_all_pages(app: Andon, sell):
         await app.submit_many([sell.draft(str(n)) for n in range(25)])
         found = [task.args["what"] async for task in app.find(Query(limit=10))]
     assert found == [str(n) for n in range(25)]
+
+
+@virtual_time
+async def test_under_jobbers_a_task_that_never_ran_stays_visible_to_whoever_waits_for_it():
+    """Its page discards what has failed; a dependent whose parent failed has not."""
+    app = Andon("memory://", profile="jobbers")
+
+    @app.task(name="fetch", max_retries=0)
+    async def fetch() -> None:
+        raise ConnectionError("no route")
+
+    async with running(app) as t:
+        parent = await app.submit("fetch")
+        child = await app.submit("fetch", depends_on=parent)
+        late = await app.submit("elsewhere", queue="unserved", deadline_in=60, on_unknown="wait")
+        waiting = [asyncio.ensure_future(one.result()) for one in (parent, child, late)]
+        await t.advance(minutes=2)
+        ends = await asyncio.gather(*waiting, return_exceptions=True)
+        assert [type(end) for end in ends] == [TaskFailed] * 3
+        assert [getattr(end, "state", "") for end in ends] == ["failed", "unreachable", "expired"]
+        assert await app.get(parent.id) is None, "discarded, as its page says"
+        assert await child.status() is State.UNREACHABLE
+        assert await late.status() is State.EXPIRED
+        with pytest.raises(TaskFailed) as gone:
+            await parent.result()
+        assert (gone.value.state, gone.value.error) == ("failed", "no route")
+        await t.advance(days=8)
+        assert await app.get(child.id) is None
+        assert await app.get(late.id) is None

@@ -1,5 +1,5 @@
-"""What is left of a deleted task within the submit window: its state, and by which report its last
-run was resolved (R31, R33)."""
+"""What is left of a deleted task within the submit window: its state, by which report its last run
+was resolved (R31, R33), and of one that was discarded at its end, where its result is (R37)."""
 
 from andon.lifecycle.commands import Cancel, Complete, Delete, Fail, Rerun
 from andon.lifecycle.repeats import fingerprint
@@ -81,3 +81,58 @@ async def test_another_process_is_told_the_same(kit: Kit) -> None:
     await kit.move(task, Complete())
     other = await kit.again()
     assert await other.tombstones([task.id]) == await kit.store.tombstones([task.id])
+
+
+DISCARDS = {"discard_states": ("completed", "failed"), "max_retries": 0}
+
+
+async def test_what_was_discarded_tells_its_end_and_its_result(kit: Kit) -> None:
+    task = await kit.active(policy=DISCARDS)
+    assert await kit.store.discarded([task.id]) == [None], "it lives"
+    await kit.move(task, Complete(result=b"[1]"))
+    [found] = await kit.store.discarded([task.id])
+    assert found is not None
+    end, deletion = found
+    assert (end.task, end.target, deletion.task) == (task.id, State.COMPLETED, task.id)
+    assert (deletion.source, deletion.target, deletion.result) == (State.COMPLETED, None, b"[1]")
+
+
+async def test_what_was_discarded_tells_its_error(kit: Kit) -> None:
+    task = await kit.active(policy=DISCARDS)
+    await kit.move(task, Fail(error=ERROR))
+    [found] = await kit.store.discarded([task.id])
+    assert found is not None
+    assert (found[0].target, found[0].error) == (State.FAILED, ERROR)
+
+
+async def test_many_discarded_in_one_call_are_told_apart(kit: Kit) -> None:
+    before = await kit.active(policy=DISCARDS)
+    await kit.move(before, Complete(result=b"before"))
+    tasks = [await kit.active(policy=DISCARDS) for _ in range(6)]
+    kept = await kit.active()
+    changes = [kit.change(task, Complete(result=task.id.encode())) for task in [*tasks, kept]]
+    await kit.store.commit(changes)
+    other = await kit.again()
+    ids = ["absent", *(task.id for task in tasks), kept.id, before.id]
+    found = await other.discarded(ids)
+    results = [None if one is None else one[1].result for one in found]
+    assert results == [None, *(task.id.encode() for task in tasks), None, b"before"]
+    assert await other.discarded([]) == []
+
+
+async def test_what_was_deleted_after_its_end_was_not_discarded(kit: Kit) -> None:
+    task = await kit.active()
+    ended = await kit.moved(task, Complete(result=b"[1]"))
+    await kit.move(ended, Delete())
+    assert await kit.store.discarded([task.id]) == [None]
+
+
+async def test_the_place_of_a_result_is_found_also_in_a_log_that_was_trimmed(kit: Kit) -> None:
+    store = await kit.replace(max_events=64)
+    tasks = [await kit.active(policy=DISCARDS) for _ in range(30)]
+    for n, task in enumerate(tasks):
+        await kit.move(task, Complete(result=b"%d" % n))
+    await store.trim(1_000)
+    [found] = await store.discarded([tasks[-1].id])
+    assert found is not None
+    assert found[1].result == b"29"

@@ -18,9 +18,10 @@ from andon.model.errors import LeaseLost
 from andon.stores.base import ClaimRequest
 from andon.stores.registry import open_store
 from andon.worker.calls import Call
+from andon.worker.config import WorkerConfig
 from andon.worker.context import Context
 from andon.worker.registry import Registry, TaskType
-from andon.worker.worker import Worker, WorkerConfig
+from andon.worker.worker import Worker
 
 LEASE = 1.5
 MOST_AT_ONCE = 5

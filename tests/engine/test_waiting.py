@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from servers import Servers, on_clock
 
-from andon.engine import ends, watching
-from andon.lifecycle.commands import Complete, Fail
+from andon.engine import ends
+from andon.lifecycle.commands import Complete, Delete, Fail
 from andon.model.errors import TaskNotFound
 from andon.model.task import TaskError
 from andon.model.words import State
@@ -33,9 +33,9 @@ def faulty(store: Any) -> Faulty:
 
 
 @pytest.fixture
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+def soon(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """The slow poll is quick."""
-    monkeypatch.setattr(watching, "SLOW_POLL_S", 0.05)
+    monkeypatch.setattr(shop.engine._watching, "_poll_s", 0.05)
     monkeypatch.setattr(ends, "SLOW_POLL_S", 0.05)
 
 
@@ -168,11 +168,81 @@ async def test_a_failure_that_is_discarded_is_told_with_its_error(shop: Shop) ->
     assert last.status.last_error == TaskError(message="it broke")
 
 
-async def test_who_comes_after_a_discarded_task_is_told_how_it_ended(shop: Shop) -> None:
+async def test_who_comes_after_a_discarded_task_gets_its_result(shop: Shop, faulty: Faulty) -> None:
     await shop.submit("a", options=DISCARDED)
     await shop.run()
-    with pytest.raises(TaskNotFound, match="It ended completed; its record was not kept"):
-        await shop.engine.wait_end("a", 5)
+    faulty.calls.clear()
+    ended = await shop.engine.wait_end("a", 30)
+    assert (ended.id, ended.state, ended.result) == ("a", State.COMPLETED, b"1")
+    assert faulty.calls == {"get": 1, "discarded": 1}
+
+
+async def test_who_comes_after_a_discarded_failure_gets_its_error(shop: Shop) -> None:
+    await shop.submit("a", options=DISCARDED)
+    await shop.run(Fail(error=TaskError(message="it broke"), retryable=False))
+    ended = await shop.engine.wait_end("a", 30)
+    assert (ended.state, ended.status.last_error) == (State.FAILED, TaskError(message="it broke"))
+    assert ended.status.reason is not None
+
+
+async def test_many_who_come_late_share_their_lookups(shop: Shop, faulty: Faulty) -> None:
+    ids = [f"t{n:03}" for n in range(100)]
+    for task_id in ids:
+        await shop.submit(task_id, options=DISCARDED)
+    for task in await shop.claim(100):
+        await shop.engine.report(task, Complete(result=task.id.encode()))
+    faulty.calls.clear()
+    done = await asyncio.gather(*(shop.engine.wait_end(task_id, 60) for task_id in ids))
+    assert [task.result for task in done] == [task_id.encode() for task_id in ids]
+    assert faulty.calls["discarded"] <= 10
+    assert faulty.calls["tombstones"] == faulty.calls["events"] == 0
+
+
+async def test_an_end_between_the_look_and_the_place_in_the_log_is_not_missed(
+    shop: Shop, faulty: Faulty, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The task ends, and goes, just as somebody begins to wait for it."""
+    await shop.submit("a", options=DISCARDED)
+    events_end = faulty.real.events_end
+
+    async def ends_meanwhile() -> str:
+        if await shop.state("a") is State.PENDING:
+            await shop.run()
+        return await events_end()
+
+    monkeypatch.setattr(faulty.real, "events_end", ends_meanwhile)
+    ended = await shop.engine.wait_end("a", 60)
+    assert (ended.state, ended.result) == (State.COMPLETED, b"1")
+    assert ended.definition.name == "job", "it was read before it went"
+
+
+async def test_beyond_the_submit_window_the_error_says_why(shop: Shop) -> None:
+    await shop.submit("a", options=DISCARDED)
+    await shop.run()
+    await shop.later(601)
+    with pytest.raises(TaskNotFound, match="tells how it ended for 10 minutes"):
+        await shop.engine.wait_end("a", 30)
+
+
+async def test_what_was_deleted_by_hand_says_how_it_had_ended(shop: Shop) -> None:
+    await shop.submit("a")
+    await shop.run()
+    await shop.engine.act(["a"], Delete())
+    with pytest.raises(TaskNotFound, match="It ended completed; its record was deleted since"):
+        await shop.engine.wait_end("a", 30)
+
+
+async def test_a_submit_that_nobody_waits_on_asks_for_nothing_more(
+    shop: Shop, faulty: Faulty
+) -> None:
+    await shop.submit("warm", options=DISCARDED)
+    await shop.run()
+    faulty.calls.clear()
+    await shop.submit("a", options=DISCARDED)
+    await shop.run()
+    assert faulty.calls["create"] == faulty.calls["claim"] == faulty.calls["commit"] == 1
+    waits = ("get", "events", "events_end", "tombstones", "discarded", "listen")
+    assert {name: faulty.calls[name] for name in waits} == dict.fromkeys(waits, 0)
 
 
 async def test_following_goes_on_after_whatever_a_page_met(

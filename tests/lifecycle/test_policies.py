@@ -49,6 +49,9 @@ def test_one_number_of_retention_is_for_every_end() -> None:
         ({"dead_letter_retention": -1.0}, "dead_letter_retention"),
         ({"unique_states": ["active", "completed"]}, "unique_states"),
         ({"unique_states": ["sleeping"]}, "unique_states"),
+        ({"discard_states": ["complete"]}, "discard_states"),
+        ({"discard_states": ["pending"]}, "discard_states"),
+        ({"discard_states": None}, "discard_states"),
     ],
 )
 def test_an_option_that_cannot_be_is_refused_by_name(options: dict[str, Any], field: str) -> None:
@@ -71,3 +74,19 @@ def test_options_that_can_be_are_given_back_as_they_are() -> None:
         "max_retries": 1,
         "retention": 5.0,
     }
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"max_retry": 1}, "Did you mean 'max_retries'?"),
+        ({"discard_states": ["complete"]}, "Did you mean 'completed'?"),
+        ({"retention": {"fail": 1.0}}, "Did you mean 'failed'?"),
+        ({"unique_states": ["activ"]}, "Did you mean 'active'?"),
+        ({"discard_states": ["archived-for-good"]}, "There are: cancelled, completed, dropped"),
+    ],
+)
+def test_a_slip_is_refused_with_what_may_have_been_meant(options: dict[str, Any], told: str):
+    with pytest.raises(InvalidSubmission) as refusal:
+        resolve(options)
+    assert told in str(refusal.value)

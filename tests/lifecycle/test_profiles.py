@@ -55,7 +55,8 @@ DEFAULTS: list[tuple[str, tuple[Any, ...]]] = [
 KEPT: list[tuple[State, tuple[float | None, ...]]] = [
     (State.COMPLETED, (DAY, 7 * DAY, 0, 7 * DAY, None, None)),
     (State.FAILED, (90 * DAY, 0, 90 * DAY, 7 * DAY, None, None)),
-    (State.EXPIRED, (90 * DAY, 0, 90 * DAY, 7 * DAY, None, None)),
+    (State.EXPIRED, (90 * DAY, 7 * DAY, 90 * DAY, 7 * DAY, None, None)),
+    (State.UNREACHABLE, (90 * DAY, 7 * DAY, 90 * DAY, 7 * DAY, None, None)),
 ]
 
 

@@ -147,6 +147,15 @@ async def test_a_waiting_client_gets_the_result_of_a_task_deleted_at_once(scene:
     assert await scene.engine.get([handle.id]) == [None]
 
 
+async def test_a_client_that_comes_late_gets_the_result_of_a_task_deleted_at_once(
+    scene: Scene,
+) -> None:
+    handle = await deliver.submit(0)
+    await scene.sees(handle, *FIRST, "completed", GONE)
+    assert await scene.engine.get([handle.id]) == [None]
+    assert await handle.result(timeout=60) == 0
+
+
 async def test_with_a_retention_it_stays_completed_until_it_is_over(scene: Scene) -> None:
     handle = await deliver.options(retention=2 * 3600.0).submit(0)
     await scene.end(handle)

@@ -37,9 +37,22 @@ def where(p: Point) -> list[int]:
     return [p.x, os.getpid()]
 
 
+def inside() -> int:
+    """Needs no child."""
+    return os.getpid()
+
+
+registry.add(TaskType(name="inside", handler=inside, kind="thread", codec=Call(inside)))
+
+
 @task()
 def environment() -> dict[str, str]:
     return dict(os.environ)
+
+
+@task()
+def headers(ctx: Context) -> dict[str, str]:
+    return dict(ctx.headers)
 
 
 @task()
@@ -63,6 +76,7 @@ def raises(what: str) -> None:
         "exit": SystemExit(3),
         "snooze": Snooze(120),
         "terminate": Terminate("enough"),
+        "terminate in a group": ExceptionGroup("one", [Terminate("enough")]),
         "retry": Retry(3600, "again"),
     }
     raise known[what]

@@ -23,8 +23,9 @@ from andon.service.service import Service
 from andon.service.settings import Settings
 from andon.stores.memory import MemoryStore
 from andon.worker.calls import Call
+from andon.worker.config import WorkerConfig
 from andon.worker.registry import Registry, TaskType
-from andon.worker.worker import Worker, WorkerConfig
+from andon.worker.worker import Worker
 
 WAIT = 20.0
 

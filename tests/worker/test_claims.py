@@ -178,7 +178,7 @@ async def test_a_store_that_is_away_is_waited_for(kit: Kit):
 @pytest.fixture
 def only_hints(monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker that sleeps is woken by a hint or not at all while the test lasts."""
-    monkeypatch.setattr(claims, "SLOW_POLL_S", 3_600.0)
+    monkeypatch.setattr(claims.Claims, "_next_pause", lambda *_: 3_600.0)
 
 
 async def sleeps(worker: Worker) -> None:

@@ -11,8 +11,9 @@ from andon.model.code import Code
 from andon.model.errors import InvalidSubmission
 from andon.model.words import Reason, State
 from andon.worker.calls import Call
+from andon.worker.config import WorkerConfig
 from andon.worker.registry import Registry, TaskType
-from andon.worker.worker import Worker, WorkerConfig
+from andon.worker.worker import Worker
 
 from .kit import Faults, Kit, result_of, until
 

@@ -59,6 +59,23 @@ async def test_the_environment_names_task_run_and_fence(kit: Kit):
     assert result_of(task) == ["me", "0", str(task.status.fence)]
 
 
+async def test_the_environment_has_the_headers_of_the_task(kit: Kit):
+    python(kit, "import os; print(os.environ['ANDON_HEADERS'])")
+    await kit.start()
+    headers = {"tenant": "blue", "note": "a\0b"}
+    assert result_of(await kit.run("script", headers=headers)) == headers
+    assert result_of(await kit.run("script")) == {}
+
+
+async def test_headers_too_large_for_a_variable_are_left_out_and_the_log_says_so(
+    kit: Kit, caplog: pytest.LogCaptureFixture
+):
+    python(kit, "import os; print(os.environ['ANDON_HEADERS'])")
+    await kit.start()
+    assert result_of(await kit.run("script", headers={"note": "x" * 70_000})) == {}
+    assert "too large for ANDON_HEADERS" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("status", "state", "reason"),
     [

@@ -375,3 +375,135 @@ async def test_progress_is_an_integer_from_0_to_100(kit: Kit, percent: Any):
     kit.add(works)
     await kit.start()
     assert error_of(await kit.run("works"))[2] == "ValueError"
+
+
+# --- control exceptions in groups ---
+
+
+async def _in_a_task_group(error: BaseException) -> None:
+    async def fails() -> None:
+        raise error
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(fails())
+        group.create_task(asyncio.Event().wait())
+
+
+async def test_terminate_in_a_task_group_is_obeyed(kit: Kit):
+    async def grouped() -> None:
+        await _in_a_task_group(Terminate("useless"))
+
+    kit.add(grouped)
+    await kit.start()
+    task = await kit.run("grouped", options={"max_retries": 5})
+    assert (task.state, task.status.reason) == (State.FAILED, Reason.TERMINATED)
+    assert task.status.last_error is not None
+    assert task.status.last_error.message == "useless"
+
+
+async def test_snooze_in_groups_within_groups_is_obeyed(kit: Kit):
+    async def outer(ctx: Context) -> int:
+        if ctx.run == 0:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(_in_a_task_group(Snooze(0.01)))
+        return ctx.attempt
+
+    kit.add(outer)
+    kit.local.keep_time()
+    await kit.start()
+    task = await kit.run("outer")
+    assert result_of(task) == 1
+    assert task.status.runs[0].resolved_event is Event.SNOOZE
+
+
+async def test_retry_alone_in_a_group_that_a_thread_raises_is_obeyed(kit: Kit):
+    def again(ctx: Context) -> int:
+        if ctx.run == 0:
+            raise ExceptionGroup("one", [Retry(delay=0.01, message="not yet")])
+        return ctx.attempt
+
+    kit.add(again)
+    kit.local.keep_time()
+    await kit.start()
+    task = await kit.run("again", options={"retry_delay": 3600, "backoff": "constant"})
+    assert result_of(task) == 2
+    assert task.status.runs[0].resolved_reason is Reason.INTERMITTENT_TASK
+
+
+@pytest.mark.parametrize(
+    "errors",
+    [[Terminate(), ValueError("out of paper")], [Terminate(), Terminate()], [ValueError("no")]],
+)
+async def test_in_a_group_with_others_a_control_exception_says_nothing(
+    kit: Kit, errors: list[Exception]
+):
+    kit.add(thread_raiser(ExceptionGroup("several", errors)))
+    await kit.start()
+    assert error_of(await kit.run("fails")) == (State.FAILED, Reason.ERROR, "ExceptionGroup")
+
+
+async def test_a_cause_is_no_control_exception(kit: Kit):
+    async def fails() -> None:
+        raise ValueError("wrong") from Terminate()
+
+    kit.add(fails)
+    await kit.start()
+    task_id = await kit.submit("fails", options={"max_retries": 1, "retry_delay": 3600})
+    task = await kit.until(task_id, lambda task: task.state is State.RETRY)
+    assert task.status.last_error is not None
+    assert task.status.last_error.code == "ValueError"
+
+
+async def test_stopped_in_a_group_has_merely_stopped(kit: Kit):
+    """A sibling finds that the run is cancelled; that is no error of the handler's."""
+    began = asyncio.Event()
+
+    async def looks(ctx: Context) -> None:
+        while True:
+            ctx.raise_if_cancelled()
+            await asyncio.sleep(0.001)
+
+    async def grouped(ctx: Context) -> None:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(looks(ctx))
+
+    kit.add(grouped)
+    await kit.start()
+    task_id = await kit.submit("grouped")
+    await began.wait()
+    await kit.local.cancel([task_id])
+    task = await kit.end(task_id)
+    assert (task.state, task.status.reason) == (State.CANCELLED, Reason.CANCEL_REQUESTED)
+    assert task.status.last_error is None
+
+
+# --- headers ---
+
+HEADERS = {"tenant": "blue", "traceparent": "00-1-2-01"}
+
+
+@pytest.mark.parametrize("way", ["async", "thread"])
+async def test_a_handler_reads_the_headers_of_its_task(kit: Kit, way: str):
+    async def reads(ctx: Context) -> dict[str, str]:
+        return dict(ctx.headers)
+
+    def reads_in_thread(ctx: Context) -> dict[str, str]:
+        return dict(ctx.headers)
+
+    kit.add(reads if way == "async" else reads_in_thread, name="reads")
+    await kit.start()
+    assert result_of(await kit.run("reads", headers=HEADERS)) == HEADERS
+    assert result_of(await kit.run("reads")) == {}
+
+
+async def test_headers_cannot_be_changed_by_a_handler(kit: Kit):
+    async def writes(ctx: Context) -> None:
+        ctx.headers["tenant"] = "red"  # type: ignore[index]
+
+    kit.add(writes)
+    await kit.start()
+    assert error_of(await kit.run("writes", headers=HEADERS))[2] == "TypeError"

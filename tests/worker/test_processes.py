@@ -12,6 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
+from andon.engine.base import Submission
 from andon.model.errors import ConfigurationError
 from andon.model.words import Reason, State
 from andon.worker.executors.processes import hello
@@ -44,6 +45,18 @@ async def test_a_child_decodes_runs_and_answers_and_is_used_again(kit: Kit):
 async def test_an_async_handler_in_a_child_has_its_context(kit: Kit):
     await start(kit)
     assert result_of(await kit.run("aside", 3, id="me")) == "me 3 0 []"
+
+
+async def test_a_handler_in_a_child_reads_the_headers_of_its_task(kit: Kit):
+    await start(kit)
+    headers = {"tenant": "blue"}
+    assert result_of(await kit.run("headers", headers=headers)) == headers
+
+
+async def test_a_control_exception_in_a_group_is_obeyed_in_a_child(kit: Kit):
+    await start(kit)
+    task = await kit.run("raises", "terminate in a group", options={"max_retries": 3})
+    assert task.status.reason is Reason.TERMINATED
 
 
 @pytest.mark.parametrize(("how", "says"), [(0, "status 7"), (signal.SIGSEGV, "SIGSEGV")])
@@ -128,7 +141,7 @@ async def test_a_timeout_ends_the_handler_in_the_child(kit: Kit, tmp_path: Path)
 
 
 async def test_as_many_children_as_run_at_once_and_few_are_kept(kit: Kit, tmp_path: Path):
-    worker = await start(kit, idle_children=1)
+    worker = await start(kit, children=3, idle_children=1)
     paths = [tmp_path / str(n) for n in range(3)]
     ids = [await kit.submit("waits", str(p), str(tmp_path / f"c{p.name}")) for p in paths]
     for path in paths:
@@ -140,6 +153,27 @@ async def test_as_many_children_as_run_at_once_and_few_are_kept(kit: Kit, tmp_pa
     await worker.stop()
     for path in paths:
         assert not psutil.pid_exists(int(path.read_text()))
+
+
+async def test_no_more_children_run_than_are_allowed_and_the_rest_waits_unclaimed(
+    kit: Kit, tmp_path: Path
+):
+    await start(kit, children=2)
+    held = [tmp_path / f"held{n}" for n in range(2)]
+    ids = [await kit.submit("waits", str(p), str(tmp_path / f"c{p.name}")) for p in held]
+    for path in held:
+        await written(path)
+    late = [await kit.submit("where", {"x": n}) for n in range(3)]
+    beside = await kit.local.submit([Submission(id="beside", name="inside")])
+    assert beside[0].error is None
+    assert (await kit.end("beside")).state is State.COMPLETED, "what needs no child goes on"
+    for task_id in late:
+        task = await kit.get(task_id)
+        assert (task.state, task.status.tries) == (State.PENDING, 0)
+    await kit.local.cancel(ids)
+    for n, task_id in enumerate(late):
+        assert result_of(await kit.end(task_id))[0] == n
+    assert len({result_of(await kit.end(task_id))[1] for task_id in late}) <= 2
 
 
 async def test_a_child_that_cannot_import_the_application_says_why(kit: Kit):
@@ -169,7 +203,8 @@ from andon.engine.local import LocalEngine
 from andon.stores.memory import MemoryStore
 from andon.worker.calls import Call
 from andon.worker.registry import Registry, TaskType
-from andon.worker.worker import Worker, WorkerConfig
+from andon.worker.config import WorkerConfig
+from andon.worker.worker import Worker
 
 def double(n: int) -> int:
     return n * FACTOR

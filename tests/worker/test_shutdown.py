@@ -15,9 +15,9 @@ import pytest
 
 from andon.model.errors import ConfigurationError
 from andon.model.words import Event, Reason, State
+from andon.worker.config import WorkerConfig
 from andon.worker.context import Context
 from andon.worker.shutdown import Signals
-from andon.worker.worker import WorkerConfig
 
 from .kit import WAIT, Kit, last_run, result_of, until, written
 
@@ -280,7 +280,8 @@ from andon.engine.local import LocalEngine
 from andon.stores.memory import MemoryStore
 from andon.worker.calls import Call
 from andon.worker.registry import Registry, TaskType
-from andon.worker.worker import Worker, WorkerConfig
+from andon.worker.config import WorkerConfig
+from andon.worker.worker import Worker
 
 def deaf():
     Path(sys.argv[1]).write_text("started")

@@ -14,8 +14,9 @@ from andon.model.fleet import WorkerInfo
 from andon.model.words import State
 from andon.stores.base import Store
 from andon.worker.claims import Claims
+from andon.worker.config import WorkerConfig
 from andon.worker.turns import LONGEST_STAY_S, SHORTEST_STAY_S, Turns
-from andon.worker.worker import Worker, WorkerConfig
+from andon.worker.worker import Worker
 
 from .kit import Kit, until
 

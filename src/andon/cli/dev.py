@@ -83,6 +83,9 @@ async def dev(
     settings = settings_of(queues=queues, concurrency=concurrency, grace=grace, pass_env=pass_env)
     application = load_app(app, url=session.given_url)
     tune_process()
+    if not await application.until_open(signals=True):
+        await application.close()
+        return
     engine = await application.connections.engine()
     log = asyncio.create_task(_log(session.out, engine))
     try:

@@ -30,6 +30,12 @@ logger = logging.getLogger("andon.cli")
 @click.option("--strict", is_flag=True, help="Ask queues in the order named, not by weight.")
 @click.option("--concurrency", type=click.IntRange(1), metavar="N", help="Runs at once (100).")
 @click.option("--per-type", type=click.IntRange(1), metavar="N", help="Runs at once of one type.")
+@click.option(
+    "--children",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Runs at once in child processes; default: one a processor.",
+)
 @click.option("--id", "worker_id", metavar="ID", help="Unique in the fleet; default: made up.")
 @click.option("--lease", type=DURATION, help="How long a claim holds unrenewed (30s).")
 @click.option("--grace", type=DURATION, help="What runs get at a stop; default: as policies say.")
@@ -40,6 +46,11 @@ logger = logging.getLogger("andon.cli")
     help="Environment variables that commands get besides; AWS_* for all that begin so.",
 )
 @click.option("--no-timekeeper", is_flag=True, help="Leave timers to other workers.")
+@click.option(
+    "--require-store",
+    is_flag=True,
+    help="Exit with 1 if the store is away at the start; default: wait for it.",
+)
 @event_loop
 @click.option("--metrics", metavar="HOST:PORT", help="Serve metrics there to Prometheus.")
 @log_level
@@ -53,11 +64,13 @@ def worker(
     strict: bool,
     concurrency: int | None,
     per_type: int | None,
+    children: int | None,
     worker_id: str | None,
     lease: float | None,
     grace: float | None,
     pass_env: tuple[str, ...],
     no_timekeeper: bool,
+    require_store: bool,
     loop: Loop,
     metrics: str | None,
     quiet: bool,
@@ -69,6 +82,8 @@ def worker(
     APP is module:attribute, or path/to/file.py[:attribute]; the attribute may be left out where
     there is one application only. SIGTERM or SIGINT: claim no more and finish what runs; again:
     stop it; a third time: exit at once. SIGTSTP: claim no more until SIGCONT.
+
+    A store that is away when the worker starts is waited for, and the log says so.
     """
     log_to_stderr(quiet=quiet, level=log_level, form=log_format)
     settings = settings_of(
@@ -76,6 +91,7 @@ def worker(
         strict=strict,
         concurrency=concurrency,
         per_type=per_type,
+        children=children,
         worker_id=worker_id,
         lease=lease,
         grace=grace,
@@ -83,15 +99,23 @@ def worker(
     )
     application = load_app(app, url=session.given_url)
     tune_process()
-    run_on(loop, _work(application, settings, metrics, timekeeper=not no_timekeeper))
+    timekeeper = not no_timekeeper
+    work = _work(application, settings, metrics, timekeeper=timekeeper, require_store=require_store)
+    run_on(loop, work)
 
 
 async def _work(
-    application: Andon, settings: WorkerSettings, metrics: str | None, *, timekeeper: bool
+    application: Andon,
+    settings: WorkerSettings,
+    metrics: str | None,
+    *,
+    timekeeper: bool,
+    require_store: bool,
 ) -> None:
     try:
         with serving_metrics(application, metrics):
-            await run(application, settings, timekeeper=timekeeper)
+            if require_store or await application.until_open(signals=True):
+                await run(application, settings, timekeeper=timekeeper)
     finally:
         await application.close()
 
@@ -139,6 +163,7 @@ def settings_of(
     strict: bool = False,
     concurrency: int | None = None,
     per_type: int | None = None,
+    children: int | None = None,
     worker_id: str | None = None,
     lease: float | None = None,
     grace: float | None = None,
@@ -152,6 +177,8 @@ def settings_of(
         settings["concurrency"] = concurrency
     if per_type is not None:
         settings["per_type"] = per_type
+    if children is not None:
+        settings["children"] = children
     if worker_id is not None:
         settings["id"] = worker_id
     if lease is not None:

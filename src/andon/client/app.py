@@ -17,7 +17,6 @@ from typing import (
     TYPE_CHECKING,
     Any,
     ParamSpec,
-    Protocol,
     Self,
     TypedDict,
     TypeVar,
@@ -34,6 +33,7 @@ from andon.client.function import Draft, TaskFunction
 from andon.client.handle import TaskHandle
 from andon.client.ids import IdMaker, new_id
 from andon.client.lifespan import Hook, WorkerLifespan
+from andon.client.middleware import Measuring, Middleware, checked_middleware
 from andon.client.naming import location_of
 from andon.client.options import (
     SubmitOptions,
@@ -53,7 +53,7 @@ from andon.model.errors import ConfigurationError, SubmissionsRefused, UniqueKey
 from andon.model.fleet import WorkerInfo
 from andon.model.policy import Policy
 from andon.model.urls import shown
-from andon.stores.base import Query, Store
+from andon.stores.base import SLOW_POLL_S, Query, Store
 from andon.stores.measuring import Instruments, measured
 from andon.worker.registry import TaskType
 
@@ -62,45 +62,15 @@ if TYPE_CHECKING:
 
     from andon.client.sync import SyncApp
     from andon.engine.local import LocalEngine
+    from andon.worker.config import WorkerConfig
     from andon.worker.runs import Middleware as WorkerMiddleware
-    from andon.worker.worker import Lifespan, Worker, WorkerConfig
+    from andon.worker.worker import Lifespan, Worker
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 DEFAULT_URL = "sqlite:///andon.db"
 """Where tasks live when nothing else is said: a file in the current folder."""
-
-
-class Middleware(Protocol):
-    """Sees every submission before it is sent. May also have the worker's hooks.
-
-    Example:
-        from msgspec.structs import replace
-        from andon import Andon
-
-        class Stamp:
-            def on_submit(self, submission):
-                return replace(submission, headers={**submission.headers, "from": "the shop"})
-
-        app = Andon("memory://", middleware=[Stamp()])
-        async with app:
-            handle = await app.submit("charge", {"order": 7, "cents": 990})
-            assert (await handle.get()).headers == {"from": "the shop"}
-    """
-
-    def on_submit(self, submission: Submission) -> Submission:
-        """The submission to send instead; raise to refuse it."""
-        ...
-
-
-class Measuring(Protocol):
-    """Middleware that counts what passes through the application's engines."""
-
-    @property
-    def instruments(self) -> Instruments:
-        """What it counts with."""
-        ...
 
 
 class WorkerSettings(TypedDict, total=False):
@@ -124,7 +94,8 @@ class WorkerSettings(TypedDict, total=False):
     shutdown_grace: float | None  #: seconds
     max_payload: int  #: bytes a result may take
     app: str  #: module:attribute of this application, for handlers in child processes
-    idle_children: int  #: child processes kept while they have nothing to do
+    children: int  #: runs at once in child processes; by default one a processor
+    idle_children: int | None  #: child processes kept while they have nothing to do
     pass_env: Iterable[str]  #: environment variables that commands get besides
     id: str  #: unique in the fleet
 
@@ -183,7 +154,7 @@ class Andon(Declaring):
         self.profile = profile  #: name of the profile that sets the defaults
         self.artifacts = artifacts  #: URL of the place for artifacts; None: the store's own
         self.declared_queues = list(queues)
-        self.middleware = tuple(middleware)  #: as given
+        self.middleware = checked_middleware(middleware)  #: as given
         self.lifespan = WorkerLifespan(lifespan)  #: what each worker is inside of, and its hooks
         self.new_id = ids  #: makes the ids of tasks that are given none
         self._on_submit = [
@@ -469,6 +440,15 @@ class Andon(Declaring):
         await self.connections.engine()
         return self
 
+    async def until_open(self, *, signals: bool = False) -> bool:
+        """Connect, and wait for a store that is away; False if told to stop meanwhile by a signal.
+
+        Raises whatever else keeps the store from being opened.
+        """
+        from andon.worker.opening import until_open
+
+        return await until_open(self.connections.engine, shown(self.url), signals=signals)
+
     async def close(self) -> None:
         """Flush what was handed over and disconnect from the running loop. Idempotent.
 
@@ -510,14 +490,23 @@ class Andon(Declaring):
             store = measured(store, instruments)
         return store
 
-    def engine_on(self, store: Store, *, random: "Random | None" = None) -> "LocalEngine":
+    def engine_on(
+        self, store: Store, *, random: "Random | None" = None, poll_s: float = SLOW_POLL_S
+    ) -> "LocalEngine":
         """An engine over a store, not yet open, that knows this application's task types.
 
-        `random` decides jitter only.
+        `random` decides jitter only; `poll_s` is how often those who sleep on hints look all the
+        same.
         """
         from andon.engine.local import LocalEngine
 
-        engine = LocalEngine(store, profile=self.profile, random=random, artifacts=self.artifacts)
+        engine = LocalEngine(
+            store,
+            profile=self.profile,
+            random=random,
+            artifacts=self.artifacts,
+            poll_s=poll_s,
+        )
         engine.know_types([task_type.info for task_type in self.registry])
         return engine
 
@@ -550,11 +539,18 @@ class Andon(Declaring):
             prepare=self.queues.declare,
         )
 
-    async def run_worker(self, *, signals: bool = True, **settings: Unpack[WorkerSettings]) -> None:
+    async def run_worker(
+        self,
+        *,
+        signals: bool = True,
+        require_store: bool = False,
+        **settings: Unpack[WorkerSettings],
+    ) -> None:
         """Run tasks, and fire timers, until told to stop.
 
         With `signals` SIGTERM and SIGINT do that: the first lets runs end as their policies say,
-        the second hurries them (R11); without, cancel the call.
+        the second hurries them (R11); without, cancel the call. A store that is away is waited
+        for, and the log says so; with `require_store` it raises `StoreUnavailable`.
 
         Example:
             import asyncio
@@ -565,6 +561,8 @@ class Andon(Declaring):
             await asyncio.sleep(1)
             serving.cancel()  # with signals=True, SIGTERM ends it
         """
+        if not require_store and not await self.until_open(signals=signals):
+            return
         worker = await self.worker(**settings)
         (await self.connections.engine()).keep_time()
         await worker.run(signals=signals)
@@ -632,7 +630,7 @@ class Andon(Declaring):
 
     def worker_config(self, settings: WorkerSettings) -> "WorkerConfig":
         """The worker's configuration; knows where children find this application."""
-        from andon.worker.worker import WorkerConfig
+        from andon.worker.config import WorkerConfig
 
         given: dict[str, Any] = {**settings}
         if "queues" in given:

@@ -11,6 +11,7 @@ from andon.lifecycle.commands import Command, Delete, Reprioritise, Rerun, Resch
 from andon.model.errors import TaskCancelled, TaskFailed, TaskNotFound
 from andon.model.task import Task
 from andon.model.words import State
+from andon.worker.awaiting import awaited_in_run
 
 if TYPE_CHECKING:
     from andon.artifacts.base import Artifact, LogLine
@@ -71,7 +72,8 @@ class TaskHandle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
                 print(failure.state, failure.reason, failure.error)
         """
         engine = await self.app.engine()
-        task = await engine.wait_end(self.id, timeout)
+        with awaited_in_run(self.id):
+            task = await engine.wait_end(self.id, timeout)
         if task.status.state is State.COMPLETED:
             return cast("R_co", self._codec.decode_result(task.result))
         raise _failure(task)

@@ -5,6 +5,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any, TypeVar
 
+from andon.client.middleware import check_hook, check_lifespan
+
 Hook = TypeVar("Hook", bound=Callable[[], Any])
 
 
@@ -15,18 +17,21 @@ class WorkerLifespan:
     """
 
     def __init__(self, around: Callable[[], AbstractAsyncContextManager[Any]] | None) -> None:
+        check_lifespan(around)
         self._around = around
         self._starts: list[Callable[[], Any]] = []
         self._stops: list[Callable[[], Any]] = []
 
     def on_start(self, hook: Hook) -> Hook:
         """Call this before the first claim, after the hooks registered before it."""
+        check_hook(hook, "on_worker_start")
         self._starts.append(hook)
         return hook
 
     def on_stop(self, hook: Hook) -> Hook:
         """Call this after the last run, before the hooks registered before it. It is called too if
         a hook at the start has failed."""
+        check_hook(hook, "on_worker_stop")
         self._stops.append(hook)
         return hook
 

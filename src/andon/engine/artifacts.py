@@ -16,7 +16,7 @@ from andon.artifacts.kept import SHARDS, KeptArtifacts
 from andon.artifacts.place import VARIABLE, default_place, named_place, open_blobs
 from andon.model.errors import AndonError, ConfigurationError
 from andon.model.settings import PLACE_SETTING, ROOT_SETTING, SWEPT_SETTING
-from andon.stores.base import MAX_BATCH, Store, in_batches
+from andon.stores.base import MAX_BATCH, SLOW_POLL_S, Store, in_batches
 
 SWEEP_EVERY_MS = 3_600_000
 _LOOK_S = 60.0
@@ -27,8 +27,11 @@ log = logging.getLogger("andon.timekeeper")
 class Keeping:
     """The artifacts of one store, opened when they are first asked for."""
 
-    def __init__(self, store: Store, url: str, place: str | None = None) -> None:
+    def __init__(
+        self, store: Store, url: str, place: str | None = None, *, poll_s: float = SLOW_POLL_S
+    ) -> None:
         self._store = store
+        self._look_s = max(_LOOK_S, poll_s)
         self._url = url
         self._place = place or named_place()
         self._opened: KeptArtifacts | None = None
@@ -74,7 +77,7 @@ class Keeping:
     async def keep_swept(self, random: Random) -> None:
         """Sweep about once an hour, whichever timekeeper comes first, for ever."""
         while True:
-            await asyncio.sleep(_LOOK_S * (0.5 + random.random()))
+            await asyncio.sleep(self._look_s * (0.5 + random.random()))
             try:
                 await self.sweep_if_due()
             except ConfigurationError:

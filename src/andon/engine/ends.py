@@ -1,20 +1,36 @@
-"""The ends of tasks whose records went with them, told from the event log (R9).
+"""The ends of tasks whose records went with them, told from the event log (R9, R37).
 
-A record that is discarded at its end leaves its result in the delete event alone. Whoever waits for
-such a task keeps a place in the log from before its end; one place does for all who wait in this
-process. The log is read from there only when a record is found gone: each page once, for everybody.
+A record that is discarded at its end leaves its result in the delete event alone. Within the submit
+window its tombstone keeps the place of that event, for whoever comes late. Whoever waited before
+keeps a place in the log from before the end, and needs no tombstone; one place does for all who
+wait in this process. The log is read from there only when a record is found gone: each page once,
+for everybody.
 """
 
 import asyncio
 from collections.abc import Mapping
-from copy import copy
 
+from andon.engine.batching import Batcher
+from andon.lifecycle.discarded import Discarded, record_of
 from andon.model.errors import AndonError, TaskNotFound
 from andon.model.task import Task, TaskEvent
-from andon.model.words import TERMINAL, Event, State
-from andon.stores.base import EVENTS_TOPIC, SLOW_POLL_S, Listener, Store
+from andon.model.words import TERMINAL, Event
+from andon.stores.base import (
+    EVENTS_TOPIC,
+    MAX_BATCH,
+    SLOW_POLL_S,
+    SUBMIT_WINDOW_MS,
+    Listener,
+    Store,
+)
 
 _PAGE = 500
+
+_GONE = (
+    "It was never submitted, or its record was deleted. What is discarded at its end tells how it "
+    f"ended for {SUBMIT_WINDOW_MS // 60_000} minutes; wait for it within these, or let it be kept "
+    "with retention."
+)
 
 
 class Waiter:
@@ -46,6 +62,9 @@ class Ends:
         self._taken_at = 0.0
         self._keepers = 0  # waiters for whom the place is kept
         self._reading = asyncio.Lock()
+        self._lookups: Batcher[str, Discarded | None] = Batcher(
+            store.discarded, size=MAX_BATCH, in_flight=store.in_flight, key=str, finishes=True
+        )
 
     async def begin(self, waiter: Waiter) -> bool:
         """Keep a place for him; whether it was taken just now. An older one does as well, it only
@@ -85,18 +104,26 @@ class Ends:
                 while True:
                     await self._read_on(waiter)
                     if waiter.deleted is not None:
-                        return _discarded(last, waiter.end, waiter.deleted)
+                        return record_of(last.id, last, waiter.end, waiter.deleted)
                     left = patience - _time()
                     if left <= 0 or not await hints.wait(left):
                         break
-        raise await self.not_found(last.id)
+        return await self.of_late(last.id, last)
 
-    async def not_found(self, task_id: str) -> AndonError:
+    async def of_late(self, task_id: str, last: Task | None) -> Task:
+        """The same for one of whom nobody kept a place before its end: by the place that its
+        tombstone keeps. `last` is its record if it was ever read. Raises `TaskNotFound`."""
+        moves = await self._lookups.put(task_id)
+        if moves is None:
+            raise await self._not_found(task_id)
+        return record_of(task_id, last, *moves)
+
+    async def _not_found(self, task_id: str) -> AndonError:
         """Why there is no record, as far as it is known."""
         [left] = await self._store.tombstones([task_id])
         if left is None:
-            return TaskNotFound(task_id)
-        return TaskNotFound(task_id, f"It ended {left.state}; its record was not kept.")
+            return TaskNotFound(task_id, _GONE)
+        return TaskNotFound(task_id, f"It ended {left.state}; its record was deleted since.")
 
     async def _read_on(self, waiter: Waiter) -> None:
         """Read the log to its end, for all who wait."""
@@ -120,18 +147,3 @@ def _note(waiter: Waiter, event: TaskEvent) -> None:
         waiter.end = event
     elif event.event is Event.DELETE:
         waiter.deleted = event
-
-
-def _discarded(last: Task, end: TaskEvent | None, event: TaskEvent) -> Task:
-    """The record of a task that went with its end, as far as its last two events tell."""
-    status = copy(last.status)
-    if event.source is not None:
-        status.state = event.source
-    status.finished_at = event.at
-    status.revision = event.revision
-    if end is not None:
-        status.reason = end.reason
-        status.last_error = end.error or status.last_error
-    if status.state is State.COMPLETED:
-        status.progress = 100
-    return Task(definition=last.definition, status=status, result=event.result)

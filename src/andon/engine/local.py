@@ -86,7 +86,7 @@ class LocalEngine:
 
     `random` decides jitter only; give a seeded one to replay a run. `max_payload` bounds arguments
     and results, in bytes. `artifacts` is the URL of the place for artifacts, if the application
-    names one.
+    names one. `poll_s`: how often those who sleep on hints look all the same (they may be lost).
     """
 
     def __init__(
@@ -98,6 +98,7 @@ class LocalEngine:
         dead_letter_limit: int | None = None,
         random: random_module.Random | None = None,
         artifacts: str | None = None,
+        poll_s: float = SLOW_POLL_S,
     ) -> None:
         jitter = random or random_module.Random()
         self.store = store
@@ -116,8 +117,9 @@ class LocalEngine:
             store, self.book, self._dependencies, self._control, max_payload=max_payload
         )
         self.at_once = self._submitting.at_once
-        self._watching = Watching(store, jitter)
-        self._keeping = Keeping(store, store.url, artifacts)
+        self._poll_s = poll_s
+        self._watching = Watching(store, jitter, poll_s=poll_s)
+        self._keeping = Keeping(store, store.url, artifacts, poll_s=poll_s)
         limit = dead_letter_limit
         if limit is None:
             limit = self.book.profile.dead_letter_limit
@@ -128,6 +130,7 @@ class LocalEngine:
             random=jitter,
             dead_letter_limit=limit,
             also=lambda: self._keeping.keep_swept(jitter),
+            poll_s=poll_s,
         )
         self._opening: asyncio.Lock | None = None
         self._following: asyncio.Task[None] | None = None
@@ -363,7 +366,7 @@ class LocalEngine:
         with self.store.listen([CONFIG_TOPIC]) as hints:
             while True:
                 try:
-                    await hints.wait(SLOW_POLL_S)
+                    await hints.wait(self._poll_s)
                     await self.book.refresh()
                     continue
                 except AndonError as error:

@@ -71,9 +71,12 @@ class Timekeeper:
         random: Random,
         dead_letter_limit: int | None,
         also: Callable[[], Coroutine[Any, Any, None]],
+        poll_s: float = SLOW_POLL_S,
     ) -> None:
-        """`also` is a loop that runs beside the timers, once per process."""
+        """`also` is a loop that runs beside the timers, once per process. `poll_s`: how often to
+        look though nobody hinted; other chores come as much less often than otherwise."""
         self._also = also
+        self._poll_s = poll_s
         self._store = store
         self._dependencies = dependencies
         self._ended = ended
@@ -128,7 +131,7 @@ class Timekeeper:
                     await hints.wait(wait)
 
     def _until(self, next_at: int | None) -> float:
-        longest = SLOW_POLL_S * (0.75 + self._random.random() / 4)
+        longest = self._poll_s * (0.75 + self._random.random() / 4)
         if next_at is None:
             return longest
         return min(max(next_at - self._store.now(), 0) / 1000, longest)
@@ -214,7 +217,8 @@ class Timekeeper:
                 await self.housekeep()
             except Exception as error:
                 _say("housekeeping waits for the store", error)
-            await asyncio.sleep(HOUSEKEEPING_S * (0.75 + self._random.random() / 2))
+            pause = HOUSEKEEPING_S * self._poll_s / SLOW_POLL_S
+            await asyncio.sleep(pause * (0.75 + self._random.random() / 2))
 
     async def housekeep(self) -> None:
         """Finish fan-outs cut short, trim events and stubs, keep the dead-letter bound: each for

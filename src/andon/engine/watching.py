@@ -36,8 +36,10 @@ Read = tuple[Task | None]
 class Watching:
     """Everybody who waits in this process, over one store."""
 
-    def __init__(self, store: Store, jitter: random.Random) -> None:
+    def __init__(self, store: Store, jitter: random.Random, *, poll_s: float = SLOW_POLL_S) -> None:
+        """`poll_s`: how often the records of all who wait are read though nobody hinted."""
         self._store = store
+        self._poll_s = poll_s
         self._jitter = jitter
         self._waiters: dict[str, dict[Waiter, None]] = {}
         self._reads: Batcher[str, Task | None] = Batcher(
@@ -79,10 +81,11 @@ class Watching:
     async def _begin(self, task_id: str, waiter: Waiter) -> Task:
         task = await self._reads.put(task_id)
         vanishes = task is not None and not _has_ended(task) and may_be_discarded(task)
+        first = task
         if vanishes and await self._ends.begin(waiter):
             task = await self._reads.put(task_id)  # its end may lie before the place just taken
         if task is None:
-            raise await self._ends.not_found(task_id)
+            return await self._ends.of_late(task_id, first)
         if self._polling is None and not _has_ended(task):
             self._polling = asyncio.ensure_future(self._poll())
         return task
@@ -121,7 +124,7 @@ class Watching:
         that nobody waits, not with the last who did: the next one comes at once, mostly."""
         try:
             while True:
-                await asyncio.sleep(SLOW_POLL_S * (0.5 + self._jitter.random()))
+                await asyncio.sleep(self._poll_s * (0.5 + self._jitter.random()))
                 if not self._waiters:
                     return
                 try:
@@ -184,7 +187,7 @@ class Watching:
                 for event in page.events:
                     yield event
                 if not page.events:
-                    await hints.wait(SLOW_POLL_S * (0.5 + self._jitter.random()))
+                    await hints.wait(self._poll_s * (0.5 + self._jitter.random()))
 
     def open(self) -> None:
         """Take waiters (again)."""

@@ -1,6 +1,6 @@
 """Resolving a policy from its layers: submission over task type over queue over profile (R5)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast, get_type_hints
 
 import msgspec
@@ -10,7 +10,8 @@ from andon.model.policy import DAY, Policy, PolicyOptions
 from andon.model.words import TERMINAL, State
 
 _FIELDS = frozenset(Policy.__struct_fields__)
-_STATES = frozenset(State)
+_STATES = frozenset(state.value for state in State)
+_TERMINAL = frozenset(state.value for state in TERMINAL)
 _LARGEST = 100 * 365 * DAY
 """A hundred years: beyond them, moments have no date to be written as. None is for ever."""
 
@@ -48,10 +49,9 @@ def check_options(options: Mapping[str, Any]) -> PolicyOptions:
 def retention_of(value: Any) -> dict[str, float | None]:
     """A retention as seconds per terminal state; one number counts for every terminal state."""
     if isinstance(value, Mapping):
-        known = {state.value for state in TERMINAL}
-        for state in value:  # pyright: ignore[reportUnknownVariableType]
-            if state not in known:
-                raise InvalidSubmission(f"{state!r} is not a terminal state.", field="retention")
+        for state in cast("Mapping[Any, Any]", value):
+            if state not in _TERMINAL:
+                raise _no_terminal_state(state, "retention")
         return dict(value)  # pyright: ignore[reportUnknownArgumentType]
     return {state.value: value for state in TERMINAL}
 
@@ -60,7 +60,9 @@ def _checked(merged: dict[str, Any]) -> Policy:
     unknown = set(merged) - _FIELDS
     if unknown:
         name = min(unknown)
-        raise InvalidSubmission(f"There is no policy option {name!r}.", field=name)
+        raise InvalidSubmission(
+            f"There is no policy option {name!r}.{_hint(name, _FIELDS)}", field=name
+        )
     for name, told, value in _numbers(merged):
         if not value >= 0:  # nor NaN, which is not more than anything
             raise InvalidSubmission(f"{told} must not be negative, got {value}.", field=name)
@@ -75,6 +77,9 @@ def _checked(merged: dict[str, Any]) -> Policy:
     if not policy.lease > 0:
         raise InvalidSubmission("lease must be more than 0 seconds.", field="lease")
     _check_unique_states(policy.unique_states)
+    for state in policy.discard_states:
+        if state not in _TERMINAL:
+            raise _no_terminal_state(state, "discard_states")
     return policy
 
 
@@ -92,10 +97,27 @@ def _items(value: Any) -> Sequence[Any]:
     return cast("Sequence[Any]", value) if isinstance(value, list | tuple) else ()
 
 
+def _no_terminal_state(state: Any, field: str) -> InvalidSubmission:
+    told = f"{field}: {state!r} is not a terminal state.{_hint(state, _TERMINAL)}"
+    return InvalidSubmission(told, field=field)
+
+
+def _hint(name: object, known: Iterable[str]) -> str:
+    """What may have been meant, as a sentence to add."""
+    from difflib import get_close_matches  # seldom needed, and slow to import
+
+    near = get_close_matches(name, known, n=1) if isinstance(name, str) else []
+    if near:
+        return f" Did you mean {near[0]!r}?"
+    return f" There are: {', '.join(sorted(known))}."
+
+
 def _check_unique_states(states: tuple[str, ...]) -> None:
     for state in states:
         if state not in _STATES:
-            raise InvalidSubmission(f"{state!r} is not a state.", field="unique_states")
+            raise InvalidSubmission(
+                f"{state!r} is not a state.{_hint(state, _STATES)}", field="unique_states"
+            )
     if State.ACTIVE in states and State.PENDING not in states:
         # A claim is never refused (store contract, rule 1), so it cannot take a key either.
         raise InvalidSubmission(

@@ -76,10 +76,13 @@ _JOBBERS = PolicyOptions(
     retention={
         "completed": 7 * DAY,
         "failed": 0.0,
-        # its page discards failed tasks only; these would otherwise go the way of `failed` (R21)
+        # its page discards failed tasks only; these would otherwise go the way of `failed` (R21),
+        # and whoever waits for one that never ran would look for it in vain
         "cancelled": 7 * DAY,
         "stalled": 7 * DAY,
         "dropped": 7 * DAY,
+        "expired": 7 * DAY,
+        "unreachable": 7 * DAY,
     },
 )
 

@@ -24,6 +24,7 @@ from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 import msgspec
 
+from andon.lifecycle.discarded import Discarded
 from andon.model.code import Code
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, Tallied, TypeInfo, WorkerInfo
 from andon.model.task import Status, Task, TaskEvent, Tombstone
@@ -478,6 +479,11 @@ class Store(Protocol):
     async def tombstones(self, ids: Sequence[str]) -> list[Tombstone | None]:
         """What is left of deleted tasks, as `lifecycle.repeats.tombstone_of` says it; None for
         those that live or went before the window."""
+        ...
+
+    async def discarded(self, ids: Sequence[str]) -> list[Discarded | None]:
+        """The last two moves of tasks that were discarded at their end, within the submit window:
+        their tombstones keep the place of these events in the log (R37). None for all others."""
         ...
 
     async def history(self, task_id: str) -> History:

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from andon.engine.base import Submission
 from andon.model.errors import ConfigurationError
-from andon.worker.context import Context, Snooze, Stopped, Terminate
+from andon.worker.context import Context, Snooze, Stopped, Terminate, control_in
 
 try:
     from opentelemetry import propagate, trace
@@ -113,10 +113,11 @@ class Tracing:
             self._runs.put(definition.id, span.get_span_context())
             try:
                 return await call()
-            except (Snooze, Terminate, Stopped) as how:  # its own word, or it was told to stop
-                span.set_attribute("andon.run.ended_by", type(how).__name__)
-                raise
             except BaseException as error:
+                how = control_in(error)
+                if isinstance(how, Snooze | Terminate | Stopped):  # asked for, or told to stop
+                    span.set_attribute("andon.run.ended_by", type(how).__name__)
+                    raise
                 span.record_exception(error)
                 span.set_status(trace.StatusCode.ERROR, f"{type(error).__name__}: {error}")
                 raise

@@ -32,6 +32,7 @@ from andon.model.words import State
 from andon.stores.base import Query
 from andon.stores.memory import MemoryStore
 from andon.testing.clock import VirtualLoop
+from andon.testing.worker import POLL_S, virtual_worker
 
 if TYPE_CHECKING:
     from andon.client.function import Draft
@@ -198,14 +199,13 @@ async def running(
             "running() needs virtual time. Decorate the test with @andon.testing.virtual_time, "
             "or start it with andon.testing.run_virtual(...)."
         )
-    engine = app.engine_on(MemoryStore(clock=loop.wall_ms), random=Random(seed))
+    store = MemoryStore(clock=loop.wall_ms, poll_s=POLL_S)
+    engine = app.engine_on(store, random=Random(seed), poll_s=POLL_S)
     await engine.open()
     put_back = app.connections.use(engine)
     try:
         engine.timekeeper.start()
         if worker:
-            from andon.testing.worker import virtual_worker
-
             async with virtual_worker(
                 app, engine, queues=queues, concurrency=concurrency, seed=seed
             ):

@@ -27,9 +27,9 @@ from andon.testing.clock import VirtualLoop, run_virtual
 from andon.testing.ledger import Ledger, Unbalanced
 from andon.testing.worker import VirtualWorker
 from andon.worker.calls import Call
+from andon.worker.config import WorkerConfig
 from andon.worker.context import Context, Snooze, Terminate
 from andon.worker.registry import Registry, TaskType
-from andon.worker.worker import WorkerConfig
 
 LEASE = 10.0
 STORM_S = 300.0

@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from andon.engine.local import LocalEngine
 
 
+POLL_S = 3600.0
+"""Virtual seconds after which those who sleep on hints look all the same. No hint is lost within
+one process, and each look takes real time: as often as on a real store, an idle day of virtual time
+took seconds."""
+
+
 class LoopKeeper(LeaseKeeper):
     """A lease keeper that renews from the loop, by the loop's clock."""
 
@@ -42,6 +48,11 @@ class LoopKeeper(LeaseKeeper):
         if self._alarm is not None:
             self._alarm.cancel()
 
+    def hold(self, lease: Lease) -> None:
+        super().hold(lease)
+        if self._alarm is None:
+            self._arm(0)
+
     def mark(self, context: Context) -> None:
         super().mark(context)
         self._loop.call_soon_threadsafe(self._arm, 0)
@@ -58,7 +69,10 @@ class LoopKeeper(LeaseKeeper):
         self._alarm = self._loop.call_later(seconds, self._tick)
 
     def _tick(self) -> None:
-        self._arm(self.turn())
+        self._alarm = None
+        pause = self.turn()
+        if self._held:
+            self._arm(pause)  # else what is held next does
 
 
 class _Outside:
@@ -121,7 +135,14 @@ async def virtual_worker(
     seed: int = 0,
 ) -> AsyncGenerator[Worker, None]:
     """A worker of the application that runs inside the block."""
-    config = app.worker_config({"queues": queues, "concurrency": concurrency, "app": "a:b"})
+    config = app.worker_config(
+        {
+            "queues": queues,
+            "concurrency": concurrency,
+            "children": concurrency,  # one course on every machine, however many processors
+            "app": "a:b",
+        }
+    )
     worker = VirtualWorker(
         engine,
         app.registry,
@@ -130,6 +151,7 @@ async def virtual_worker(
         lifespan=app.lifespan.entered,
         prepare=app.queues.declare,
         rng=Random(seed),
+        poll_s=POLL_S,
         clock=asyncio.get_running_loop().time,
     )
     await worker.start()

@@ -103,8 +103,11 @@ class Claims:
         lease: float,
         rng: random.Random,
         clock: Callable[[], float],
+        poll_s: float = SLOW_POLL_S,
     ) -> None:
+        """`poll_s`: how often to look though nobody hinted, for hints may be lost."""
         self._clock = clock
+        self._poll_s = poll_s
         self._engine = engine
         self._runs = runs
         self._order = order
@@ -130,7 +133,7 @@ class Claims:
         self._listener: Listener | None = None
         self._turns = Turns(1, rng=rng, clock=clock)
         self._polls = False  #: it looks because of the slow poll, not because it was told
-        self._pause = SLOW_POLL_S
+        self._pause = poll_s
         self._rested = False  #: it has run nothing for a moment
         self._standing: _Attempt | None = None  #: the claim that stands, or may
         self._resting: asyncio.TimerHandle | None = None
@@ -393,12 +396,10 @@ class Claims:
         as such a queue yields, it is asked again at its own rate."""
         interval = self._order.shortest_interval
         if interval is None:
-            self._pause = SLOW_POLL_S
-        elif got:
-            self._pause = max(interval, _SHORTEST_POLL_S)
+            self._pause = self._poll_s
         else:
-            self._pause *= 2
-        self._pause = min(self._pause, SLOW_POLL_S)
+            self._pause = max(interval, _SHORTEST_POLL_S) if got else self._pause * 2
+            self._pause = min(self._pause, SLOW_POLL_S)
         return self._pause * (0.75 + 0.5 * self._rng.random())
 
     async def _sleep(self, listener: Listener, seconds: float) -> bool:

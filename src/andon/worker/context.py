@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
 
 import msgspec
 
@@ -24,6 +24,7 @@ from andon.worker.files import NewArtifact
 
 if TYPE_CHECKING:
     from andon.artifacts.base import Artifact
+    from andon.worker.awaiting import Awaiting
     from andon.worker.files import Content, RunFiles
 
 StopReason = Literal["", "cancel", "lease-lost", "timeout", "deadline", "shutdown"]
@@ -34,6 +35,7 @@ MOST_MESSAGE = 1_024
 
 _LONGEST_S = LONGEST_DELAY_MS // 1000
 _MOST_SHOWN = 80
+_MOST_GROUPS = 100
 
 _logger = logging.getLogger("andon.task")
 _NOTHING: Mapping[str, "Dependency"] = MappingProxyType({})
@@ -114,6 +116,24 @@ class Stopped(BaseException):
     """
 
 
+def control_in(error: BaseException) -> BaseException:
+    """What a handler asked for by raising: the control exception (`Snooze`, `Retry`, `Terminate`,
+    `Stopped`) that an exception group has in it and nothing else, in however many groups, as
+    `asyncio.TaskGroup` raises it. Any other error is given back as it is."""
+    inner = error
+    for _ in range(_MOST_GROUPS):
+        if not isinstance(inner, BaseExceptionGroup):
+            break
+        within = cast("BaseExceptionGroup[BaseException]", inner).exceptions
+        if len(within) != 1:
+            break
+        inner = within[0]
+    return inner if isinstance(inner, _CONTROL) else error
+
+
+_CONTROL = (Snooze, Retry, Terminate, Stopped)
+
+
 class Dependency(msgspec.Struct, frozen=True, kw_only=True):
     """How a dependency ended.
 
@@ -171,6 +191,7 @@ class Context:
         "_files",
         "_mark",
         "_marked",
+        "awaiting",
         "beat_at",
         "dependencies",
         "message",
@@ -201,6 +222,7 @@ class Context:
         self._files = files
         self._mark = mark
         self._marked = False
+        self.awaiting: Awaiting | None = None  #: for the worker: runs that wait for tasks
         self._adapter: logging.LoggerAdapter[logging.Logger] | None = None
 
     @property
@@ -217,6 +239,11 @@ class Context:
     def args(self) -> Any:
         """The payload as plain JSON values."""
         return msgspec.json.decode(self.task.definition.args)
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What the task was submitted with in `headers=`; not to be changed."""
+        return MappingProxyType(self.task.definition.headers)
 
     @property
     def run(self) -> int:

@@ -107,6 +107,7 @@ def unwritten(command: Command, error: BaseException, *, of_value: bool) -> Comm
 
 
 def _raised(kind: TaskType, task: Task, error: BaseException) -> Command:
+    error = context.control_in(error)
     if isinstance(error, context.Snooze):
         return SnoozeRun(delay=_delay(error.seconds, "A snooze"))
     if isinstance(error, context.Terminate):

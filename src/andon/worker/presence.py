@@ -30,8 +30,14 @@ class Presence:
     """Describes the worker about every ten seconds, and at once when `changed` is called."""
 
     def __init__(
-        self, engine: Engine, describe: Callable[[], WorkerInfo], rng: random.Random
+        self,
+        engine: Engine,
+        describe: Callable[[], WorkerInfo],
+        rng: random.Random,
+        *,
+        every_s: float = EVERY_S,
     ) -> None:
+        self._every_s = every_s
         self._engine = engine
         self._describe = describe
         self._rng = rng
@@ -56,7 +62,7 @@ class Presence:
         else:
             self._refused = False
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(EVERY_S * (0.75 + 0.5 * self._rng.random())):
+            async with asyncio.timeout(self._every_s * (0.75 + 0.5 * self._rng.random())):
                 await self._changed.wait()
 
     async def leave(self) -> None:

@@ -27,7 +27,15 @@ from andon.model.task import Task
 from andon.model.words import Reason, State
 from andon.stores.base import Verdict
 from andon.worker import outcomes, run_log
-from andon.worker.context import Context, Dependency, Stopped, StopReason, running
+from andon.worker.awaiting import Awaiting
+from andon.worker.context import (
+    Context,
+    Dependency,
+    Stopped,
+    StopReason,
+    control_in,
+    running,
+)
 from andon.worker.executors.base import Executor, Resolved, RunInHand
 from andon.worker.executors.killing import KILL_AFTER_S
 from andon.worker.files import WorkerFiles
@@ -110,6 +118,7 @@ class Runs:
         self._reporting = Reporting(engine, self._forget, rng=rng, clock=clock)
         self._logs = logs
         self._files = WorkerFiles(engine)
+        self._awaiting = Awaiting(concurrency)
         self._engine = engine
         self._registry = registry
         self._executors = executors
@@ -186,6 +195,7 @@ class Runs:
 
     def _hold(self, task: Task, sent_at: float, kind: TaskType | None) -> RunInHand:
         context = Context(task, self._worker, self._keeper.mark, self._clock, self._files)
+        context.awaiting = self._awaiting
         run = RunInHand(context, task, kind)
         run.asked_at = sent_at
         self.in_hand[task.status.run] = run
@@ -280,7 +290,7 @@ class Runs:
         own: Command | None
         if isinstance(error, Resolved):
             own = error.command
-        elif reason and isinstance(error, asyncio.CancelledError | Stopped):
+        elif reason and isinstance(control_in(error), asyncio.CancelledError | Stopped):
             own = None
         else:
             own = outcomes.raised(kind, run.task, error)

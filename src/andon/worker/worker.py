@@ -8,7 +8,6 @@ it after its lease may have passed on.
 
 import asyncio
 import contextlib
-import dataclasses
 import logging
 import os
 import random
@@ -16,19 +15,16 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from andon.engine.base import Engine
-from andon.lifecycle.admission import check_given
-from andon.lifecycle.describing import check_worker_id
 from andon.model.code import Code
 from andon.model.errors import ConfigurationError, InvalidSubmission, PermissionRefused
 from andon.model.fleet import WorkerInfo
-from andon.stores.base import CONFIG_TOPIC, MAX_PAYLOAD, SLOW_POLL_S, Listener, control_topic
+from andon.stores.base import CONFIG_TOPIC, SLOW_POLL_S, Listener, control_topic
 from andon.worker.background import attempt, keep_on, until_done
 from andon.worker.claims import Claims
-from andon.worker.environment import check_patterns
+from andon.worker.config import WorkerConfig
 from andon.worker.executors.async_ import AsyncExecutor
 from andon.worker.executors.base import Executor
 from andon.worker.executors.commands import CommandExecutor
@@ -39,7 +35,7 @@ from andon.worker.leases import LeaseKeeper
 from andon.worker.limits import Limits
 from andon.worker.loop_watch import LoopWatch
 from andon.worker.patience import Patience
-from andon.worker.presence import Presence, new_worker_id
+from andon.worker.presence import EVERY_S, Presence
 from andon.worker.queues import QueueOrder
 from andon.worker.registry import Registry
 from andon.worker.runlogs import RunLogs
@@ -55,58 +51,6 @@ _LAST_CLAIM_S = 10.0
 
 _COUNT_S = 60.0
 """How often a worker of a store with partitions counts the fleet, about."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerConfig:
-    """Settings of one worker. Raises `ConfigurationError` for values that cannot be.
-
-    Example:
-        from andon.worker.worker import WorkerConfig
-
-        config = WorkerConfig(queues=("mail",), concurrency=20, shutdown_grace=10)
-        assert config.lease == 30
-    """
-
-    queues: tuple[
-        str, ...
-    ] = ()  #: queues to claim from; none named: every queue known, and its types' own
-    strict: bool = False  #: ask queues in the order named instead of by weight
-    concurrency: int = 100  #: runs at once
-    per_type: int | None = None  #: runs at once of a type that sets no limit itself
-    lease: float = 30.0
-    """Seconds a claim holds at the most: less if a registered type has a shorter `lease`. Renewals
-    hold for the task's own."""
-    shutdown_grace: float | None = None  #: seconds; None: as each task's policy says
-    max_payload: int = MAX_PAYLOAD  #: bytes a result may take
-    app: str = ""  #: module:attribute of the application, for handlers in child processes
-    idle_children: int = dataclasses.field(default_factory=lambda: os.cpu_count() or 1)
-    """Child processes kept while they have nothing to do."""
-    pass_env: tuple[str, ...] = ()
-    """Environment variables that every command gets besides (`environment.COMMANDS_GET`); a `*` at
-    the end stands for any ending. Andon's own reach commands and child processes only if they are
-    named in full."""
-    id: str = dataclasses.field(default_factory=new_worker_id)  #: unique in the fleet
-
-    def __post_init__(self) -> None:
-        at_least = {"concurrency": 1, "per_type": 1, "max_payload": 1, "idle_children": 0}
-        for name, least in at_least.items():
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise ConfigurationError(f"Worker: {name} must be {least} or more, got {value}.")
-        if not 0 < self.lease < float("inf"):
-            raise ConfigurationError(f"Worker: lease must be more than 0 s, got {self.lease}.")
-        if self.shutdown_grace is not None and not self.shutdown_grace >= 0:
-            raise ConfigurationError("Worker: shutdown_grace must not be negative.")
-        try:
-            check_worker_id(self.id)
-            for queue in self.queues:
-                check_given(queue, field="queues")
-        except InvalidSubmission as error:
-            raise ConfigurationError(f"Worker: {error}") from error
-        if len(set(self.queues)) != len(self.queues):
-            raise ConfigurationError("Worker: a queue is named twice.")
-        check_patterns(self.pass_env, where="Worker")
 
 
 class Worker:
@@ -135,12 +79,16 @@ class Worker:
         prepare: Callable[[], Awaitable[object]] | None = None,
         rng: random.Random | None = None,
         clock: Callable[[], float] = time.monotonic,
+        poll_s: float = SLOW_POLL_S,
     ) -> None:
         """`middleware`: outermost first. `lifespan` makes the context manager that the worker is
         inside of from before its first claim until after its last run. `prepare` is awaited before
         the first claim, again and again while the store is away. `rng` decides jitter and the order
-        of queues only. `clock` gives monotonic seconds; leases are given up by it."""
+        of queues only. `clock` gives monotonic seconds; leases are given up by it. `poll_s`: how
+        often to look though nobody hinted, as the engine's."""
         self._clock = clock
+        self._poll_s = poll_s
+        self._busy = asyncio.Event()  #: while runs are in hand
         self.config = config or WorkerConfig()  #: its settings
         self._engine = engine
         self._registry = registry
@@ -155,6 +103,7 @@ class Worker:
         self._loops: list[asyncio.Task[None]] = []
         self._claiming: asyncio.Task[None] | None = None
         self._asked_to_stop = asyncio.Event()
+        self._is_begun = False
         self._types_changed = asyncio.Event()
         self._served: Code | None = None  #: what is claimed
         self._unkept: Code | None = None  #: of which the log said that it is not kept
@@ -186,10 +135,29 @@ class Worker:
         """Begin to claim. Returns at once; a store that is away is waited for in the background.
 
         Raises `ConfigurationError` when a handler cannot be run as it wishes, and what the lifespan
-        raises; nothing was claimed then.
+        raises; nothing was claimed then. Raises `RuntimeError` for a worker that has been started
+        or stopped already: each start takes a worker of its own.
         """
+        if self._asked_to_stop.is_set():
+            raise RuntimeError(
+                f"Worker {self.id} has been stopped, and starts no more. "
+                "Make another: app.worker()."
+            )
+        if self._is_begun:
+            raise RuntimeError(
+                f"Worker {self.id} has been started already. For more runs at once raise its "
+                "concurrency, or make another: app.worker()."
+            )
+        self._is_begun = True
+        try:
+            await self._start()
+        except BaseException:
+            self._is_begun = False
+            raise
+
+    async def _start(self) -> None:
         config, engine, rng = self.config, self._engine, self._rng
-        limits = Limits(self._registry, config.per_type)
+        limits = Limits(self._registry, config.per_type, children=config.children)
         self._executors = self._make_executors()
         self._limits = limits
         self._order = QueueOrder(config.queues, own=self._own(), strict=config.strict, rng=rng)
@@ -220,10 +188,12 @@ class Worker:
             lease=self.lease,
             rng=rng,
             clock=self._clock,
+            poll_s=self._poll_s,
         )
         self._runs.when_freed(self._claims.freed)
         self._shutdown = Shutdown(self._runs, grace=config.shutdown_grace)
-        self._presence = Presence(engine, self._describe, rng)
+        every = EVERY_S * self._poll_s / SLOW_POLL_S
+        self._presence = Presence(engine, self._describe, rng, every_s=every)
         if self._lifespan is not None:
             await self._inside.enter_async_context(self._lifespan())
         self._started_at = engine.now()
@@ -231,15 +201,19 @@ class Worker:
         self._unwatch = self._registry.watch(self._note_types)
         self._keeper.start(self._runs.told)
         self._watch = self._make_watch()
+        self._runs.when_busy(self._set_busy)
         self._claiming = asyncio.create_task(self._claim())
         self._spawn(keep_on("Presence", self._presence.run_once, rng))
         self._spawn(keep_on("The watch over leases", self._watch_leases, rng))
         self._spawn(self._follow("Control", control_topic(config.id), self._on_control))
+        if self._asked_to_stop.is_set():  # while the lifespan was entered
+            self._begin_leaving()
 
     async def run(self, *, signals: bool = True) -> None:
         """Work until told to stop, by `begin_stop` or a signal; returns when all is in order.
 
         With `signals` the worker takes SIGTERM, SIGINT, SIGTSTP and SIGCONT (main thread only).
+        Told to stop before, it claims nothing. Raises what `start` raises.
 
         Example:
             import asyncio
@@ -253,6 +227,8 @@ class Worker:
             await running
             await app.close()
         """
+        if self._asked_to_stop.is_set() and not self._is_begun:
+            return
         await self.start()
         try:
             with Signals(self) if signals else contextlib.nullcontext():
@@ -263,10 +239,10 @@ class Worker:
 
     async def stop(self) -> None:
         """Claim no more, let runs end as their policies say, and leave. Idempotent."""
-        if self._claiming is None:
-            return
         if not self._asked_to_stop.is_set():
             self.begin_stop()
+        if self._claiming is None:
+            return
         await asyncio.wait((self._claiming,), timeout=_LAST_CLAIM_S)
         await self._runs.wait_empty()
         await self._let_go()
@@ -288,16 +264,20 @@ class Worker:
         """
         if not self._asked_to_stop.is_set():
             self._asked_to_stop.set()
-            self._set_state("stopping")
-            self._claims.stop()
-            self._shutdown.begin()
-        elif not self._hurried:
+            if self._claiming is not None:
+                self._begin_leaving()
+        elif not self._hurried and self._claiming is not None:
             self._hurried = True
             self._shutdown.hurry()
 
+    def _begin_leaving(self) -> None:
+        self._set_state("stopping")
+        self._claims.stop()
+        self._shutdown.begin()
+
     def set_quiet(self, quiet: bool) -> None:
         """Claim nothing while quiet; what runs goes on."""
-        if self._state != "stopping":
+        if self._state != "stopping" and self._claiming is not None:
             self._claims.set_quiet(quiet)
             self._set_state("quiet" if quiet else "running")
 
@@ -309,9 +289,7 @@ class Worker:
         return LeaseKeeper(self._engine, shortest=self.lease, clock=self._clock, rng=self._rng)
 
     def _make_watch(self) -> LoopWatch | None:
-        watch = LoopWatch(self._runs.named)
-        self._runs.when_busy(watch.set_busy)
-        return watch
+        return LoopWatch(self._runs.named)
 
     def _make_logs(self) -> RunLogs | None:
         return RunLogs(self._engine)
@@ -335,7 +313,7 @@ class Worker:
         executor = ProcessExecutor(
             app=config.app,
             max_payload=config.max_payload,
-            keep=config.idle_children,
+            keep=config.children if config.idle_children is None else config.idle_children,
             pass_env=config.pass_env,
             guard=self._guard,
         )
@@ -414,7 +392,7 @@ class Worker:
             if self._asked_to_stop.is_set():
                 return
             await asyncio.sleep(patience.failed())
-        self._spawn(self._follow("Queues", CONFIG_TOPIC, self._on_configuration, poll=SLOW_POLL_S))
+        self._spawn(self._follow("Queues", CONFIG_TOPIC, self._on_configuration, poll=self._poll_s))
         self._spawn(keep_on("Types", self._follow_types, self._rng))
         if self._partitions > 1:
             self._spawn(keep_on("Counting workers", self._count_workers, self._rng))
@@ -461,7 +439,16 @@ class Worker:
         if self._order.refresh(await self._engine.queues()):
             self._claims.queues_changed()
 
+    def _set_busy(self, busy: bool) -> None:
+        if busy:
+            self._busy.set()
+        else:
+            self._busy.clear()
+        if self._watch is not None:
+            self._watch.set_busy(busy)
+
     async def _watch_leases(self) -> None:
+        await self._busy.wait()
         await asyncio.sleep(self.lease / 6)
         self._keeper.expired()
 

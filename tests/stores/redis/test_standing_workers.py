@@ -14,8 +14,9 @@ from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.base import ClaimRequest
 from andon.worker.calls import Call
+from andon.worker.config import WorkerConfig
 from andon.worker.registry import Registry, TaskType
-from andon.worker.worker import Worker, WorkerConfig
+from andon.worker.worker import Worker
 
 from .conftest import OpenKit
 

@@ -7,13 +7,15 @@ from msgspec.structs import replace
 from andon.model.fleet import QueueConfig, TypeInfo, WorkerInfo
 
 WORKER_SEEN_MS = 60_000
-"""A worker unheard of for this long is no longer listed."""
+"""How long a worker is listed that is not heard of."""
 
 
 class Fleet:
     """The registries of a store."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, seen_ms: float = WORKER_SEEN_MS) -> None:
+        """`seen_ms`: a worker unheard of for this long is no longer listed."""
+        self._seen_ms = seen_ms
         self.queues: dict[str, QueueConfig] = {}
         self.settings: dict[str, bytes] = {}
         self._types: dict[tuple[str, int], TypeInfo] = {}
@@ -45,6 +47,6 @@ class Fleet:
 
     def workers(self, now: int) -> list[WorkerInfo]:
         """Workers seen lately, by id; the others are forgotten."""
-        for worker in [w for w in self._workers.values() if w.seen_at <= now - WORKER_SEEN_MS]:
+        for worker in [w for w in self._workers.values() if w.seen_at <= now - self._seen_ms]:
             del self._workers[worker.id]
         return [self._workers[worker] for worker in sorted(self._workers)]

@@ -9,6 +9,7 @@ from copy import copy
 
 from msgspec.structs import replace
 
+from andon.lifecycle.discarded import discarded_of
 from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.lifecycle.repeats import tombstone_of
 from andon.model.task import RunCell, Task, TaskEvent
@@ -43,7 +44,16 @@ LIVE = WAITING | {State.ACTIVE}
 class Records:
     """Rows by id, and their indexes."""
 
-    def __init__(self, *, fleet: Fleet, log: EventLog, hub: Hub, partitions: int) -> None:
+    def __init__(
+        self,
+        *,
+        fleet: Fleet,
+        log: EventLog,
+        hub: Hub,
+        partitions: int,
+        poll_s: float = SLOW_POLL_S,
+    ) -> None:
+        self._near_ms = poll_s * 1000
         self.rows: dict[str, Row] = {}
         self.ready = Ready(self.rows)
         self.lists = Lists(self.rows)
@@ -117,6 +127,7 @@ class Records:
             tombstone_of(task.status),
             now + SUBMIT_WINDOW_MS,
             (end, event.write_id),
+            discarded_of(task.id, [row.history[-2], event]) if len(row.history) > 1 else None,
         )
 
     # --- what is not a move ---
@@ -136,7 +147,7 @@ class Records:
             timers.discard(row.task.id)
             return
         timers.put(row.task.id, at)
-        if at <= now + SLOW_POLL_S * 1000:
+        if at <= now + self._near_ms:
             self._hub.hint(TIMER_TOPIC)
 
     def held(self, row: Row) -> bool:

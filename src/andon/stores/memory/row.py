@@ -6,6 +6,7 @@ from itertools import count
 
 import msgspec
 
+from andon.lifecycle.discarded import Discarded
 from andon.lifecycle.indexes import entry_of
 from andon.model.task import Task, TaskEvent, Tombstone
 from andon.model.words import State
@@ -63,6 +64,7 @@ class Stub(msgspec.Struct, frozen=True):
     left: Tombstone
     until: int
     writes: tuple[str, ...]  #: write ids of its end and its deletion, whose replies may be lost
+    discarded: Discarded | None = None  #: its last two moves, if it was discarded at its end
 
     @property
     def state(self) -> State:

@@ -17,6 +17,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from msgspec.structs import replace
 
+from andon.lifecycle.discarded import Discarded
 from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.lifecycle.interrupting import interrupted_worker
 from andon.lifecycle.timers import next_timer
@@ -29,6 +30,7 @@ from andon.stores.base import (
     CONFIG_TOPIC,
     MAX_BATCH,
     SCAN_BUDGET,
+    SLOW_POLL_S,
     Change,
     Changed,
     ChangeKind,
@@ -58,7 +60,7 @@ from andon.stores.hints import Hub
 from andon.stores.isolation import AT_FAULT
 from andon.stores.memory.claims import Claims
 from andon.stores.memory.events import MAX_EVENTS, EventLog
-from andon.stores.memory.fleet import Fleet
+from andon.stores.memory.fleet import WORKER_SEEN_MS, Fleet
 from andon.stores.memory.records import LIVE, Records
 from andon.stores.memory.row import Row
 from andon.stores.partitions import partition_of
@@ -83,7 +85,10 @@ class MemoryStore:
         *,
         clock: Callable[[], int] | None = None,
         steady: Callable[[], int] | None = None,
+        poll_s: float = SLOW_POLL_S,
     ) -> None:
+        """`poll_s`: how often those who sleep on its hints look all the same. None of its hints is
+        lost, so where virtual time passes that may be seldom."""
         options = _options(url)
         self.url = url
         self.partitions = options["partitions"]
@@ -91,10 +96,14 @@ class MemoryStore:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._cells = threading.Lock()  # held from reading a run cell to writing the record
         self._hub = Hub()
-        self._fleet = Fleet()
+        self._fleet = Fleet(seen_ms=WORKER_SEEN_MS * poll_s / SLOW_POLL_S)
         self._log = EventLog(self.partitions, options["max_events"])
         self._records = Records(
-            fleet=self._fleet, log=self._log, hub=self._hub, partitions=self.partitions
+            fleet=self._fleet,
+            log=self._log,
+            hub=self._hub,
+            partitions=self.partitions,
+            poll_s=poll_s,
         )
         self._claims = Claims(records=self._records, fleet=self._fleet, hub=self._hub)
 
@@ -344,6 +353,11 @@ class MemoryStore:
         now, rows = self.now(), self._records.rows
         stubs = [None if i in rows else self._records.stub(i, now) for i in ids]
         return [None if stub is None else stub.left for stub in stubs]
+
+    async def discarded(self, ids: Sequence[str]) -> list[Discarded | None]:
+        now, rows = self.now(), self._records.rows
+        stubs = [None if i in rows else self._records.stub(i, now) for i in ids]
+        return [None if stub is None else stub.discarded for stub in stubs]
 
     async def history(self, task_id: str) -> History:
         row = self._records.rows.get(task_id)

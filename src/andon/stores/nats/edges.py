@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from andon.lifecycle.discarded import Discarded, discarded_of
 from andon.lifecycle.timers import next_timer
 from andon.model.task import Tombstone
 from andon.model.words import TERMINAL, State
@@ -54,6 +55,13 @@ def tombstone_of(head: Head | None, now: int) -> Tombstone | None:
     if head is None or not head.body.deleted or head.body.deleted <= now - SUBMIT_WINDOW_MS:
         return None
     return head.body.left or Tombstone(State(head.body.state))
+
+
+def last_moves_of(head: Head | None, now: int) -> Discarded | None:
+    """The last two moves of a task that was discarded at its end within the submit window."""
+    if head is None or not head.body.deleted or head.body.deleted <= now - SUBMIT_WINDOW_MS:
+        return None
+    return discarded_of(head.body.id, head.body.events)
 
 
 def _is_possible(what: str, task_id: str) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from andon.lifecycle.daily import day_of
+from andon.lifecycle.discarded import Discarded
 from andon.model.errors import StoreUnavailable
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, Tallied, TypeInfo, WorkerInfo
 from andon.model.task import Task, Tombstone
@@ -41,7 +42,7 @@ from andon.stores.nats.core import Core
 from andon.stores.nats.creating import create
 from andon.stores.nats.daily import Daily
 from andon.stores.nats.dead import oldest_dead_letters
-from andon.stores.nats.edges import state_of, tombstone_of
+from andon.stores.nats.edges import last_moves_of, state_of, tombstone_of
 from andon.stores.nats.events import Log
 from andon.stores.nats.hints import Hints
 from andon.stores.nats.index import Index
@@ -264,6 +265,12 @@ class NatsStore:
         found = await self._index.read(ids)
         now = self.now()
         return [tombstone_of(found.get(i), now) for i in ids]
+
+    async def discarded(self, ids: Sequence[str]) -> list[Discarded | None]:
+        self._open  # noqa: B018 - as above
+        found = await self._index.read(ids)
+        now = self.now()
+        return [last_moves_of(found.get(i), now) for i in ids]
 
     async def history(self, task_id: str) -> History:
         self._open  # noqa: B018 - as above

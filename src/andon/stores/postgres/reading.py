@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from andon.lifecycle.discarded import Discarded, discarded_of
 from andon.model.errors import ConfigurationError
 from andon.model.fleet import QueueStats, Tallied
 from andon.model.task import Task, TaskEvent, Tombstone
@@ -50,6 +51,17 @@ class Reading:
         async def some(ids: Sequence[str]) -> list[Tombstone | None]:
             rows = await self._run(self._sql.tombstones, list(ids), now)
             return [None if row[0] is None else Tombstone(State(row[0]), *row[1:]) for row in rows]
+
+        return await each_alone(some, ids, _absent)
+
+    async def discarded(self, ids: Sequence[str], now: int) -> list[Discarded | None]:
+        """The last two moves of tasks that were discarded at their end, in the order asked for."""
+
+        async def some(ids: Sequence[str]) -> list[Discarded | None]:
+            found: dict[str, list[TaskEvent]] = {}
+            for row in await self._run(self._sql.discarded, list(ids), now):
+                found.setdefault(row["stub"], []).append(event_of(row[:8]))
+            return [discarded_of(task_id, found.get(task_id, ())) for task_id in ids]
 
         return await each_alone(some, ids, _absent)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from andon.lifecycle.daily import day_of, first_day
+from andon.lifecycle.discarded import Discarded
 from andon.lifecycle.indexes import entry_of
 from andon.model.errors import InvalidSubmission, StoreIncompatible, StoreUnavailable
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, Tallied, TypeInfo, WorkerInfo
@@ -362,6 +363,9 @@ class PostgresStore:
 
     async def tombstones(self, ids: Sequence[str]) -> list[Tombstone | None]:
         return await self._reading.tombstones(ids, self._time.argument())
+
+    async def discarded(self, ids: Sequence[str]) -> list[Discarded | None]:
+        return await self._reading.discarded(ids, self._time.argument())
 
     async def history(self, task_id: str) -> History:
         return await self._reading.history(task_id)

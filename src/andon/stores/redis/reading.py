@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from andon.lifecycle.discarded import Discarded, discarded_of
 from andon.model.errors import ConfigurationError
 from andon.model.fleet import QueueStats
 from andon.model.task import Task, Tombstone
@@ -83,6 +84,15 @@ def _tombstone(reply: Any) -> Tombstone | None:
         return None
     run, _, report = reply[1].decode().partition(" ")
     return Tombstone(State(reply[0].decode()), run, report)
+
+
+async def discarded(at: Partitions, ids: Sequence[str]) -> list[Discarded | None]:
+    """The last two moves of records that were discarded at their end within the window."""
+    replies = await at.spread("discarded", ids, ids)
+    return [
+        discarded_of(task_id, [event_of(packed) for packed in reply])
+        for task_id, reply in zip(ids, replies, strict=True)
+    ]
 
 
 def absent(task_id: str, why: str) -> None:

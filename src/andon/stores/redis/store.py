@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from andon.lifecycle.discarded import Discarded
 from andon.model.errors import StoreUnavailable
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, Tallied, TypeInfo, WorkerInfo
 from andon.model.task import Task, Tombstone
@@ -216,6 +217,9 @@ class RedisStore:
 
     async def tombstones(self, ids: Sequence[str]) -> list[Tombstone | None]:
         return await each_alone(partial(reading.tombstones, self._at), ids, reading.absent)
+
+    async def discarded(self, ids: Sequence[str]) -> list[Discarded | None]:
+        return await each_alone(partial(reading.discarded, self._at), ids, reading.absent)
 
     async def history(self, task_id: str) -> History:
         return await reading.history(self._at, task_id)

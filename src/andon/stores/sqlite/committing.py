@@ -302,8 +302,10 @@ def _discard(tx: Transaction, p: Prepared, seq: int, pos: int) -> None:
     tx.count(queue, p.after.state, -1)
     if p.after.dead_letter:
         tx.count(queue, DEAD, -1)
-    delete(tx, change.before, seq, change.event.write_id, tombstone_of(change.after))
-    tx.add_event(seq, change.before.definition.id, change.discard, pos)
+    gone = tx.add_event(seq, change.before.definition.id, change.discard, pos)
+    delete(
+        tx, change.before, seq, change.event.write_id, tombstone_of(change.after), discarded_at=gone
+    )
 
 
 def _write_id_at(tx: Transaction, pos: int) -> str:
@@ -313,9 +315,18 @@ def _write_id_at(tx: Transaction, pos: int) -> str:
     return "" if row is None else decode_event(row[1]).write_id
 
 
-def delete(tx: Transaction, task: Task, seq: int, writes: str, left: Tombstone) -> None:
+def delete(
+    tx: Transaction,
+    task: Task,
+    seq: int,
+    writes: str,
+    left: Tombstone,
+    *,
+    discarded_at: int | None = None,
+) -> None:
     """Remove a record with everything that is its own, leaving a stub for the submit window.
-    `writes` are the ids of the writes that ended and deleted it, with a space between."""
+    `writes` are the ids of the writes that ended and deleted it, with a space between;
+    `discarded_at` is where the event is that discards it."""
     task_id = task.definition.id
     tx.flush_events()
     _drop_trimmed_events(tx, seq)
@@ -327,7 +338,16 @@ def delete(tx: Transaction, task: Task, seq: int, writes: str, left: Tombstone) 
     tx.db.execute(EDGES.drop_put_off, (task_id,))
     tx.db.execute(
         LIFE.put_stub,
-        (task_id, task.definition.digest, left.state.value, writes, tx.now, left.run, left.report),
+        (
+            task_id,
+            task.definition.digest,
+            left.state.value,
+            writes,
+            tx.now,
+            left.run,
+            left.report,
+            discarded_at,
+        ),
     )
 
 

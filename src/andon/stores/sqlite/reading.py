@@ -4,6 +4,7 @@ import heapq
 import sqlite3
 from collections.abc import Iterator, Sequence
 
+from andon.lifecycle.discarded import Discarded, discarded_of
 from andon.model.errors import ConfigurationError
 from andon.model.fleet import QueueStats
 from andon.model.task import Task, TaskEvent, Tombstone
@@ -162,6 +163,19 @@ def _tombstone(db: sqlite3.Connection, task_id: str, since: int) -> Tombstone | 
     except UnicodeEncodeError:  # nobody can have such an id
         return None
     return None if row is None else Tombstone(State(row[0]), row[1], row[2])
+
+
+def discarded(db: sqlite3.Connection, ids: Sequence[str], since: int) -> list[Discarded | None]:
+    """The last two moves of tasks that were discarded at their end after `since`."""
+    return [_discarded(db, task_id, since) for task_id in ids]
+
+
+def _discarded(db: sqlite3.Connection, task_id: str, since: int) -> Discarded | None:
+    try:
+        rows = db.execute(READING.discarded, (task_id, since)).fetchall()
+    except UnicodeEncodeError:  # nobody can have such an id
+        return None
+    return discarded_of(task_id, [decode_event(row[0]) for row in rows])
 
 
 def find(db: sqlite3.Connection, query: Query) -> Page:

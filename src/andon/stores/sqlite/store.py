@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Any, TypeVar
 
+from andon.lifecycle.discarded import Discarded
 from andon.model.errors import StoreError, StoreUnavailable
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, Tallied, TypeInfo, WorkerInfo
 from andon.model.task import RECORD_VERSION, Task, Tombstone
@@ -291,6 +292,10 @@ class SqliteStore:
     async def tombstones(self, ids: Sequence[str]) -> list[Tombstone | None]:
         since = self.now() - SUBMIT_WINDOW_MS
         return await self._read(lambda db: reading.tombstones(db, ids, since))
+
+    async def discarded(self, ids: Sequence[str]) -> list[Discarded | None]:
+        since = self.now() - SUBMIT_WINDOW_MS
+        return await self._read(lambda db: reading.discarded(db, ids, since))
 
     async def history(self, task_id: str) -> History:
         return await self._read(lambda db: reading.history(db, task_id))

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, cast
 from andon.lifecycle.commands import Command, Interrupted, UnknownTask
 from andon.model.text import storable
 from andon.worker import outcomes
-from andon.worker.context import Context, Stopped, running
+from andon.worker.context import Context, Stopped, control_in, running
 from andon.worker.executors import frames
 from andon.worker.executors.base import Resolved, RunInHand
 from andon.worker.executors.childfiles import ChildFiles
@@ -113,7 +113,8 @@ class Child:
         except Resolved as resolved:
             return resolved.command
         except BaseException as error:
-            if context.stop_reason and isinstance(error, Stopped | asyncio.CancelledError):
+            stopped = isinstance(control_in(error), Stopped | asyncio.CancelledError)
+            if context.stop_reason and stopped:
                 return Interrupted()
             return outcomes.raised(kind, task, error)
         finally:

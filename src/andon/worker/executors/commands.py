@@ -5,7 +5,7 @@
 | stdin | the payload, JSON |
 | stdout | the result: JSON if it parses, else a string; nothing is null |
 | stderr | log lines |
-| environment | `ANDON_TASK_ID`, `ANDON_RUN`, `ANDON_FENCE`, and what `environment` allows |
+| environment | `ANDON_TASK_ID`, `_RUN`, `_FENCE`, `_HEADERS`, and what `environment` allows |
 | exit 0 | completed |
 | exit 64 | terminate: given up, whatever the budget |
 | exit 65 | malformed payload |
@@ -35,7 +35,7 @@ from andon.model.task import TaskError
 from andon.model.text import storable
 from andon.model.words import Reason
 from andon.worker import environment, outcomes
-from andon.worker.context import Stopped
+from andon.worker.context import Context, Stopped
 from andon.worker.executors.base import Resolved, RunInHand
 from andon.worker.executors.guard import Guard
 from andon.worker.executors.killing import KILL_AFTER_S, signal_group, stop_group
@@ -46,6 +46,9 @@ _PIPES_S = 1.0
 """How long pipes may stay open after the exit: a daemon left behind must not hold the run."""
 
 _LOOK_S = 0.25
+_MOST_HEADERS = 65_536
+"""Bytes. Linux starts no program that is given a variable of twice as many."""
+
 _TAIL_LINES = 50
 
 
@@ -95,6 +98,7 @@ class CommandExecutor:
                 "ANDON_TASK_ID": context.task_id,
                 "ANDON_RUN": str(context.run),
                 "ANDON_FENCE": str(context.fence),
+                "ANDON_HEADERS": _headers(context),
             },
         )
         run.where = _STARTING
@@ -190,6 +194,15 @@ class CommandExecutor:
     async def close(self) -> None:
         for running in list(self._running):
             signal_group(running.process.pid, signal.SIGKILL)
+
+
+def _headers(context: Context) -> str:
+    """The task's headers as a JSON object; none if they are more than a variable may hold."""
+    headers = msgspec.json.encode(dict(context.headers)).decode()
+    if len(headers.encode()) <= _MOST_HEADERS:
+        return headers
+    context.log.warning("The task's headers are too large for ANDON_HEADERS, and left out.")
+    return "{}"
 
 
 def _check_program(program: str, variables: Mapping[str, str]) -> None:

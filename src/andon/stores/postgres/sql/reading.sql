@@ -39,6 +39,16 @@ SELECT {schema}.state_of(u, {schema}.store_time($2)) FROM unnest($1::text[]) WIT
 SELECT s.state, s.run, s.report FROM unnest($1::text[]) WITH ORDINALITY u (id, i)
 LEFT JOIN {schema}.stub s ON s.id = u.id AND s.at > {schema}.store_time($2) - 600000 ORDER BY u.i
 
+-- The last moves of deleted tasks, for those whose stub tells the place of the last: the deletion, and
+-- by its `prev` the end before it.
+-- name: discarded
+SELECT e.body, e.revision, e.at, e.run_no, e.task, e.source, e.worker, e.run, s.id AS stub
+FROM {schema}.stub s JOIN {schema}.event d ON d.place = s.place
+JOIN {schema}.event e ON e.seq = d.seq AND e.place IN (d.place, d.prev)
+WHERE s.id = ANY ($1) AND s.at > {schema}.store_time($2) - 600000
+    AND NOT EXISTS (SELECT FROM {schema}.definition x WHERE x.id = s.id)
+ORDER BY e.place
+
 -- name: queue
 SELECT q.body FROM {schema}.queue q JOIN {schema}.name n ON n.id = q.id WHERE n.name = $1
 

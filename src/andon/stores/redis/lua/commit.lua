@@ -58,6 +58,15 @@ end
 
 local function digest_in(tail) return string.match(tail, '^%d+h? (.*)$') end
 
+-- The position in the log that the next event will have. What is in `log` is added at the end.
+local log_end
+local function next_position()
+  if not log_end then
+    log_end = tonumber(call('HGET', P .. 'meta', 'log_start') or 0) + call('LLEN', P .. 'log')
+  end
+  return log_end + #log
+end
+
 local function write(task, item, st, state, version)
   local result = item[RESULT]
   if st ~= 'active' or state == 'active' then
@@ -140,7 +149,7 @@ local function apply(item)
   if discarded then
     -- watchers see the end, then the record goes
     if new[UNIQUE] and not item[RESERVED] then let_go_of(new[UNIQUE], id) end
-    remove(id, new, state, digest_in(tail), item[LAST_RUN] or '', {item[WRITE_ID]})
+    remove(id, new, state, digest_in(tail), item[LAST_RUN] or '', {item[WRITE_ID], next_position() - 1})
     log[#log + 1] = item[DISCARD]
     return 'a'
   end

@@ -44,7 +44,7 @@ local function free(id)
 end
 
 -- What is left of a task that was deleted within the window: until, digest, state, packed run and
--- report, write ids.
+-- report, write ids; of one that was discarded at its end, then the position of that end in the log.
 local function stub_of(id)
   local found = call('GET', P .. 'stub:' .. id)
   if not found then return nil end

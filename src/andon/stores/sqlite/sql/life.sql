@@ -101,7 +101,7 @@ DELETE FROM task WHERE seq = ?
 DELETE FROM definition WHERE seq = ?
 
 -- name: put_stub
-INSERT INTO stub (id, digest, state, write_id, at, run, report) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+INSERT INTO stub (id, digest, state, write_id, at, run, report, pos) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
 ON CONFLICT (id) DO UPDATE SET digest = ?2, state = ?3, write_id = ?4, at = ?5, run = ?6,
     report = ?7
 

@@ -74,6 +74,12 @@ SELECT coalesce(sum(n), 0) FROM counter WHERE state NOT LIKE '+%'
 -- name: counted_queues
 SELECT DISTINCT queue FROM counter
 
+-- The event that deleted a task which was discarded at its end, then the event of that end.
+-- name: discarded
+SELECT e.body FROM (SELECT pos FROM stub WHERE id = ?1 AND at > ?2 AND pos IS NOT NULL
+    AND NOT EXISTS (SELECT 1 FROM definition WHERE id = ?1)) s
+JOIN event d ON d.pos = s.pos JOIN event e ON e.pos IN (d.pos, d.prev) ORDER BY e.pos
+
 -- name: tombstone
 SELECT state, run, report FROM stub WHERE id = ?1 AND at > ?2
 AND NOT EXISTS (SELECT 1 FROM definition WHERE id = ?1)

@@ -16,10 +16,11 @@ CREATE TYPE change AS (
     takes text, takes_until bigint, leaves text, tally text
 );
 
--- Remove a record with everything that is its own, leaving a stub for the submit window.
+-- Remove a record with everything that is its own, leaving a stub for the submit window. `p_place` is
+-- that of the event which discards it at its end.
 CREATE FUNCTION delete_record(
     p_seq bigint, p_id text, p_digest text, p_state text, p_writes text, p_run text, p_report text, p_last bigint,
-    t bigint
+    p_place bigint, t bigint
 ) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE start bigint[]; freed boolean := false; parent text; cut bigint;
@@ -41,10 +42,11 @@ BEGIN
     DELETE FROM edge e WHERE e.parent = p_id;
     DELETE FROM unsettled u WHERE u.parent = p_id;
     DELETE FROM put_off u WHERE u.parent = p_id;
-    INSERT INTO stub AS s (id, digest, state, writes, run, report, at)
-    VALUES (p_id, p_digest, p_state, p_writes, p_run, p_report, t)
+    INSERT INTO stub AS s (id, digest, state, writes, run, report, place, at)
+    VALUES (p_id, p_digest, p_state, p_writes, p_run, p_report, p_place, t)
     ON CONFLICT (id) DO UPDATE SET digest = excluded.digest, state = excluded.state,
-        writes = excluded.writes, run = excluded.run, report = excluded.report, at = excluded.at;
+        writes = excluded.writes, run = excluded.run, report = excluded.report, place = excluded.place,
+        at = excluded.at;
     RETURN freed;
 END $$;
 
@@ -158,7 +160,7 @@ BEGIN
     p := places(2);
     INSERT INTO event (place, pos, seq, prev, at, body) VALUES (p, nextval('event_pos'), c.seq, k.last, c.at, c.event);
     IF c.state IS NULL THEN
-        due := delete_record(c.seq, c.id, c.digest, k.state, c.writes, c.last_run, c.report, k.last, t);
+        due := delete_record(c.seq, c.id, c.digest, k.state, c.writes, c.last_run, c.report, k.last, NULL, t);
         kind := 'a';
         RETURN;
     END IF;
@@ -198,7 +200,7 @@ BEGIN
             END IF;
             INSERT INTO event (place, pos, seq, prev, at, body)
             VALUES (p + 1, nextval('event_pos'), c.seq, p, c.at, c.discard);
-            due := delete_record(c.seq, c.id, c.digest, c.state, c.write_id, c.last_run, c.report, p, t);
+            due := delete_record(c.seq, c.id, c.digest, c.state, c.write_id, c.last_run, c.report, p, p + 1, t);
         END IF;
     END IF;
 END $$;

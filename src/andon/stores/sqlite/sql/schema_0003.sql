@@ -1,0 +1,4 @@
+-- Schema 3.
+
+-- Of a task that was discarded at its end: where the event of its deletion is, which has its result (R37).
+ALTER TABLE stub ADD COLUMN pos INTEGER;
