@@ -15,7 +15,7 @@ from servers import Servers
 from servers.http import PLAIN, service_of
 
 from andon import Andon, State
-from andon.model.errors import AndonError, StoreUnavailable
+from andon.model.errors import AndonError, InvalidSubmission, StoreUnavailable, TaskFailed
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -95,6 +95,23 @@ def test_the_sync_face_serves_many_threads(url: str) -> None:
         handles = list(pool.map(lambda n: face.submit("x", {"n": n}), range(100)))
         states = list(pool.map(lambda handle: handle.cancel(), handles))
     assert states == [State.CANCELLED] * 100
+
+
+async def test_a_child_of_an_unknown_parent_is_refused_unless_its_policy_keeps_it(
+    url: str,
+) -> None:
+    async with Andon(url) as app:
+        with pytest.raises(InvalidSubmission, match="'slip'") as refusal:
+            await app.submit("x", depends_on="slip")
+        assert refusal.value.field == "dependencies"
+        kept = await app.submit("x", depends_on=["slip", "slip"], on_missing_parent="unreachable")
+        with pytest.raises(TaskFailed, match=r"unreachable \(dependency-missing\): .*slip"):
+            await kept.result(timeout=60)
+        drafts = [app.draft("x", id="p", priority=0), app.draft("x", id="c", depends_on="p")]
+        drafts.append(app.draft("x", id="alone", depends_on="slip"))
+        told = {one.id: one.error async for some in app.submit_stream(drafts) for one in some}
+        assert told.pop("alone") is not None
+        assert told == {"p": None, "c": None}
 
 
 async def test_a_stream_is_stored_and_told_in_the_order_given(url: str) -> None:

@@ -116,6 +116,7 @@ _CHORIA = PolicyOptions(
     timeout=HOUR,
     deadline_covers="start",
     on_unknown="retry",
+    on_missing_parent="unreachable",
     dead_letter="none",
     retention=None,
 )

@@ -75,6 +75,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     on_silence: Literal["stall", "retry"] = "stall"
     on_unknown: Literal["wait", "retry", "drop", "fail"] = "wait"  #: no code for the task (R32)
     on_dependency_failure: Literal["unreachable", "wait"] = "unreachable"
+    on_missing_parent: Literal["refuse", "unreachable"] = "refuse"  #: no such task (R34)
     on_invalid: Literal["refuse", "record"] = "refuse"
     dead_letter: Literal["save", "none"] = "save"
     dead_letter_retention: float | None = 90 * DAY  #: how long a dead letter is kept
@@ -117,6 +118,7 @@ class PlainOptions(TypedDict, total=False):
     on_silence: Literal["stall", "retry"]
     on_unknown: Literal["wait", "retry", "drop", "fail"]
     on_dependency_failure: Literal["unreachable", "wait"]
+    on_missing_parent: Literal["refuse", "unreachable"]
     on_invalid: Literal["refuse", "record"]
     dead_letter: Literal["save", "none"]
     dead_letter_retention: float | None
