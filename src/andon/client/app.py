@@ -40,6 +40,7 @@ from andon.client.options import (
     TaskOptions,
     check_names,
 )
+from andon.client.policies import Policies
 from andon.client.queues import Queue, Queues
 from andon.client.services import is_service, service_at
 from andon.client.streaming import streamed
@@ -319,6 +320,11 @@ class Andon(Declaring):
     def queues(self) -> Queues:
         """The queues of the store: declared, configured, paused, listed."""
         return Queues(self)
+
+    @cached_property
+    def policies(self) -> Policies:
+        """The named retry policies of the store: listed, set, deleted."""
+        return Policies(self)
 
     @cached_property
     def tasks(self) -> Tasks:

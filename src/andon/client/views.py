@@ -127,6 +127,8 @@ class TaskView:
     deadline: datetime | None
     expires_at: datetime | None
     cancel_requested_at: datetime | None
+    predecessor: str | None = None  #: the task whose arguments were edited into this one
+    successor: str | None = None  #: the task that replaces this one, whose arguments were edited
 
     @property
     def ended(self) -> bool:
@@ -204,6 +206,8 @@ class TaskView:
             deadline=to_datetime(status.deadline),
             expires_at=to_datetime(status.expires_at),
             cancel_requested_at=to_datetime(status.cancel_requested_at),
+            predecessor=definition.predecessor or None,
+            successor=status.successor or None,
         )
 
 

@@ -21,6 +21,7 @@ from andon.engine.joining import Join
 from andon.engine.room import Rooms
 from andon.engine.writes import LoneWrites, new_write_id
 from andon.lifecycle.admission import admit, admit_invalid, check_form, check_times
+from andon.lifecycle.named import OPTION
 from andon.lifecycle.parents import refuses_missing
 from andon.model.errors import (
     AndonError,
@@ -101,7 +102,8 @@ class Submitting:
             now = self._store.now()
             task = self._record(submission, now, self._lone_write(submission.id, now))
         except Exception as error:
-            return [_refused(submission, error)]
+            refused = [_refused(submission, error)]
+            return await self._submit_bulk([submission]) if _may_be_new(refused) else refused
         try:
             created = await self.batcher.put(task)
         except AT_FAULT as error:
@@ -135,6 +137,9 @@ class Submitting:
         """Records and refusals of one batch. Other coroutines get their turn in between."""
         now, write_id = self._store.now(), new_write_id()
         outcomes, tasks = self._records(submissions[:MAX_BATCH], now, write_id)
+        if _may_be_new(outcomes):
+            await self._book.refresh()
+            outcomes, tasks = self._records(submissions[:MAX_BATCH], now, write_id)
         for some in in_batches(submissions[MAX_BATCH:]):
             await asyncio.sleep(0)
             more_outcomes, more_tasks = self._records(some, now, write_id)
@@ -201,6 +206,14 @@ class Submitting:
             raise
         return admit(definition, now, write_id)
 
+    async def store_record(self, task: Task) -> Submitted:
+        """Store one record that is ready."""
+        try:
+            created = await self.batcher.put(task)
+        except AT_FAULT as error:
+            created = _unwritable(task, why_of(error))
+        return await self._settled(task, created)
+
     async def _settled(self, task: Task, created: Created) -> Submitted:
         """The answer to one creation, after making room where the queue says so."""
         if created.kind is _FULL:
@@ -265,6 +278,12 @@ class Submitting:
             await self._dependencies.link(
                 [(s.id, s.dependencies, s.load_dependencies, s.requires) for s in blocked]
             )
+
+
+def _may_be_new(outcomes: Sequence[Submitted | None]) -> bool:
+    """Whether one was refused for a retry policy whose name is not known, or not yet."""
+    errors = (one.error for one in outcomes if one is not None)
+    return any(isinstance(e, InvalidSubmission) and e.field == OPTION for e in errors)
 
 
 def _refused(submission: Submission, error: Exception) -> Submitted:

@@ -265,6 +265,7 @@ TASKCLUSTER = Profile(
                         Reason.INTERMITTENT_TASK,
                         Reason.INTERNAL_ERROR,
                         Reason.RESOURCE_UNAVAILABLE,
+                        Reason.ARCHIVED_BY_HAND,
                     }
                 ),
             ),

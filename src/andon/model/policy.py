@@ -97,6 +97,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class PlainOptions(TypedDict, total=False):
     """Options that mean the same wherever they are given, in the code or in the store."""
 
+    retry: str  #: name of a retry policy in the store; what stands beside it wins over it
     max_retries: int
     retry_delay: float | None
     max_retry_delay: float

@@ -63,6 +63,9 @@ class Event(Word):
     RUN_NOW = "run-now"
     RESCHEDULE = "reschedule"
     REPRIORITISE = "reprioritise"
+    ARCHIVE = "archive"
+    EDIT = "edit"
+    DELIVER = "deliver"
     RERUN = "rerun"
     DELETE = "delete"
     SET_ASIDE = "set-aside"
@@ -108,6 +111,8 @@ class Reason(Word):
     SNOOZED = "snoozed"
     RELEASED = "released"
     RESCHEDULED = "rescheduled"
+    ARCHIVED_BY_HAND = "archived-by-hand"
+    EDITED = "edited"
     # why a record goes
     RETENTION = "retention"
     DISCARDED = "discarded"

@@ -53,6 +53,8 @@ def record(task: Task, state: str, history: list[Fields]) -> Fields:
         "result": decoded(task.result),
         "last_error": None if s.last_error is None else msgspec.to_builtins(s.last_error),
         "cancel_requested_at": maybe_iso(s.cancel_requested_at),
+        "predecessor": d.predecessor or None,
+        "successor": s.successor or None,
         "revision": s.revision,
     }
 

@@ -30,6 +30,7 @@ from andon.model.errors import (
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, TypeInfo, WorkerInfo
 from andon.model.task import Task
 from andon.model.words import State
+from andon.service.acting import edit_one
 from andon.service.calls import ADMIN_STORAGE, Call
 from andon.service.decoding import Items
 from andon.service.problems import Problem
@@ -227,6 +228,14 @@ async def act(request: Call, data: Items[wire.Which]) -> list[wire.Outcome]:
     )
 
 
+@post("/edit", status_code=200)
+async def edit(request: Call, data: JSONBody[wire.OfEdit]) -> wire.Outcome:
+    """Give a task that has not begun other arguments."""
+    _caller(request)
+    done = await edit_one(request, data.id, data.args, data.successor)
+    return wire.outcome_of(done, None if done.error is None else request.told(done.error))
+
+
 # --- reading ---
 
 
@@ -323,6 +332,27 @@ async def configure_queue(request: Call, data: JSONBody[wire.OfQueue]) -> QueueC
     """Change a queue's settings."""
     _caller(request).require(f"queues:manage:{data.name}")
     return await request.service.engine.configure_queue(data.name, data.changes)
+
+
+@post("/policies", status_code=200)
+async def policies(request: Call, data: JSONBody[Nothing]) -> dict[str, Any]:
+    """The named retry policies."""
+    _caller(request).require_some("queues:read:")
+    return {**await request.service.engine.policies()}
+
+
+@post("/put_policy", status_code=200)
+async def put_policy(request: Call, data: JSONBody[wire.OfPolicy]) -> dict[str, Any]:
+    """Set a named retry policy."""
+    _caller(request).require("queues:manage:*")
+    return {**await request.service.engine.put_policy(data.name, data.options)}
+
+
+@post("/delete_policy", status_code=200)
+async def delete_policy(request: Call, data: JSONBody[wire.OfPolicy]) -> bool:
+    """Delete a named retry policy."""
+    _caller(request).require("queues:manage:*")
+    return await request.service.engine.delete_policy(data.name)
 
 
 @post("/types", status_code=200)
@@ -434,6 +464,7 @@ HANDLERS: list[Any] = [
     cancel,
     retry,
     act,
+    edit,
     get,
     history,
     find,
@@ -443,6 +474,9 @@ HANDLERS: list[Any] = [
     stats,
     queues,
     configure_queue,
+    policies,
+    put_policy,
+    delete_policy,
     types,
     publish_types,
     keep_code,
