@@ -50,9 +50,9 @@ def check_options(options: Mapping[str, Any]) -> PolicyOptions:
 
 def check_retry_policy(options: Mapping[str, Any]) -> PolicyOptions:
     """The options of a named retry policy, once known to be some that it can set."""
-    checked = check_options(options)
-    check_retry_options(checked)
-    return checked
+    if isinstance(options, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        check_retry_options(options)
+    return check_options(options)
 
 
 def retention_of(value: Any) -> dict[str, float | None]:

@@ -337,7 +337,7 @@ async def configure_queue(request: Call, data: JSONBody[wire.OfQueue]) -> QueueC
 @post("/policies", status_code=200)
 async def policies(request: Call, data: JSONBody[Nothing]) -> dict[str, Any]:
     """The named retry policies."""
-    _caller(request).require_some("queues:read:")
+    _caller(request).require("queues:read:*")
     return {**await request.service.engine.policies()}
 
 
