@@ -71,6 +71,33 @@ def test_queues_as_another_system_count_under_its_names(cli: Cli) -> None:
     assert "QUEUED" in cli("queues", "list", "--as", "cbintel").stdout
 
 
+def test_retry_policies_are_set_used_listed_and_deleted(cli: Cli) -> None:
+    cli.submit("job")
+    assert cli.json("policies", "list") == {}
+    cli("policies", "set", "gentle", "max_retries=10", "retry_delay=60", 'retry_on=["TIMEOUT"]')
+    stored = {"max_retries": 10, "retry_delay": 60, "retry_on": ["TIMEOUT"]}
+    assert cli.json("policies", "list") == {"gentle": stored}
+    assert cli.json("policies", "show", "gentle") == {"name": "gentle", **stored}
+    assert "max_retries=10" in cli("policies", "list").stdout
+    cli.submit("job", "--id", "a", "--retry", "gentle")
+    assert cli.json("tasks", "show", "a")["policy"]["max_retries"] == 10
+    refused = cli.refusal("submit", "job", "--retry", "gentel")
+    assert "Did you mean 'gentle'?" in refused
+    cli("queues", "configure", "mail", "--policy", "retry=gentle")
+    assert "'mail'" in cli.refusal("policies", "delete", "gentle")
+    cli("queues", "configure", "mail", "--policy", "retry=unset")
+    assert cli.lines("policies", "delete", "gentle") == [["gentle", "deleted"]]
+    assert "There is none yet" in cli.refusal("policies", "show", "gentle")
+
+
+def test_what_is_no_retry_policy_is_refused(cli: Cli) -> None:
+    cli.submit("job")
+    assert "'timeout'" in cli.refusal("policies", "set", "x", "timeout=5")
+    assert "Did you mean 'max_retries'" in cli.refusal("policies", "set", "x", "max_retrys=5")
+    assert "OPTION=JSON" in cli("policies", "set", "x", "max_retries", code=2).stderr
+    assert cli.json("policies", "list") == {}
+
+
 def test_a_paused_queue_is_resumed(cli: Cli) -> None:
     cli.submit("job", "--id", "a")
     assert cli.lines("queues", "pause", "default") == [["default", "paused"]]

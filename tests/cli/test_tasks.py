@@ -250,6 +250,34 @@ def test_waiting_tasks_are_moved_about(cli: Cli) -> None:
     assert "schedule is not possible" in cli("tasks", "schedule", "p", code=1).stdout
 
 
+def test_a_waiting_task_is_archived_and_resubmitted_as_a_dead_letter(cli: Cli) -> None:
+    cli.submit("job", "--id", "a", "--delay", "1h", "--option", "dead_letter=none")
+    assert cli.lines("tasks", "archive", "a", "nobody", code=1)[0] == ["a", "failed", "archived"]
+    shown = cli("tasks", "show", "a").stdout
+    assert "archived-by-hand" in shown
+    assert "archived by hand" in shown
+    assert [line[0] for line in cli.lines("dlq", "list")] == ["a"]
+    assert cli.lines("dlq", "resubmit", "a")[0][1] == "pending"
+
+
+def test_a_task_is_edited_and_shown_with_its_successor(cli: Cli) -> None:
+    cli.submit("job", "--id", "a", "--args", '{"n": 1}')
+    assert cli("tasks", "edit", "a", "--args", '{"n": 2}', "--id", "b").stdout == "b\n"
+    done = cli.json("tasks", "edit", "a", "--args", '{"n": 2}', "--id", "b")
+    assert done == {"id": "a", "successor": "b", "state": "pending", "created": False}
+    old, new = cli.json("tasks", "show", "a"), cli.json("tasks", "show", "b")
+    assert (old["state"], old["reason"], old["successor"]) == ("cancelled", "edited", "b")
+    assert (new["args"], new["predecessor"]) == ({"n": 2}, "a")
+    shown = cli("tasks", "show", "a").stdout
+    assert "successor\tb" in shown
+    assert "predecessor\ta" in cli("tasks", "show", "b").stdout
+    assert "'b'" in cli.refusal("tasks", "edit", "a", "--args", "{}")
+    assert "not JSON" in cli.refusal("tasks", "edit", "b", "--args", "{")
+    assert "no task" in cli.refusal("tasks", "edit", "nobody", "--args", "{}")
+    cli.claim()
+    assert "begun" in cli.refusal("tasks", "edit", "b", "--args", "{}")
+
+
 def test_a_filter_acts_on_all_it_finds(cli: Cli) -> None:
     for name in "abc":
         cli.submit("job", "--id", name)

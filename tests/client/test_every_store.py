@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,15 @@ from servers import Servers
 from servers.http import PLAIN, service_of
 
 from andon import Andon, State
-from andon.model.errors import AndonError, StoreUnavailable
+from andon.model.errors import (
+    AndonError,
+    InvalidSubmission,
+    InvalidTransition,
+    StoreUnavailable,
+    TaskFailed,
+    UniqueKeyHeld,
+)
+from andon.stores.base import Query
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -95,6 +104,100 @@ def test_the_sync_face_serves_many_threads(url: str) -> None:
         handles = list(pool.map(lambda n: face.submit("x", {"n": n}), range(100)))
         states = list(pool.map(lambda handle: handle.cancel(), handles))
     assert states == [State.CANCELLED] * 100
+
+
+async def test_a_child_of_an_unknown_parent_is_refused_unless_its_policy_keeps_it(
+    url: str,
+) -> None:
+    async with Andon(url) as app:
+        with pytest.raises(InvalidSubmission, match="'slip'") as refusal:
+            await app.submit("x", depends_on="slip")
+        assert refusal.value.field == "dependencies"
+        kept = await app.submit("x", depends_on=["slip", "slip"], on_missing_parent="unreachable")
+        with pytest.raises(TaskFailed, match=r"unreachable \(dependency-missing\): .*slip"):
+            await kept.result(timeout=60)
+        drafts = [app.draft("x", id="p", priority=0), app.draft("x", id="c", depends_on="p")]
+        drafts.append(app.draft("x", id="alone", depends_on="slip"))
+        told = {one.id: one.error async for some in app.submit_stream(drafts) for one in some}
+        assert told.pop("alone") is not None
+        assert told == {"p": None, "c": None}
+
+
+async def test_a_waiting_task_is_archived_and_is_a_dead_letter(url: str) -> None:
+    async with Andon(url) as app:
+        handle = await app.submit("x", delay=600, dead_letter="none")
+        assert await handle.archive() is State.FAILED
+        view = await handle.get()
+        assert view.reason is not None
+        assert view.reason.value == "archived-by-hand"
+        engine = await app.engine()
+        letters = await engine.find(Query(dead_letters=True))
+        assert [task.id for task in letters.tasks] == [handle.id]
+        [again] = await app.tasks.archive([handle])
+        assert (again.error, again.changed) == (None, False)
+        assert await handle.retry() is State.PENDING
+        assert (await engine.find(Query(dead_letters=True))).tasks == ()
+
+
+async def test_a_task_is_edited_into_a_successor_and_each_names_the_other(url: str) -> None:
+    async with Andon(url) as app:
+        handle = await app.submit("x", {"n": 1}, unique=True, tags=["t"])
+        successor = await handle.edit(n=2)
+        old, new = await handle.get(), await successor.get()
+        assert (old.state, old.successor, old.predecessor) == (State.CANCELLED, new.id, None)
+        assert (new.state, new.predecessor, new.args) == (State.PENDING, old.id, {"n": 2})
+        assert (new.tags, new.unique_key == old.unique_key) == (("t",), False)
+        await app.submit("x", {"n": 1}, unique=True)  # its key is free, the successor's is not
+        with pytest.raises(UniqueKeyHeld):
+            await app.submit("x", {"n": 2}, unique=True)
+        with pytest.raises(InvalidTransition, match=successor.id):
+            await handle.edit(n=3)
+        last = await app.tasks.edit(successor, n=4)
+        engine = await app.engine()
+        again = await engine.edit(successor.id, b'{"n":4}', last.id)
+        assert (again.error, again.created) == (None, False)
+        child = await app.submit("x", depends_on=last)
+        with pytest.raises(InvalidTransition, match=child.id):
+            await last.edit(n=5)
+
+
+async def test_a_retry_policy_is_used_by_its_name(url: str) -> None:
+    async with Andon(url) as app:
+        await app.policies.set("gentle", max_retries=9, retry_delay=60.0, retry_on=("TIMEOUT",))
+        assert await app.policies.list() == {
+            "gentle": {"max_retries": 9, "retry_delay": 60.0, "retry_on": ["TIMEOUT"]}
+        }
+        policy = (await (await app.submit("x", retry="gentle")).get()).policy
+        assert (policy.max_retries, policy.retry_on) == (9, ("TIMEOUT",))
+        with pytest.raises(InvalidSubmission, match="Did you mean 'gentle'"):
+            await app.submit("x", retry="gentel")
+        with pytest.raises(InvalidSubmission, match="timeout"):
+            await app.policies.set("gentle", timeout=5.0)
+        assert await app.policies.delete("gentle")
+        assert await app.policies.get("gentle") is None
+
+
+@pytest.mark.parametrize("crowds", [1, 2])
+async def test_a_crowd_at_a_full_queue_that_discards_evicts_as_many_as_come(
+    url: str, crowds: int
+) -> None:
+    """Whoever they are submitted by: each is stored, and each takes the place of another."""
+    async with AsyncExitStack() as stack:
+        apps = [await stack.enter_async_context(Andon(url)) for _ in range(crowds)]
+        await apps[0].queues.configure("small", max_size=250, on_full="discard-old")
+        old = [apps[0].draft("x", {"n": n}, queue="small") for n in range(250)]
+        await apps[0].submit_many(old)
+        for app in apps[1:]:
+            await app.queues.list()
+        handles = await asyncio.gather(
+            *(apps[n % crowds].submit("x", {"new": n}, queue="small") for n in range(200))
+        )
+        assert len({handle.id for handle in handles}) == 200
+        evicted = [task.id async for task in apps[0].tasks.find(state="cancelled")]
+        assert sorted(evicted) == sorted(draft.id for draft in old[:200])
+        pending = {task.id async for task in apps[0].tasks.find(state="pending")}
+        assert pending >= {handle.id for handle in handles}
+        assert len(pending) == 250
 
 
 async def test_a_stream_is_stored_and_told_in_the_order_given(url: str) -> None:

@@ -2,7 +2,9 @@
 
 import pytest
 
+from andon.engine.bulk import act_on_ids
 from andon.lifecycle.commands import (
+    Archive,
     Complete,
     Delete,
     Fail,
@@ -21,7 +23,8 @@ from andon.model.errors import (
     UniqueKeyHeld,
 )
 from andon.model.task import TaskError
-from andon.model.words import State
+from andon.model.words import Reason, State
+from andon.stores.base import Query
 
 from .conftest import START, Shop
 
@@ -169,3 +172,48 @@ async def test_a_queue_setting_that_cannot_be_changes_nothing(
     with pytest.raises(ConfigurationError):
         await shop.engine.configure_queue("default", changes)
     assert await shop.engine.queues() == before
+
+
+async def test_a_waiting_task_is_archived_by_hand_and_resubmitted(shop: Shop) -> None:
+    """Whatever its policy says of failures and dead letters."""
+    keeps_none = {"dead_letter": "none", "retention": 0, "discard_states": ("failed",)}
+    await shop.submit("p")
+    await shop.submit("blocked", dependencies=("p",), options=keeps_none)
+    await shop.submit("scheduled", delay=60, options=keeps_none)
+    await shop.submit("pending", options=keeps_none)
+    await shop.submit("other")
+    ids = ["blocked", "scheduled", "pending"]
+    for _ in range(2):  # a repeat is answered as done
+        acted = await shop.engine.act(ids, Archive())
+        assert [(one.error, one.state) for one in acted] == [(None, State.FAILED)] * 3
+    await shop.told()
+    for task_id in ids:
+        status = (await shop.task(task_id)).status
+        assert (status.state, status.reason) == (State.FAILED, Reason.ARCHIVED_BY_HAND)
+    letters = await shop.engine.find(Query(dead_letters=True))
+    assert {task.id for task in letters.tasks} == set(ids)
+    claimed = await shop.claim(limit=9)
+    assert {task.id for task in claimed} == {"p", "other"}
+    tally = await act_on_ids(shop.engine, ids, shop.engine.retry, dead_letters=True)
+    assert (tally.changed, tally.refused) == (3, 0)
+    assert {task.id for task in await shop.claim(limit=9)} == set(ids)
+
+
+async def test_a_task_between_two_tries_is_archived_and_a_running_one_is_not(shop: Shop) -> None:
+    await shop.submit("retry", options={"retry_delay": 60.0})
+    await shop.run(Fail(error=TaskError(message="no"), retryable=True))
+    await shop.submit("active")
+    await shop.claim()
+    retry, active = await shop.engine.act(["retry", "active"], Archive())
+    assert (retry.error, retry.state) == (None, State.FAILED)
+    assert isinstance(active.error, InvalidTransition)
+    assert "cancel it first" in str(active.error)
+    assert await shop.state("active") is State.ACTIVE
+
+
+async def test_what_depends_on_an_archived_task_is_unreachable(shop: Shop) -> None:
+    await shop.submit("a")
+    await shop.submit("child", dependencies=("a",))
+    await shop.engine.act(["a"], Archive())
+    await shop.told()
+    assert await shop.state("child") is State.UNREACHABLE

@@ -65,9 +65,15 @@ def renewed(task: Task, **cell: Any) -> Task:
 
 
 def in_state(
-    state: State, *, policy: dict[str, Any] | None = None, asked: bool = False, **fields: Any
+    state: State,
+    *,
+    policy: dict[str, Any] | None = None,
+    asked: bool = False,
+    owes: bool = False,
+    **fields: Any,
 ) -> Task:
-    """A task in the state; `asked`: an active one that was asked to cancel."""
+    """A task in the state; `asked`: an active one that was asked to cancel; `owes`: a cancelled one
+    whose successor is not stored yet."""
     if state is State.BLOCKED or state is State.UNREACHABLE:
         task = submitted(policy=policy, **{"dependencies": ("p",), **fields})
         return task if state is State.BLOCKED else after(task, c.Unreach(parent="p"))
@@ -92,7 +98,7 @@ def in_state(
         State.RETRY: (active, c.Fail(error=ERROR, retryable=True, delay=5_000)),
         State.COMPLETED: (active, c.Complete(result=b"1")),
         State.FAILED: (active, c.Terminate(error=ERROR)),
-        State.CANCELLED: (pending, c.Cancel()),
+        State.CANCELLED: (pending, c.Cancel() if not owes else c.Edit(successor="n", args=b"[2]")),
         State.STALLED: (active, c.Stop()),
         State.DROPPED: (active, c.UnknownTask()),
         State.EXPIRED: (pending, c.Expire()),
@@ -127,6 +133,9 @@ SAMPLES: tuple[c.Command, ...] = (
     c.RunNow(),
     c.Reschedule(run_at=NOW + 120_000),
     c.Reprioritise(priority=2),
+    c.Archive(),
+    c.Edit(successor="next", args=b"[2]"),
+    c.Deliver(),
     c.Rerun(),
     c.Delete(),
 )

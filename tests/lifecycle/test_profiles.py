@@ -46,6 +46,7 @@ DEFAULTS: list[tuple[str, tuple[Any, ...]]] = [
     ("shutdown_grace", (30, 0, 8, 30, 30, 30)),
     ("on_unknown", ("wait", "drop", "retry", "fail", "retry", "wait")),
     ("on_dependency_failure", ("unreachable",) * 5 + ("wait",)),
+    ("on_missing_parent", ("refuse",) * 4 + ("unreachable", "refuse")),
     ("on_invalid", ("refuse", "refuse", "refuse", "record", "refuse", "refuse")),
     ("max_concurrent", (None, 1, None, None, None, None)),
     ("lease", (30, 30, 30, 30, 30, 1200)),

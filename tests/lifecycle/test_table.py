@@ -34,7 +34,7 @@ def test_there_is_a_command_and_a_decision_for_every_event_that_is_asked_for() -
 def test_a_move_is_made_if_and_only_if_the_table_has_it(
     command: c.Command, state: State, *, asked: bool
 ) -> None:
-    task = in_state(state, asked=asked)
+    task = in_state(state, asked=asked, owes=command.event is Event.DELIVER)
     targets = TARGETS.get((command.event, state, asked))
     if targets is None:
         before = repr(task)
@@ -73,7 +73,8 @@ def example(move: Move) -> tuple[Task, Status | None, TaskEvent]:
     policy = POLICIES.get((move.event, move.target))
     waits = move.event in (Event.UNBLOCK, Event.SCHEDULE) and move.target is State.SCHEDULED
     fields = {"run_at": NOW + 60_000} if waits else {}
-    task = in_state(move.source, policy=policy, asked=move.cancel is True, **fields)
+    owes = move.event is Event.DELIVER
+    task = in_state(move.source, policy=policy, asked=move.cancel is True, owes=owes, **fields)
     if move.event is Event.CLAIM:
         status = claimed(task).status
         return task, status, status.events[-1]

@@ -117,6 +117,9 @@ def acts(now: int) -> st.SearchStrategy[c.Command]:
             deadline=st.none() | st.just(now + 120_000),
             keep_budget=st.booleans(),
         ),
+        st.just(c.Archive()),
+        st.just(c.Edit(successor="next", args=b"[2]")),
+        st.just(c.Deliver()),
         st.just(c.Delete()),
     )
 

@@ -10,6 +10,7 @@ from andon.stores.base import SCAN_BUDGET
 from .kit import Running, problem
 
 TASKS = "/api/v1/tasks"
+POLICIES = "/api/v1/policies"
 ACTS = "/api/v1/acts"
 
 
@@ -81,6 +82,7 @@ def test_filters_narrow_the_list(five: httpx.Client, filters: dict[str, Any], fo
         ("cancel", {}, "cancelled"),
         ("cancel", {"force": True}, "cancelled"),
         ("reprioritise", {"priority": "highest"}, "pending"),
+        ("archive", {}, "failed"),
         ("reschedule", {"run_at": "2035-01-01T00:00:00Z"}, "scheduled"),
         ("retry", {}, "pending"),
     ],
@@ -91,6 +93,39 @@ def test_a_waiting_task_can_be_changed(
     done = five.post(f"{TASKS}/t0/{path}", json=body)
     assert (done.status_code, done.json()["state"]) == (200, state)
     assert five.get(f"{TASKS}/t0").json()["state"] == state
+
+
+def test_a_task_is_edited_and_the_request_may_be_repeated(five: httpx.Client):
+    for created in (True, False):
+        done = five.post(f"{TASKS}/t0/edit", json={"args": {"a": 2}, "id": "next"})
+        assert (done.status_code, done.json()) == (
+            200,
+            {"id": "t0", "successor": "next", "state": "pending", "created": created},
+        )
+    old, new = five.get(f"{TASKS}/t0").json(), five.get(f"{TASKS}/next").json()
+    assert (old["state"], old["reason"], old["successor"]) == ("cancelled", "edited", "next")
+    assert (new["args"], new["predecessor"], new["tags"]) == ({"a": 2}, "t0", old["tags"])
+    problem(five.post(f"{TASKS}/t0/edit", json={"args": {}}), 409, "invalid-transition")
+    problem(five.post(f"{TASKS}/nobody/edit", json={"args": {}}), 404, "task-not-found")
+    assert five.post(f"{TASKS}/t1/edit", json={}).status_code == 422
+    assert five.get(f"{TASKS}/t1").json()["state"] == "pending"
+
+
+def test_retry_policies_are_set_used_and_deleted(http: httpx.Client):
+    gentle = f"{POLICIES}/gentle"
+    assert http.put(gentle, json={"max_retries": 9, "backoff": "linear"}).status_code == 200
+    assert http.get(POLICIES).json() == {"gentle": {"max_retries": 9, "backoff": "linear"}}
+    assert http.get(gentle).json()["max_retries"] == 9
+    task = http.post(TASKS, json={"name": "fail", "id": "t", "options": {"retry": "gentle"}})
+    assert task.status_code == 201
+    assert http.get(f"{TASKS}/t").json()["policy"]["max_retries"] == 9
+    other = http.post(TASKS, json={"name": "fail", "options": {"retry": "gentel"}})
+    assert "Did you mean 'gentle'" in other.json()["detail"]
+    assert other.status_code == 422
+    refused = problem(http.put(gentle, json={"timeout": 5}), 422, "invalid-request")
+    assert refused["field"] == "timeout"
+    assert http.delete(gentle).status_code == 200
+    assert http.get(gentle).status_code == http.delete(gentle).status_code == 404
 
 
 def test_an_act_without_options_needs_no_body(five: httpx.Client):

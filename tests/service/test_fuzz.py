@@ -306,6 +306,7 @@ class Fuzz:
     def note(self, said: Any) -> None:
         """Remember what was accepted."""
         if isinstance(said, dict):
+            self.accepted.update(said[key] for key in ("successor", "id") if key in said)
             for one in [said, *(said.get("tasks") or [])]:
                 if isinstance(one, dict) and (one.get("created") or "job_id" in one):
                     self.accepted.add(one.get("id") or one["job_id"])

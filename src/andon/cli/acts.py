@@ -7,7 +7,15 @@ import click
 from andon.cli.acting import Asked, act, which, with_command
 from andon.cli.session import Session, common
 from andon.cli.values import WHEN, When
-from andon.lifecycle.commands import Delete, Reprioritise, Rerun, Reschedule, RunNow, Schedule
+from andon.lifecycle.commands import (
+    Archive,
+    Delete,
+    Reprioritise,
+    Rerun,
+    Reschedule,
+    RunNow,
+    Schedule,
+)
 
 
 @click.command()
@@ -118,6 +126,53 @@ async def reprioritise(session: Session, *, asked: Asked, priority: str) -> None
     number = priority_of(priority)
     check_priority(number)
     await act(session, asked, "reprioritised", with_command(Reprioritise(priority=number)))
+
+
+@click.command()
+@common
+@which
+async def archive(session: Session, *, asked: Asked) -> None:
+    """Make dead letters of waiting tasks.
+
+    They end failed, reason archived-by-hand, and are kept as dead letters whatever their policies
+    say; `andon dlq resubmit` runs them again. A running task is refused: cancel it first.
+    """
+    await act(session, asked, "archived", with_command(Archive()))
+
+
+@click.command()
+@common
+@click.argument("task_id", metavar="ID")
+@click.option(
+    "--args", "arguments", metavar="JSON", required=True, help="All of them; - reads stdin."
+)
+@click.option("--id", "successor", metavar="ID", help="The successor's; repeating it is safe.")
+async def edit(session: Session, *, task_id: str, arguments: str, successor: str | None) -> None:
+    """Give a task that has not begun other arguments.
+
+    It is cancelled, and a successor submitted in its place that is the same in all else; each
+    names the other. Prints the successor's id. A task that others depend on is refused: they would
+    not follow.
+    """
+    import msgspec
+
+    from andon.cli.submit import args_of
+    from andon.client.ids import new_id
+
+    args = msgspec.json.encode(args_of(arguments))
+    async with session.engine() as engine:
+        done = await engine.edit(task_id, args, successor or new_id())
+    if done.error is not None:
+        raise done.error
+    out = session.out
+    if out.json:
+        state = None if done.state is None else done.state.value
+        fields = {"id": task_id, "successor": done.id, "state": state, "created": done.created}
+        out.document(fields)
+    else:
+        out.line(done.id)
+    if done.state is None:
+        out.note("It is not stored yet: its queue is full, or its unique key taken. It will be.")
 
 
 @click.command()

@@ -29,6 +29,9 @@ COMMANDS = {
     "events": Entry("andon.cli.events:events", "Print the moves of tasks.", _TASKS),
     "dlq": Entry("andon.cli.dlq:dlq", "Browse, resubmit and purge dead letters.", _TASKS),
     "queues": Entry("andon.cli.queues:queues", "List, make, pause and delete queues.", _FLEET),
+    "policies": Entry(
+        "andon.cli.policies:policies", "List, set and delete named retry policies.", _FLEET
+    ),
     "workers": Entry("andon.cli.workers:workers", "List workers.", _FLEET),
     "top": Entry("andon.cli.top:top", "Watch queues and workers live.", _FLEET),
     "storage": Entry("andon.cli.storage:storage", "Set up, describe and copy the store.", _STORE),

@@ -140,6 +140,8 @@ def _facts(out: Output, task: "Task", wait: "Wait | None", now: int) -> Iterator
         yield "lease until", _time(out, task.cell.lease_until, now)
         yield "heartbeat", _time(out, task.cell.heartbeat_at, now)
     yield "depends on", ", ".join(d.dependencies)
+    yield "predecessor", d.predecessor or None
+    yield "successor", s.successor or None
     yield "unique key", d.unique_key
     yield "key", d.key
     yield "group", d.group

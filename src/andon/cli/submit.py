@@ -72,6 +72,7 @@ def checked_args(value: Any, what: str) -> Any:
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="May be repeated.")
 @click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="May be repeated.")
 @click.option("--option", "options", multiple=True, metavar="NAME=JSON", help="A policy option.")
+@click.option("--retry", metavar="NAME", help="A named retry policy; see andon policies.")
 @click.option("--version", type=int, default=0, metavar="N", help="Version of the task type.")
 @click.option(
     "--profile",

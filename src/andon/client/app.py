@@ -40,6 +40,7 @@ from andon.client.options import (
     TaskOptions,
     check_names,
 )
+from andon.client.policies import Policies
 from andon.client.queues import Queue, Queues
 from andon.client.services import is_service, service_at
 from andon.client.streaming import streamed
@@ -354,6 +355,11 @@ class Andon(Declaring):
             await app.queues.pause("mail")
         """
         return Queues(self)
+
+    @cached_property
+    def policies(self) -> Policies:
+        """The named retry policies of the store: listed, set, deleted."""
+        return Policies(self)
 
     @cached_property
     def tasks(self) -> Tasks:

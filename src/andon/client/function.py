@@ -9,16 +9,10 @@ import msgspec
 from msgspec.structs import replace
 
 from andon.client.handle import TaskHandle
-from andon.client.options import (
-    ON_HELD,
-    Moment,
-    SubmitOptions,
-    derived_key,
-    given_of,
-    to_fields,
-)
+from andon.client.options import ON_HELD, Moment, SubmitOptions, given_of, to_fields
 from andon.client.unawaited import awaited
 from andon.engine.base import Submission
+from andon.lifecycle.unique import derived_key
 from andon.model.errors import InvalidSubmission
 from andon.worker.calls import Call
 

@@ -1,13 +1,21 @@
 """A handle on a task that was submitted: its result, its state, and what may be asked of it."""
 
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import msgspec
 
 from andon.client.options import Moment, to_ms, to_priority
 from andon.client.views import EventView, TaskView
-from andon.lifecycle.commands import Command, Delete, Reprioritise, Rerun, Reschedule, Schedule
+from andon.lifecycle.commands import (
+    Archive,
+    Command,
+    Delete,
+    Reprioritise,
+    Rerun,
+    Reschedule,
+    Schedule,
+)
 from andon.model.errors import TaskCancelled, TaskFailed, TaskNotFound
 from andon.model.task import Task
 from andon.model.words import State
@@ -256,6 +264,35 @@ class TaskHandle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
             await handle.reprioritise("high")
         """
         return await self._act(Reprioritise(priority=to_priority("priority", priority)))
+
+    async def archive(self) -> State | None:
+        """Give up a waiting task: it becomes a dead letter, reason `archived-by-hand`, whatever its
+        policy says of dead letters. Raises `InvalidTransition` for a task that runs or has ended.
+        """
+        return await self._act(Archive())
+
+    async def edit(self, *args: Any, **kwargs: Any) -> "TaskHandle[R_co]":
+        """Give a task that has not begun other arguments; the handle on its successor.
+
+            corrected = await handle.edit("anna@example.org", subject="Hello")
+
+        A definition is written once, so the task is cancelled (reason `edited`) and a successor
+        submitted in its place: the same in all else, at the end of its line, and each names the
+        other (`TaskView.successor`, `TaskView.predecessor`). A crash in between is finished by the
+        timekeeper. All arguments are given anew.
+
+        Raises `InvalidTransition` for a task that has begun or ended, or that others depend on
+        (they would not follow), and `InvalidSubmission` for arguments that do not fit.
+        """
+        task = await self._read()
+        d = task.definition
+        kind = self.app.registry.route(d.name, d.version)
+        codec = self._codec if kind is None else kind.codec
+        engine = await self.app.engine()
+        done = await engine.edit(self.id, codec.encode(args, kwargs), self.app.new_id())
+        if done.error is not None:
+            raise done.error
+        return TaskHandle(self.app, done.id, self._codec, created=done.created)
 
     async def delete(self) -> None:
         """Remove the record of a task that has ended.

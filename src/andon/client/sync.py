@@ -11,6 +11,7 @@ from andon.client.app import Andon
 from andon.client.bridge import Bridge, blocking, blocking_then, iterating
 from andon.client.function import TaskFunction
 from andon.client.handle import TaskHandle
+from andon.client.policies import Policies
 from andon.client.queues import Queues
 from andon.client.tasks import Tasks
 
@@ -18,6 +19,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 Returned = TypeVar("Returned")
+
+
+def _handle(handle: TaskHandle[R]) -> "SyncHandle[R]":
+    return SyncHandle(handle)
 
 
 class SyncHandle(Generic[R_co]):
@@ -56,6 +61,8 @@ class SyncHandle(Generic[R_co]):
     schedule = blocking(TaskHandle[R_co].schedule)
     reschedule = blocking(TaskHandle[R_co].reschedule)
     reprioritise = blocking(TaskHandle[R_co].reprioritise)
+    archive = blocking(TaskHandle[R_co].archive)
+    edit = blocking_then(TaskHandle[R_co].edit, _handle)
     delete = blocking(TaskHandle[R_co].delete)
 
 
@@ -105,6 +112,19 @@ class SyncQueues:
     declare = blocking(Queues.declare)
 
 
+class SyncPolicies:
+    """An application's named retry policies, with methods that wait."""
+
+    def __init__(self, app: Andon) -> None:
+        self.inner = app.policies
+        self.bridge = app.sync.bridge
+
+    list = blocking(Policies.list)
+    get = blocking(Policies.get)
+    set = blocking(Policies.set)
+    delete = blocking(Policies.delete)
+
+
 class SyncTasks:
     """An application's tasks, with methods that wait.
 
@@ -124,6 +144,8 @@ class SyncTasks:
     cancel = blocking(Tasks.cancel)
     retry = blocking(Tasks.retry)
     rerun = blocking(Tasks.rerun)
+    archive = blocking(Tasks.archive)
+    edit = blocking_then(Tasks.edit, SyncHandle[Any])
     delete = blocking(Tasks.delete)
 
 
@@ -155,6 +177,11 @@ class SyncApp:
     def queues(self) -> SyncQueues:
         """The queues of the store: configured, paused, listed."""
         return SyncQueues(self.inner)
+
+    @property
+    def policies(self) -> SyncPolicies:
+        """The named retry policies of the store."""
+        return SyncPolicies(self.inner)
 
     @property
     def tasks(self) -> SyncTasks:

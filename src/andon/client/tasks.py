@@ -8,11 +8,12 @@ import msgspec
 from andon.client.options import HasId, check_names
 from andon.client.views import TaskView
 from andon.engine.filtering import Filters
-from andon.lifecycle.commands import Delete, Rerun
+from andon.lifecycle.commands import Archive, Delete, Rerun
 from andon.lifecycle.profiles import profile
 
 if TYPE_CHECKING:
     from andon.client.app import Andon
+    from andon.client.handle import TaskHandle
     from andon.engine.base import Acted
 
 _PAGE = 200
@@ -139,6 +140,18 @@ class Tasks:
         """
         engine = await self._app.engine()
         return await engine.act(_ids(tasks), Rerun())
+
+    async def archive(self, tasks: "Iterable[HasId | str]") -> "list[Acted]":
+        """Give up waiting tasks, which become dead letters; outcomes as of `cancel`."""
+        engine = await self._app.engine()
+        return await engine.act(_ids(tasks), Archive())
+
+    async def edit(self, task: HasId | str, /, *args: Any, **kwargs: Any) -> "TaskHandle[Any]":
+        """Give a task that has not begun other arguments; the handle on its successor. See
+        `TaskHandle.edit`."""
+        task_id = task if isinstance(task, str) else task.id
+        handle: TaskHandle[Any] = self._app.handle(task_id)
+        return await handle.edit(*args, **kwargs)
 
     async def delete(self, tasks: "Iterable[HasId | str]") -> "list[Acted]":
         """Remove the records of tasks that have ended; outcomes as of `cancel`.

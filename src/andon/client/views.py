@@ -154,6 +154,8 @@ class TaskView:
     deadline: datetime | None  #: when the whole task must have ended
     expires_at: datetime | None  #: when the record goes at the latest
     cancel_requested_at: datetime | None  #: when the run in hand was asked to stop
+    predecessor: str | None = None  #: the task whose arguments were edited into this one
+    successor: str | None = None  #: the task that replaces this one, whose arguments were edited
 
     @property
     def ended(self) -> bool:
@@ -235,6 +237,8 @@ class TaskView:
             deadline=to_datetime(status.deadline),
             expires_at=to_datetime(status.expires_at),
             cancel_requested_at=to_datetime(status.cancel_requested_at),
+            predecessor=definition.predecessor or None,
+            successor=status.successor or None,
         )
 
 

@@ -4,7 +4,7 @@ A worker does not know which it has (design 5, "one protocol, two transports"). 
 async, safe to call from many coroutines of one event loop, and batched beneath.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
@@ -24,6 +24,7 @@ from andon.model.fleet import (
     TypeInfo,
     WorkerInfo,
 )
+from andon.model.policy import PolicyOptions
 from andon.model.task import Task, TaskEvent
 from andon.model.words import State
 from andon.stores.base import (
@@ -223,8 +224,15 @@ class Engine(Protocol):
     async def act(
         self, ids: Sequence[str], command: Command, *, force: bool = False
     ) -> list[Acted]:
-        """Any other act of control: Rerun, RunNow, Schedule, Reschedule, Reprioritise, Delete.
-        `force` deletes even what dependents still need (R9)."""
+        """Any other act of control: Rerun, RunNow, Schedule, Reschedule, Reprioritise, Archive,
+        Delete. `force` deletes even what dependents still need (R9)."""
+        ...
+
+    async def edit(self, task_id: str, args: bytes, successor: str) -> Submitted:
+        """Give a task that has not begun other arguments (JSON): it is cancelled, and a successor
+        with that id submitted, all else the same. Repeating it is safe. The outcome is the
+        successor's; without a state it is not stored yet, but will be. Refused for a task that has
+        begun or ended, or that others depend on: they would not follow."""
         ...
 
     # --- reading and watching ---
@@ -290,6 +298,20 @@ class Engine(Protocol):
     async def delete_queue(self, name: str) -> None:
         """Forget the settings of a queue, which is listed no more until a task enters it or it is
         configured. Raises `QueueNotEmpty` while any task is in it, ended or not."""
+        ...
+
+    async def policies(self) -> dict[str, PolicyOptions]:
+        """The named retry policies: what each name stands for, wherever options take `retry`."""
+        ...
+
+    async def put_policy(self, name: str, options: Mapping[str, Any]) -> PolicyOptions:
+        """Set a named retry policy, in place of what it was; tasks that were submitted keep theirs.
+        Raises `InvalidSubmission` naming the option at fault."""
+        ...
+
+    async def delete_policy(self, name: str) -> bool:
+        """Delete a named retry policy; False if there is none. Raises `ConfigurationError` for one
+        that a queue uses."""
         ...
 
     def know_types(self, types: Sequence[TypeInfo]) -> None:

@@ -5,15 +5,20 @@ per (queue, type, options) and shared by every task that has the same (R5).
 """
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from typing import Any, cast
 
-from andon.lifecycle.policies import resolve
+from andon.lifecycle.named import OPTION, read
+from andon.lifecycle.policies import check_retry_policy, resolve
 from andon.lifecycle.profiles import profile as profile_named
+from andon.model.errors import InvalidSubmission
 from andon.model.fleet import QueueConfig, TypeInfo
-from andon.model.policy import Policy
-from andon.model.settings import RETENTION_SETTING
+from andon.model.policy import Policy, PolicyOptions
+from andon.model.settings import POLICIES_SETTING, RETENTION_SETTING
 from andon.stores.base import Store
+
+log = logging.getLogger("andon.engine")
 
 _MOST_CACHED = 2_000
 
@@ -29,18 +34,64 @@ class PolicyBook:
         self._published: dict[tuple[str, int], dict[str, Any]] = {}
         self._own: dict[tuple[str, int], dict[str, Any]] = {}
         self._cache: dict[object, tuple[Policy, bool]] = {}
+        self._said: dict[str, bytes] = {}  # of settings that cannot be used
+        self.named: dict[str, PolicyOptions] = {}  #: retry policies by name
 
     async def refresh(self) -> None:
         """Read the configuration from the store: all at once, which a store may answer as one."""
-        known, published, retention = await asyncio.gather(
-            self._store.queues(), self._store.types(), self._store.setting(RETENTION_SETTING)
+        known, published, retention, policies = await asyncio.gather(
+            self._store.queues(),
+            self._store.types(),
+            self._store.setting(RETENTION_SETTING),
+            self._store.setting(POLICIES_SETTING),
         )
         queues = {queue.name: queue for queue in known}
         types = {(t.name, t.version): t.policy for t in published}
-        layer = {} if not retention else {"retention": float(retention)}
-        if (queues, types, layer) != (self._queues, self._published, self._store_layer):
-            self._queues, self._published, self._store_layer = queues, types, layer
+        layer, named = self._retention(retention), self._policies(policies)
+        found = (queues, types, layer, named)
+        if found != (self._queues, self._published, self._store_layer, self.named):
+            self._queues, self._published, self._store_layer, self.named = found
             self._cache.clear()
+
+    def _retention(self, stored: bytes | None) -> dict[str, Any]:
+        """The store's default retention as a layer. What is no such setting is named and left out:
+        the rest of the configuration goes on."""
+        if not stored:
+            return {}
+        try:
+            layer = {"retention": float(stored)}
+            resolve(layer)
+        except (ValueError, InvalidSubmission) as error:
+            self._say(RETENTION_SETTING, stored, error)
+            return {}
+        return layer
+
+    def _policies(self, stored: bytes | None) -> dict[str, PolicyOptions]:
+        """The named retry policies; one that cannot be is named and left out."""
+        named: dict[str, PolicyOptions] = {}
+        try:
+            found = read(stored) if stored else {}
+        except ValueError as error:
+            self._say(POLICIES_SETTING, stored or b"", error)
+            return named
+        for name, options in found.items():
+            try:
+                named[name] = check_retry_policy(options)
+            except InvalidSubmission as error:
+                self._say(f"{POLICIES_SETTING}: {name}", stored or b"", error)
+        return named
+
+    def _say(self, setting: str, stored: bytes, error: Exception) -> None:
+        """Once for each thing that is stored, not each time that it is read."""
+        if self._said.get(setting) != stored:
+            self._said[setting] = stored
+            log.error(
+                "The setting %s of the store cannot be used and is left out, the rest of the "
+                "configuration goes on: %s (%.200r)",
+                setting,
+                error,
+                stored,
+            )
 
     def add_types(self, types: Sequence[TypeInfo]) -> None:
         """Take this process's own task types; they win over what was published."""
@@ -50,6 +101,11 @@ class PolicyBook:
     def queue(self, name: str) -> QueueConfig:
         """The queue's configuration, defaults if it has none."""
         return self._queues.get(name) or QueueConfig(name=name)
+
+    def queues_naming(self, policy: str) -> list[str]:
+        """The queues whose tasks are retried by that named policy."""
+        named = (q.name for q in self._queues.values() if q.policy.get(OPTION) == policy)
+        return sorted(named)
 
     def policy(
         self, queue: str, name: str, version: int, options: dict[str, Any]
@@ -62,7 +118,12 @@ class PolicyBook:
             known = of_type is not None
             queue_layer = self.queue(queue).policy
             policy = resolve(
-                self.profile.defaults, self._store_layer, queue_layer, of_type or {}, options
+                self.profile.defaults,
+                self._store_layer,
+                queue_layer,
+                of_type or {},
+                options,
+                named=self.named,
             )
             if len(self._cache) >= _MOST_CACHED:
                 self._cache.clear()

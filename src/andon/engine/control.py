@@ -20,6 +20,7 @@ from andon.lifecycle.commands import (
     Schedule,
 )
 from andon.lifecycle.delays import Random
+from andon.lifecycle.repeats import is_done
 from andon.model.errors import (
     AndonError,
     InvalidTransition,
@@ -104,7 +105,9 @@ class Control:
         """The same command on each task. Raises `InvalidSubmission` for one that carries what no
         record can have."""
         check_command(command)
-        return await self._each(ids, lambda task: command, force=force)
+        return await self._each(
+            ids, lambda task: None if is_done(task, command) else command, force=force
+        )
 
     async def act_on(self, tasks: Sequence[Task], command: Command) -> list[Acted]:
         """The same for tasks that were just read; each is decided anew where it has moved."""

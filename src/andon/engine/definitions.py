@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from andon.engine.base import Submission
 from andon.engine.book import PolicyBook
 from andon.lifecycle.admission import LATEST_MS
+from andon.lifecycle.parents import once_each
 from andon.model.errors import InvalidSubmission, PayloadTooLarge
 from andon.model.task import Definition
 
@@ -64,7 +65,7 @@ def define(submission: Submission, book: PolicyBook, now: int, max_payload: int)
         policy,
         {} if type_known else s.options,  # policy_given
         type_known,
-        s.dependencies,
+        once_each(s.dependencies) if s.dependencies else (),
         s.requires,
         s.load_dependencies,
         run_at,

@@ -15,6 +15,7 @@ from typing import Protocol, TypeVar
 from andon.engine.base import Acted
 from andon.engine.faults import ANYTHING, Culprits
 from andon.lifecycle.commands import Command, Unblock, Unreach
+from andon.lifecycle.parents import gives_up, once_each
 from andon.model.errors import AndonError, NotWritable
 from andon.model.task import Task
 from andon.model.words import TERMINAL, State
@@ -66,7 +67,12 @@ class Dependencies:
     async def link(self, children: Sequence[tuple[str, tuple[str, ...], bool, str]]) -> None:
         """Link (child, parents, loads results, requires); tell what has ended already."""
         links = [
-            Link(child, tuple(p for p in parents if p != child), loads, requires == "all-resolved")
+            Link(
+                child,
+                once_each(tuple(p for p in parents if p != child)),
+                loads,
+                requires == "all-resolved",
+            )
             for child, parents, loads, requires in children
         ]
         for batch in _by_edges(links):
@@ -210,7 +216,7 @@ class Dependencies:
         for end, child in zip(ends, children, strict=True):
             if child is None or child.state is not State.BLOCKED:
                 gone.append((end.parent, end.child))
-            elif child.policy.on_dependency_failure != "wait":
+            elif gives_up(child.policy, missing=end.state is None):
                 waiting.append((end, child))
         if gone:
             await self._store.unlink(gone)

@@ -7,7 +7,7 @@ Put together from its parts: `submitting`, `runs`, `control`, `dependencies`, `w
 import asyncio
 import logging
 import random as random_module
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -19,7 +19,9 @@ from andon.engine.book import PolicyBook
 from andon.engine.codes import CodeBook
 from andon.engine.control import MOST_ATTEMPTS, Control
 from andon.engine.dependencies import Dependencies
+from andon.engine.editing import Editing
 from andon.engine.fleet import counts_in, settings_of
+from andon.engine.naming import RetryPolicies
 from andon.engine.reading import (
     MOST_CURSOR,
     check_asked,
@@ -36,6 +38,7 @@ from andon.engine.watching import Watching
 from andon.lifecycle.admission import check_name, is_id
 from andon.lifecycle.bounds import check_queue
 from andon.lifecycle.commands import Command
+from andon.lifecycle.named import OPTION, expanded
 from andon.lifecycle.policies import check_options
 from andon.lifecycle.waiting import Wait
 from andon.model.code import Code
@@ -53,6 +56,7 @@ from andon.model.fleet import (
     TypeInfo,
     WorkerInfo,
 )
+from andon.model.policy import PolicyOptions
 from andon.model.task import Task, TaskEvent
 from andon.model.words import State
 from andon.stores.base import (
@@ -108,6 +112,7 @@ class LocalEngine:
         self._hands_over = store if isinstance(store, HandsOver) else None
         self.book = PolicyBook(store, profile)
         self.codes = CodeBook(store)
+        self._policies = RetryPolicies(store, self.book)
         self._waits = Waits(store, self.codes)
         self._dependencies = Dependencies(store)
         self._runs = Runs(store, self.book, jitter.random, self._ended)
@@ -117,6 +122,13 @@ class LocalEngine:
             store, self.book, self._dependencies, self._control, max_payload=max_payload
         )
         self.at_once = self._submitting.at_once
+        self._editing = Editing(
+            store,
+            self._control,
+            self._submitting.store_record,
+            self._dependencies,
+            max_payload=max_payload,
+        )
         self._poll_s = poll_s
         self._watching = Watching(store, jitter, poll_s=poll_s)
         self._keeping = Keeping(store, store.url, artifacts, poll_s=poll_s)
@@ -129,6 +141,7 @@ class LocalEngine:
             self._ended,
             random=jitter,
             dead_letter_limit=limit,
+            succeed=self._editing.succeed,
             also=lambda: self._keeping.keep_swept(jitter),
             poll_s=poll_s,
         )
@@ -257,6 +270,9 @@ class LocalEngine:
     ) -> list[Acted]:
         return await self._control.act(ids, command, force=force)
 
+    async def edit(self, task_id: str, args: bytes, successor: str) -> Submitted:
+        return await self._editing.edit(task_id, args, successor)
+
     async def get(self, ids: Sequence[str]) -> list[Task | None]:
         return await records(self.store, ids)
 
@@ -298,7 +314,10 @@ class LocalEngine:
     async def configure_queue(self, name: str, changes: dict[str, Any]) -> QueueConfig:
         """Change settings of a queue. Raises `ConfigurationError` naming the setting at fault."""
         check_name(name, field="queue")
-        check_options(changes.get("policy", {}))
+        policy = check_options(changes.get("policy", {}))
+        if OPTION in policy:
+            await self.book.refresh()
+            expanded(policy, self.book.named)
         for _ in range(MOST_ATTEMPTS):
             known = {queue.name: queue for queue in await self.store.queues()}
             there = known.get(name) or QueueConfig(name=name)
@@ -323,6 +342,15 @@ class LocalEngine:
                 await self.book.refresh()
                 return
         raise StoreUnavailable(f"Queue {name!r} is being configured by many at once; try again.")
+
+    async def policies(self) -> dict[str, PolicyOptions]:
+        return await self._policies.all()
+
+    async def put_policy(self, name: str, options: Mapping[str, Any]) -> PolicyOptions:
+        return await self._policies.put(name, options)
+
+    async def delete_policy(self, name: str) -> bool:
+        return await self._policies.delete(name)
 
     def know_types(self, types: Sequence[TypeInfo]) -> None:
         self.book.add_types(types)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from andon.engine.batching import Batcher
 from andon.engine.book import PolicyBook
 from andon.engine.control import MOST_ATTEMPTS, change_of
+from andon.engine.faults import Culprits
 from andon.engine.telling import Telling, Then, Told
 from andon.engine.writes import new_write_id
 from andon.lifecycle.apply import Moved, apply
@@ -63,6 +64,7 @@ class Runs:
         self._random = random
         self._ended = ended
         self._telling = Telling()
+        self._unfilled = Culprits("Filling in the type's policy of task")
         self.commits: Batcher[Change, Changed] = Batcher(
             store.commit,
             size=MAX_BATCH,
@@ -84,7 +86,11 @@ class Runs:
 
     def _fill_in(self, task: Task) -> None:
         d = task.definition
-        policy, known = self._book.policy(d.queue, d.name, d.version, d.policy_given)
+        try:
+            policy, known = self._book.policy(d.queue, d.name, d.version, d.policy_given)
+        except Exception as error:  # its own: the others of the claim are filled in
+            self._unfilled.failed(task.id, error)
+            return  # it runs by the policy that was resolved at its submit
         if known:
             # Stored with the next move of this run; until then every reader resolves the same.
             task.status = copy(task.status)

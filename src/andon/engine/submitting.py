@@ -5,22 +5,24 @@ children, a child of a refused parent is refused, and a cycle is refused (R8).
 """
 
 import asyncio
-import contextlib
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
-from graphlib import CycleError, TopologicalSorter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from andon.engine.base import Joinable, Submission, Submitted
 from andon.engine.batching import Batcher
 from andon.engine.book import PolicyBook
 from andon.engine.control import Control
-from andon.engine.definitions import define
+from andon.engine.definitions import DEFAULT_QUEUE, define
 from andon.engine.dependencies import Dependencies
+from andon.engine.graph import Graph
+from andon.engine.joining import Join
 from andon.engine.room import Rooms
 from andon.engine.writes import LoneWrites, new_write_id
-from andon.lifecycle.admission import admit, admit_invalid, check_form, check_times, is_id
+from andon.lifecycle.admission import admit, admit_invalid, check_form, check_times
+from andon.lifecycle.named import OPTION
+from andon.lifecycle.parents import refuses_missing
 from andon.model.errors import (
     AndonError,
     ConfigurationError,
@@ -36,7 +38,6 @@ from andon.stores.base import (
     MAX_BATCH,
     Created,
     CreateKind,
-    Joined,
     Store,
     TakesMany,
     Transactional,
@@ -51,12 +52,6 @@ log = logging.getLogger("andon.engine")
 
 _CREATED = CreateKind.CREATED  # 0.1 us less for every task, see `lifecycle.admission`
 _FULL = CreateKind.FULL
-
-_MOST_SHOWN = 10
-"""Tasks of a circle that its error names."""
-
-_SLICE = 1_000
-"""Submissions of one call that are put in order before other coroutines get their turn: 3 ms."""
 
 _MOST_IN_FLIGHT = 3
 """Batches of one bulk submit that the store holds at once: one it writes, one it takes next, and
@@ -107,7 +102,8 @@ class Submitting:
             now = self._store.now()
             task = self._record(submission, now, self._lone_write(submission.id, now))
         except Exception as error:
-            return [_refused(submission, error)]
+            refused = [_refused(submission, error)]
+            return await self._submit_bulk([submission]) if _may_be_new(refused) else refused
         try:
             created = await self.batcher.put(task)
         except AT_FAULT as error:
@@ -141,6 +137,9 @@ class Submitting:
         """Records and refusals of one batch. Other coroutines get their turn in between."""
         now, write_id = self._store.now(), new_write_id()
         outcomes, tasks = self._records(submissions[:MAX_BATCH], now, write_id)
+        if _may_be_new(outcomes):
+            await self._book.refresh()
+            outcomes, tasks = self._records(submissions[:MAX_BATCH], now, write_id)
         for some in in_batches(submissions[MAX_BATCH:]):
             await asyncio.sleep(0)
             more_outcomes, more_tasks = self._records(some, now, write_id)
@@ -176,7 +175,11 @@ class Submitting:
         """Records made, and what stores them on a connection of the user's."""
         store = self.joinable_store()
         refused, tasks = self._records(submissions, self._store.now(), new_write_id())
-        return _Join(refused, tasks, await store.join(tasks) if tasks else None, self._answer)
+        joined = await store.join(tasks) if tasks else None
+        graph = None
+        if any(s.dependencies for s in submissions):
+            graph = await Graph.of(submissions)
+        return Join(refused, tasks, joined, self._answer, graph)
 
     async def _create(
         self, refused: Sequence[Submitted | None], tasks: Sequence[Task]
@@ -202,6 +205,14 @@ class Submitting:
                 return admit_invalid(definition, now, write_id, str(error))
             raise
         return admit(definition, now, write_id)
+
+    async def store_record(self, task: Task) -> Submitted:
+        """Store one record that is ready."""
+        try:
+            created = await self.batcher.put(task)
+        except AT_FAULT as error:
+            created = _unwritable(task, why_of(error))
+        return await self._settled(task, created)
 
     async def _settled(self, task: Task, created: Created) -> Submitted:
         """The answer to one creation, after making room where the queue says so."""
@@ -233,86 +244,33 @@ class Submitting:
     # --- submissions that depend on one another ---
 
     async def _submit_graph(self, submissions: Sequence[Submission]) -> list[Submitted]:
-        here = {s.id: s for s in submissions}
-        outcomes: dict[str, Submitted] = {}
-        missing = await self._missing_parents(submissions, here)
-        for level in await self._levels(submissions, here, outcomes):
-            ready: list[Submission] = []
-            for s in level:
-                problem = self._problem(s, here, outcomes, missing)
-                if problem is None:
-                    ready.append(s)
-                else:
-                    outcomes[s.id] = Submitted(s.id, None, created=False, error=problem)
-            for done in await self._submit_flat(ready):
-                outcomes[done.id] = done
-            await self._link(ready, outcomes)
-        return [outcomes[s.id] for s in submissions]
+        graph = await Graph.of(submissions)
+        missing = await self._absent(graph.elsewhere())
+        for level in graph.levels:
+            problems = {s.id: graph.problem(s, missing, self._refuses_missing) for s in level}
+            odd = [task_id for task_id, problem in problems.items() if problem is not None]
+            if odd:  # what is stored was accepted once, and a repeat is a repeat (R31)
+                new = await self._absent(odd)
+                graph.refuse({i: e for i, e in problems.items() if e is not None and i in new})
+            ready = [s for s in level if s.id not in graph.outcomes]
+            graph.take(await self._submit_flat(ready))
+            await self._link(ready, graph.outcomes)
+        return graph.answers()
 
-    async def _missing_parents(
-        self, submissions: Sequence[Submission], here: dict[str, Submission]
-    ) -> set[str]:
-        asked = {p for s in submissions for p in s.dependencies if p not in here and is_id(p)}
-        wanted = sorted(asked)
-        missing: set[str] = set()
-        for start in range(0, len(wanted), MAX_BATCH):
-            ids = wanted[start : start + MAX_BATCH]
-            states = await self._store.states(ids)
-            missing.update(p for p, state in zip(ids, states, strict=True) if state is None)
-        return missing
+    async def _absent(self, ids: Sequence[str]) -> set[str]:
+        """Those of which there is no task, and no trace."""
+        absent: set[str] = set()
+        for some in in_batches(ids):
+            states = await self._store.states(some)
+            absent.update(i for i, state in zip(some, states, strict=True) if state is None)
+        return absent
 
-    async def _levels(
-        self,
-        submissions: Sequence[Submission],
-        here: dict[str, Submission],
-        outcomes: dict[str, Submitted],
-    ) -> list[list[Submission]]:
-        """The submissions in layers, parents first; those in a cycle are refused."""
-        graph: dict[str, set[str]] = {}
-        for some in in_batches(submissions, _SLICE):
-            for s in some:
-                graph[s.id] = {p for p in s.dependencies if p in here and p != s.id}
-            await asyncio.sleep(0)
-        sorter = TopologicalSorter[str]()
-        for some in in_batches(list(graph.items()), _SLICE):
-            for task_id, parents in some:
-                sorter.add(task_id, *parents)
-            await asyncio.sleep(0)
-        with contextlib.suppress(CycleError):  # what is in no circle is handed out all the same
-            sorter.prepare()
-        levels: list[list[Submission]] = []
-        done = 0
-        while sorter.is_active():
-            ids = sorter.get_ready()
-            levels.append([here[i] for i in ids])
-            for some in in_batches(ids, _SLICE):
-                sorter.done(*some)
-                done += len(some)
-                if done >= _SLICE:
-                    done = 0
-                    await asyncio.sleep(0)
-        left = graph.keys() - {s.id for level in levels for s in level}
-        _refuse_circles({i: next(p for p in graph[i] if p in left) for i in left}, outcomes)
-        return levels
-
-    def _problem(
-        self,
-        s: Submission,
-        here: dict[str, Submission],
-        outcomes: dict[str, Submitted],
-        missing: set[str],
-    ) -> AndonError | None:
-        for parent in s.dependencies:
-            if parent in missing and parent != s.id:
-                return InvalidSubmission(
-                    f"Task {s.id!r} depends on {parent!r}, which does not exist. "
-                    "Submit the dependency first.",
-                    field="dependencies",
-                )
-            refused = parent in here and parent != s.id and outcomes[parent].error is not None
-            if refused:
-                return _refused_with(s.id, parent)
-        return None
+    def _refuses_missing(self, s: Submission) -> bool:
+        try:
+            queue = s.queue or DEFAULT_QUEUE
+            return refuses_missing(self._book.policy(queue, s.name, s.version, s.options)[0])
+        except Exception:
+            return False  # it is refused all the same, for what is wrong with its policy
 
     async def _link(self, ready: Sequence[Submission], outcomes: dict[str, Submitted]) -> None:
         blocked = [s for s in ready if outcomes[s.id].state is State.BLOCKED]
@@ -322,37 +280,10 @@ class Submitting:
             )
 
 
-def _refuse_circles(parents: dict[str, str], outcomes: dict[str, Submitted]) -> None:
-    """Refuse tasks that wait for a circle or are in one; of each a parent of the same kind. So
-    who goes from parent to parent comes round."""
-    for start in parents:
-        path: list[str] = []
-        places: dict[str, int] = {}
-        task_id = start
-        while task_id not in outcomes and task_id not in places:
-            places[task_id] = len(path)
-            path.append(task_id)
-            task_id = parents[task_id]
-        circle = path[places.get(task_id, len(path)) :]
-        if circle:
-            shown = circle[_MOST_SHOWN - 1 :: -1]  # parents first
-            whole = len(circle) <= _MOST_SHOWN
-            told = " -> ".join([*shown, shown[0]] if whole else ["…", *shown])
-            error = InvalidSubmission(
-                f"These tasks depend on each other in a circle: {told}.", field="dependencies"
-            )
-            for one in circle:
-                outcomes[one] = Submitted(one, None, created=False, error=error)
-        for one in path[: len(path) - len(circle)]:
-            error = _refused_with(one, parents[one])
-            outcomes[one] = Submitted(one, None, created=False, error=error)
-
-
-def _refused_with(task_id: str, parent: str) -> InvalidSubmission:
-    return InvalidSubmission(
-        f"Task {task_id!r} depends on {parent!r}, which was refused in the same call.",
-        field="dependencies",
-    )
+def _may_be_new(outcomes: Sequence[Submitted | None]) -> bool:
+    """Whether one was refused for a retry policy whose name is not known, or not yet."""
+    errors = (one.error for one in outcomes if one is not None)
+    return any(isinstance(e, InvalidSubmission) and e.field == OPTION for e in errors)
 
 
 def _refused(submission: Submission, error: Exception) -> Submitted:
@@ -365,33 +296,6 @@ def _refused(submission: Submission, error: Exception) -> Submitted:
 
 def _unwritable(task: Task, why: str) -> Created:
     return Created(CreateKind.INVALID, why=why)
-
-
-class _Join:
-    """Submissions ready to join a transaction."""
-
-    def __init__(
-        self,
-        refused: Sequence[Submitted | None],
-        tasks: Sequence[Task],
-        joined: Joined | None,
-        answer: Callable[[Task, Created], Submitted],
-    ) -> None:
-        self._refused = refused
-        self._tasks = tasks
-        self._joined = joined
-        self._answer = answer
-
-    def submit(self, connection: Any) -> list[Submitted]:
-        return self._answers([] if self._joined is None else self._joined.create(connection))
-
-    async def submit_async(self, connection: Any) -> list[Submitted]:
-        joined = self._joined
-        return self._answers([] if joined is None else await joined.create_async(connection))
-
-    def _answers(self, created: Sequence[Created]) -> list[Submitted]:
-        made = map(self._answer, self._tasks, created)
-        return [outcome or next(made) for outcome in self._refused]
 
 
 def _accepted(task: Task) -> Submitted:

@@ -12,7 +12,7 @@ written, is named and left alone for longer each time; the others of its batch a
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from random import Random
 from typing import Any, Protocol
 
@@ -23,7 +23,7 @@ from andon.engine.letters import DeadLetters
 from andon.engine.verifying import Verifying
 from andon.engine.writes import new_write_id
 from andon.lifecycle.apply import apply
-from andon.lifecycle.timers import on_timer, rearm, wants_verify
+from andon.lifecycle.timers import on_timer, owes_successor, rearm, wants_verify
 from andon.model.errors import AndonError
 from andon.model.task import Task
 from andon.model.words import State
@@ -70,11 +70,14 @@ class Timekeeper:
         *,
         random: Random,
         dead_letter_limit: int | None,
+        succeed: Callable[[Task], Awaitable[State | None]],
         also: Callable[[], Coroutine[Any, Any, None]],
         poll_s: float = SLOW_POLL_S,
     ) -> None:
-        """`also` is a loop that runs beside the timers, once per process. `poll_s`: how often to
-        look though nobody hinted; other chores come as much less often than otherwise."""
+        """`succeed` stores the successor that a task owes, or gives None. `also` is a loop beside
+        the timers, once per process. `poll_s`: how often to look though nobody hinted; other
+        chores come as much less often than otherwise."""
+        self._succeed = succeed
         self._also = also
         self._poll_s = poll_s
         self._store = store
@@ -139,6 +142,7 @@ class Timekeeper:
     async def _fire(self, tasks: Sequence[Task], now: int) -> None:
         fired: list[tuple[Task, Change]] = []
         blocked: list[Task] = []
+        owing: list[Task] = []
         timers: list[tuple[str, int | None]] = []
         for task in tasks:
             try:
@@ -147,15 +151,29 @@ class Timekeeper:
                     fired.append((task, change))
                 elif wants_verify(task, now):
                     blocked.append(task)
+                elif owes_successor(task, now):
+                    owing.append(task)
                 else:
                     timers.append((task.id, rearm(task, now)))
             except Exception as error:
                 timers.append((task.id, now + self._left_alone(task.id, error)))
         if fired:
             await self._write(fired, now)
+        for task in owing:
+            timers += await self._paid(task, now)
         timers += self._verifying.take(blocked, now)
         if timers:
             await self._store.rearm(timers)
+
+    async def _paid(self, task: Task, now: int) -> list[tuple[str, int | None]]:
+        """Store the successor that a task owes; the task's timer, if that is not stored yet."""
+        try:
+            stored = await self._succeed(task) is not None
+        except (AndonError, OSError):
+            raise
+        except Exception as error:
+            return [(task.id, now + self._left_alone(task.id, error))]
+        return [] if stored else [(task.id, rearm(task, now))]
 
     def _move(self, task: Task, now: int) -> Change | None:
         """What the timer means; None if nothing is due yet."""

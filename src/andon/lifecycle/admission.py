@@ -163,8 +163,6 @@ def check_form(definition: Definition) -> None:
 
 
 def _check_dependencies(parents: tuple[str, ...]) -> None:
-    if len(set(parents)) != len(parents):
-        raise InvalidSubmission("A dependency is named twice.", field="dependencies")
     for parent in parents:
         check_id(parent)
 

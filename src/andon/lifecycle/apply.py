@@ -10,7 +10,7 @@ store wrote into the same record after the claim, so that every reader sees one 
 import msgspec
 from msgspec.structs import replace
 
-from andon.lifecycle.commands import Command, Complete, Reprioritise, Rerun
+from andon.lifecycle.commands import Command, Complete, Edit, Reprioritise, Rerun
 from andon.lifecycle.decide import DECIDE, Outcome, cancelled
 from andon.lifecycle.delays import Random
 from andon.lifecycle.moves import ONLY_CANCELLED, TARGETS
@@ -31,6 +31,7 @@ from andon.model.words import DEAD_LETTER_STATES, TERMINAL, Event, Reason, State
 
 _PENDING, _ACTIVE, _COMPLETED, _RETRY = State.PENDING, State.ACTIVE, State.COMPLETED, State.RETRY
 _CLAIM, _COMPLETE, _RERUN, _RUN_NOW = Event.CLAIM, Event.COMPLETE, Event.RERUN, Event.RUN_NOW
+_ARCHIVED = Reason.ARCHIVED_BY_HAND
 """What every run needs: a tenth of a microsecond less each, see `admission`."""
 
 
@@ -94,6 +95,8 @@ def _write(task: Task, command: Command, outcome: Outcome, *, now: int, write_id
         _enter(new, target, outcome, now)
     if event is _RUN_NOW:
         new.rerun_by_hand = True
+    elif isinstance(command, Edit):
+        new.successor, new.owed = command.successor, command.args
 
     runs = status.runs if target is not _PENDING else new.runs
     written = TaskEvent(
@@ -128,13 +131,16 @@ def _enter(new: Status, target: State, outcome: Outcome, now: int) -> None:
 
 
 def _edit(new: Status, command: Command, outcome: Outcome, now: int) -> None:
-    """Moves that stay in their state: a cancel request, a new start time, a new priority."""
+    """Moves that stay in their state: a cancel request, a new start time, a new priority, word that
+    a successor is stored."""
     if command.event is Event.REQUEST_CANCEL:
         new.cancel_requested_at = now
     elif command.event is Event.RESCHEDULE:
         new.run_at = outcome.run_at
     elif isinstance(command, Reprioritise):
         new.priority = command.priority
+    elif command.event is Event.DELIVER:
+        new.owed = None
 
 
 def _left_active(task: Task, target: State, command: Command, outcome: Outcome, now: int) -> Status:
@@ -226,7 +232,7 @@ def kept_for(task: Task, status: Status) -> int | None:
     """Milliseconds the record is kept after its end; None for ever; 0 discards it (R21)."""
     policy = status.policy or task.definition.policy
     state = status.state
-    if state in policy.discard_states:
+    if state in policy.discard_states and status.reason is not _ARCHIVED:
         return 0
     if is_dead_letter(task, status):
         seconds = policy.dead_letter_retention
@@ -246,14 +252,16 @@ def may_be_discarded(task: Task) -> bool:
 
 
 def is_dead_letter(task: Task, status: Status) -> bool:
-    """Whether this end is kept as a dead letter (R21)."""
+    """Whether this end is kept as a dead letter (R21): by policy, or because somebody said so."""
     if status.state not in DEAD_LETTER_STATES:
         return False
+    if status.reason is _ARCHIVED:
+        return True
     return (status.policy or task.definition.policy).dead_letter == "save"
 
 
 def _discard(task: Task, new: Status, result: bytes | None, now: int) -> TaskEvent | None:
-    if kept_for(task, new) != 0:
+    if kept_for(task, new) != 0 or new.owed is not None:
         return None
     return TaskEvent(
         new.revision + 1,
@@ -328,6 +336,7 @@ def set_aside(status_revision: int, source: State | None, now: int, write_id: st
 
 _HINTS: dict[tuple[Event, State], str] = {
     (Event.RERUN, State.ACTIVE): "It is running; cancel it first.",
+    (Event.ARCHIVE, State.ACTIVE): "It is running; cancel it first.",
     (Event.RERUN, State.PENDING): "It is about to run anyway.",
     (Event.DELETE, State.ACTIVE): "Cancel it first.",
     (Event.DELETE, State.PENDING): "Cancel it first.",
@@ -338,6 +347,8 @@ _HINTS: dict[tuple[Event, State], str] = {
 def _hint(event: Event, source: State) -> str:
     if source is State.UNKNOWN and event is not Event.DELETE:
         return "Its record does not decode; it can only be deleted."
+    if event is Event.EDIT and source in (State.ACTIVE, _RETRY):
+        return "It has begun; cancel it, and submit another."
     if event is Event.DELETE and source not in TERMINAL:
         return "Cancel it first."
     if source in TERMINAL and event is not Event.RERUN:

@@ -174,6 +174,27 @@ class Reprioritise(Command, frozen=True):
     priority: int
 
 
+class Archive(Command, frozen=True):
+    """Give up a waiting task by hand: it becomes a dead letter."""
+
+    event: ClassVar[Event] = Event.ARCHIVE
+
+
+class Edit(Command, frozen=True):
+    """Cancel a task that has not begun, in favour of a successor with other arguments; the record
+    keeps these until the successor is stored."""
+
+    event: ClassVar[Event] = Event.EDIT
+    successor: str  #: its id
+    args: bytes  #: JSON
+
+
+class Deliver(Command, frozen=True):
+    """The successor is stored, or was."""
+
+    event: ClassVar[Event] = Event.DELIVER
+
+
 class Rerun(Command, frozen=True):
     """Run a finished task again (R20)."""
 

@@ -258,7 +258,35 @@ def _reprioritise(task: Task, command: c.Reprioritise, now: int, random: Random)
     return Outcome(task.state, task.status.reason)
 
 
+def _archive(task: Task, command: c.Archive, now: int, random: Random) -> Outcome:
+    return Outcome(State.FAILED, Reason.ARCHIVED_BY_HAND, Reason.ARCHIVED_BY_HAND)
+
+
+def _edit(task: Task, command: c.Edit, now: int, random: Random) -> Outcome:
+    if task.status.started_at is not None:
+        raise InvalidTransition(task.id, command.event, task.state, "It has begun before.")
+    return Outcome(State.CANCELLED, Reason.EDITED, Reason.EDITED)
+
+
+def _deliver(task: Task, command: c.Deliver, now: int, random: Random) -> Outcome:
+    if task.status.owed is None:
+        raise InvalidTransition(task.id, command.event, task.state, "It owes no successor.")
+    return Outcome(task.state, task.status.reason)
+
+
+def _check_paid(task: Task, command: c.Command) -> None:
+    """A record that owes its successor takes no move by which that could be lost."""
+    if task.status.owed is not None:
+        raise InvalidTransition(
+            task.id,
+            command.event,
+            task.state,
+            f"Its successor {task.status.successor!r} is not stored yet; try again in a moment.",
+        )
+
+
 def _rerun(task: Task, command: c.Rerun, now: int, random: Random) -> Outcome:
+    _check_paid(task, command)
     deadline = command.deadline or task.status.deadline
     if deadline is not None and deadline <= now:
         raise InvalidTransition(
@@ -272,6 +300,7 @@ def _rerun(task: Task, command: c.Rerun, now: int, random: Random) -> Outcome:
 
 
 def _delete(task: Task, command: c.Delete, now: int, random: Random) -> Outcome:
+    _check_paid(task, command)
     return Outcome(None, command.reason)
 
 
@@ -300,6 +329,9 @@ DECIDE: dict[Event, Callable[[Task, Any, int, Random], Outcome]] = {
     Event.RUN_NOW: _run_now,
     Event.RESCHEDULE: _reschedule,
     Event.REPRIORITISE: _reprioritise,
+    Event.ARCHIVE: _archive,
+    Event.EDIT: _edit,
+    Event.DELIVER: _deliver,
     Event.RERUN: _rerun,
     Event.DELETE: _delete,
 }

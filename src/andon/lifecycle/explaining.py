@@ -10,6 +10,7 @@ _PLAIN = {
     Reason.RESULT_INVALID: "Its result cannot be kept, and the handler would only make it again.",
     Reason.VALIDATION_ERROR: "The submission can never work.",
     Reason.UNKNOWN_TASK: "No worker that got it had code for it, and its policy says not to wait.",
+    Reason.ARCHIVED_BY_HAND: "It was archived by hand.",
     Reason.WORKER_SHUTDOWN: "Its worker was stopped, and its policy says on_shutdown=stop.",
 }
 

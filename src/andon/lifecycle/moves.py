@@ -138,6 +138,9 @@ MOVES: tuple[Move, ...] = (
     *_rows(E.RESCHEDULE, [S.SCHEDULED, S.RETRY, S.PENDING], S.SCHEDULED),
     *_rows(E.RESCHEDULE, [S.BLOCKED], (S.BLOCKED, "with a new start time")),
     *(Move(E.REPRIORITISE, state, state) for state in _ordered(WAITING)),
+    *_rows(E.ARCHIVE, _ordered(WAITING), S.FAILED),
+    *_rows(E.EDIT, [S.BLOCKED, S.SCHEDULED, S.PENDING], (S.CANCELLED, "no run has begun")),
+    *_rows(E.DELIVER, [S.CANCELLED], (S.CANCELLED, "the successor is stored")),
     *_rows(
         E.RERUN, _ordered(TERMINAL), (S.PENDING, "otherwise"), (S.SCHEDULED, "start time ahead")
     ),
@@ -217,6 +220,8 @@ FIELDS_ON_EVENT: dict[Event, frozenset[str]] = {
     E.REQUEST_CANCEL: frozenset({"cancel_requested_at"}),
     E.RESCHEDULE: frozenset({"run_at"}),
     E.REPRIORITISE: frozenset({"priority"}),
+    E.EDIT: frozenset({"successor", "owed"}),
+    E.DELIVER: frozenset({"owed"}),
     E.UNREACH: frozenset({"last_error"}),
     E.RUN_NOW: frozenset({"run_at", "rerun_by_hand"}),
     E.CLAIM: frozenset({"policy"}),

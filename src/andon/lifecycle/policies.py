@@ -5,6 +5,7 @@ from typing import Any, cast, get_type_hints
 
 import msgspec
 
+from andon.lifecycle.named import OPTION, Named, check_retry_options, expanded
 from andon.model.errors import InvalidSubmission
 from andon.model.policy import DAY, Policy, PolicyOptions
 from andon.model.words import TERMINAL, State
@@ -23,13 +24,15 @@ _NUMBERS = tuple(
 """Options that are one number; `steps` and `retention` have several."""
 
 
-def resolve(*layers: Mapping[str, Any]) -> Policy:
-    """The policy that the layers give together, weakest first.
+def resolve(*layers: Mapping[str, Any], named: Named | None = None) -> Policy:
+    """The policy that the layers give together, weakest first; `named` are the retry policies that
+    a layer may name (None: they are not known here, and are left out).
 
     Raises `InvalidSubmission` naming the field for an unknown option or a value that cannot be.
     """
     merged: dict[str, Any] = {}
-    for layer in layers:
+    for given in layers:
+        layer = expanded(given, named) if OPTION in given else given
         for name, value in layer.items():
             if name == "retention":
                 merged[name] = {**merged.get(name, {}), **retention_of(value)}
@@ -44,6 +47,13 @@ def check_options(options: Mapping[str, Any]) -> PolicyOptions:
         raise InvalidSubmission("A policy is a set of options by name.", field="policy")
     resolve(options)
     return PolicyOptions(**options)  # type: ignore[typeddict-item]  # keys were checked above
+
+
+def check_retry_policy(options: Mapping[str, Any]) -> PolicyOptions:
+    """The options of a named retry policy, once known to be some that it can set."""
+    if isinstance(options, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        check_retry_options(options)
+    return check_options(options)
 
 
 def retention_of(value: Any) -> dict[str, float | None]:

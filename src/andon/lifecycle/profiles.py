@@ -119,6 +119,7 @@ _CHORIA = PolicyOptions(
     timeout=HOUR,
     deadline_covers="start",
     on_unknown="retry",
+    on_missing_parent="unreachable",
     dead_letter="none",
     retention=None,
 )
@@ -267,6 +268,7 @@ TASKCLUSTER = Profile(
                         Reason.INTERMITTENT_TASK,
                         Reason.INTERNAL_ERROR,
                         Reason.RESOURCE_UNAVAILABLE,
+                        Reason.ARCHIVED_BY_HAND,
                     }
                 ),
             ),

@@ -11,8 +11,8 @@ from hashlib import blake2b
 import msgspec
 
 from andon.lifecycle.commands import Command, Complete
-from andon.model.task import Status, TaskEvent, Tombstone
-from andon.model.words import Event, State
+from andon.model.task import Status, Task, TaskEvent, Tombstone
+from andon.model.words import Event, Reason, State
 
 _BYTES = 8
 
@@ -53,6 +53,12 @@ def _hash(told: bytes) -> str:
 
 
 _COMPLETED = _hash(b"complete")
+
+
+def is_done(task: Task, command: Command) -> bool:
+    """Whether an act of control was done to the task already, so that a repeat is answered as
+    done."""
+    return command.event is Event.ARCHIVE and task.status.reason is Reason.ARCHIVED_BY_HAND
 
 
 def is_repeat(status: Status, run: str, command: Command) -> bool:

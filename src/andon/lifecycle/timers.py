@@ -18,6 +18,11 @@ VERIFY_MOST_MS = 300_000
 5 min at the least (R8)."""
 
 
+SUCCESSOR_MS = 2_000
+"""A task whose arguments were edited looks after this time whether its successor is stored: then
+who edited it has died."""
+
+
 def next_timer(task: Task) -> int | None:
     """The earliest ms UTC at which something must happen to the task; None if nothing must."""
     status = task.status
@@ -30,6 +35,8 @@ def next_timer(task: Task) -> int | None:
     if state is State.ACTIVE:
         return _active_timer(task)
     if state in TERMINAL:
+        if status.owed is not None:
+            return (status.finished_at or status.created_at) + SUCCESSOR_MS
         return _gone_at(task)
     if state is State.BLOCKED:
         return _least(deadline, status.created_at + VERIFY_FIRST_MS)
@@ -43,7 +50,15 @@ def rearm(task: Task, now: int) -> int | None:
     if task.status.state is State.BLOCKED:
         wait = min(max((now - task.status.created_at) // 2, VERIFY_FIRST_MS), VERIFY_MOST_MS)
         return _least(task.status.deadline, now + wait)
+    if task.status.owed is not None:
+        since = task.status.finished_at or task.status.created_at
+        return now + min(max((now - since) // 2, SUCCESSOR_MS), VERIFY_MOST_MS)
     return next_timer(task)
+
+
+def owes_successor(task: Task, now: int) -> bool:
+    """Whether a fired timer means "store the successor", which its edit should have done by now."""
+    return task.status.owed is not None and (next_timer(task) or 0) <= now
 
 
 def wants_verify(task: Task, now: int) -> bool:
@@ -58,7 +73,7 @@ def on_timer(task: Task, now: int) -> Command | None:
     if state is State.ACTIVE:
         return _active_due(task, now)
     if state in TERMINAL:
-        gone = _gone_at(task)
+        gone = _gone_at(task) if status.owed is None else None
         return Delete(reason=Reason.RETENTION) if gone is not None and gone <= now else None
     if status.deadline is not None and status.deadline <= now:
         return Expire(reason=Reason.DEADLINE_EXCEEDED)

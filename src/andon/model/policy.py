@@ -100,6 +100,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     on_unknown: Literal["wait", "retry", "drop", "fail"] = "wait"  #: no code for the task (R32)
     on_dependency_failure: Literal["unreachable", "wait"] = "unreachable"
     """What becomes of a dependent then (R8)."""
+    on_missing_parent: Literal["refuse", "unreachable"] = "refuse"  #: no such task (R34)
     on_invalid: Literal["refuse", "record"] = "refuse"
     """Keep what can never work as failed, or refuse it (R25)."""
     dead_letter: Literal["save", "none"] = "save"
@@ -123,6 +124,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class PlainOptions(TypedDict, total=False):
     """Options that mean the same wherever they are given, in the code or in the store."""
 
+    retry: str  #: name of a retry policy in the store; what stands beside it wins over it
     max_retries: int
     retry_delay: float | None
     max_retry_delay: float
@@ -144,6 +146,7 @@ class PlainOptions(TypedDict, total=False):
     on_silence: Literal["stall", "retry"]
     on_unknown: Literal["wait", "retry", "drop", "fail"]
     on_dependency_failure: Literal["unreachable", "wait"]
+    on_missing_parent: Literal["refuse", "unreachable"]
     on_invalid: Literal["refuse", "record"]
     dead_letter: Literal["save", "none"]
     dead_letter_retention: float | None

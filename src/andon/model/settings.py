@@ -24,7 +24,10 @@ KEYS_SETTING = "run-token-keys"
 COPY_SETTING = "copy"
 """Which copy fills the store."""
 
-MOVING = (RETENTION_SETTING, PLACE_SETTING, TOKENS_SETTING, KEYS_SETTING)
+POLICIES_SETTING = "retry-policies"
+"""The named retry policies, as JSON: options by name (`lifecycle.named`)."""
+
+MOVING = (RETENTION_SETTING, POLICIES_SETTING, PLACE_SETTING, TOKENS_SETTING, KEYS_SETTING)
 """What belongs to the namespace and is copied before its tasks. Runs in hand keep their tokens."""
 
 MOVING_LAST = (ROOT_SETTING,)

@@ -113,6 +113,7 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     digest: str = ""
     profile: str = "native"
     v: int = RECORD_VERSION
+    predecessor: str = ""  #: id of the task that this one replaces
 
 
 class Status(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
@@ -145,6 +146,8 @@ class Status(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     runs_dropped: int = 0
     events: tuple[TaskEvent, ...] = ()
     policy: Policy | None = None  #: set when the first claim filled in the type's layer (R5)
+    successor: str = ""  #: id of the task that replaces this one, whose arguments were edited
+    owed: bytes | None = None  #: the successor's arguments, until it is stored
     extra: dict[str, msgspec.Raw] = {}  #: fields of newer writers, kept as they are
 
 

@@ -78,6 +78,9 @@ class Event(Word):
     RUN_NOW = "run-now"  #: its wait is ended by hand
     RESCHEDULE = "reschedule"  #: it gets another start time
     REPRIORITISE = "reprioritise"  #: it gets another priority
+    ARCHIVE = "archive"  #: what waits is made a dead letter by hand
+    EDIT = "edit"  #: it is cancelled for a successor with other arguments
+    DELIVER = "deliver"  #: the successor that it owes is stored
     RERUN = "rerun"  #: what has ended runs again
     DELETE = "delete"  #: its record goes
     SET_ASIDE = "set-aside"  #: its record does not decode
@@ -132,6 +135,8 @@ class Reason(Word):
     SNOOZED = "snoozed"  #: the handler put it off
     RELEASED = "released"  #: its worker gave it back, untried
     RESCHEDULED = "rescheduled"  #: somebody gave it another start time
+    ARCHIVED_BY_HAND = "archived-by-hand"  #: somebody made it a dead letter
+    EDITED = "edited"  #: a successor has its place, with other arguments
     # why a record goes
     RETENTION = "retention"  #: it was kept for as long as its policy says
     DISCARDED = "discarded"  #: its policy keeps no record of this end

@@ -4,12 +4,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from andon.client.options import to_priority
-from andon.engine.base import Acted
+from andon.engine.base import Acted, Submitted
 from andon.engine.bulk import Act, Tally, act_on_found, act_on_ids
 from andon.engine.filtering import Filters
 from andon.engine.places import in_places
 from andon.lifecycle.admission import check_priority
 from andon.lifecycle.commands import (
+    Archive,
     Command,
     Delete,
     Reprioritise,
@@ -24,7 +25,7 @@ from andon.service.answers import ActedOn, ActedOnMany
 from andon.service.guard import refuse
 from andon.service.problems import Problem, invalid, problem_of
 from andon.service.selecting import checked_query
-from andon.service.submitting import moment_ms
+from andon.service.submitting import check_args, moment_ms
 from andon.stores.base import in_batches
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ def doing(engine: "Engine", act: bodies.Act) -> Act:
             command = RunNow()
         case "schedule":
             command = Schedule()
+        case "archive":
+            command = Archive()
         case "reschedule":
             if act.run_at is None:
                 raise invalid("To reschedule takes a new start time, run_at.", field="run_at")
@@ -93,6 +96,21 @@ async def act_on_one(
     if acted.error is not None:
         raise acted.error
     return ActedOn(acted.id, acted.state, acted.changed)
+
+
+async def edit_one(request: "Call", task_id: str, args: bytes, successor: str) -> Submitted:
+    """Edit one task, which must exist. Whoever edits it submits its successor, so must be allowed
+    to submit a task with its scopes (R29)."""
+    check_args(args)
+    [task] = await request.service.engine.get([task_id])
+    if task is None:
+        raise TaskNotFound(task_id)
+    d = task.definition
+    request.need(f"tasks:change:{d.queue}")
+    request.need(f"tasks:create:{d.queue}")
+    for scope in d.scopes:
+        request.need(scope)
+    return await request.service.engine.edit(task_id, args, successor)
 
 
 async def act_on_many(

@@ -52,6 +52,15 @@ class ActedOn(msgspec.Struct, gc=False, omit_defaults=True):
     error: dict[str, Any] | None = None  #: problem details; set: refused
 
 
+class Edited(msgspec.Struct, gc=False):
+    """The task that was cancelled, and the one that replaces it."""
+
+    id: str
+    successor: str
+    state: State | None  #: of the successor; null while it is not stored yet, which it will be
+    created: bool  #: false for a repeat
+
+
 class ActedOnMany(msgspec.Struct):
     """How acting on many tasks ended."""
 

@@ -108,7 +108,15 @@ class Which(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 Action = Literal[
-    "cancel", "retry", "rerun", "run-now", "schedule", "reschedule", "reprioritise", "delete"
+    "cancel",
+    "retry",
+    "rerun",
+    "run-now",
+    "schedule",
+    "reschedule",
+    "reprioritise",
+    "archive",
+    "delete",
 ]
 
 
@@ -123,6 +131,16 @@ class Act(Which, forbid_unknown_fields=True, kw_only=True):
     deadline: Annotated[Moment | None, Meta(description="rerun.")] = None
     keep_budget: Annotated[bool, Meta(description="rerun: the tries used still count.")] = False
     priority: Annotated[Priority | None, Meta(description="reprioritise.")] = None
+
+
+class Editing(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """The arguments of the successor. With an `id` for it the same request may be repeated."""
+
+    args: Annotated[
+        msgspec.Raw,
+        Meta(description="An object, an array, or one value.", examples=[{"width": 320}]),
+    ]
+    id: TaskId | None = None
 
 
 class Cancelling(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):

@@ -72,6 +72,13 @@ def _examples() -> dict[str, Any]:
         "tasks_list_all": {"tasks": [task], "cursor": ""},
         "tasks_submit_bulk": {"accepted": 1, "refused": 0, "tasks": [_ACCEPTED]},
         "tasks_cancel": _ACTED,
+        "tasks_edit": {
+            "id": "resize-4711",
+            "successor": "resize-4712",
+            "state": "pending",
+            "created": True,
+        },
+        "policies_list_policies": {"gentle": {"max_retries": 10, "retry_delay": 60.0}},
         "tasks_act": {**many, "tasks": [_ACTED]},
         "dead_letters_list_letters": {"tasks": [], "cursor": ""},
         "jobs_submit": job,
@@ -188,7 +195,8 @@ def _complete(operation: Document, *, takes_path: bool, changes: bool) -> None:
         name = schema.get("$ref", "").rpartition("/")[2]
         operation["requestBody"]["required"] = name not in _OPTIONAL
     statuses |= {"404"} if takes_path else set()
-    statuses |= {"409"} if changes else set()
+    always = {"policies"}.intersection(operation.get("tags", ()))
+    statuses |= {"409"} if changes and not always else set()
     statuses |= {"400", "422"}
     for status in sorted(statuses):
         responses.setdefault(status, {"$ref": f"#/components/responses/Problem{status}"})

@@ -314,12 +314,23 @@ CONFIG_TOPIC = "config"  #: hinted when queue or type configuration changed
 class Joined(Protocol):
     """Records to be created in a transaction of the user's: visible if and when that commits."""
 
-    def create(self, connection: Any) -> list[Created]:
-        """Create them on a connection whose calls block, in the thread that may use it."""
+    def create(self, connection: Any, places: Sequence[int] | None = None) -> list[Created]:
+        """Create them, or those at some places, on a connection whose calls block, in the thread
+        that may use it."""
         ...
 
-    async def create_async(self, connection: Any) -> list[Created]:
+    async def create_async(
+        self, connection: Any, places: Sequence[int] | None = None
+    ) -> list[Created]:
         """Create them on a connection whose calls are awaited, on the loop it belongs to."""
+        ...
+
+    def states(self, connection: Any, ids: Sequence[str]) -> list[State | None]:
+        """What `Store.states` says, as that transaction sees it."""
+        ...
+
+    async def states_async(self, connection: Any, ids: Sequence[str]) -> list[State | None]:
+        """The same on a connection whose calls are awaited."""
         ...
 
 

@@ -112,11 +112,16 @@ async def test_the_timekeeper_keeps_the_bound_and_builds_no_index(
         note,
         random=Random(7),
         dead_letter_limit=4,
+        succeed=_owed_by_none,
         also=_nothing,
     )
     await keeper.housekeep()
     assert ended == ids[:2]
     assert [await kit.get(i) for i in ids[:2]] == [None, None]
+
+
+async def _owed_by_none(task: Task) -> State | None:
+    raise AssertionError(f"{task.id} owes no successor")
 
 
 async def _nothing() -> None:

@@ -286,6 +286,83 @@ async def test_a_child_may_depend_on_a_parent_of_the_same_transaction(
     await app.close()
 
 
+@pytest.mark.parametrize("opened", ASYNC)
+async def test_parents_are_read_on_the_connection_of_an_async_transaction(
+    app: Andon, kit: Kit, dsn: str, opened: Any
+) -> None:
+    before = await app.submit("first")
+    async with opened(dsn) as connection:
+        parent = await app.submit("first", connection=connection)
+        child = await app.submit("second", depends_on=[before, parent], connection=connection)
+        with pytest.raises(InvalidSubmission, match="'slip'"):
+            await app.submit("second", depends_on="slip", connection=connection)
+    assert await state(kit, child.id) is State.BLOCKED
+    assert (await kit.stats()).counts == {"pending": 2, "blocked": 1}
+    await app.close()
+
+
+@pytest.mark.parametrize("opened", SYNC)
+def test_parents_are_read_on_the_connection_of_a_transaction(
+    app: Andon, kit: Kit, runner: asyncio.Runner, dsn: str, opened: Any
+) -> None:
+    with opened(dsn) as connection:
+        parent = app.sync.submit("first", connection=connection)
+        child = app.sync.submit("second", depends_on=parent, connection=connection)
+        with pytest.raises(InvalidSubmission, match="'slip'"):
+            app.sync.submit("second", depends_on="slip", connection=connection)
+    assert runner.run(state(kit, child.id)) is State.BLOCKED
+
+
+async def test_one_call_of_a_transaction_refuses_alone_what_cannot_be(
+    app: Andon, kit: Kit, dsn: str
+) -> None:
+    """What is refused is not written, so the transaction and the others go on."""
+    await kit.configure(name="small", max_size=0)
+    async with of_asyncpg(dsn) as connection:
+        told = [
+            one
+            async for some in app.submit_stream(
+                [
+                    app.draft("x", id="c", depends_on="p", connection=connection),
+                    app.draft("x", id="p", connection=connection),
+                    app.draft("x", id="lone", depends_on="slip", connection=connection),
+                    app.draft("x", id="full", queue="small", connection=connection),
+                    app.draft("x", id="of-full", depends_on="full", connection=connection),
+                    app.draft("x", id="r1", depends_on="r2", connection=connection),
+                    app.draft("x", id="r2", depends_on="r1", connection=connection),
+                    app.draft(
+                        "x",
+                        id="kept",
+                        depends_on="slip",
+                        on_missing_parent="unreachable",
+                        connection=connection,
+                    ),
+                ]
+            )
+            for one in some
+        ]
+    errors = {one.id: one.error for one in told}
+    assert [one.id for one in told] == ["c", "p", "lone", "full", "of-full", "r1", "r2", "kept"]
+    assert {i for i, error in errors.items() if error is None} == {"c", "p", "kept"}
+    assert "'slip', which does not exist" in str(errors["lone"])
+    assert "'full', which was refused" in str(errors["of-full"])
+    assert "circle" in str(errors["r1"])
+    assert await state(kit, "c") is State.BLOCKED
+    assert await state(kit, "of-full") is None
+    await app.close()
+
+
+async def test_a_repeat_in_a_transaction_is_a_repeat_also_without_its_parent(
+    app: Andon, kit: Kit, dsn: str
+) -> None:
+    asked: dict[str, Any] = {"id": "c", "depends_on": "slip", "on_missing_parent": "unreachable"}
+    await app.submit("x", **asked)
+    async with of_asyncpg(dsn) as connection:
+        again = await app.submit("x", connection=connection, **asked)
+    assert not again.created
+    await app.close()
+
+
 async def test_others_submit_while_a_transaction_stays_open(app: Andon, kit: Kit, dsn: str) -> None:
     """No lock of the open transaction is one that submits, claims or reports wait for."""
     await kit.configure(max_concurrent=50, max_size=1_000)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from conformance.kit import Kit, ids
+from conformance.kit import PATIENCE_S, Kit, ids
 from servers.redis import RedisServer
 
 from andon.lifecycle.commands import Complete
@@ -156,3 +156,82 @@ async def test_a_damaged_task_that_waits_for_its_key_holds_up_nobody(
     assert claimed.id == first.id
     await kit.moved(claimed, Complete())
     assert ids(await kit.claim(5)) == [third.id]
+
+
+OF_EDGES: dict[str, tuple[str, Spoil]] = {
+    "flags of another type": ("flags", SPOILT["of another type"]),
+    "flags that are no number": ("flags", lambda server, key: None),
+    "untold of another type": ("untold", SPOILT["of another type"]),
+}
+
+
+async def _families(kit: Kit) -> tuple[list[Task], list[Task]]:
+    """Five running parents, and a child of each."""
+    parents = [await kit.active() for _ in range(5)]
+    children = [await kit.submit(dependencies=(one.id, "more")) for one in parents]
+    pairs = zip(children, parents, strict=True)
+    assert await kit.store.link([Link(child.id, (parent.id,)) for child, parent in pairs]) == []
+    return parents, children
+
+
+@pytest.mark.parametrize("damage", OF_EDGES)
+async def test_an_edge_that_cannot_be_marked_as_told_is_named_and_the_others_are_marked(
+    shared: RedisServer, open_kit: OpenKit, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    kit = await open_kit(shared.url(f"tell-{list(OF_EDGES).index(damage)}"))
+    kind, spoil = OF_EDGES[damage]
+    for place in PLACES:
+        parents, children = await _families(kit)
+        key = key_of(kit, parents[place], kind)
+        if "number" in damage:
+            shared.ask("HSET", key, children[place].id, "no number")
+        spoil(shared, key)
+        pairs = list(zip(children, parents, strict=True))
+        caplog.clear()
+        told = [Settlement(child.id, parent.id, satisfied=True) for child, parent in pairs]
+        assert await kit.store.settle(told) == [1] * 5, "each child is counted off"
+        assert [children[place].id in line for line in caplog.messages] == [True]
+        for child, parent in pairs[:place] + pairs[place + 1 :]:
+            [edge] = await kit.store.dependents(parent.id)
+            assert (edge.child, edge.settled) == (child.id, True)
+
+
+@pytest.mark.parametrize("kind", ["edges", "flags", "untold", "loading"])
+async def test_an_edge_that_cannot_be_forgotten_is_named_and_the_others_are_forgotten(
+    shared: RedisServer, open_kit: OpenKit, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    kit = await open_kit(shared.url(f"unlink-{kind}"))
+    for place in PLACES:
+        parents, children = await _families(kit)
+        SPOILT["of another type"](shared, key_of(kit, parents[place], kind))
+        pairs = [(parent.id, child.id) for child, parent in zip(children, parents, strict=True)]
+        caplog.clear()
+        await kit.store.unlink(pairs)
+        assert [children[place].id in line for line in caplog.messages] == [True]
+        for parent, _ in pairs[:place] + pairs[place + 1 :]:
+            assert await kit.store.dependents(parent) == []
+
+
+async def test_timers_that_cannot_be_set_are_named_and_those_of_other_partitions_are_set(
+    shared: RedisServer, open_kit: OpenKit, caplog: pytest.LogCaptureFixture
+) -> None:
+    kit = await open_kit(shared.url("rearm") + "&partitions=2")
+    tasks = [await kit.submit(dependencies=("parent",)) for _ in range(12)]
+    held: list[str] = []
+    async with asyncio.timeout(PATIENCE_S):
+        while len(held) < len(tasks):
+            for partition in range(2):
+                held += ids((await kit.store.take_due(partition, 50, 600_000)).tasks)
+            await asyncio.sleep(0.05)
+    namespace = kit.store.url.partition("namespace=")[2].partition("&")[0]
+    timers = f"{{{namespace}:0}}:timers"
+    shared.ask("RENAME", timers, f"{timers}:aside")
+    shared.ask("SET", timers, "x")
+    here = {task.id for task in tasks if kit.store.partition_of(task.id) == 0}
+    assert 0 < len(here) < len(tasks)
+    now = kit.store.now()
+    await kit.store.rearm([(task.id, now) for task in tasks])
+    assert {i for i in here for line in caplog.messages if i in line} == here
+    assert len(caplog.messages) == len(here)
+    due = await kit.store.take_due(1, 50, 600_000)
+    assert {*ids(due.tasks)} == {task.id for task in tasks} - here

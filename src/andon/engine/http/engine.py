@@ -9,8 +9,8 @@ import asyncio
 import logging
 import random as random_module
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -49,6 +49,7 @@ from andon.model.fleet import (
     TypeInfo,
     WorkerInfo,
 )
+from andon.model.policy import PolicyOptions
 from andon.model.task import Task, TaskEvent
 from andon.model.words import Event, State
 from andon.stores.base import (
@@ -83,9 +84,12 @@ _KEPT_S = 43_200.0
 
 _MOST_KEPT = 1_000
 
-_SAFE_ACTS = frozenset({Event.REPRIORITISE, Event.RESCHEDULE})
+_SAFE_ACTS = frozenset({Event.REPRIORITISE, Event.RESCHEDULE, Event.ARCHIVE})
 """Acts that change nothing when they are done again."""
 
+_decode_policies = msgspec.json.Decoder(dict[str, dict[str, Any]]).decode
+_decode_policy = msgspec.json.Decoder(dict[str, Any]).decode
+_decode_bool = msgspec.json.Decoder(bool).decode
 _decode_tasks = msgspec.json.Decoder(list[Task | None]).decode
 _decode_history = msgspec.json.Decoder(History).decode
 _decode_page = msgspec.json.Decoder(Page).decode
@@ -367,6 +371,13 @@ class HttpEngine:
             safe=command.event in _SAFE_ACTS,
         )
 
+    async def edit(self, task_id: str, args: bytes, successor: str) -> Submitted:
+        good, bad = wire.packed([wire.OfEdit(task_id, args, successor)])
+        for why in bad.values():
+            return Submitted(successor, None, created=False, error=InvalidSubmission(why))
+        answer = await self._transport.call("edit", good[0].body)
+        return wire.submitted(wire.decode_outcome(answer))
+
     async def _act(
         self,
         method: str,
@@ -447,6 +458,19 @@ class HttpEngine:
 
     async def delete_queue(self, name: str) -> None:
         await self._transport.call("delete_queue", wire.encode(wire.NamedQueue(name)))
+
+    async def policies(self) -> dict[str, PolicyOptions]:
+        found = _decode_policies(await self._transport.call("policies"))
+        return cast("dict[str, PolicyOptions]", found)
+
+    async def put_policy(self, name: str, options: Mapping[str, Any]) -> PolicyOptions:
+        body = wire.encode(wire.OfPolicy(name, dict(options)))
+        stored = _decode_policy(await self._transport.call("put_policy", body))
+        return cast("PolicyOptions", stored)
+
+    async def delete_policy(self, name: str) -> bool:
+        body = wire.encode(wire.OfPolicy(name))
+        return _decode_bool(await self._transport.call("delete_policy", body, safe=False))
 
     def know_types(self, types: Sequence[TypeInfo]) -> None:
         """Nothing to do: the service resolves policies, by its own application's types and by

@@ -100,6 +100,14 @@ class Which(msgspec.Struct, frozen=True, omit_defaults=True):
     force: bool = False
 
 
+class OfEdit(msgspec.Struct, frozen=True):
+    """A task, its new arguments (JSON) and the id of its successor; answered by an `Outcome`."""
+
+    id: str
+    args: bytes
+    successor: str
+
+
 class After(msgspec.Struct, frozen=True):
     """Events after a cursor."""
 
@@ -118,6 +126,13 @@ class NamedQueue(msgspec.Struct, frozen=True):
     """A queue by its name."""
 
     name: str
+
+
+class OfPolicy(msgspec.Struct, frozen=True):
+    """A named retry policy, and what it is to be."""
+
+    name: str
+    options: dict[str, Any] = {}
 
 
 class OfTypes(msgspec.Struct, frozen=True):
@@ -194,6 +209,7 @@ CONTROL_EVENTS = frozenset(
         Event.SCHEDULE,
         Event.RESCHEDULE,
         Event.REPRIORITISE,
+        Event.ARCHIVE,
         Event.DELETE,
     }
 )
@@ -273,6 +289,7 @@ def body_of(group: Sequence[Packed]) -> bytes:
 
 encode = msgspec.json.Encoder().encode
 decode_outcomes = msgspec.json.Decoder(list[Outcome]).decode
+decode_outcome = msgspec.json.Decoder(Outcome).decode
 decode_claimed = msgspec.json.Decoder(list[Claimed]).decode
 decode_verdicts = msgspec.json.Decoder(list[Verdict]).decode
 decode_frame = msgspec.json.Decoder(Frame).decode

@@ -61,6 +61,8 @@ def record(task: Task, state: str, history: list[Fields]) -> Fields:
         **bytes_of("result_base64", task.result, result),
         "last_error": None if s.last_error is None else msgspec.to_builtins(s.last_error),
         "cancel_requested_at": maybe_iso(s.cancel_requested_at),
+        "predecessor": d.predecessor or None,
+        "successor": s.successor or None,
         "revision": s.revision,
     }
 

@@ -27,6 +27,8 @@ RESOLVED: dict[Reason, str] = {
     Reason.HANDLER_ABANDONED: "canceled",
     Reason.HANDLER_KILLED: "canceled",
     Reason.QUEUE_FULL: "canceled",
+    Reason.ARCHIVED_BY_HAND: "canceled",
+    Reason.EDITED: "superseded",
     Reason.RESCHEDULED: "superseded",
 }
 """Taskcluster's `reasonResolved`; a reason that is missing is an ordinary `failed`."""

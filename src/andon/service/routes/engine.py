@@ -37,6 +37,7 @@ from andon.model.fleet import (
 )
 from andon.model.task import Task
 from andon.model.words import State
+from andon.service.acting import edit_one
 from andon.service.calls import ADMIN_STORAGE, Call
 from andon.service.decoding import Items
 from andon.service.problems import Problem
@@ -234,6 +235,14 @@ async def act(request: Call, data: Items[wire.Which]) -> list[wire.Outcome]:
     )
 
 
+@post("/edit", status_code=200)
+async def edit(request: Call, data: JSONBody[wire.OfEdit]) -> wire.Outcome:
+    """Give a task that has not begun other arguments."""
+    _caller(request)
+    done = await edit_one(request, data.id, data.args, data.successor)
+    return wire.outcome_of(done, None if done.error is None else request.told(done.error))
+
+
 # --- reading ---
 
 
@@ -358,6 +367,27 @@ async def delete_queue(request: Call, data: JSONBody[wire.NamedQueue]) -> None:
     await request.service.engine.delete_queue(data.name)
 
 
+@post("/policies", status_code=200)
+async def policies(request: Call, data: JSONBody[Nothing]) -> dict[str, Any]:
+    """The named retry policies."""
+    _caller(request).require("queues:read:*")
+    return {**await request.service.engine.policies()}
+
+
+@post("/put_policy", status_code=200)
+async def put_policy(request: Call, data: JSONBody[wire.OfPolicy]) -> dict[str, Any]:
+    """Set a named retry policy."""
+    _caller(request).require("queues:manage:*")
+    return {**await request.service.engine.put_policy(data.name, data.options)}
+
+
+@post("/delete_policy", status_code=200)
+async def delete_policy(request: Call, data: JSONBody[wire.OfPolicy]) -> bool:
+    """Delete a named retry policy."""
+    _caller(request).require("queues:manage:*")
+    return await request.service.engine.delete_policy(data.name)
+
+
 @post("/types", status_code=200)
 async def types(request: Call, data: JSONBody[Nothing]) -> list[TypeInfo]:
     """The task types published."""
@@ -467,6 +497,7 @@ HANDLERS: list[Any] = [
     cancel,
     retry,
     act,
+    edit,
     get,
     history,
     find,
@@ -478,6 +509,9 @@ HANDLERS: list[Any] = [
     queues,
     configure_queue,
     delete_queue,
+    policies,
+    put_policy,
+    delete_policy,
     types,
     publish_types,
     keep_code,

@@ -5,16 +5,18 @@ from typing import Annotated, Any
 from litestar import Router, delete, get, post
 from litestar.params import FromPath, JSONBody, QueryParameter
 
+from andon.client.ids import new_id
 from andon.engine.filtering import Filters
 from andon.engine.fleet import waits_for
-from andon.lifecycle.commands import Delete, Reschedule, RunNow, Schedule
+from andon.lifecycle.commands import Archive, Delete, Reschedule, RunNow, Schedule
 from andon.lifecycle.rendering import document
 from andon.model.errors import TaskNotFound
 from andon.model.words import TERMINAL, State
-from andon.service.acting import act_on_one, reprioritise_of, rerun_of
-from andon.service.answers import Accepted, ActedOn, TaskPage
+from andon.service.acting import act_on_one, edit_one, reprioritise_of, rerun_of
+from andon.service.answers import Accepted, ActedOn, Edited, TaskPage
 from andon.service.bodies import (
     Cancelling,
+    Editing,
     NewTask,
     Nothing,
     Reprioritising,
@@ -200,6 +202,29 @@ async def reprioritise(
     return await act_on_one(request, task_id, "tasks:change", lambda ids: engine.act(ids, command))
 
 
+@post("/{task_id:str}/archive", status_code=200, summary="Archive a task")
+async def archive(request: Call, task_id: FromPath[str], data: JSONBody[Nothing]) -> ActedOn:
+    """Give up a waiting task: it becomes a dead letter, reason `archived-by-hand`."""
+    engine = request.service.engine
+    return await act_on_one(
+        request, task_id, "tasks:change", lambda ids: engine.act(ids, Archive())
+    )
+
+
+@post("/{task_id:str}/edit", status_code=200, summary="Edit a task's arguments")
+async def edit(request: Call, task_id: FromPath[str], data: JSONBody[Editing]) -> Edited:
+    """Give a task that has not begun other arguments: it is cancelled, and a successor submitted
+    that is the same in all else, at the end of its line.
+
+    Refused for a task that has begun or ended, or that others depend on: they would not follow.
+    """
+    successor = data.id or new_id()
+    done = await edit_one(request, task_id, bytes(data.args), successor)
+    if done.error is not None:
+        raise done.error
+    return Edited(task_id, done.id, done.state, done.created)
+
+
 router = Router(
     "/api/v1/tasks",
     route_handlers=[
@@ -214,6 +239,8 @@ router = Router(
         schedule,
         reschedule,
         reprioritise,
+        archive,
+        edit,
     ],
     tags=["tasks"],
 )

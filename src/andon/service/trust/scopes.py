@@ -16,7 +16,7 @@ KINDS = {
     "tasks:create:": "submit tasks to the queue",
     "tasks:read:": "read tasks of the queue, their history and results",
     "tasks:cancel:": "cancel tasks of the queue",
-    "tasks:change:": "retry, rerun, schedule, reprioritise and delete tasks of the queue",
+    "tasks:change:": "retry, rerun, schedule, reprioritise, archive, edit and delete its tasks",
     "queues:claim:": "run tasks of the queue",
     "queues:read:": "read the counts and the configuration of the queue",
     "queues:manage:": "make, pause, configure and delete the queue",

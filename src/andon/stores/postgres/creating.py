@@ -1,6 +1,7 @@
 """Creating records: what is sent for each, column by column, and what comes back."""
 
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from typing import Any
 
 from andon.lifecycle.indexes import IndexEntry, entry_of
@@ -124,6 +125,15 @@ class Creation:
         self.entries = [entry_of(task) for task in tasks]
         self._lanes: list[int | None] = []
         self._partitions = [partition_of(task.definition.id) for task in tasks]
+
+    def only(self, places: Sequence[int]) -> "Creation":
+        """The part of it at some places, once its columns are made."""
+        part = copy(self)
+        part.tasks = [self.tasks[i] for i in places]
+        part.entries = [self.entries[i] for i in places]
+        part._lanes = [self._lanes[i] for i in places]
+        part._partitions = [self._partitions[i] for i in places]
+        return part
 
     @property
     def partition(self) -> int | None:

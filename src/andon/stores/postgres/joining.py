@@ -8,10 +8,12 @@ from, so that none of these has to be there.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from andon.model.errors import ConfigurationError, InvalidSubmission
+from andon.model.words import State
 from andon.stores.base import Created
+from andon.stores.postgres.creating import Creation
 from andon.stores.postgres.errors import code_of
 
 COLUMNS = (
@@ -25,6 +27,7 @@ _TYPES = (
     "integer[]", "integer[]", "text[]", "integer[]", "bigint[]", "boolean", "boolean",
 )  # fmt: skip
 _NOTIFY_TYPES = ("text[]", "text[]")
+_STATES_TYPES = ("text[]", "bigint")
 
 _FIRST_COLUMN = 3
 """Place of the first column among the arguments."""
@@ -59,47 +62,89 @@ def _wrong_with(value: Any, kind: str) -> str | None:
     return None
 
 
+class Calls(NamedTuple):
+    """The statements that run on a connection of the user's."""
+
+    create: str
+    notify: str
+    states: str
+
+
 class Joined:
-    """One creation to be made in a transaction of the user's."""
+    """One creation to be made in a transaction of the user's, whole or in parts."""
 
     def __init__(
         self,
-        create: str,
-        arguments: Sequence[Any],
-        notify: str,
+        calls: Calls,
+        creation: Creation,
+        columns: Sequence[Sequence[Any]],
         *,
+        summary: Callable[[Creation], Sequence[Any]],
+        now: Callable[[], int],
         notes: Notes,
-        outcomes: Callable[[Row], list[Created]],
     ) -> None:
-        self._create = create
-        self._arguments = list(arguments)
-        self._notify = notify
+        self._calls = calls
+        self._creation = creation
+        self._columns = columns
+        self._summary = summary
+        self._now = now
         self._notes = notes
-        self._outcomes = outcomes
 
-    def create(self, connection: Any) -> list[Created]:
+    def create(self, connection: Any, places: Sequence[int] | None = None) -> list[Created]:
         """Make it on a connection whose calls block, in the thread that may use it."""
         run = _blocking(connection)
+        part, arguments = self._part(places)
         try:
-            row = _row(run(*_percent(self._create, _TYPES, self._arguments)))
+            row = _row(run(*_percent(self._calls.create, _TYPES, arguments)))
         except Exception as error:
             raise _explained(error) from error
         channels, payloads = self._notes(row)
         if channels:
-            run(*_percent(self._notify, _NOTIFY_TYPES, [channels, payloads]))
-        return self._outcomes(row)
+            run(*_percent(self._calls.notify, _NOTIFY_TYPES, [channels, payloads]))
+        return part.outcomes(row)
 
-    async def create_async(self, connection: Any) -> list[Created]:
+    async def create_async(
+        self, connection: Any, places: Sequence[int] | None = None
+    ) -> list[Created]:
         """Make it on a connection whose calls are awaited, on the loop it belongs to."""
         driver = await _of_sqlalchemy(connection)
+        part, arguments = self._part(places)
         try:
-            row = _row(await _awaited(driver, self._create, _TYPES, self._arguments))
+            row = _row(await _awaited(driver, self._calls.create, _TYPES, arguments))
         except Exception as error:
             raise _explained(error) from error
         channels, payloads = self._notes(row)
         if channels:
-            await _awaited(driver, self._notify, _NOTIFY_TYPES, [channels, payloads])
-        return self._outcomes(row)
+            await _awaited(driver, self._calls.notify, _NOTIFY_TYPES, [channels, payloads])
+        return part.outcomes(row)
+
+    def states(self, connection: Any, ids: Sequence[str]) -> list[State | None]:
+        """States as the transaction sees them, on a connection whose calls block."""
+        run = _blocking(connection)
+        try:
+            rows = run(*_percent(self._calls.states, _STATES_TYPES, [list(ids), self._now()]))
+        except Exception as error:
+            raise _explained(error) from error
+        return _states(rows)
+
+    async def states_async(self, connection: Any, ids: Sequence[str]) -> list[State | None]:
+        """The same on a connection whose calls are awaited."""
+        driver = await _of_sqlalchemy(connection)
+        arguments = [list(ids), self._now()]
+        try:
+            rows = await _awaited(driver, self._calls.states, _STATES_TYPES, arguments)
+        except Exception as error:
+            raise _explained(error) from error
+        return _states(rows)
+
+    def _part(self, places: Sequence[int] | None) -> tuple[Creation, list[Any]]:
+        """What is created of it, and the arguments for that."""
+        creation, columns = self._creation, self._columns
+        if places is not None:
+            creation = creation.only(places)
+            columns = [[column[i] for i in places] for column in columns]
+        # nobody's instance: this process sleeps until the commit like all others
+        return creation, [self._now(), "", True, *columns, *self._summary(creation)]
 
 
 def is_awaited(connection: Any) -> bool:
@@ -152,6 +197,10 @@ def _percent(sql: str, types: Sequence[str], arguments: list[Any]) -> tuple[str,
     for number in range(len(types), 0, -1):
         sql = sql.replace(f"${number}", f"%s::{types[number - 1]}")
     return sql, arguments
+
+
+def _states(rows: Sequence[Any]) -> list[State | None]:
+    return [None if row[0] is None else State(row[0]) for row in rows]
 
 
 def _row(rows: Sequence[Any]) -> Row:

@@ -68,7 +68,7 @@ from andon.stores.postgres.creating import (
 from andon.stores.postgres.edges import Edges
 from andon.stores.postgres.fleet import Fleet
 from andon.stores.postgres.info import describe
-from andon.stores.postgres.joining import Joined, is_awaited
+from andon.stores.postgres.joining import Calls, Joined, is_awaited
 from andon.stores.postgres.location import parse
 from andon.stores.postgres.migrating import Facts, prepare, read
 from andon.stores.postgres.reading import Reading
@@ -258,12 +258,12 @@ class PostgresStore:
             raise InvalidSubmission(f"The tasks cannot be stored: {why_of(error)}") from error
         joining.refuse_unwritable(ids, columns)
         return Joined(
-            self._calls.create_by_columns,
-            # nobody's instance: this process sleeps until the commit like all others
-            [self._time.argument(), "", True, *columns, *creation.summary(self._names)],
-            self._calls.notify,
+            Calls(self._calls.create_by_columns, self._calls.notify, self._sql.states),
+            creation,
+            columns,
+            summary=lambda some: some.summary(self._names),
+            now=self._time.argument,
             notes=lambda row: self._wake.notes(topics | {TIMER_TOPIC}, row["wanted"]),
-            outcomes=creation.outcomes,
         )
 
     async def _with_oldest(self, tasks: Sequence[Task], outcomes: list[Created]) -> list[Created]:

@@ -14,6 +14,7 @@ from andon.model.words import TERMINAL, WAITING, State
 from andon.stores.base import Change, Changed, ChangeKind
 from andon.stores.codec import encode, encode_event
 from andon.stores.redis import reserving
+from andon.stores.redis.dependencies import unlink
 from andon.stores.redis.partitions import Partitions, Parts, is_short
 from andon.stores.redis.reading import read, states
 from andon.stores.redis.records import FIRST_APART, body, damage, packed_entry, task_of
@@ -52,7 +53,7 @@ async def commit(at: Partitions, changes: Sequence[Change]) -> list[Changed]:
         for parent in change.before.definition.dependencies
     ]
     if gone:  # edges that end in a deleted task go with it
-        await at.each("unlink", gone, [parent for parent, _ in gone])
+        await unlink(at, gone)
     return outcomes
 
 
@@ -173,7 +174,7 @@ async def _delete_needed(
     if len(ended) < len(children):
         (current,) = await read(at, [parent])
         return _GONE if current is None else Changed(ChangeKind.CONFLICT, current=current)
-    await at.each("unlink", [(parent, child) for child in ended], [parent] * len(ended))
+    await unlink(at, [(parent, child) for child in ended])
     (changed,) = await _commit(at, [prepared], reserved=reserved)
     return changed
 

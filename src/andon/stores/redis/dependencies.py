@@ -56,9 +56,17 @@ async def settle(at: Partitions, settlements: Sequence[Settlement]) -> list[int]
     """
     counted = [(s.child, s.parent, s.satisfied) for s in settlements]
     remaining = await at.spread("settle", counted, [s.child for s in settlements])
-    told = [(s.parent, s.child) for s in settlements]
-    await at.each("tell", told, [s.parent for s in settlements])
+    await _of_edges(at, "tell", "The mark of an edge", [(s.parent, s.child) for s in settlements])
     return [STILL_WAITS if isinstance(left, list) else left for left in remaining]
+
+
+async def _of_edges(at: Partitions, name: str, what: str, edges: Sequence[tuple[str, str]]) -> None:
+    """Run a script over edges, given by parent and child; one that is damaged is named."""
+    replies = await at.spread(name, edges, [parent for parent, _ in edges])
+    for (parent, child), reply in zip(edges, replies, strict=True):
+        if isinstance(reply, list):
+            why = damage(cast("bytes", reply[1]))
+            left_out(what, f"{child!r} to {parent!r}", why)
 
 
 def not_settled(settlement: Settlement, why: str) -> int:
@@ -99,7 +107,7 @@ async def take_unsettled(at: Partitions, limit: int) -> list[tuple[str, State]]:
 
 async def unlink(at: Partitions, edges: Sequence[tuple[str, str]]) -> list[None]:
     """Forget edges, given by parent and child."""
-    await at.each("unlink", edges, [parent for parent, _ in edges])
+    await _of_edges(at, "unlink", "The removal of an edge", edges)
     return [None] * len(edges)
 
 

@@ -157,12 +157,6 @@ class Partitions:
         await asyncio.gather(*(one(*each) for each in asked))
         return answers
 
-    async def each(self, name: str, items: Sequence[Any], ids: Sequence[str]) -> None:
-        """The same for a script that answers nothing."""
-        await asyncio.gather(
-            *(self.run_packed(name, p, packed) for p, _, packed in self._packed(items, ids))
-        )
-
     async def everywhere(self, name: str, arguments: Any) -> list[list[Any]]:
         """Run a script in every partition; replies by partition."""
         return await asyncio.gather(

@@ -1,13 +1,13 @@
 """Timers taken, pushed on, and set anew."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from andon.model.words import State
 from andon.stores.base import Due
 from andon.stores.isolation import Unwritable, left_out
 from andon.stores.redis.partitions import Partitions
-from andon.stores.redis.records import MOST_COUNTED, records_in
+from andon.stores.redis.records import MOST_COUNTED, damage, records_in
 
 if TYPE_CHECKING:
     from andon.model.task import Task
@@ -66,7 +66,10 @@ async def rearm(at: Partitions, held: Held, timers: Sequence[Timer]) -> list[Non
             raise Unwritable(f"{timer} ms is a time beyond what a Redis store can keep")
     taken = [(task_id, timer, held.until(task_id)) for task_id, timer in timers]
     items = [item for item in taken if item[2] is not None]
-    await at.each("rearm", items, [task_id for task_id, _, _ in items])
+    replies: list[Any] = await at.spread("rearm", items, [task_id for task_id, _, _ in items])
+    for item, reply in zip(items, replies, strict=True):
+        if isinstance(reply, list):
+            left_out("The timer", repr(item[0]), damage(cast("bytes", reply[1])))
     for task_id, _ in timers:
         held.forget(task_id)
     return [None] * len(timers)

@@ -32,8 +32,10 @@ SELECT r.* FROM (
     ) e ORDER BY e.ord, e.seq LIMIT $2
 ) e JOIN {schema}.task_record r ON r.seq = e.seq ORDER BY e.ord, e.seq
 
+-- Also run on connections of users: its arguments come once each, in their order.
 -- name: states
-SELECT {schema}.state_of(u, {schema}.store_time($2)) FROM unnest($1::text[]) WITH ORDINALITY x (u, i) ORDER BY i
+WITH asked AS (SELECT x.* FROM unnest($1::text[]) WITH ORDINALITY x (u, i))
+SELECT {schema}.state_of(u, {schema}.store_time($2)) FROM asked ORDER BY i
 
 -- name: tombstones
 SELECT s.state, s.run, s.report FROM unnest($1::text[]) WITH ORDINALITY u (id, i)

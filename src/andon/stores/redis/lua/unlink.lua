@@ -2,13 +2,16 @@
 local refused = refuse_strangers()
 if refused then return refused end
 
-for _, item in ipairs(A) do
-  local parent, child = item[1], item[2]
+local function unlink(parent, child)
   call('ZREM', P .. 'edges:' .. parent, child)
   call('HDEL', P .. 'flags:' .. parent, child)
   call('SREM', P .. 'untold:' .. parent, child)
   call('SREM', P .. 'loading:' .. parent, child)
   free(parent)
+  return ''
 end
+
+local reply = {now}
+for i, item in ipairs(A) do reply[i + 1] = alone(unlink, item[1], item[2]) end
 finish()
-return {now}
+return reply

@@ -1,0 +1,149 @@
+"""Editing the arguments of tasks that have not begun: one is cancelled, its successor submitted.
+
+In that order, and the first write holds all that the second needs: whoever dies in between leaves a
+record that owes its successor, and the timekeeper stores it. Repeating an edit with the successor's
+id is safe at any point.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from andon.engine.base import Submitted
+from andon.engine.control import Control
+from andon.engine.dependencies import Dependencies
+from andon.engine.reading import records
+from andon.engine.writes import new_write_id
+from andon.lifecycle import payloads
+from andon.lifecycle.admission import check_id
+from andon.lifecycle.commands import Deliver, Edit
+from andon.lifecycle.succession import parents_of_successor, successor_of
+from andon.model.errors import (
+    AndonError,
+    InvalidSubmission,
+    InvalidTransition,
+    PayloadTooLarge,
+    StoreError,
+    TaskConflict,
+    TaskNotFound,
+)
+from andon.model.task import Task
+from andon.model.words import TERMINAL, State
+from andon.stores.base import MAX_BATCH, Store
+
+log = logging.getLogger("andon.engine")
+
+
+class Editing:
+    """Edits tasks of one store. `create` stores a new record, and makes room for it if it may."""
+
+    def __init__(
+        self,
+        store: Store,
+        control: Control,
+        create: Callable[[Task], Awaitable[Submitted]],
+        dependencies: Dependencies,
+        *,
+        max_payload: int,
+    ) -> None:
+        self._store = store
+        self._control = control
+        self._create = create
+        self._dependencies = dependencies
+        self._max_payload = max_payload
+
+    async def edit(self, task_id: str, args: bytes, successor: str) -> Submitted:
+        """How it went: the successor, or why nothing was changed. A successor without a state is
+        not stored yet, which the log explains; it will be."""
+        try:
+            self._check(task_id, args, successor)
+            task = await self._edited(task_id, args, successor)
+        except StoreError:
+            raise
+        except AndonError as error:
+            return Submitted(successor, None, created=False, error=error)
+        is_new = task.status.owed is not None
+        state = await self.succeed(task) if is_new else await self._state(successor)
+        return Submitted(successor, state, created=is_new)
+
+    def _check(self, task_id: str, args: bytes, successor: str) -> None:
+        check_id(successor)
+        if successor == task_id:
+            raise InvalidSubmission("A successor has an id of its own.", field="id")
+        if len(args) > self._max_payload:
+            raise PayloadTooLarge("args", len(args), self._max_payload)
+        try:
+            payloads.parse(args)
+        except ValueError as error:
+            raise InvalidSubmission(f"The arguments are not JSON: {error}.", field="args") from None
+
+    async def _edited(self, task_id: str, args: bytes, successor: str) -> Task:
+        """The record, cancelled in favour of that successor, now or before."""
+        task = await self._read(task_id)
+        if task.status.successor == successor:
+            return task  # a repeat
+        if task.status.successor:
+            raise InvalidTransition(
+                task_id,
+                "edit",
+                task.state,
+                f"Its successor is {task.status.successor!r}: edit that.",
+            )
+        if await self._state(successor) is not None:
+            raise TaskConflict(successor)
+        await self._refuse_dependents(task)
+        [acted] = await self._control.act([task_id], Edit(successor=successor, args=args))
+        if acted.error is not None:
+            raise acted.error
+        return await self._read(task_id)
+
+    async def _read(self, task_id: str) -> Task:
+        [task] = await records(self._store, [task_id])
+        if task is None:
+            raise TaskNotFound(task_id)
+        return task
+
+    async def _state(self, task_id: str) -> State | None:
+        [state] = await self._store.states([task_id])
+        return state
+
+    async def _refuse_dependents(self, task: Task) -> None:
+        """Who depends on a task names its id, once and for all (R4), so it cannot follow."""
+        edges = await self._store.dependents(task.id, limit=MAX_BATCH)
+        children = await self._store.get([edge.child for edge in edges])
+        waiting = [c.id for c in children if c is not None and c.state not in TERMINAL]
+        if waiting:
+            more = f" and {len(waiting) - 1} more depend" if len(waiting) > 1 else " depends"
+            raise InvalidTransition(
+                task.id,
+                "edit",
+                task.state,
+                f"Task {waiting[0]!r}{more} on it, and would not follow to the successor. "
+                "Cancel what depends on it, edit, and submit that again.",
+            )
+
+    async def succeed(self, task: Task) -> State | None:
+        """Store the successor that a record owes, and note that; None if it cannot be yet."""
+        parents = await self._existing(parents_of_successor(task))
+        successor = successor_of(task, parents, self._store.now(), new_write_id())
+        done = await self._create(successor)
+        if done.error is not None:
+            log.warning(
+                "Task %s was cancelled by an edit, and its successor %s is not stored yet; it is "
+                "tried again: %s",
+                task.id,
+                successor.id,
+                done.error,
+            )
+            return None
+        d = successor.definition
+        if done.state is State.BLOCKED:
+            await self._dependencies.link([(d.id, d.dependencies, d.load_dependencies, d.requires)])
+        [noted] = await self._control.act([task.id], Deliver())
+        if noted.error is not None and not isinstance(noted.error, InvalidTransition):
+            log.warning("That task %s has its successor was not noted: %s", task.id, noted.error)
+        return done.state
+
+    async def _existing(self, parents: tuple[str, ...]) -> tuple[str, ...]:
+        """Those that are known; who waited for the others has seen them end."""
+        states = await self._store.states(parents) if parents else []
+        return tuple(p for p, state in zip(parents, states, strict=True) if state is not None)

@@ -1,0 +1,48 @@
+"""What becomes of a task whose dependency does not exist, or was refused (R8, R34). Pure.
+
+A dependency exists if it is stored, submitted in the same call, or gone so lately that it is still
+known how it ended.
+"""
+
+from andon.model.errors import InvalidSubmission
+from andon.model.policy import Policy
+
+_FIELD = "dependencies"
+
+
+def refuses_missing(policy: Policy) -> bool:
+    """Whether a submission with a dependency that does not exist is refused; else it is stored, and
+    ends `unreachable`."""
+    return policy.on_missing_parent == "refuse"
+
+
+def gives_up(policy: Policy, *, missing: bool) -> bool:
+    """Whether a blocked task ends `unreachable` when a dependency fails it: by its end, or because
+    it does not exist (any more)."""
+    if missing and policy.on_missing_parent == "unreachable":
+        return True
+    return policy.on_dependency_failure != "wait"
+
+
+def missing_parent(task_id: str, parent: str) -> InvalidSubmission:
+    """Why a submission is refused of which one dependency does not exist."""
+    return InvalidSubmission(
+        f"Task {task_id!r} depends on {parent!r}, which does not exist. Submit the dependency "
+        "first; or submit with on_missing_parent='unreachable', which keeps the task as one that "
+        "can never run.",
+        field=_FIELD,
+    )
+
+
+def refused_parent(task_id: str, parent: str, why: str) -> InvalidSubmission:
+    """Why a submission is refused of which one dependency was refused in the same call; `why` is
+    the reason that this was refused for."""
+    return InvalidSubmission(
+        f"Task {task_id!r} depends on {parent!r}, which was refused in the same call: {why}",
+        field=_FIELD,
+    )
+
+
+def once_each(parents: tuple[str, ...]) -> tuple[str, ...]:
+    """The dependencies, each once, in their order: who names one twice means one."""
+    return tuple(dict.fromkeys(parents)) if len(parents) > 1 else parents
