@@ -42,6 +42,7 @@ from andon.client.options import (
 )
 from andon.client.queues import Queue, Queues
 from andon.client.services import is_service, service_at
+from andon.client.signing import PathLike, Signing, trusted_keys
 from andon.client.streaming import streamed
 from andon.client.tasks import Tasks
 from andon.client.unawaited import awaited
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
 
     from andon.client.sync import SyncApp
     from andon.engine.local import LocalEngine
+    from andon.signing import SigningKey, TrustedKeys
     from andon.worker.runs import Middleware as WorkerMiddleware
     from andon.worker.worker import Lifespan, Worker, WorkerConfig
 
@@ -102,6 +104,10 @@ class WorkerSettings(TypedDict, total=False):
     app: str  #: module:attribute of this application, for handlers in child processes
     idle_children: int  #: child processes kept while they have nothing to do
     pass_env: Iterable[str]  #: environment variables that commands get besides
+    trusted_keys: "TrustedKeys | PathLike | Iterable[PathLike]"
+    """Public keys, or the PEM files of them: only tasks signed with one of these are run. Without,
+    the environment variable ANDON_TRUSTED_KEYS names files; without that, no signature is asked
+    for."""
     id: str  #: unique in the fleet
 
 
@@ -114,9 +120,12 @@ class Andon(Declaring):
     `profile` sets the defaults under which tasks run. `queue` is where tasks go that name none,
     `queues` are settings of queues that a starting worker applies (see `andon.client.queues`).
     `artifacts` is the URL of the place for what runs leave behind, if it is not to be the store's
-    own (see `andon.artifacts.place`). `lifespan` is a function without arguments that gives an
-    async context manager, which each worker is inside of while it works. All other keywords are
-    defaults for every task type of this application (see `TaskOptions`), weaker than its own.
+    own (see `andon.artifacts.place`). `signing_key`, the file of a private key or a
+    `andon.signing.SigningKey`, signs what is submitted; without it the file that the environment
+    variable ANDON_SIGNING_KEY names does, if any. `lifespan` is a function without arguments that
+    gives an async context manager, which each worker is inside of while it works. All other
+    keywords are defaults for every task type of this application (see `TaskOptions`), weaker than
+    its own.
 
     Nothing is connected before the first use; that use opens, and the end of the event loop closes.
     `async with app:` does both at a chosen point.
@@ -131,6 +140,7 @@ class Andon(Declaring):
         queue: str = "default",
         queues: Iterable[Queue] = (),
         artifacts: str | None = None,
+        signing_key: "SigningKey | PathLike | None" = None,
         middleware: Sequence[object] = (),
         lifespan: "Lifespan | None" = None,
         ids: IdMaker = new_id,
@@ -141,6 +151,7 @@ class Andon(Declaring):
         self._token = token
         self.profile = profile
         self.artifacts = artifacts
+        self.signing = Signing(signing_key)
         self.declared_queues = list(queues)
         self.middleware = tuple(middleware)
         self.lifespan = WorkerLifespan(lifespan)
@@ -249,7 +260,7 @@ class Andon(Declaring):
     def sending(self, draft: Draft[Any]) -> Awaitable[list[Submitted]]:
         """What submits one draft when it is awaited, with as few coroutines as it takes."""
         engine = self.connections.at_hand()
-        if engine is None or draft.connection is not None or self._on_submit:
+        if engine is None or draft.connection is not None or self._on_submit or self.signing:
             return self._send([draft.submission], draft.connection)
         return engine.submit([draft.submission])
 
@@ -294,6 +305,8 @@ class Andon(Declaring):
         for hook in self._on_submit:
             submissions = [hook(submission) for submission in submissions]
         engine = self.connections.at_hand() or await self.connections.engine()
+        if self.signing:
+            submissions = await self.signing.signed(submissions, engine)
         if connection is None:
             return await engine.submit(submissions)
         joining: Any = engine  # a service's engine is none
@@ -491,6 +504,7 @@ class Andon(Declaring):
             given["queues"] = tuple(given["queues"])
         if "pass_env" in given and not isinstance(given["pass_env"], str):
             given["pass_env"] = tuple(given["pass_env"])
+        given["trusted_keys"] = trusted_keys(given.get("trusted_keys"))
         if "app" not in given and any(kind.kind == "process" for kind in self.registry):
             given["app"] = location_of(self)
         # What the profile says of claims is the worker's: a claim comes before the task's policy.

@@ -6,6 +6,9 @@ The values are what is stored, sent over the wire and shown under the native pro
 
 from enum import StrEnum
 
+DEFAULT_QUEUE = "default"
+"""The queue of a task that names none."""
+
 
 class Word(StrEnum):
     """A word that equals its text. Hashed in C: a move looks up a dozen words, and the hash that
@@ -89,6 +92,7 @@ class Reason(Word):
     VALIDATION_ERROR = "validation-error"
     MALFORMED_PAYLOAD = "malformed-payload"
     RESULT_INVALID = "result-invalid"
+    SIGNATURE_REFUSED = "signature-refused"
     LEASE_EXPIRED = "lease-expired"
     HEARTBEAT_TIMEOUT = "heartbeat-timeout"
     WORKER_SHUTDOWN = "worker-shutdown"

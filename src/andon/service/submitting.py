@@ -12,10 +12,10 @@ import msgspec
 from andon.client.ids import new_id
 from andon.client.options import derived_key, to_ms, to_priority
 from andon.engine.base import Submission, Submitted
-from andon.engine.definitions import DEFAULT_QUEUE
 from andon.engine.places import in_places
 from andon.lifecycle import payloads
 from andon.model.errors import AndonError, InvalidSubmission, PermissionRefused
+from andon.model.words import DEFAULT_QUEUE
 from andon.service.answers import BulkAccepted, BulkItem
 from andon.service.bodies import NewTask
 from andon.service.problems import Problem, invalid, problem_of, unexpected

@@ -17,7 +17,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from andon.engine.base import Engine
 from andon.model.code import Code
@@ -43,6 +43,9 @@ from andon.worker.registry import Registry
 from andon.worker.runlogs import RunLogs
 from andon.worker.runs import Middleware, Runs
 from andon.worker.shutdown import Shutdown, Signals
+
+if TYPE_CHECKING:
+    from andon.signing import TrustedKeys
 
 logger = logging.getLogger("andon.worker")
 Lifespan = Callable[[], AbstractAsyncContextManager[Any]]
@@ -77,6 +80,8 @@ class WorkerConfig:
     """Environment variables that every command gets besides (`environment.COMMANDS_GET`); a `*` at
     the end stands for any ending. Andon's own reach commands and child processes only if they are
     named in full."""
+    trusted_keys: "TrustedKeys | None" = None
+    """Run only tasks signed with one of these; None: no signature is asked for."""
     id: str = dataclasses.field(default_factory=new_worker_id)  #: unique in the fleet
 
     def __post_init__(self) -> None:
@@ -178,6 +183,7 @@ class Worker:
             lease=self.lease,
             max_payload=config.max_payload,
             middleware=self._middleware,
+            trusted_keys=config.trusted_keys,
             keeper=self._keeper,
             rng=rng,
             clock=self._clock,
@@ -307,6 +313,7 @@ class Worker:
             started_at=self._started_at,
             state=self._state,
             code=self._code.digest,
+            trusts=() if self.config.trusted_keys is None else self.config.trusted_keys.ids,
         )
 
     # --- what it has code for ---
