@@ -23,7 +23,7 @@ VECTORS: list[Any] = PUBLISHED["vectors"]
 each_vector = pytest.mark.parametrize("vector", VECTORS, ids=[v["about"] for v in VECTORS])
 
 
-# --- written from docs/signing.md alone: json, hashlib and an Ed25519 library, nothing of Andon's ---
+# --- written from docs/signing.md alone: json, hashlib and an Ed25519 library, no code of Andon ---
 
 TRACE = {"traceparent", "tracestate", "baggage", "andon-dependencies", "andon-signature"}
 
