@@ -19,6 +19,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from andon.engine.artifacts import NO_PLACE
 from andon.engine.base import Engine
 from andon.model.code import Code
 from andon.model.errors import ConfigurationError, InvalidSubmission, PermissionRefused
@@ -384,6 +385,8 @@ class Worker:
             await self._prepare_app()
         self._partitions = await self._engine.partitions()
         self._order.refresh(await self._engine.queues())
+        if not await self._engine.keeps_logs():
+            logger.warning("%s", NO_PLACE)
 
     async def _follow(self, what: str, topic: str, act: Any, *, poll: float | None = None) -> None:
         """Call `act` once subscribed (R30), after each hint, and every `poll` s or so besides."""
