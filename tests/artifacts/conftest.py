@@ -1,5 +1,6 @@
-"""Artifacts in each kind of place: a folder, and an S3 server."""
+"""Artifacts in each kind of place: a folder, an S3 server, and PostgreSQL."""
 
+import asyncio
 import itertools
 import os
 from collections.abc import AsyncIterator, Iterator
@@ -7,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from servers import Servers
 from servers.s3 import bucket_url
 
+from andon.artifacts.blobs import Blobs
 from andon.artifacts.kept import KeptArtifacts
 from andon.artifacts.place import open_blobs
+from andon.stores.postgres.store import PostgresStore
 
 _names = itertools.count()
 
@@ -22,20 +26,36 @@ def s3_url() -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(params=["folder", "s3"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of an empty place."""
+@pytest.fixture(params=["folder", "s3", "postgres"])
+def place(
+    request: pytest.FixtureRequest, tmp_path: Path, runner: asyncio.Runner
+) -> Iterator[Blobs]:
+    """A place that is empty."""
     if request.param == "folder":
-        return f"file://{tmp_path / 'left behind'}"
-    return request.getfixturevalue("s3_url")
+        yield open_blobs(f"file://{tmp_path / 'left behind'}")
+    elif request.param == "s3":
+        yield open_blobs(request.getfixturevalue("s3_url"))
+    else:
+        store = request.getfixturevalue("postgres_store")
+        yield store.blobs()
+
+
+@pytest.fixture
+def postgres_store(
+    servers: Servers, tmp_path: Path, runner: asyncio.Runner
+) -> Iterator[PostgresStore]:
+    store = PostgresStore(servers.fresh_url("postgres", tmp_path))
+    runner.run(store.open())
+    yield store
+    runner.run(store.close())
 
 
 class Kept(KeptArtifacts):
     """With a clock that tests set, and short words."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, place: Blobs) -> None:
         self.ms = 1_000_000
-        super().__init__(open_blobs(url), lambda: self.ms, f"n{os.getpid()}-{next(_names)}")
+        super().__init__(place, lambda: self.ms, f"n{os.getpid()}-{next(_names)}")
 
     async def left(self, name: str, content: bytes = b"x", **more: Any) -> None:
         await self.put(more.pop("task", "t"), more.pop("run", 0), name, pieces(content), **more)
@@ -46,7 +66,7 @@ class Kept(KeptArtifacts):
 
 
 @pytest.fixture
-def kept(place: str) -> Kept:
+def kept(place: Blobs) -> Kept:
     return Kept(place)
 
 

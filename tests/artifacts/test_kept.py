@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from andon.artifacts import ArtifactNotFound, LogLine
+from andon.artifacts.blobs import Blobs
 from andon.artifacts.kept import SHARDS
 from andon.artifacts.place import default_place, open_blobs
 from andon.model.errors import ConfigurationError, InvalidSubmission
@@ -104,7 +105,7 @@ async def test_sweeping_takes_all_of_a_task_that_is_no_more_and_nothing_else(kep
     assert len(await kept.find("b")) == 2
 
 
-async def test_a_neighbour_in_the_same_place_is_not_swept(kept: Kept, place: str):
+async def test_a_neighbour_in_the_same_place_is_not_swept(kept: Kept, place: Blobs):
     neighbour = Kept(place)
     await neighbour.left("out", b"theirs")
     assert await swept(kept, alive=set()) == 0

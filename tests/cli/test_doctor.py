@@ -2,24 +2,35 @@
 
 import json
 import sqlite3
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from msgspec.structs import replace
 
+from andon import Andon
 from andon.cli import checks
-from andon.cli.checks import Facts, Finding, Level
+from andon.cli import live as live_tasks
+from andon.cli.checks import Facts
+from andon.cli.findings import Finding, Level
+from andon.cli.live import Kind, Live
 from andon.engine.waiting import KindWait
 from andon.lifecycle.admission import admit
+from andon.lifecycle.commands import Fail
 from andon.lifecycle.waiting import Why
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, WorkerInfo
-from andon.model.task import Definition, RunCell, Task
+from andon.model.task import Definition, RunCell, Task, TaskError
 from andon.model.words import State
+from andon.signing import SigningKey
 
 from .conftest import Cli
 
 NOW = 1_900_000_000_000
 
+KEY, OTHER = (SigningKey(Ed25519PrivateKey.from_private_bytes(b * 32)) for b in (b"k", b"o"))
 WORKER = WorkerInfo(id="w1", queues=("default",), seen_at=NOW, code="0123456789abcdef")
 INFO = StoreInfo(
     kind="sqlite",
@@ -101,11 +112,24 @@ def test_on_a_terminal_every_finding_has_its_mark(cli: Cli) -> None:
     assert "✗  workers:" in told
 
 
-def test_with_an_application_its_types_are_held_against_what_waits(cli: Cli) -> None:
-    cli.submit("charge")
+def test_with_an_application_its_types_are_held_against_what_has_not_ended(cli: Cli) -> None:
     file = cli.write("doctor_app.py", "from andon import Andon", "app = Andon()")
-    done = cli("doctor", file, "--url", cli.url, code=1)
-    assert "has no task 'charge', and 1 such task is pending" in done.stdout
+    cli.submit("pending.one", "--id", "ready")
+    cli.submit("active.one", "--priority", "5")
+    cli.claim()
+    cli.submit("retry.one", "--priority", "5", "--option", "retry_delay=600")
+    cli.end(Fail(error=TaskError(message="no")))
+    cli.submit("blocked.one", "--depends-on", "ready", "--version", "2")
+    cli.submit("later.one", "--delay", "1h")
+    cli.submit("later.one", "--delay", "2h")
+    cli.submit("ended.one", "--priority", "5")
+    cli.end()
+    told = cli("doctor", file, "--url", cli.url, code=1).stdout
+    for name in ("pending", "active", "retry"):
+        assert f"has no task '{name}.one', and 1 such task has not ended: 1 {name}" in told
+    assert "has no task 'blocked.one' version 2, and 1 such task has not ended: 1 blocked" in told
+    assert "has no task 'later.one', and 2 such tasks have not ended: 2 scheduled" in told
+    assert "ended.one" not in told
     assert "There is no file" in cli.refusal("doctor", "/no/such/app.py")
 
 
@@ -236,3 +260,73 @@ def test_a_worker_that_names_no_types_is_named() -> None:
     [finding] = checks.without_code(facts(workers=[WORKER, old]))
     assert (finding.level, finding.about) == (Level.NOTE, "worker old")
     assert "names no task types" in finding.text
+
+
+def live(counts: dict[Kind, int], **fields: Any) -> Live:
+    return Live(Counter(counts), **fields)
+
+
+def signing(key: SigningKey | None) -> Andon:
+    return Andon("memory://", signing_key=key)
+
+
+STRICT = replace(WORKER, id="strict", trusts=(KEY.key_id,))
+OURS, UNSIGNED = (Kind(State.PENDING, "job", 0, key) for key in (KEY.key_id, ""))
+
+
+@pytest.mark.parametrize(
+    ("workers", "app", "seen", "levels", "told"),
+    [
+        ([WORKER], signing(None), live({UNSIGNED: 1}), [], ""),
+        ([STRICT], signing(KEY), live({OURS: 1}), [Level.OK], "strict run only what is signed"),
+        ([STRICT], None, None, [Level.OK], KEY.key_id),
+        ([STRICT], signing(None), live({}), [Level.OK, Level.WRONG], "ANDON_SIGNING_KEY=FILE"),
+        ([STRICT], signing(OTHER), live({}), [Level.OK, Level.WRONG], f"with key {OTHER.key_id}"),
+        ([STRICT, WORKER], None, None, [Level.OK, Level.NOTE], "worker w1 ask for none"),
+        (
+            [STRICT],
+            signing(KEY),
+            live({OURS: 7, UNSIGNED: 2}),
+            [Level.OK, Level.WRONG],
+            "2 tasks that have not ended are not signed",
+        ),
+    ],
+)
+def test_what_is_signed_is_held_against_what_workers_trust(
+    workers: list[WorkerInfo],
+    app: Andon | None,
+    seen: Live | None,
+    levels: list[Level],
+    told: str,
+) -> None:
+    found = list(live_tasks.signatures(seen, workers, app))
+    assert [finding.level for finding in found] == levels
+    assert told in " ".join(f"{finding.text} {finding.todo}" for finding in found)
+
+
+def test_a_key_that_is_not_on_this_machine_is_worth_knowing(tmp_path: Path) -> None:
+    app = Andon("memory://", signing_key=tmp_path / "none.pem")
+    _, found = live_tasks.signatures(live({}), [STRICT], app)
+    assert found.level is Level.NOTE
+    assert "none.pem cannot be read" in found.text
+
+
+async def test_what_was_not_looked_at_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_tasks, "MOST_LOOKED", 3)
+    monkeypatch.setattr(live_tasks, "_PAGE", 2)
+    async with Andon("memory://") as app:
+        for name in ("a", "b", "b", "c", "c", "d"):
+            await app.submit(name)
+            await app.submit(name, delay=60)
+        seen = await live_tasks.read_live(await app.engine())
+        assert set(seen.cut) == {State.PENDING, State.SCHEDULED}
+        *_, note = live_tasks.application(seen, app)
+        assert note.level is Level.NOTE
+        assert "pending, scheduled only the oldest 3" in note.text
+
+
+def test_logs_without_a_place_are_told() -> None:
+    [found] = checks.logs(facts(keeps_logs=False))
+    assert (found.level, found.about) == (Level.NOTE, "logs")
+    assert "--artifacts" in found.todo
+    assert not list(checks.logs(facts()))

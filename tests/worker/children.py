@@ -129,3 +129,9 @@ def leaves(ctx: Context, name: str) -> int:
 @task()
 async def leaves_file(ctx: Context, path: str) -> str:
     return (await ctx.artifact("copy.txt", Path(path))).sha256
+
+
+@task()
+def leaves_trace(path: str) -> None:
+    with Path(path).open("a") as file:
+        file.write("x")

@@ -5,12 +5,13 @@ import shutil
 import stat
 import time
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from andon.cli import live as live_tasks
+from andon.cli.findings import Finding, Level
 from andon.cli.output import ACCIDENTS, ago, plural, size_of, span
 from andon.engine.waiting import KindWait
 from andon.lifecycle.faces.fields import iso
@@ -35,23 +36,6 @@ _EARLIEST_S = 1_735_689_600  # 2025: no machine with this release can be older
 _SAMPLE = 500
 
 
-class Level(StrEnum):
-    """How a finding is meant."""
-
-    OK = "ok"
-    NOTE = "note"  #: worth knowing
-    WRONG = "wrong"
-
-
-class Finding(msgspec.Struct, frozen=True):
-    """One thing found, and what to do about it."""
-
-    level: Level
-    about: str
-    text: str
-    todo: str = ""
-
-
 class Facts(msgspec.Struct, kw_only=True):
     """Everything the checks look at, read once."""
 
@@ -63,9 +47,11 @@ class Facts(msgspec.Struct, kw_only=True):
     pending: list[Task]  #: some
     unfinished: list[Task]  #: some that have ended and whose dependents were not told
     waits: list[KindWait] = []  #: what keeps ready tasks from starting
+    live: live_tasks.Live | None = None  #: of an application's tasks, those that have not ended
+    keeps_logs: bool = True  #: whether logs and artifacts of runs have a place
 
 
-async def read(engine: "Engine") -> Facts:
+async def read(engine: "Engine", app: "Andon | None" = None) -> Facts:
     """Read what the checks need."""
     from andon.engine.fleet import known_queues
 
@@ -82,7 +68,14 @@ async def read(engine: "Engine") -> Facts:
         pending=list((await engine.find(Query(states=(State.PENDING,), limit=_SAMPLE))).tasks),
         unfinished=[task for task in await engine.get(ended) if task is not None],
         waits=await engine.waits(),
+        live=None if app is None else await live_tasks.read_live(engine),
+        keeps_logs=await _keeps_logs(engine, app),
     )
+
+
+async def _keeps_logs(engine: "Engine", app: "Andon | None") -> bool:
+    """Whether logs are kept, as far as is known from here."""
+    return (app is not None and app.artifacts is not None) or await engine.keeps_logs()
 
 
 def all_checks(facts: Facts, app: "Andon | None") -> Iterator[Finding]:
@@ -98,8 +91,10 @@ def all_checks(facts: Facts, app: "Andon | None") -> Iterator[Finding]:
     yield from timers(facts)
     yield from fan_outs(facts)
     yield from records(facts)
-    if app is not None:
-        yield from application(facts, app)
+    yield from logs(facts)
+    if app is not None and facts.live is not None:
+        yield from live_tasks.application(facts.live, app)
+    yield from live_tasks.signatures(facts.live, facts.workers, app)
 
 
 def durability(info: StoreInfo) -> Iterator[Finding]:
@@ -355,22 +350,14 @@ def records(facts: Facts) -> Iterator[Finding]:
         yield Finding(Level.OK, "records", f"{plural(facts.info.entries, 'task')}, none dead")
 
 
-def application(facts: Facts, app: "Andon") -> Iterator[Finding]:
-    """Whether the application can run what waits."""
-    yield Finding(Level.OK, "application", f"{plural(len(app.registry), 'task type')}")
-    missing: dict[tuple[str, int], int] = {}
-    for task in facts.pending:
-        kind = (task.definition.name, task.definition.version)
-        if app.registry.route(*kind) is None:
-            missing[kind] = missing.get(kind, 0) + 1
-    for (name, version), count in missing.items():
-        which = f"{name!r} version {version}" if version else repr(name)
+def logs(facts: Facts) -> Iterator[Finding]:
+    """Whether what runs log and leave behind is kept."""
+    if not facts.keeps_logs:
         yield Finding(
-            Level.WRONG,
-            "application",
-            f"has no task {which}, and {plural(count, 'such task')} "
-            f"{'is' if count == 1 else 'are'} pending",
-            "deploy the code, or cancel them: andon tasks cancel --all --name " + name,
+            Level.NOTE,
+            "logs",
+            "what runs log is not kept, and artifacts are refused: there is no place for them",
+            "andon storage configure --artifacts URL",
         )
 
 

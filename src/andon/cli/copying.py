@@ -71,6 +71,7 @@ async def copy(
                 with _progress(session) as tell:
                     ledger = await copying.copy(old, new, merge=merge, tell=tell)
                 unnamed = await _unnamed_place(old, new, source)
+                left = await _leaves_files(old, new)
             except asyncio.CancelledError:
                 session.out.note("Interrupted. Repeat the same command to go on.")
                 raise
@@ -80,6 +81,8 @@ async def copy(
             f"Artifacts and logs of runs stay in {unnamed}. Name it for the new store's clients: "
             f"andon storage configure --artifacts {unnamed}"
         )
+    elif left:
+        session.out.note("Artifacts and logs of runs that the old database keeps are not copied.")
     if not ledger.balanced:
         fail()
 
@@ -104,6 +107,13 @@ async def _unnamed_place(old: "Store", new: "Store", source: str) -> str | None:
     if await old.setting(ROOT_SETTING) is None or await new.setting(PLACE_SETTING):
         return None
     return default_place(source)
+
+
+async def _leaves_files(old: "Store", new: "Store") -> bool:
+    """Whether the old store keeps files itself, which then stay there."""
+    if await old.setting(ROOT_SETTING) is None or await new.setting(PLACE_SETTING):
+        return False
+    return hasattr(old, "blobs")
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from andon.cli.output import Word
 from andon.cli.session import Session, common, fail
 
 if TYPE_CHECKING:
-    from andon.cli.checks import Finding
+    from andon.cli.findings import Finding
 
 _MARKS = {"ok": ("✓", "green"), "note": ("!", "yellow"), "wrong": ("✗", "bold red")}
 
@@ -20,10 +20,11 @@ async def doctor(session: Session, *, app: str | None) -> None:
     """Check what is promised and what is wrong.
 
     What survives which accident with the store as it is configured, versions, disk, permissions,
-    the clock, workers, queues that stand still, timers, records that cannot be read; with APP also
-    whether its code runs what waits. Exit code 1 if anything is wrong.
+    the clock, workers, queues that stand still, timers, records that cannot be read, where
+    logs are kept; with APP also whether its code runs what has not ended yet, and whether it signs
+    what workers want signed. Exit code 1 if anything is wrong.
     """
-    from andon.cli import checks
+    from andon.cli import checks, findings
 
     application = None
     if app is not None:
@@ -32,14 +33,14 @@ async def doctor(session: Session, *, app: str | None) -> None:
         application = load_app(app, url=session.given_url)
         session.given_url = application.url
     async with session.engine() as engine:
-        found = list(checks.all_checks(await checks.read(engine), application))
+        found = list(checks.all_checks(await checks.read(engine, application), application))
     if session.out.json:
         session.out.document({"wrong": checks.wrong(found), "findings": found})
     else:
         for finding in found:
             _print(session, finding)
     wrong = checks.wrong(found)
-    notes = sum(finding.level is checks.Level.NOTE for finding in found)
+    notes = sum(finding.level is findings.Level.NOTE for finding in found)
     session.out.note(f"{wrong} wrong, {notes} worth knowing, {len(found) - wrong - notes} fine.")
     if wrong:
         fail()

@@ -5,7 +5,7 @@ from typing import Any
 import click
 import msgspec
 
-from andon.cli.output import Column
+from andon.cli.layout import Column
 from andon.cli.session import Session, common
 from andon.lifecycle.named import unknown
 

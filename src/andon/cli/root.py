@@ -38,6 +38,7 @@ COMMANDS = {
     "token": Entry(
         "andon.cli.token:token", "Make, list and revoke the tokens that a service asks for.", _STORE
     ),
+    "keys": Entry("andon.cli.keys:keys", "Make and show the keys that sign tasks.", _STORE),
     "doctor": Entry("andon.cli.doctor:doctor", "Check what is promised and what is wrong.", _STORE),
     "bench": Entry("andon.cli.bench:bench", "Measure this store on this machine.", _STORE),
 }

@@ -81,6 +81,12 @@ def checked_args(value: Any, what: str) -> Any:
     help="Whose defaults apply; the profile of the application.",
 )
 @click.option("--app", "app_spec", metavar="APP", help="Check name and arguments against its code.")
+@click.option(
+    "--sign",
+    "key_file",
+    metavar="KEYFILE",
+    help="Sign with this private key (or ANDON_SIGNING_KEY).",
+)
 @click.option("--wait", is_flag=True, help="Until it has ended; exit code 1 if not completed.")
 @click.option("--timeout", type=DURATION, help="With --wait: give up after so long.")
 @click.option("--jsonl", metavar="FILE", help="Many: one JSON object per line; - is stdin.")
@@ -101,6 +107,7 @@ async def submit(
     version: int,
     profile: str | None,
     app_spec: str | None,
+    key_file: str | None,
     wait: bool,
     timeout: float | None,
     jsonl: str | None,
@@ -132,6 +139,7 @@ async def submit(
     given |= {n: json_or_text(value) for n, value in _pairs(options, "--option").items()}
     _check_names(given)
     app = _application(session, app_spec, profile)
+    _sign_with(app, key_file)
     try:
         if jsonl is not None:
             from andon.cli.jsonl import submit_file
@@ -204,6 +212,16 @@ def _application(session: Session, spec: str | None, profile: str | None) -> "An
 
     refuse_nowhere(session.url, creates=True)
     return Andon(session.url, profile=profile or "native")
+
+
+def _sign_with(app: "Andon", key_file: str | None) -> None:
+    """Have what is submitted signed. A key that cannot be used is told before anything is done."""
+    if key_file is not None:
+        from andon.client.signing import Signing
+
+        app.signing = Signing(key_file)
+    if app.signing:
+        app.signing.check()
 
 
 def _check_known(app: "Andon", name: str, version: int) -> None:

@@ -45,6 +45,12 @@ logger = logging.getLogger("andon.cli")
     metavar="NAME,…",
     help="Environment variables that commands get besides; AWS_* for all that begin so.",
 )
+@click.option(
+    "--trust",
+    multiple=True,
+    metavar="FILE",
+    help="Run only tasks signed with a key in FILE (or ANDON_TRUSTED_KEYS); may be repeated.",
+)
 @click.option("--no-timekeeper", is_flag=True, help="Leave timers to other workers.")
 @click.option(
     "--require-store",
@@ -69,6 +75,7 @@ def worker(
     lease: float | None,
     grace: float | None,
     pass_env: tuple[str, ...],
+    trust: tuple[str, ...],
     no_timekeeper: bool,
     require_store: bool,
     loop: Loop,
@@ -96,6 +103,7 @@ def worker(
         lease=lease,
         grace=grace,
         pass_env=pass_env,
+        trust=trust,
     )
     application = load_app(app, url=session.given_url)
     tune_process()
@@ -168,6 +176,7 @@ def settings_of(
     lease: float | None = None,
     grace: float | None = None,
     pass_env: tuple[str, ...] = (),
+    trust: tuple[str, ...] = (),
 ) -> WorkerSettings:
     """The settings that were given. Raises `click.UsageError` for what makes no sense."""
     settings = WorkerSettings(queues=comma_separated(queues), strict=strict)
@@ -187,6 +196,8 @@ def settings_of(
         settings["shutdown_grace"] = grace
     if pass_env:
         settings["pass_env"] = comma_separated(pass_env)
+    if trust:
+        settings["trusted_keys"] = trust
     return settings
 
 
@@ -206,5 +217,9 @@ async def run(app: Andon, settings: WorkerSettings, *, timekeeper: bool = True) 
             shown(app.url),
             queues,
         )
+        if made.config.trusted_keys is not None:
+            logger.info(
+                "It runs only tasks signed with key %s.", ", ".join(made.config.trusted_keys.ids)
+            )
         await made.run(signals=False)
     logger.info("Worker %s has left in good order.", made.id)

@@ -43,6 +43,7 @@ from andon.client.options import (
 from andon.client.policies import Policies
 from andon.client.queues import Queue, Queues
 from andon.client.services import is_service, service_at
+from andon.client.signing import PathLike, Signing, trusted_keys
 from andon.client.streaming import streamed
 from andon.client.tasks import Tasks
 from andon.client.unawaited import awaited
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
 
     from andon.client.sync import SyncApp
     from andon.engine.local import LocalEngine
+    from andon.signing import SigningKey, TrustedKeys
     from andon.worker.config import WorkerConfig
     from andon.worker.runs import Middleware as WorkerMiddleware
     from andon.worker.worker import Lifespan, Worker
@@ -98,6 +100,10 @@ class WorkerSettings(TypedDict, total=False):
     children: int  #: runs at once in child processes; by default one a processor
     idle_children: int | None  #: child processes kept while they have nothing to do
     pass_env: Iterable[str]  #: environment variables that commands get besides
+    trusted_keys: "TrustedKeys | PathLike | Iterable[PathLike]"
+    """Public keys, or the PEM files of them: only tasks signed with one of these are run. Without,
+    the environment variable ANDON_TRUSTED_KEYS names files; without that, no signature is asked
+    for."""
     id: str  #: unique in the fleet
 
 
@@ -111,10 +117,12 @@ class Andon(Declaring):
     `queues` are settings of queues that a starting worker applies (see `andon.client.queues`).
     `artifacts` is the URL of the place for what runs leave behind, if it is not to be the store's
     own (see `andon.artifacts.place`). `middleware` wraps submits and runs, the outermost first (see
-    `Middleware`). `ids` makes the ids of tasks that are given none. `lifespan` is a function
-    without arguments that gives an async context manager, which each worker is inside of while it
-    works. All other keywords are defaults for every task type of this application (see
-    `TaskOptions`), weaker than its own.
+    `Middleware`). `ids` makes the ids of tasks that are given none. `signing_key`, the file of a
+    private key or a `andon.signing.SigningKey`, signs what is submitted; without it the file that
+    the environment variable ANDON_SIGNING_KEY names does, if any. `lifespan` is a function without
+    arguments that gives an async context manager, which each worker is inside of while it works.
+    All other keywords are defaults for every task type of this application (see `TaskOptions`),
+    weaker than its own.
 
     Nothing is connected before the first use; that use opens, and the end of the event loop closes.
     `async with app:` does both at a chosen point.
@@ -143,6 +151,7 @@ class Andon(Declaring):
         queue: str = "default",
         queues: Iterable[Queue] = (),
         artifacts: str | None = None,
+        signing_key: "SigningKey | PathLike | None" = None,
         middleware: Sequence[object] = (),
         lifespan: "Lifespan | None" = None,
         ids: IdMaker = new_id,
@@ -154,6 +163,7 @@ class Andon(Declaring):
         self._token = token
         self.profile = profile  #: name of the profile that sets the defaults
         self.artifacts = artifacts  #: URL of the place for artifacts; None: the store's own
+        self.signing = Signing(signing_key)  #: how what is submitted is signed
         self.declared_queues = list(queues)
         self.middleware = checked_middleware(middleware)  #: as given
         self.lifespan = WorkerLifespan(lifespan)  #: what each worker is inside of, and its hooks
@@ -281,7 +291,7 @@ class Andon(Declaring):
     def sending(self, draft: Draft[Any]) -> Awaitable[list[Submitted]]:
         """What submits one draft when it is awaited, with as few coroutines as it takes."""
         engine = self.connections.at_hand()
-        if engine is None or draft.connection is not None or self._on_submit:
+        if engine is None or draft.connection is not None or self._on_submit or self.signing:
             return self._send([draft.submission], draft.connection)
         return engine.submit([draft.submission])
 
@@ -326,6 +336,8 @@ class Andon(Declaring):
         for hook in self._on_submit:
             submissions = [hook(submission) for submission in submissions]
         engine = self.connections.at_hand() or await self.connections.engine()
+        if self.signing:
+            submissions = await self.signing.signed(submissions, engine)
         if connection is None:
             return await engine.submit(submissions)
         joining: Any = engine  # a service's engine is none
@@ -643,6 +655,7 @@ class Andon(Declaring):
             given["queues"] = tuple(given["queues"])
         if "pass_env" in given and not isinstance(given["pass_env"], str):
             given["pass_env"] = tuple(given["pass_env"])
+        given["trusted_keys"] = trusted_keys(given.get("trusted_keys"))
         if "app" not in given and any(kind.kind == "process" for kind in self.registry):
             given["app"] = location_of(self)
         # What the profile says of claims is the worker's: a claim comes before the task's policy.

@@ -2,16 +2,18 @@
 
 The place is, in this order: what the application or ANDON_ARTIFACTS says, what
 `andon storage configure --artifacts` wrote into the store for everybody, the folder beside an
-embedded store. A server's store has no place of its own: its clients may be on many machines.
+embedded store, the store itself where it keeps files (PostgreSQL). Redis and NATS have no place of
+their own: memory is no place for files, and their clients may be on many machines.
 """
 
 import asyncio
 import logging
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 
 from andon.artifacts.base import Artifacts
+from andon.artifacts.blobs import Blobs
 from andon.artifacts.kept import SHARDS, KeptArtifacts
 from andon.artifacts.place import VARIABLE, default_place, named_place, open_blobs
 from andon.model.errors import AndonError, ConfigurationError
@@ -22,6 +24,12 @@ SWEEP_EVERY_MS = 3_600_000
 _LOOK_S = 60.0
 
 log = logging.getLogger("andon.timekeeper")
+
+NO_PLACE = (
+    "There is no place for artifacts and logs of runs, so they are not kept. Name one for "
+    "everybody: andon storage configure --artifacts s3://bucket/prefix (or file:///folder), or set "
+    f"{VARIABLE}."
+)
 
 
 class Keeping:
@@ -45,16 +53,23 @@ class Keeping:
         if self._opened is None:
             async with self._opening:
                 if self._opened is None:
-                    place = self._place or await self._agreed() or default_place(self._url)
-                    if place is None:
-                        raise ConfigurationError(
-                            "There is no place for artifacts and logs of runs. Name one for "
-                            "everybody: andon storage configure --artifacts s3://bucket/prefix "
-                            f"(or file:///folder), or set {VARIABLE}."
-                        )
-                    blobs = open_blobs(place)
+                    blobs = await self._blobs()
+                    if blobs is None:
+                        raise ConfigurationError(NO_PLACE)
                     self._opened = KeptArtifacts(blobs, self._store.now, await self._root())
         return self._opened
+
+    async def has_place(self) -> bool:
+        """Whether there is a place for them. Writes nothing."""
+        return self._opened is not None or await self._blobs() is not None
+
+    async def _blobs(self) -> Blobs | None:
+        place = self._place or await self._agreed() or default_place(self._url)
+        if place is not None:
+            return open_blobs(place)
+        # Not asked by isinstance, which does not see through a store that is measured.
+        kept: Callable[[], Blobs] | None = getattr(self._store, "blobs", None)
+        return None if kept is None else kept()
 
     async def _agreed(self) -> str | None:
         value = await self._store.setting(PLACE_SETTING)

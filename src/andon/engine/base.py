@@ -364,3 +364,8 @@ class Engine(Protocol):
         """The artifacts and logs of runs. Raises `ConfigurationError` when nobody has said where
         they are to be kept."""
         ...
+
+    async def keeps_logs(self) -> bool:
+        """Whether there is a place for artifacts and logs of runs, as far as is known here: a
+        service that has none has said so in its own log."""
+        ...

@@ -10,22 +10,17 @@ from andon.engine.book import PolicyBook
 from andon.lifecycle.admission import LATEST_MS
 from andon.lifecycle.parents import once_each
 from andon.model.errors import InvalidSubmission, PayloadTooLarge
+from andon.model.headers import OF_THE_CALL
 from andon.model.task import Definition
-
-DEFAULT_QUEUE = "default"
+from andon.model.words import DEFAULT_QUEUE
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
-_OF_THE_CALL = frozenset({"traceparent", "tracestate", "baggage", "andon-dependencies"})
-"""Headers in which a trace travels (W3C Trace Context and Baggage): new with every call, so they
-take no part in what makes a submit the same."""
-
-
 def digest_of(submission: Submission) -> str:
     """Hash over what the caller gave, the id left out: equal for a repeat (R26)."""
-    if not _OF_THE_CALL.isdisjoint(submission.headers):
-        given = {k: v for k, v in submission.headers.items() if k not in _OF_THE_CALL}
+    if not OF_THE_CALL.isdisjoint(submission.headers):
+        given = {k: v for k, v in submission.headers.items() if k not in OF_THE_CALL}
         submission = replace(submission, headers=given)
     try:
         encoded = _encode(submission)

@@ -202,6 +202,10 @@ class LocalEngine:
     async def artifacts(self) -> Artifacts:
         return await self._keeping.artifacts()
 
+    async def keeps_logs(self) -> bool:
+        """Whether there is a place for artifacts and logs of runs."""
+        return await self._keeping.has_place()
+
     def submit(
         self, submissions: Sequence[Submission]
     ) -> "CoroutineType[Any, Any, list[Submitted]]":

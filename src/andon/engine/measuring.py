@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from andon.engine.base import Engine
-from andon.engine.definitions import DEFAULT_QUEUE
 from andon.engine.telling import Telling, Then
 from andon.lifecycle.commands import Command
 from andon.model.errors import LeaseLost
-from andon.model.words import Event, State
+from andon.model.words import DEFAULT_QUEUE, Event, State
 from andon.stores.base import ClaimRequest, Renewal, Verdict
 from andon.stores.measuring import Instruments, Names, claimed_at, count_waits, timed
 

@@ -14,7 +14,7 @@ from andon.engine.base import Joinable, Submission, Submitted
 from andon.engine.batching import Batcher
 from andon.engine.book import PolicyBook
 from andon.engine.control import Control
-from andon.engine.definitions import DEFAULT_QUEUE, define
+from andon.engine.definitions import define
 from andon.engine.dependencies import Dependencies
 from andon.engine.graph import Graph
 from andon.engine.joining import Join
@@ -33,7 +33,7 @@ from andon.model.errors import (
     UniqueKeyHeld,
 )
 from andon.model.task import Task
-from andon.model.words import State
+from andon.model.words import DEFAULT_QUEUE, State
 from andon.stores.base import (
     MAX_BATCH,
     Created,

@@ -8,6 +8,7 @@ _PLAIN = {
     Reason.TERMINATED: "The handler gave the task up.",
     Reason.MALFORMED_PAYLOAD: "Its arguments do not fit the handler, and would not the next time.",
     Reason.RESULT_INVALID: "Its result cannot be kept, and the handler would only make it again.",
+    Reason.SIGNATURE_REFUSED: "It is not signed, as it stands, with a key that its worker trusts.",
     Reason.VALIDATION_ERROR: "The submission can never work.",
     Reason.UNKNOWN_TASK: "No worker that got it had code for it, and its policy says not to wait.",
     Reason.ARCHIVED_BY_HAND: "It was archived by hand.",

@@ -265,6 +265,7 @@ TASKCLUSTER = Profile(
                 reasons=frozenset(
                     {
                         Reason.MALFORMED_PAYLOAD,
+                        Reason.SIGNATURE_REFUSED,
                         Reason.INTERMITTENT_TASK,
                         Reason.INTERNAL_ERROR,
                         Reason.RESOURCE_UNAVAILABLE,

@@ -59,6 +59,8 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     owner: str = ""  #: id of the API token that it came with; empty: without one
     code: str = ""
     """Digest of what it has code for (R32); empty: it names nothing, and claims everything."""
+    trusts: tuple[str, ...] = ()
+    """Ids of the keys with which tasks must be signed for it to run them; empty: with none."""
 
 
 class QueueStats(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,6 +6,9 @@ The values are what is stored, sent over the wire and shown under the native pro
 
 from enum import StrEnum
 
+DEFAULT_QUEUE = "default"
+"""The queue of a task that names none."""
+
 
 class Word(StrEnum):
     """A word that equals its text. Hashed in C: a move looks up a dozen words, and the hash that
@@ -115,6 +118,7 @@ class Reason(Word):
     VALIDATION_ERROR = "validation-error"  #: the submission could never work, and was recorded
     MALFORMED_PAYLOAD = "malformed-payload"  #: the arguments do not fit the handler
     RESULT_INVALID = "result-invalid"  #: the result is no JSON, or too large
+    SIGNATURE_REFUSED = "signature-refused"  #: it is not signed as its worker asks
     LEASE_EXPIRED = "lease-expired"  #: its worker was not heard of
     HEARTBEAT_TIMEOUT = "heartbeat-timeout"  #: its handler was silent for too long
     WORKER_SHUTDOWN = "worker-shutdown"  #: its worker left

@@ -1,8 +1,10 @@
 """What one process serves with: the application, its engine, and what the routes share."""
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
+from andon.engine.artifacts import NO_PLACE
 from andon.service.guard import Guard
 from andon.service.hub import Hub
 from andon.service.jobs import JobSettings
@@ -18,6 +20,8 @@ from andon.stores.registry import open_store
 if TYPE_CHECKING:
     from andon.client.app import Andon
     from andon.engine.local import LocalEngine
+
+log = logging.getLogger("andon.service")
 
 
 class Service:
@@ -69,6 +73,8 @@ class Service:
         await self.engine.open()
         try:
             await self.access.check(self.settings.host)
+            if not await self.engine.keeps_logs():
+                log.warning("%s", NO_PLACE)
         except BaseException:
             await self.engine.close()
             raise

@@ -12,11 +12,11 @@ import msgspec
 from andon.client.ids import new_id
 from andon.client.options import to_ms, to_priority
 from andon.engine.base import Submission, Submitted
-from andon.engine.definitions import DEFAULT_QUEUE
 from andon.engine.places import in_places
 from andon.lifecycle import payloads
 from andon.lifecycle.unique import derived_key
 from andon.model.errors import AndonError, InvalidSubmission, PermissionRefused, TaskConflict
+from andon.model.words import DEFAULT_QUEUE
 from andon.service import idempotency
 from andon.service.answers import BulkAccepted, BulkItem
 from andon.service.bodies import NO_ARGUMENTS, NewTask

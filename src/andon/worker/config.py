@@ -3,6 +3,7 @@
 import dataclasses
 import os
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from andon.lifecycle.admission import check_given
 from andon.lifecycle.describing import check_worker_id
@@ -10,6 +11,9 @@ from andon.model.errors import ConfigurationError, InvalidSubmission
 from andon.stores.base import MAX_PAYLOAD
 from andon.worker.environment import check_patterns
 from andon.worker.presence import new_worker_id
+
+if TYPE_CHECKING:
+    from andon.signing import TrustedKeys
 
 
 def processors() -> int:
@@ -52,6 +56,8 @@ class WorkerConfig:
     """Environment variables that every command gets besides (`environment.COMMANDS_GET`); a `*` at
     the end stands for any ending. Andon's own reach commands and child processes only if they are
     named in full."""
+    trusted_keys: "TrustedKeys | None" = None
+    """Run only tasks signed with one of these; None: no signature is asked for."""
     id: str = dataclasses.field(default_factory=new_worker_id)  #: unique in the fleet
 
     def __post_init__(self) -> None:

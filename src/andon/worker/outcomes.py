@@ -11,7 +11,7 @@ import json
 import logging
 import socket
 import traceback
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -37,6 +37,9 @@ from andon.model.words import Reason
 from andon.worker import context
 from andon.worker.calls import MalformedPayload, ResultInvalid
 from andon.worker.registry import TaskType
+
+if TYPE_CHECKING:
+    from andon.signing import Refusal
 
 logger = logging.getLogger("andon.worker")
 
@@ -74,6 +77,12 @@ def malformed(error: Exception) -> Command:
     """The payload does not fit the handler."""
     failure = TaskError(message=_text(error), code="VALIDATION_ERROR", type=_type_name(error))
     return Reject(error=failure, reason=Reason.MALFORMED_PAYLOAD)
+
+
+def unsigned(refusal: "Refusal") -> Command:
+    """The task is not signed as it has to be; not retried, for the record stays as it is."""
+    error = TaskError(message=refusal.message, code=refusal.code)
+    return Reject(error=error, reason=Reason.SIGNATURE_REFUSED)
 
 
 def raised(kind: TaskType, task: Task, error: BaseException) -> Command:

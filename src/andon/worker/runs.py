@@ -17,7 +17,7 @@ import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from andon.engine.base import Engine
 from andon.lifecycle.commands import Command, Expire, Release, UnknownTask
@@ -46,6 +46,9 @@ from andon.worker.registry import Registry, TaskType
 from andon.worker.reporting import Reporting
 from andon.worker.runlogs import RunLogs
 from andon.worker.slots import Slots
+
+if TYPE_CHECKING:
+    from andon.signing import TrustedKeys
 
 logger = logging.getLogger("andon.worker")
 
@@ -113,10 +116,12 @@ class Runs:
         rng: random.Random,
         clock: Callable[[], float],
         logs: RunLogs | None = None,
+        trusted_keys: "TrustedKeys | None" = None,
     ) -> None:
         self._clock = clock
         self._reporting = Reporting(engine, self._forget, rng=rng, clock=clock)
         self._logs = logs
+        self._trusted_keys = trusted_keys
         self._files = WorkerFiles(engine)
         self._awaiting = Awaiting(concurrency)
         self._engine = engine
@@ -255,6 +260,10 @@ class Runs:
         kind, context, task = run.kind, run.context, run.task
         if kind is None:
             return UnknownTask()
+        if self._trusted_keys is not None:  # before any code of the user's
+            refusal = self._trusted_keys.refusal(task.definition, self._engine.now())
+            if refusal is not None:
+                return outcomes.unsigned(refusal)
         running.set(context)
         if task.status.deadline is not None and self._past_deadline(run):
             return Expire()

@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Literal
 
+from andon.engine.artifacts import NO_PLACE
 from andon.engine.base import Engine
 from andon.model.code import Code
 from andon.model.errors import ConfigurationError, InvalidSubmission, PermissionRefused
@@ -173,6 +174,7 @@ class Worker:
             lease=self.lease,
             max_payload=config.max_payload,
             middleware=self._middleware,
+            trusted_keys=config.trusted_keys,
             keeper=self._keeper,
             rng=rng,
             clock=self._clock,
@@ -337,6 +339,7 @@ class Worker:
             started_at=self._started_at,
             state=self._state,
             code=self._code.digest,
+            trusts=() if self.config.trusted_keys is None else self.config.trusted_keys.ids,
         )
 
     # --- what it has code for ---
@@ -407,6 +410,8 @@ class Worker:
             await self._prepare_app()
         self._partitions = await self._engine.partitions()
         self._order.refresh(await self._engine.queues())
+        if not await self._engine.keeps_logs():
+            logger.warning("%s", NO_PLACE)
 
     async def _follow(self, what: str, topic: str, act: Any, *, poll: float | None = None) -> None:
         """Call `act` once subscribed (R30), after each hint, and every `poll` s or so besides."""

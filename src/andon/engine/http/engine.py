@@ -523,6 +523,9 @@ class HttpEngine:
     async def artifacts(self) -> Artifacts:
         return self._artifacts
 
+    async def keeps_logs(self) -> bool:
+        return True
+
 
 def _invalid(one: object, why: str) -> Verdict:
     logger.error("A renewal cannot be sent: %s", why)

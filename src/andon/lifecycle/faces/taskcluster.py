@@ -16,6 +16,7 @@ RESOLVED: dict[Reason, str] = {
     Reason.INTERMITTENT_TASK: "intermittent-task",
     Reason.SNOOZED: "intermittent-task",
     Reason.MALFORMED_PAYLOAD: "malformed-payload",
+    Reason.SIGNATURE_REFUSED: "malformed-payload",
     Reason.RESOURCE_UNAVAILABLE: "resource-unavailable",
     Reason.UNKNOWN_TASK: "resource-unavailable",
     Reason.INTERNAL_ERROR: "internal-error",

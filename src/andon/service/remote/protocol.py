@@ -5,10 +5,11 @@ that even a shell can cut them out.
 """
 
 import secrets
+from base64 import b64encode
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from andon.lifecycle.bounds import LARGEST_COUNT
 from andon.lifecycle.commands import (
@@ -23,10 +24,12 @@ from andon.lifecycle.commands import (
     UnknownTask,
 )
 from andon.lifecycle.faces.fields import maybe_iso
+from andon.lifecycle.statements import parsed, statement
 from andon.lifecycle.timers import run_timeout
 from andon.model.code import Code
 from andon.model.errors import InvalidSubmission
-from andon.model.task import Task, TaskError
+from andon.model.headers import SIGNATURE_HEADER
+from andon.model.task import Definition, Task, TaskError
 from andon.model.words import Reason
 from andon.stores.base import ClaimRequest
 
@@ -34,6 +37,7 @@ Kind = Literal["error", "timeout", "intermittent", "terminated"]
 Why = Literal[
     "worker-shutdown",
     "malformed-payload",
+    "signature-refused",
     "result-invalid",
     "resource-unavailable",
     "internal-error",
@@ -87,6 +91,9 @@ class Claim(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
             description="Instead of `types`: the `code` that the answer to them had.",
         ),
     ] = ""
+    statements: Annotated[
+        bool, Meta(description="Give the signed bytes of signed tasks, for who checks them.")
+    ] = False
 
     def request(self, partition: int, code: Code | None) -> ClaimRequest:
         """The claim on one partition of the store."""
@@ -140,6 +147,7 @@ class ClaimedRun(msgspec.Struct, kw_only=True):
     dependencies: list[str]
     load_dependencies: bool
     headers: dict[str, str]
+    statement: str | UnsetType = UNSET  #: where asked for and signed: the signed bytes, base64
     args: msgspec.Raw
 
 
@@ -150,7 +158,7 @@ class Claimed(msgspec.Struct, kw_only=True, omit_defaults=True):
     runs: list[ClaimedRun]
 
 
-def claimed_run(task: Task, token: str) -> ClaimedRun:
+def claimed_run(task: Task, token: str, *, statements: bool = False) -> ClaimedRun:
     """A claimed task as its worker sees it; its arguments must be known to be JSON."""
     definition, status, policy = task.definition, task.status, task.policy
     timeout = run_timeout(task)
@@ -172,8 +180,17 @@ def claimed_run(task: Task, token: str) -> ClaimedRun:
         dependencies=list(definition.dependencies),
         load_dependencies=definition.load_dependencies,
         headers=definition.headers,
+        statement=_statement(definition) if statements else UNSET,
         args=msgspec.Raw(definition.args),
     )
+
+
+def _statement(definition: Definition) -> str | UnsetType:
+    """What the task's signature says that it signs. Whether it does is for the worker to check."""
+    signature = parsed(definition.headers.get(SIGNATURE_HEADER, ""))
+    if signature is None:
+        return UNSET
+    return b64encode(statement(definition, signature.not_after)).decode()
 
 
 class Renew(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -249,6 +266,7 @@ _FAILED: dict[str, Reason] = {
 }
 _REJECTED: dict[str, Reason] = {
     "malformed-payload": Reason.MALFORMED_PAYLOAD,
+    "signature-refused": Reason.SIGNATURE_REFUSED,
     "result-invalid": Reason.RESULT_INVALID,
     "resource-unavailable": Reason.RESOURCE_UNAVAILABLE,
 }

@@ -92,7 +92,7 @@ async def claim(request: Call, data: JSONBody[Claim]) -> Claimed:
     wait = min(data.wait, service.settings.max_wait)
     claimed = await _claim(request, with_token(data), code, wait)
     return Claimed(
-        runs=[claimed_run(task, token) for task, token in claimed],
+        runs=[claimed_run(task, token, statements=data.statements) for task, token in claimed],
         code=None if code is None or data.types is None else code.digest,
     )
 

@@ -66,6 +66,7 @@ from andon.stores.postgres.creating import (
     is_plain,
 )
 from andon.stores.postgres.edges import Edges
+from andon.stores.postgres.files import PostgresFiles
 from andon.stores.postgres.fleet import Fleet
 from andon.stores.postgres.info import describe
 from andon.stores.postgres.joining import Calls, Joined, is_awaited
@@ -160,6 +161,10 @@ class PostgresStore:
 
     def now(self) -> int:
         return self._time.now()
+
+    def blobs(self) -> PostgresFiles:
+        """Files in the database, for what runs leave behind where no other place was named."""
+        return PostgresFiles(self._server)
 
     def partition_of(self, task_id: str) -> int:
         return partition_of(task_id, self.partitions)
