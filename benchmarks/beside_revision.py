@@ -2,14 +2,15 @@
 
     python benchmarks/beside_revision.py REV KIND... [--rounds N] [--only NAME,...] [--seed N]
 
-Each kind of store (memory, sqlite, redis, postgres, nats) is measured by two processes that live as
-long as the run: one with this tree's `src`, one with that of REV. They share one server, each in a
-namespace of its own, and take turns in blocks of a tenth of a second, new old old new and the other
-way round, so that both have the same neighbours. Time of the clock would tell of the neighbours;
-what counts is the processor time of the side's process and of the server's, for the block.
+Each kind of store (memory, sqlite, redis, postgres, nats) is measured by two processes: one with
+this tree's `src`, one with that of REV. They share one server, each in a namespace of its own, and
+take turns in short blocks, new old old new and the other way round, so that both have the same
+neighbours. Time of the clock would tell of the neighbours; what counts is the processor time of the
+side's process and of the server's, for the block. After a few rounds others take their place: where
+its memory happens to lie may make a process a few per cent slower for as long as it lives.
 
-The ratios are medians over the rounds of new to old, with the interval that holds 95 % of the medians of
-rounds drawn again (bootstrap). One above 1 says that this tree costs more.
+The ratios are medians over the rounds of new to old, with the interval that holds 95 % of the
+medians of rounds drawn again (bootstrap). One above 1 says that this tree costs more.
 """
 
 import argparse
@@ -25,19 +26,19 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import store_servers
 
 HERE = Path(__file__).resolve().parent
 
-BLOCKS = {"submit one": 150, "submit bulk": 2_000, "claim one": 150, "drain": 2_000, "e2e": 1_000}
+BLOCKS = {"submit one": 100, "submit bulk": 1_000, "claim one": 100, "drain": 1_000, "e2e": 500}
 """What is measured, and tasks in a block of it."""
 
 TURNS = (("new", "old", "old", "new"), ("old", "new", "new", "old"))
 
-WARM_UP = 3
-"""Rounds that do not count."""
+A_LIFE = 6
+"""Rounds of two processes that count."""
 
 DRAWS = 2_000
 """Times that rounds are drawn again for an interval."""
@@ -91,7 +92,7 @@ class Side:
         self._process.stdin.close()
         self._process.wait()
 
-    def _said(self) -> dict[str, str | int] | dict[str, int]:
+    def _said(self) -> dict[str, Any]:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
@@ -131,15 +132,17 @@ def measure(kind: str, old: Path, rounds: int, names: Sequence[str]) -> dict[str
     """All rounds of one kind of store."""
     sources = {"new": HERE.parent / "src", "old": old}
     found: dict[str, list[Pair]] = {name: [] for name in names}
-    with places(kind) as (urls, server), ExitStack() as stack:
-        sides = {name: Side(sources[name], urls[name], server) for name in urls}
-        for side in sides.values():
-            stack.callback(side.close)
-        for number in range(WARM_UP + rounds):
-            for name in names:
-                pair = _in_turns(sides, name, TURNS[number % 2])
-                if number >= WARM_UP:
-                    found[name].append(pair)
+    with places(kind) as (urls, server):
+        for first in range(0, rounds, A_LIFE):
+            with ExitStack() as stack:
+                sides = {name: Side(sources[name], urls[name], server) for name in urls}
+                for side in sides.values():
+                    stack.callback(side.close)
+                for name in names:  # to warm up
+                    _in_turns(sides, name, TURNS[0])
+                for number in range(first, min(first + A_LIFE, rounds)):
+                    for name in names:
+                        found[name].append(_in_turns(sides, name, TURNS[number % 2]))
     return found
 
 
@@ -184,7 +187,7 @@ def main() -> None:
     )
     parser.add_argument("revision", metavar="REV")
     parser.add_argument("kinds", metavar="KIND", nargs="+")
-    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--rounds", type=int, default=48)
     parser.add_argument("--only", default=",".join(BLOCKS), help="of: " + ", ".join(BLOCKS))
     parser.add_argument("--seed", type=int, default=0, help="of the rounds drawn again")
     given = parser.parse_args()
