@@ -112,7 +112,7 @@ class Filled:
         claimed = await self._metered("claim one", 1, lambda: self._claim(1))
         ends = completions(claimed, store.now())
         await self._metered("commit one", 1, lambda: store.commit(ends))
-        await self._metered("take what is due", 1, lambda: store.take_due(0, 100, 1_000))
+        await self._metered("take 100 that are due", 1, lambda: store.take_due(0, 100, 1_000))
         for state in STATES:
             page = Query(queue=QUEUE, states=(state,), limit=50)
             await self._metered(f"page of 50 {state}", 1, lambda page=page: store.find(page))
