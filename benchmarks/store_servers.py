@@ -35,8 +35,9 @@ times."""
 class Started:
     """A server of this run."""
 
-    def __init__(self, kind: str, url: str, about: str) -> None:
+    def __init__(self, kind: str, url: str, about: str, pid: int) -> None:
         self.kind = kind
+        self.pid = pid
         self.url = url  #: as peers take it, without anything of Andon's own
         self.about = about  #: version and durability, in words
 
@@ -49,6 +50,9 @@ class Server(Protocol):
     """What the tests' servers have in common (tests/servers)."""
 
     port: int
+
+    @property
+    def pid(self) -> int: ...
 
     def start(self) -> None: ...
 
@@ -64,7 +68,7 @@ def running(kind: str) -> Iterator[Started]:
         server, url, about = make(Path(folder))
         server.start()
         try:
-            started = Started(kind, url.format(server=server), about)
+            started = Started(kind, url.format(server=server), about, server.pid)
             empty(started.url)
             if kind == "postgres":
                 _warm_postgres(started.url)

@@ -29,7 +29,7 @@ class Call(Coroutine[Any, Any, X]):
         return coroutine
 
     def __await__(self) -> Generator[Any, Any, X]:
-        coroutine, self._coroutine = self._started(), None
+        coroutine, self._coroutine = self._coroutine or self._started(), None
         return coroutine.__await__()
 
     def send(self, value: Any, /) -> Any:

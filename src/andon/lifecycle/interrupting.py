@@ -6,12 +6,13 @@ A worker that is hinted renews all of its leases at once, so its own reports nev
 from andon.model.task import Status
 from andon.model.words import Event, State
 
-_BY_OTHERS = frozenset(
+BY_OTHERS = frozenset(
     (Event.REQUEST_CANCEL, Event.CANCEL, Event.EXPIRE, Event.LOSE, Event.SILENCE, Event.SET_ASIDE)
 )
+"""Moves of a run in hand that others make; its worker makes all the others."""
 
 
 def interrupted_worker(before: Status, event: Event) -> str:
     """The worker whose run in hand this move ends or asks to stop, if others made the move; else
     an empty string."""
-    return before.worker if before.state is State.ACTIVE and event in _BY_OTHERS else ""
+    return before.worker if before.state is State.ACTIVE and event in BY_OTHERS else ""

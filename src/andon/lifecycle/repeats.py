@@ -39,9 +39,10 @@ _encode = msgspec.msgpack.Encoder().encode
 def fingerprint(command: Command) -> str:
     """A short name of what is reported: event, reason, result and error. Empty for a command that
     no worker reports. Raises `UnicodeEncodeError` for an error that no store can keep."""
-    event = command.event
     if isinstance(command, Complete):  # nearly every report; the others have no result
-        return _hash(b"complete " + command.result) if command.result is not None else _COMPLETED
+        result = command.result
+        return _OF_NO_RESULT.get(result) or _hash(b"complete " + (result or b""))
+    event = command.event
     if event not in _REPORTS:
         return ""
     reason, error = getattr(command, "reason", None), getattr(command, "error", None)
@@ -52,7 +53,8 @@ def _hash(told: bytes) -> str:
     return blake2b(told, digest_size=_BYTES).hexdigest()
 
 
-_COMPLETED = _hash(b"complete")
+_OF_NO_RESULT = {None: _hash(b"complete"), b"null": _hash(b"complete null")}
+"""What most handlers end with; to hash it each time would take longer than all else here."""
 
 
 def is_done(task: Task, command: Command) -> bool:

@@ -33,10 +33,8 @@ class Kind(NamedTuple):
 
 def kind_of(task: Task) -> str:
     """The kind of a pending task, as text."""
-    d = task.definition
-    if d.version == 0 and task.policy.on_unknown == "wait":
-        return d.name
-    return str(Kind(d.name, d.version, task.policy.on_unknown != "wait"))
+    d, is_open = task.definition, task.policy.on_unknown != "wait"
+    return str(Kind(d.name, d.version, is_open)) if is_open or d.version else d.name
 
 
 def parse_kind(text: str) -> Kind:

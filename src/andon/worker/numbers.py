@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import msgspec
 
-_NULL = b"null"
+NULL = b"null"
 _NO_NUMBER = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
 """How MessagePack, which has them, writes a number of that kind; texts may hold the same bytes."""
 
@@ -29,7 +29,7 @@ class NoNumberFinder:
 
     def check(self, value: Any, encoded: bytes) -> None:
         """Raise `NoNumber` if a null in the JSON was a number in the value."""
-        if _NULL in encoded and self._may_have(value):
+        if NULL in encoded and self._may_have(value):
             self._look(value)
 
     def _may_have(self, value: Any) -> bool:

@@ -76,7 +76,7 @@ class Reporting:
         self, run: RunInHand, command: Command, state: State | None, error: BaseException | None
     ) -> None:
         if error is None:
-            self._taken(run, command, state)
+            run_log.ended(run, command, state)
             self._done(run)
         elif isinstance(error, asyncio.CancelledError):  # the loop is being closed
             self._done(run)
@@ -95,19 +95,12 @@ class Reporting:
                     return
                 try:
                     state = await self._engine.report(run.task, command)
-                    self._taken(run, command, state)
+                    run_log.ended(run, command, state)
                     return
                 except Exception as again:
                     error = again
         finally:
             self._done(run)
-
-    def _taken(self, run: RunInHand, command: Command, state: State | None) -> None:
-        try:
-            run_log.ended(run, command, state)
-        except Exception:  # a logging handler of the user's
-            logger.exception("The end of task %s could not be logged.", run.context.task_id)
-        run.error = None  # its traceback holds the handler's frames
 
     def _put_marks(self, run: RunInHand) -> None:
         """Let the report carry the newest heartbeat and progress, sent or not."""

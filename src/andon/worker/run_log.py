@@ -20,6 +20,7 @@ RUNS = "andon.runs"
 """The logger's name."""
 
 logger = logging.getLogger(RUNS)
+_about_logging = logging.getLogger("andon.worker")
 
 _ONWARDS = frozenset((State.PENDING, State.RETRY, State.SCHEDULED))
 """States of a task that will run again."""
@@ -39,11 +40,23 @@ def started(run: RunInHand) -> None:
 
 
 def ended(run: RunInHand, command: Command, state: State | None) -> None:
-    """The run's end was taken; `state` is what the task is in now, None if it was discarded."""
-    if isinstance(command, Complete):
-        if logger.isEnabledFor(logging.INFO):
+    """The run's end was taken; `state` is what the task is in now, None if it was discarded. Never
+    raises, whatever a logging handler of the user's does."""
+    is_complete = isinstance(command, Complete)
+    if is_complete and not logger.isEnabledFor(logging.INFO):
+        return  # nearly every run, so it comes first
+    try:
+        if is_complete:
             _log(logging.INFO, run, "completed")
-        return
+        else:
+            _ended_otherwise(run, command, state)
+    except Exception:
+        _about_logging.exception("The end of task %s could not be logged.", run.context.task_id)
+    finally:
+        run.error = None  # its traceback holds the handler's frames
+
+
+def _ended_otherwise(run: RunInHand, command: Command, state: State | None) -> None:
     error: TaskError | None = getattr(command, "error", None)
     if error is None or state in _QUIET_ENDS:
         if logger.isEnabledFor(logging.INFO):

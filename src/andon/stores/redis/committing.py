@@ -7,7 +7,7 @@ import msgspec
 
 from andon.lifecycle.daily import DAY_MS, tally_of
 from andon.lifecycle.indexes import IndexEntry, entry_of
-from andon.lifecycle.interrupting import interrupted_worker
+from andon.lifecycle.interrupting import BY_OTHERS, interrupted_worker
 from andon.lifecycle.repeats import tombstone_of
 from andon.model.task import MAX_EVENTS_KEPT, Task
 from andon.model.words import TERMINAL, WAITING, State
@@ -111,7 +111,7 @@ def _is_plain(prepared: _Prepared) -> bool:
         and change.discard is None
         and not change.force
         and after.revision < FIRST_APART
-        and not interrupted_worker(before.status, change.event.event)
+        and change.event.event not in BY_OTHERS
     )
 
 

@@ -102,12 +102,11 @@ packed_entry = _Entries()
 
 def _check(entry: IndexEntry) -> None:
     """Refuse an entry with a time that scripts would count wrongly."""
-    ready = entry.ready
-    times = [entry.timer, entry.unique_until]
+    times, ready = (entry.timer, entry.unique_until), entry.ready
     if ready is not None:
         times += (ready.order, ready.dead_at, ready.first_limit)
-    for time in times:
-        if time is not None and not -MOST_COUNTED <= time <= MOST_COUNTED:
+    for time in filter(None, times):
+        if abs(time) > MOST_COUNTED:
             raise Unwritable(f"{time} ms is a time beyond what a Redis store can keep")
 
 

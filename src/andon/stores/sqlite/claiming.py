@@ -54,7 +54,8 @@ def claim(tx: Transaction, request: ClaimRequest, codes: KnownCodes) -> list[Tas
             took = _claim_queue(tx, batch, queue, allowed)
             if config is not None and config.rate_limit is not None:
                 _draw(tx, config, took)
-    if batch.taken or len(batch.empty) + len(batch.low) > MOST_STALE:
+    stale = len(batch.empty) + len(batch.low)
+    if stale > (0 if batch.taken else MOST_STALE):
         _tidy_up(tx, batch)
     if batch.taken:
         seqs = json.dumps([*before, *(task.ref for task in batch.taken)])
@@ -229,8 +230,10 @@ def _from_one_lane(
         batch.empty.append(lane)
     while rows:
         last = _take_rows(tx, batch, part, of, rows)
-        asked, wanted = wanted, _room(batch, name, limit - len(part.stamps))
-        if wanted <= 0 or len(rows) < asked or batch.looked >= SCAN_BUDGET:
+        if len(part.stamps) >= limit or len(rows) < wanted or batch.looked >= SCAN_BUDGET:
+            return
+        wanted = _room(batch, name, limit - len(part.stamps))
+        if wanted <= 0:
             return
         between = (lane, *last, *_AFTER_ALL, wanted)
         rows = tx.db.execute(LANES.candidates_between, between).fetchall()

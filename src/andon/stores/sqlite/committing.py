@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from andon.lifecycle.apply import set_aside as set_aside_event
 from andon.lifecycle.indexes import IndexEntry, entry_of
-from andon.lifecycle.interrupting import interrupted_worker
+from andon.lifecycle.interrupting import BY_OTHERS, interrupted_worker
 from andon.lifecycle.repeats import tombstone_of
 from andon.model.task import Task, Tombstone
 from andon.model.words import TERMINAL, State
@@ -102,7 +102,8 @@ def _commit_plain(tx: Transaction, prepared: Sequence[Prepared]) -> list[Changed
     for p, pos in zip(prepared, positions, strict=True):
         seq = p.change.before.ref
         moves.append(_move_row(p, seq, pos))
-        _hint_worker(tx, p.change)
+        if p.change.event.event in BY_OTHERS:
+            _hint_worker(tx, p.change)
         if p.change.sets_result and p.change.result is not None:
             results.append((seq, p.change.result))
     if write(db, LIFE.move, moves) != len(moves):

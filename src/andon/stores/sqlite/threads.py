@@ -275,8 +275,9 @@ class Writer(OperationThread):
                 if joining:
                     first = len(group)
                     self._add_waiting(group)
-                    # Their moves were decided since: what is claimed now is not to be dated before.
-                    transaction.now = self._now()
+                    if len(group) > first:
+                        # Their moves were decided since: what is claimed now is not dated before.
+                        transaction.now = self._now()
                     for call in group[first:]:
                         call.result = call.run(transaction)
                 transaction.finish()

@@ -43,31 +43,32 @@ if not (A[ROOM] or A[GRANTS] or A[PART_OF] or A[KNOWN]) and A[LIMIT] <= MOST
   local ready = plain and #queues > 0 and call('HMGET', P .. 'ready', unpack(queues)) or {}
   for i, queue in ipairs(queues) do
     if not plain or n >= limit then break end
-    local heads, waiting, which = {}, {string.match(ready[i] or '', '^=(.*)$')}, nil
-    if ready[i] and not waiting[1] then
-      heads = call('ZRANGE', P .. 'heads:' .. queue, 0, MOST_KINDS)
+    local which = ready[i] and string.match(ready[i], '^=(.*)$')
+    if which then -- the queue's only kind
+      if code and call('SISMEMBER', P .. 'can:' .. code, which) == 0 then
+        plain = call('SISMEMBER', P .. 'cannot:' .. code, which) == 1
+        which = nil
+      end
+    elseif ready[i] then
+      local heads, waiting = call('ZRANGE', P .. 'heads:' .. queue, 0, MOST_KINDS), {}
       for j, head in ipairs(heads) do waiting[j] = string.sub(head, 13) end
       plain = code and #heads <= MOST_KINDS
-    end
-    if plain and #waiting > 0 then
-      local can = code and call('SMISMEMBER', P .. 'can:' .. code, unpack(waiting)) or {1}
-      local cannot = {}
-      for j = 1, #waiting do
+      local can = plain and call('SMISMEMBER', P .. 'can:' .. code, unpack(waiting)) or {}
+      local cannot = plain and call('SMISMEMBER', P .. 'cannot:' .. code, unpack(waiting)) or {}
+      for j = 1, plain and #waiting or 0 do
         if can[j] == 1 then
           plain = plain and not which -- which of two comes first is not looked into here
-          which = j
-        elseif #cannot == 0 then
-          cannot = call('SMISMEMBER', P .. 'cannot:' .. code, unpack(waiting))
+          which, first_of[i] = waiting[j], heads[j]
         end
         plain = plain and (can[j] == 1 or cannot[j] == 1)
       end
     end
     if plain and which then
-      local entries_of = call('ZRANGE', P .. 'ready:' .. queue .. '|' .. waiting[which], 0, limit - n)
+      local entries_of = call('ZRANGE', P .. 'ready:' .. queue .. '|' .. which, 0, limit - n)
       plain = #entries_of > 0
       -- one more than are wanted: whether the lane goes on
       if #entries_of > limit - n then entries_of[#entries_of], lasts[i] = nil, true end
-      of[i], kinds[i], first_of[i] = entries_of, waiting[which], heads[which]
+      of[i], kinds[i] = entries_of, which
       n = n + #entries_of
     end
   end

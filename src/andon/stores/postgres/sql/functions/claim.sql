@@ -65,7 +65,7 @@ DECLARE
     t bigint;
     before bigint[]; allowed integer[]; entries tid[]; tasks tid[]; awake text[];
     looked integer := 0; wait bigint; bounded boolean; first bigint;
-    lines integer[]; marks bigint[]; places bigint[]; levels integer[]; types integer[];
+    lanes lane[];  -- that it may claim from, by queue as asked, then by level
     undecided integer[]; in_turn boolean := true;
 BEGIN
     PERFORM lock_name('token ' || p_token);
@@ -75,25 +75,20 @@ BEGIN
     END IF;
     LOOP
         -- One look at all that is seldom there: each statement costs as much as two tasks.
+        -- Lanes as whole rows: an array for each of their columns would cost as much as the look at them.
         SELECT (SELECT c.seqs FROM claim c WHERE c.token = p_token),
             EXISTS (SELECT FROM queue c WHERE c.id = ANY (p_queues)
                 AND (c.paused OR c.max_concurrent IS NOT NULL OR c.rate IS NOT NULL)),
-            (SELECT array_agg(DISTINCT k) FROM sleeper s, unnest(s.kinds) k WHERE s.instance <> p_me), x.*
-        INTO before, bounded, awake, lines, marks, places, levels, types, undecided
-        FROM (
-            SELECT array_agg(y.id) FILTER (WHERE y.may), array_agg(y.mark) FILTER (WHERE y.may),
-                array_agg(y.place) FILTER (WHERE y.may), array_agg(y.level) FILTER (WHERE y.may),
-                array_agg(y.type) FILTER (WHERE y.may), array_agg(y.kind) FILTER (WHERE y.may IS NULL)
-            FROM (
-                SELECT l.id, l.mark, q.i AS place, l.level, l.type, l.kind, CASE WHEN p_code = 0 THEN true ELSE m.may END AS may
-                FROM unnest(p_queues) WITH ORDINALITY q (queue, i)
-                CROSS JOIN LATERAL (
-                    SELECT z.* FROM lane z WHERE z.queue = q.queue AND z.partition = p_partition AND z.quiet < 2
-                    ORDER BY z.level OFFSET 0
-                ) l LEFT JOIN claimable m ON m.code = p_code AND m.kind = l.kind
-                WHERE l.type <> ALL (p_full)
-            ) y
-        ) x;
+            (SELECT array_agg(DISTINCT k) FROM sleeper s, unnest(s.kinds) k WHERE s.instance <> p_me),
+            array_agg(l.lane) FILTER (WHERE m.may OR p_code = 0),
+            array_agg(l.kind) FILTER (WHERE m.may IS NULL AND p_code <> 0)
+        INTO before, bounded, awake, lanes, undecided
+        FROM unnest(p_queues) q (queue)
+        CROSS JOIN LATERAL (
+            SELECT z AS lane, z.kind FROM lane z WHERE z.queue = q.queue AND z.partition = p_partition AND z.quiet < 2
+                AND z.type <> ALL (p_full)
+            ORDER BY z.level OFFSET 0
+        ) l LEFT JOIN claimable m ON m.code = p_code AND m.kind = l.kind;
         IF before IS NOT NULL THEN
             RETURN QUERY SELECT k.seq, k.definition, k.state, k.revision, k.run, k.fence, k.worker, k.token,
                 k.claimed_at, k.lease_until, k.heartbeat_at, k.progress, k.message, k.status, k.result, k.id,
@@ -117,27 +112,32 @@ BEGIN
     IF allowed IS NULL THEN
         allowed := array_fill(p_limit, ARRAY[cardinality(p_queues)]);
     END IF;
-    IF cardinality(lines) > 1 THEN
+    IF cardinality(lanes) > 1 THEN
         -- Whether one lane after the other can be claimed from: those that come mixed by their order, or
         -- share what room there is, cannot.
-        SELECT count(*) = count(DISTINCT CASE WHEN bounded THEN l.place::text ELSE concat(l.place, ' ', l.level) END)
+        SELECT count(*) = count(DISTINCT CASE WHEN bounded THEN l.queue::text ELSE concat(l.queue, ' ', l.level) END)
             AND count(l.type) FILTER (WHERE l.type = ANY (p_types))
                 = count(DISTINCT l.type) FILTER (WHERE l.type = ANY (p_types))
-        INTO in_turn FROM unnest(places, levels, types) l (place, level, type);
+        INTO in_turn FROM unnest(lanes) l;
     END IF;
     IF in_turn THEN
         SELECT array_agg(x.entry), array_agg(x.task) INTO entries, tasks FROM (
-            SELECT z.* FROM unnest(lines, marks, places, types) l (id, mark, place, type)
+            SELECT z.* FROM unnest(lanes) l
             CROSS JOIN LATERAL (
                 SELECT e.ctid AS entry, k.ctid AS task FROM ready e JOIN task k ON k.seq = e.seq
                 WHERE e.lane = l.id AND e.ord >= l.mark AND (e.dead_at IS NULL OR e.dead_at > t)
                 ORDER BY e.lane, e.ord, e.seq FOR UPDATE OF e, k SKIP LOCKED
-                LIMIT least(allowed[l.place], p_room[array_position(p_types, l.type)])
+                LIMIT least(allowed[array_position(p_queues, l.queue)], p_room[array_position(p_types, l.type)])
             ) z LIMIT p_limit
         ) x;
     ELSE
         SELECT x.entries, x.tasks INTO entries, tasks
-        FROM pick_in_order(lines, marks, places, levels, types, allowed, p_types, p_room, p_limit, t) x;
+        FROM (
+            SELECT array_agg(l.id) AS ids, array_agg(l.mark) AS marks, array_agg(l.level) AS levels,
+                array_agg(l.type) AS types, array_agg(array_position(p_queues, l.queue)::bigint) AS places
+            FROM unnest(lanes) l
+        ) y CROSS JOIN LATERAL pick_in_order(
+            y.ids, y.marks, y.places, y.levels, y.types, allowed, p_types, p_room, p_limit, t) x;
     END IF;
 
     -- Both rows are locked, so they stay where they are, the transaction has its number, and what was

@@ -1,0 +1,205 @@
+"""Processor time per task, of this tree beside an older commit: what has a change cost?
+
+    python benchmarks/beside_revision.py REV KIND... [--rounds N] [--only NAME,...] [--seed N]
+
+Each kind of store (memory, sqlite, redis, postgres, nats) is measured by two processes: one with
+this tree's `src`, one with that of REV. They share one server, each in a namespace of its own, and
+take turns in short blocks, new old old new and the other way round, so that both have the same
+neighbours. Time of the clock would tell of the neighbours; what counts is the processor time of the
+side's process and of the server's, for the block. After a few rounds others take their place: where
+its memory happens to lie may make a process a few per cent slower for as long as it lives.
+
+The ratios are medians over the rounds of new to old, with the interval that holds 95 % of the
+medians of rounds drawn again (bootstrap). One above 1 says that this tree costs more.
+"""
+
+import argparse
+import io
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import store_servers
+
+HERE = Path(__file__).resolve().parent
+
+BLOCKS = {"submit one": 100, "submit bulk": 1_000, "claim one": 100, "drain": 1_000, "e2e": 500}
+"""What is measured, and tasks in a block of it."""
+
+TURNS = (("new", "old", "old", "new"), ("old", "new", "new", "old"))
+
+A_LIFE = 6
+"""Rounds of two processes that count."""
+
+DRAWS = 2_000
+"""Times that rounds are drawn again for an interval."""
+
+
+class Cost(NamedTuple):
+    """Processor time, in µs a task."""
+
+    client: float
+    server: float
+
+    @property
+    def both(self) -> float:
+        """What a task costs the machine."""
+        return self.client + self.server
+
+
+class Pair(NamedTuple):
+    """What one round gave for one operation."""
+
+    new: Cost
+    old: Cost
+
+
+class Side:
+    """A process that does what it is told, with the tree of one side."""
+
+    def __init__(self, src: Path, url: str, server: int | None) -> None:
+        command = [sys.executable, HERE / "beside_revision_side.py", url, str(server or "")]
+        self._process = subprocess.Popen(
+            command,
+            env={**os.environ, "PYTHONPATH": str(src)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        where = Path(self._said()["andon"])
+        if not where.is_relative_to(src):
+            raise SystemExit(f"{where} was imported instead of what is in {src}.")
+
+    def measure(self, what: str, n: int) -> Cost:
+        """The cost of one block."""
+        assert self._process.stdin is not None
+        print(json.dumps([what, n]), file=self._process.stdin, flush=True)
+        told = self._said()
+        return Cost(told["client_ns"] / n / 1_000, told["server_ns"] / n / 1_000)
+
+    def close(self) -> None:
+        """Let it end."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+    def _said(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise SystemExit("A side has ended; what it said is above.")
+        return json.loads(line)
+
+
+@contextmanager
+def source_of(revision: str) -> Iterator[Path]:
+    """The folder `src` as it was in that commit."""
+    command = ["git", "-C", HERE.parent, "archive", revision, "src"]
+    archive = subprocess.run(command, check=True, capture_output=True).stdout
+    with tempfile.TemporaryDirectory(prefix="andon-old-") as folder:
+        with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+            tar.extractall(folder, filter="data")
+        yield Path(folder) / "src"
+
+
+@contextmanager
+def places(kind: str) -> Iterator[tuple[dict[str, str], int | None]]:
+    """A URL for each side, and the process that serves both."""
+    if kind == "memory":
+        yield {"new": "memory://", "old": "memory://"}, None
+    elif kind == "sqlite":
+        with tempfile.TemporaryDirectory(prefix="andon-beside-") as folder:
+            urls = {
+                side: f"sqlite:///{folder}/{side}.db?synchronous=normal" for side in ("new", "old")
+            }
+            yield urls, None
+    else:
+        with store_servers.running(kind) as started:
+            urls = {side: started.namespace(side) for side in ("new", "old")}
+            yield urls, started.pid
+
+
+def measure(kind: str, old: Path, rounds: int, names: Sequence[str]) -> dict[str, list[Pair]]:
+    """All rounds of one kind of store."""
+    sources = {"new": HERE.parent / "src", "old": old}
+    found: dict[str, list[Pair]] = {name: [] for name in names}
+    with places(kind) as (urls, server):
+        for first in range(0, rounds, A_LIFE):
+            with ExitStack() as stack:
+                sides = {name: Side(sources[name], urls[name], server) for name in urls}
+                for side in sides.values():
+                    stack.callback(side.close)
+                for name in names:  # to warm up
+                    _in_turns(sides, name, TURNS[0])
+                for number in range(first, min(first + A_LIFE, rounds)):
+                    for name in names:
+                        found[name].append(_in_turns(sides, name, TURNS[number % 2]))
+    return found
+
+
+def _in_turns(sides: dict[str, Side], name: str, turns: Sequence[str]) -> Pair:
+    costs: dict[str, list[Cost]] = {side: [] for side in sides}
+    for turn in turns:
+        costs[turn].append(sides[turn].measure(name, BLOCKS[name]))
+    mean = {side: Cost(*map(statistics.mean, zip(*costs[side], strict=True))) for side in sides}
+    return Pair(**mean)
+
+
+def report(kind: str, found: dict[str, list[Pair]], rng: random.Random) -> None:
+    """Print the table of one kind of store."""
+    print(f"\n| {kind} | client µs, old → new | ratio | server µs | ratio | both |")
+    print("|---|---|---|---|---|---|", flush=True)
+    for name, pairs in found.items():
+        cells = [name]
+        for part in ("client", "server"):
+            new, old = ([getattr(side, part) for side in column] for column in _columns(pairs))
+            if not any(old):
+                cells += ["", ""]
+                continue
+            cells.append(f"{statistics.median(old):.1f} → {statistics.median(new):.1f}")
+            cells.append(_ratio([n / o for n, o in zip(new, old, strict=True)], rng))
+        cells.append(_ratio([pair.new.both / pair.old.both for pair in pairs], rng))
+        print("|", " | ".join(cells), "|", flush=True)
+
+
+def _columns(pairs: Sequence[Pair]) -> tuple[list[Cost], list[Cost]]:
+    return [pair.new for pair in pairs], [pair.old for pair in pairs]
+
+
+def _ratio(ratios: Sequence[float], rng: random.Random) -> str:
+    drawn = sorted(statistics.median(rng.choices(ratios, k=len(ratios))) for _ in range(DRAWS))
+    low, high = drawn[DRAWS * 25 // 1_000], drawn[-DRAWS * 25 // 1_000]
+    return f"{statistics.median(ratios):.3f} ({low:.2f} to {high:.2f})"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("revision", metavar="REV")
+    parser.add_argument("kinds", metavar="KIND", nargs="+")
+    parser.add_argument("--rounds", type=int, default=48)
+    parser.add_argument("--only", default=",".join(BLOCKS), help="of: " + ", ".join(BLOCKS))
+    parser.add_argument("--seed", type=int, default=0, help="of the rounds drawn again")
+    given = parser.parse_args()
+    names = given.only.split(",")
+    if unknown := set(names) - set(BLOCKS):
+        parser.error(f"--only: not measured here: {', '.join(unknown)}")
+    with source_of(given.revision) as old:
+        for kind in given.kinds:
+            found = measure(kind, old, given.rounds, names)
+            report(kind, found, random.Random(given.seed))
+    print(f"\nLoad at the end: {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors.")
+
+
+if __name__ == "__main__":
+    main()
