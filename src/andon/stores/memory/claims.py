@@ -77,7 +77,9 @@ class Claims:
             del self._refills[queue]
             self._hub.hint(ready_topic(queue))
 
-        self._refills[queue] = asyncio.get_running_loop().call_later(delay, refilled)
+        # The bucket counts by ms: within the same one, what a rounding left open stays open, and in
+        # virtual time that would go round for ever.
+        self._refills[queue] = asyncio.get_running_loop().call_later(max(delay, 0.001), refilled)
 
     def _stamp(self, row: Row, request: ClaimRequest, now: int) -> Task:
         stamp = Stamp(
