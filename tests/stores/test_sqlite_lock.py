@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from andon.cli.checks import Level, in_line
+from andon.cli.checks import in_line
+from andon.cli.findings import Level
 from andon.client.ids import new_id
 from andon.lifecycle.admission import admit
 from andon.model.errors import StoreUnavailable

@@ -149,7 +149,9 @@ class Unreadable(Exception):
 
 @pytest.mark.parametrize("error", [ValueError("half of \udcff"), Unreadable()])
 @virtual_time
-async def test_an_exception_that_cannot_be_shown_is_logged_as_it_is_stored(app, caplog, error):
+async def test_an_exception_that_cannot_be_shown_is_logged_as_it_is_stored(
+    app: Andon, caplog: pytest.LogCaptureFixture, error: Exception
+) -> None:
     @app.task(name="fetch", max_retries=0)
     async def fetch() -> None:
         raise error
