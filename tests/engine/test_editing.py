@@ -18,6 +18,7 @@ from andon.model.errors import (
     TaskConflict,
     TaskNotFound,
 )
+from andon.model.headers import SIGNATURE_HEADER
 from andon.model.task import Task, TaskError
 from andon.model.words import Event, Reason, State
 
@@ -54,6 +55,13 @@ async def test_the_task_is_cancelled_and_its_successor_runs_with_the_new_argumen
     assert (ran.id, ran.definition.args) == ("next", b"[2]")
     moves = [event.event for event in (await shop.engine.history("a")).events]
     assert moves == [Event.SUBMIT, Event.EDIT, Event.DELIVER]
+
+
+async def test_a_signed_task_is_not_edited_for_its_signature_would_not_fit(shop: Shop) -> None:
+    await shop.submit("a", args=b"[1]", headers={SIGNATURE_HEADER: "k1 s"})
+    done = await shop.engine.edit("a", b"[2]", "next")
+    assert "signed" in refused(done, InvalidTransition)
+    assert await shop.state("a") is State.PENDING
 
 
 async def test_a_start_time_and_a_changed_priority_carry_over(shop: Shop) -> None:

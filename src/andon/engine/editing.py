@@ -26,6 +26,7 @@ from andon.model.errors import (
     TaskConflict,
     TaskNotFound,
 )
+from andon.model.headers import SIGNATURE_HEADER
 from andon.model.task import Task
 from andon.model.words import TERMINAL, State
 from andon.stores.base import MAX_BATCH, Store
@@ -90,6 +91,14 @@ class Editing:
             )
         if await self._state(successor) is not None:
             raise TaskConflict(successor)
+        if SIGNATURE_HEADER in task.definition.headers:
+            raise InvalidTransition(
+                task_id,
+                "edit",
+                task.state,
+                "It is signed, and its signature does not fit other arguments. Cancel it, and "
+                "submit another that is signed.",
+            )
         await self._refuse_dependents(task)
         [acted] = await self._control.act([task_id], Edit(successor=successor, args=args))
         if acted.error is not None:
