@@ -71,6 +71,7 @@ ROUTES = {
     "GET /api/v1/queues/{name:str}": Route("queues:read:q"),
     "PATCH /api/v1/queues/{name:str}": Route("queues:manage:q", {"weight": 2}),
     "GET /api/v1/queues/{name:str}/pending": Route("queues:read:q"),
+    "GET /api/v1/queues/{name:str}/history": Route("queues:read:q"),
     "POST /api/v1/queues/{name:str}/pause": Route("queues:manage:q"),
     "POST /api/v1/queues/{name:str}/resume": Route("queues:manage:q"),
     "POST /api/v1/queues": Route("queues:manage:q", {"name": "q"}),
@@ -123,6 +124,7 @@ ROUTES = {
     "POST /api/v1/engine/configure_queue": Route(
         "queues:manage:q", {"name": "q", "changes": {"weight": 2}}
     ),
+    "POST /api/v1/engine/queue_history": Route("queues:read:q", {"queue": "q", "days": 7}),
     "POST /api/v1/engine/delete_queue": Route("queues:manage:q", {"name": "q"}),
     "POST /api/v1/engine/policies": Route("queues:read:*"),
     "POST /api/v1/engine/put_policy": Route(
