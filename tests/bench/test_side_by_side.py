@@ -80,7 +80,7 @@ def test_a_session_that_hangs_is_ended_with_all_it_started(
         *("sh", "-c", 'sleep 600 & echo $! > "$0"; echo \'{"begins": "drain"}\'; wait'),
         str(tmp_path / "pid"),
     ]
-    together._session(side, module("store_servers").Started("redis", "redis://none", ""), {})
+    together._session(side, module("store_servers").Started("redis", "redis://none", "", 0), {})
     assert side.problems == ["drain: ended after 3 s"]
     _gone(int((tmp_path / "pid").read_text()))
 
@@ -102,7 +102,7 @@ def test_why_a_session_failed_is_told(module: Any):
     side = _side(module, "peer")
     side.command = [sys.executable, "-c", "raise SystemExit('the server is too old')"]
     module("side_by_side")._session(
-        side, module("store_servers").Started("redis", "redis://none", ""), {}
+        side, module("store_servers").Started("redis", "redis://none", "", 0), {}
     )
     assert side.problems == ["start: the server is too old"]
 

@@ -180,7 +180,7 @@ def test_a_copy_goes_around_every_store_and_the_last_finishes_it(
         ledger = cli.json("storage", "copy", source, target)
         assert ledger["balanced"] is True, ledger
         assert sum(tally["written"] for tally in ledger["tasks"].values()) == len(before[0])
-        assert ledger["beside"]["settings"]["written"] == 5
+        assert ledger["beside"]["settings"]["written"] == len(MOVING) + len(MOVING_LAST)
         assert on(cli, target).behind(snapshot) == before
     end = on(cli, urls[-1])
     assert "the-key" in end("submit", "job", "--unique-key", "the-key", code=1).stderr

@@ -141,7 +141,12 @@ async def test_middleware_sees_and_changes_every_submission(send):
 
             return replace(submission, headers={"trace": "1"})
 
-    app = Andon("memory://", middleware=[Trace(), object()])
+    class Around:
+        """Middleware that sees runs alone."""
+
+        async def around(self, ctx: object, proceed: object) -> None: ...
+
+    app = Andon("memory://", middleware=[Trace(), Around()])
     async with running(app, worker=False):
         assert (await (await app.submit("x")).get()).headers == {"trace": "1"}
 

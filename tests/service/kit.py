@@ -113,5 +113,5 @@ def problem(answer: httpx.Response, status: int, name: str) -> dict[str, Any]:
     document = answer.json()
     assert document["type"] == f"urn:andon:problem:{name}", document
     assert document["status"] == status
-    assert document["detail"].endswith(".")
+    assert document["detail"].endswith((".", "?"))
     return document
