@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "andon"
 
-LOGGERS = {"log", "logger", "_logger", "warnings"}
+LOGGERS = {"log", "logger", "_logger", "_about_logging", "warnings"}
 METHODS = {"warning", "error", "exception", "critical", "log", "warn"}
 STORE_ERRORS = {"StoreError", "StoreIncompatible", "StoreUnavailable"}
 QUIET = {"DEBUG", "INFO", "NOTSET"}

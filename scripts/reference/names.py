@@ -65,6 +65,7 @@ PAGES = (
             "client.queues.QueueView",
             "model.fleet.QueueConfig",
             "model.fleet.QueueStats",
+            "model.fleet.DayCounts",
         ),
     ),
     Page(
@@ -89,11 +90,18 @@ PAGES = (
         (
             "worker.worker.Worker",
             "client.app.WorkerSettings",
-            "worker.worker.WorkerConfig",
-            "client.app.Middleware",
+            "worker.config.WorkerConfig",
+            "client.middleware.Middleware",
             "worker.runs.Middleware",
             "model.fleet.WorkerInfo",
         ),
+    ),
+    Page(
+        "signing",
+        "Signed tasks",
+        "Keys of those who submit, and those that a worker trusts. [signing.md](../signing.md) "
+        "tells how tasks are signed, and what is refused.",
+        ("signing.SigningKey", "signing.TrustedKeys"),
     ),
     Page(
         "policies",
@@ -103,6 +111,7 @@ PAGES = (
         (
             "model.policy.Policy",
             "model.policy.Retention",
+            "client.policies.Policies",
             "Backoff",
             "State",
             "Reason",
@@ -119,6 +128,7 @@ PAGES = (
             "client.sync.SyncHandle",
             "client.sync.SyncTasks",
             "client.sync.SyncQueues",
+            "client.sync.SyncPolicies",
         ),
     ),
     Page(
@@ -133,6 +143,7 @@ PAGES = (
             "errors.TaskConflict",
             "errors.UniqueKeyHeld",
             "errors.QueueFull",
+            "errors.QueueNotEmpty",
             "errors.SubmissionsRefused",
             "errors.TaskNotFound",
             "errors.TaskFailed",
@@ -205,8 +216,8 @@ PAGES = (
 
 INNER = {
     "client.app.Andon": "connections declared declared_queues engine engine_on functions live_at "
-    "measure measured new_id records_invalid registry sending sent submit_draft worker_config "
-    "worker_middleware",
+    "measure measured new_id records_invalid registry sending sent signing submit_draft "
+    "worker_config worker_middleware",
     "client.function.TaskFunction": "__init__ app draft_call type",
     "client.function.Draft": "codec connection returns_holder submission",
     "client.handle.TaskHandle": "app",
@@ -216,15 +227,19 @@ INNER = {
     "client.sync.SyncHandle": "__init__ bridge inner",
     "client.sync.SyncTasks": "__init__ bridge inner",
     "client.sync.SyncQueues": "__init__ bridge inner",
+    "client.sync.SyncPolicies": "__init__ bridge inner",
     "client.ids.IdMaker": "forget",
     "client.queues.Queues": "__init__",
+    "client.policies.Policies": "__init__",
     "client.tasks.Tasks": "__init__",
     "worker.worker.Worker": "__init__",
     "client.views.EventView": "of",
     "client.views.RunView": "of",
     "client.views.TaskView": "of",
-    "worker.context.Context": "__init__ beat_at message percent task unmark",
+    "worker.context.Context": "__init__ awaiting beat_at message percent task unmark",
     "worker.context.Dependency": "of",
+    "signing.keys.SigningKey": "sign",
+    "signing.checking.TrustedKeys": "refusal",
     "telemetry.metrics.Metrics": "instruments",
     "telemetry.tracing.Tracing": "around on_submit",
     "testing.app.TestApp": "__init__ engine",

@@ -462,6 +462,13 @@ class Andon(Declaring):
         """Connect, and wait for a store that is away; False if told to stop meanwhile by a signal.
 
         Raises whatever else keeps the store from being opened.
+
+        Example:
+            from andon import Andon
+
+            app = Andon("memory://")
+            assert await app.until_open()
+            await app.close()
         """
         from andon.worker.opening import until_open
 

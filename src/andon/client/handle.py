@@ -268,13 +268,16 @@ class TaskHandle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
     async def archive(self) -> State | None:
         """Give up a waiting task: it becomes a dead letter, reason `archived-by-hand`, whatever its
         policy says of dead letters. Raises `InvalidTransition` for a task that runs or has ended.
+
+        Example:
+            handle = await remind.submit_in(3600, "ann@example.org")
+            await handle.archive()
+            assert (await handle.get()).reason == "archived-by-hand"
         """
         return await self._act(Archive())
 
     async def edit(self, *args: Any, **kwargs: Any) -> "TaskHandle[R_co]":
         """Give a task that has not begun other arguments; the handle on its successor.
-
-            corrected = await handle.edit("anna@example.org", subject="Hello")
 
         A definition is written once, so the task is cancelled (reason `edited`) and a successor
         submitted in its place: the same in all else, at the end of its line, and each names the
@@ -283,6 +286,12 @@ class TaskHandle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
 
         Raises `InvalidTransition` for a task that has begun or ended, or that others depend on
         (they would not follow), and `InvalidSubmission` for arguments that do not fit.
+
+        Example:
+            handle = await remind.submit_in(3600, "an@example.org")
+            corrected = await handle.edit("ann@example.org")
+            assert (await handle.get()).successor == corrected.id
+            assert await corrected.result(timeout=7200) == "ann@example.org reminded"
         """
         task = await self._read()
         d = task.definition

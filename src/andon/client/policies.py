@@ -11,10 +11,16 @@ if TYPE_CHECKING:
 class Policies:
     """The named retry policies of an application's store.
 
-        await app.policies.set("gentle", max_retries=10, retry_delay=60.0, backoff="linear")
-        await app.submit("mail", retry="gentle")
-
     A name is resolved when a task is submitted: tasks that are there keep what they were promised.
+
+    Example:
+        await app.policies.set("gentle", max_retries=10, retry_delay=60.0, backoff="linear")
+        handle = await charge.options(retry="gentle").submit(7, 990)
+        assert (await handle.get()).policy.max_retries == 10
+
+        print(await app.policies.list())
+        await app.policies.delete("gentle")
+        assert await app.policies.get("gentle") is None
     """
 
     def __init__(self, app: "Andon") -> None:

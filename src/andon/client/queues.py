@@ -200,12 +200,13 @@ class Queues:
         """What was submitted, processed and failed in a queue on each of the last `days` UTC days,
         the newest (today) first, none left out.
 
-            for day in await app.queues.history("mail", days=30):
-                print(day.day, day.submitted, day.processed, day.failed)
-
         `processed` counts runs that ended, each retry for itself, `failed` those of them that
         failed. Counted as it happens and kept for 90 days; zeros for a queue that was never used.
         Raises `ConfigurationError` for a number of days that is not 1 to 90.
+
+        Example:
+            for day in await app.queues.history("mail", days=30):
+                print(day.day, day.submitted, day.processed, day.failed)
         """
         engine = await self._app.engine()
         [found] = await engine.queue_history(name, days)
@@ -218,7 +219,9 @@ class Queues:
         its settings and what has ended stay. Raises `ConfigurationError` for a queue that there is
         not.
 
-            await app.queues.purge("mail")
+        Example:
+            await remind.submit_in(3600, "ann@example.org")
+            assert await app.queues.purge("mail") == 1
         """
         return (await purge_queue(await self._app.engine(), name, force=force)).removed
 
@@ -229,7 +232,10 @@ class Queues:
         `QueueNotEmpty` while it has live tasks, which `force` cancels and removes, and
         `ConfigurationError` for a queue that there is not.
 
-            await app.queues.delete("mail")
+        Example:
+            handle = await remind.submit("ann@example.org")
+            await handle.result(timeout=60)
+            assert await app.queues.delete("mail") == 1
         """
         return (await delete_queue(await self._app.engine(), name, force=force)).removed
 

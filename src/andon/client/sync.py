@@ -113,7 +113,12 @@ class SyncQueues:
 
 
 class SyncPolicies:
-    """An application's named retry policies, with methods that wait."""
+    """An application's named retry policies, with methods that wait.
+
+    Example:
+        app.sync.policies.set("gentle", max_retries=10, retry_delay=60.0)
+        assert app.sync.policies.get("gentle")["max_retries"] == 10
+    """
 
     def __init__(self, app: Andon) -> None:
         self.inner = app.policies

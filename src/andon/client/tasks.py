@@ -142,13 +142,26 @@ class Tasks:
         return await engine.act(_ids(tasks), Rerun())
 
     async def archive(self, tasks: "Iterable[HasId | str]") -> "list[Acted]":
-        """Give up waiting tasks, which become dead letters; outcomes as of `cancel`."""
+        """Give up waiting tasks, which become dead letters; outcomes as of `cancel`.
+
+        Example:
+            await remind.submit_in(3600, "ann@example.org")
+            waiting = await app.tasks.list(state="scheduled", queue="mail")
+            for acted in await app.tasks.archive(waiting):
+                print(acted.id, acted.error or acted.state)
+        """
         engine = await self._app.engine()
         return await engine.act(_ids(tasks), Archive())
 
     async def edit(self, task: HasId | str, /, *args: Any, **kwargs: Any) -> "TaskHandle[Any]":
         """Give a task that has not begun other arguments; the handle on its successor. See
-        `TaskHandle.edit`."""
+        `TaskHandle.edit`, which also raises as this does.
+
+        Example:
+            handle = await remind.submit_in(3600, "an@example.org")
+            corrected = await app.tasks.edit(handle, "ann@example.org")
+            assert (await corrected.get()).predecessor == handle.id
+        """
         task_id = task if isinstance(task, str) else task.id
         handle: TaskHandle[Any] = self._app.handle(task_id)
         return await handle.edit(*args, **kwargs)

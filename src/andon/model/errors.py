@@ -126,12 +126,24 @@ class QueueFull(AndonError):
 
 
 class QueueNotEmpty(AndonError):
-    """The queue cannot be deleted while tasks are in it (HTTP 409). Its settings are unchanged."""
+    """The queue cannot be deleted while tasks are in it (HTTP 409). Its settings are unchanged.
+
+    Example:
+        from andon.errors import QueueNotEmpty
+
+        await remind.submit_in(3600, "ann@example.org")
+        try:
+            await app.queues.delete("mail")
+        except QueueNotEmpty as error:
+            assert error.queue == "mail"
+        else:
+            raise AssertionError("it was deleted")
+    """
 
     def __init__(self, queue: str, counts: dict[str, int], hint: str = "") -> None:
         parts = ", ".join(f"{number:,} {state}" for state, number in counts.items())
         super().__init__(f"Queue {queue!r} has tasks ({parts}). {hint}".rstrip())
-        self.queue = queue
+        self.queue = queue  #: its name
 
 
 class InvalidTransition(AndonError):

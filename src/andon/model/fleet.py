@@ -89,7 +89,13 @@ class Tallied(msgspec.Struct, frozen=True, gc=False):
 
 
 class DayCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """What happened in a queue on one UTC day."""
+    """What happened in a queue on one UTC day.
+
+    Example:
+        await remind.submit_in(3600, "ann@example.org")
+        [today] = await app.queues.history("mail", days=1)
+        assert (today.submitted, today.processed, today.failed) == (1, 0, 0)
+    """
 
     day: str  #: such as 2026-11-23
     submitted: int  #: tasks stored

@@ -74,7 +74,7 @@ class Service:
         try:
             await self.access.check(self.settings.host)
             if not await self.engine.keeps_logs():
-                log.warning("%s", NO_PLACE)
+                log.warning("artifacts and logs: %s", NO_PLACE)
         except BaseException:
             await self.engine.close()
             raise

@@ -32,10 +32,25 @@ class Refusal(msgspec.Struct, frozen=True):
 class TrustedKeys:
     """Public keys whose tasks are run; several while one takes over from another.
 
-        keys = TrustedKeys.load("shop.pem.pub", "shop-2027.pem.pub")
-        await app.run_worker(trusted_keys=keys)
-
     Raises `ConfigurationError` for none at all.
+
+    Example:
+        from pathlib import Path
+        from andon import Andon
+        from andon.signing import SigningKey, TrustedKeys
+
+        key = SigningKey.generate()
+        Path("shop.pem.pub").write_bytes(key.public_pem())
+        app = Andon("memory://", signing_key=key)
+
+        @app.task(name="charge")
+        async def charge(order: int) -> str:
+            return f"order {order} paid"
+
+        async with app:
+            handle = await charge.submit(7)
+            async with app.working(trusted_keys=TrustedKeys.load("shop.pem.pub")):
+                assert await handle.result(timeout=60) == "order 7 paid"
     """
 
     def __init__(self, keys: Iterable[Ed25519PublicKey]) -> None:

@@ -39,20 +39,32 @@ def key_id(public: Ed25519PublicKey) -> str:
 class SigningKey:
     """A private key, and how long its signatures hold.
 
-        key = SigningKey.load("shop.pem", valid_for=86_400)
-        app = Andon(signing_key=key)
-
     With `valid_for` (seconds) no run of a task may begin later than so long after its submit; then
     the same signature is worth nothing to who has copied it. Without, it holds as long as workers
-    trust the key, and reruns stay possible.
+    trust the key, and reruns stay possible. Raises `ConfigurationError` for a `valid_for` that is
+    not more than 0.
+
+    Example:
+        from pathlib import Path
+        from andon import Andon
+        from andon.signing import SigningKey
+
+        made = SigningKey.generate()  # as andon keys new does
+        Path("shop.pem").touch(mode=0o600)
+        Path("shop.pem").write_bytes(made.private_pem())
+        Path("shop.pem.pub").write_bytes(made.public_pem())
+
+        key = SigningKey.load("shop.pem", valid_for=86_400)
+        assert key.key_id == made.key_id
+        app = Andon("memory://", signing_key=key)
     """
 
     def __init__(self, private: Ed25519PrivateKey, *, valid_for: float | None = None) -> None:
         if valid_for is not None and not 0 < valid_for < float("inf"):
             raise ConfigurationError(f"valid_for is more than 0 seconds, not {valid_for}.")
         self._private = private
-        self.valid_for = valid_for
-        self.key_id = key_id(private.public_key())
+        self.valid_for = valid_for  #: seconds that a signature holds; None: without end
+        self.key_id = key_id(private.public_key())  #: 16 hex digits
 
     def __repr__(self) -> str:
         return f"<SigningKey {self.key_id}>"

@@ -411,7 +411,7 @@ class Worker:
         self._partitions = await self._engine.partitions()
         self._order.refresh(await self._engine.queues())
         if not await self._engine.keeps_logs():
-            logger.warning("%s", NO_PLACE)
+            logger.warning("artifacts and logs: %s", NO_PLACE)
 
     async def _follow(self, what: str, topic: str, act: Any, *, poll: float | None = None) -> None:
         """Call `act` once subscribed (R30), after each hint, and every `poll` s or so besides."""
