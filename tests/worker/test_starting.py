@@ -10,7 +10,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from andon.engine.local import LocalEngine
 from andon.model.errors import StoreIncompatible, StoreUnavailable
+from andon.model.settings import PLACE_SETTING
 from andon.worker.config import WorkerConfig
 from andon.worker.opening import until_open
 from andon.worker.patience import Patience
@@ -145,3 +147,15 @@ async def test_the_wait_for_a_store_can_be_cancelled():
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
+
+
+async def test_a_place_for_logs_that_cannot_be_is_said_and_the_worker_runs(
+    kit: Kit, caplog: pytest.LogCaptureFixture
+):
+    if not isinstance(kit.local, LocalEngine):
+        pytest.skip("the service says it")
+    await kit.local.store.put_setting(PLACE_SETTING, b"nowhere", expect=None)
+    kit.add(noop)
+    await kit.start()
+    assert result_of(await kit.run("noop")) == 1
+    assert "artifacts and logs: There is no place for artifacts at 'nowhere'." in caplog.text

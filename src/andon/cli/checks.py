@@ -17,6 +17,7 @@ from andon.engine.waiting import KindWait
 from andon.lifecycle.faces.fields import iso
 from andon.lifecycle.routing import parse_kind
 from andon.lifecycle.waiting import Why, spoken
+from andon.model.errors import ConfigurationError
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, WorkerInfo
 from andon.model.task import RECORD_VERSION, Task
 from andon.model.words import State
@@ -74,8 +75,13 @@ async def read(engine: "Engine", app: "Andon | None" = None) -> Facts:
 
 
 async def _keeps_logs(engine: "Engine", app: "Andon | None") -> bool:
-    """Whether logs are kept, as far as is known from here."""
-    return (app is not None and app.artifacts is not None) or await engine.keeps_logs()
+    """Whether logs are kept, as far as is known from here; not in a place that cannot be."""
+    if app is not None and app.artifacts is not None:
+        return True
+    try:
+        return await engine.keeps_logs()
+    except ConfigurationError:
+        return False
 
 
 def all_checks(facts: Facts, app: "Andon | None") -> Iterator[Finding]:

@@ -11,6 +11,7 @@ import logging
 import secrets
 from collections.abc import Callable, Sequence
 from random import Random
+from typing import Protocol
 
 from andon.artifacts.base import Artifacts
 from andon.artifacts.blobs import Blobs
@@ -30,6 +31,24 @@ NO_PLACE = (
     "everybody: andon storage configure --artifacts s3://bucket/prefix (or file:///folder), or set "
     f"{VARIABLE}."
 )
+
+
+class KeepsLogs(Protocol):
+    """The part of an `Engine` that knows whether logs are kept."""
+
+    async def keeps_logs(self) -> bool:
+        """Whether there is a place for them."""
+        ...
+
+
+async def warn_if_not_kept(engine: KeepsLogs, logger: logging.Logger) -> None:
+    """Log that artifacts and logs are not kept, and why: no place, or one that cannot be."""
+    try:
+        why = None if await engine.keeps_logs() else NO_PLACE
+    except ConfigurationError as error:
+        why = str(error)
+    if why is not None:
+        logger.warning("artifacts and logs: %s", why)
 
 
 class Keeping:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from andon.engine.artifacts import NO_PLACE
+from andon.engine.artifacts import warn_if_not_kept
 from andon.service.guard import Guard
 from andon.service.hub import Hub
 from andon.service.jobs import JobSettings
@@ -73,8 +73,7 @@ class Service:
         await self.engine.open()
         try:
             await self.access.check(self.settings.host)
-            if not await self.engine.keeps_logs():
-                log.warning("artifacts and logs: %s", NO_PLACE)
+            await warn_if_not_kept(self.engine, log)
         except BaseException:
             await self.engine.close()
             raise

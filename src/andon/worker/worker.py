@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Literal
 
-from andon.engine.artifacts import NO_PLACE
+from andon.engine.artifacts import warn_if_not_kept
 from andon.engine.base import Engine
 from andon.model.code import Code
 from andon.model.errors import ConfigurationError, InvalidSubmission, PermissionRefused
@@ -410,8 +410,7 @@ class Worker:
             await self._prepare_app()
         self._partitions = await self._engine.partitions()
         self._order.refresh(await self._engine.queues())
-        if not await self._engine.keeps_logs():
-            logger.warning("artifacts and logs: %s", NO_PLACE)
+        await warn_if_not_kept(self._engine, logger)
 
     async def _follow(self, what: str, topic: str, act: Any, *, poll: float | None = None) -> None:
         """Call `act` once subscribed (R30), after each hint, and every `poll` s or so besides."""
