@@ -52,7 +52,9 @@ def test_serve(url: str, caplog: pytest.LogCaptureFixture):
 async def test_worker(url: str, caplog: pytest.LogCaptureFixture):
     async def nothing(**_: Any) -> None: ...
 
-    made = SimpleNamespace(id="w", config=SimpleNamespace(queues=()), run=nothing, stop=nothing)
+    made = SimpleNamespace(
+        id="w", config=SimpleNamespace(queues=(), trusted_keys=None), run=nothing, stop=nothing
+    )
 
     async def worker(**_: Any) -> Any:
         return made

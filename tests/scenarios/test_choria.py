@@ -11,8 +11,7 @@ from processes import PATIENCE
 from servers import harm
 
 from andon import TaskHandle
-from andon.model.errors import InvalidSubmission
-from andon.model.words import State
+from andon.model.words import Reason, State
 
 from .apps.choria import collect, email_new, give_up, hold
 from .stage import GONE, Arrow, Scene, each, missing
@@ -321,9 +320,10 @@ async def test_an_unblocked_task_still_shows_as_blocked_until_it_is_handled(scen
     await scene.sees(handle, "blocked", "active", "completed")
 
 
-async def test_a_dependency_has_to_exist(scene: Scene) -> None:
-    with pytest.raises(InvalidSubmission, match="does not exist"):
-        await email_new.options(depends_on="nobody").submit()
+async def test_a_task_whose_dependency_does_not_exist_is_unreachable(scene: Scene) -> None:
+    handle = await email_new.options(depends_on="nobody").submit()
+    ended = await scene.end(handle)
+    assert (ended.state, ended.status.reason) == (State.UNREACHABLE, Reason.DEPENDENCY_MISSING)
 
 
 # --- what the page says of the outcomes ---

@@ -125,6 +125,8 @@ def _refuse(facts: Facts, location: Location) -> None:
 
 
 async def _migrate(db: asyncpg.Connection, location: Location) -> None:
+    if await _make(db, location):
+        return
     for version, scripts in sorted(migrations().items()):
         for attempt in range(_ATTEMPTS):
             try:
@@ -137,26 +139,57 @@ async def _migrate(db: asyncpg.Connection, location: Location) -> None:
                     raise
 
 
+async def _make(db: asyncpg.Connection, location: Location) -> bool:
+    """Make the schema at the newest version, if there is none yet; all versions at once, since
+    making the functions takes longer than all the rest."""
+    steps = sorted(migrations().items())
+    async with db.transaction():
+        if await _facts_alone(db, location) is not None:
+            return False
+        await db.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(location.namespace)}")
+        await _settle_in(db, location.namespace)
+        for _, scripts in steps:
+            await _run(db, scripts, location.namespace)
+        await _make_functions(db, location.namespace)
+        for version, _ in steps:
+            if version in _MOVES:
+                await _MOVES[version](db)
+        await _note(db, location, newest(), is_new=True)
+    return True
+
+
 async def _migrate_to(
     db: asyncpg.Connection, location: Location, version: int, scripts: list[str]
 ) -> None:
-    schema = location.namespace
-    # Others that open at the same time wait here, and then find that nothing is left to do.
-    await db.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", f"andon {schema}")
-    facts = await read(db, location)
-    if facts is not None and facts.version >= version:
+    facts = await _facts_alone(db, location)
+    if facts is None or facts.version >= version:
         return
-    if facts is None:
-        await db.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(schema)}")
-    await db.execute(f"SET LOCAL search_path = {quoted(schema)}, pg_temp")
-    await db.execute("SET LOCAL check_function_bodies = off")
+    await _settle_in(db, location.namespace)
     await _lock_tables(db)
-    for script in scripts:
-        await db.execute(filled(script, schema))
-    await _make_functions(db, schema)
+    await _run(db, scripts, location.namespace)
+    await _make_functions(db, location.namespace)
     if version in _MOVES:
         await _MOVES[version](db)
-    await _note(db, location, version, is_new=facts is None)
+    await _note(db, location, version, is_new=False)
+
+
+async def _facts_alone(db: asyncpg.Connection, location: Location) -> Facts | None:
+    """What the schema says of itself while nobody else makes or migrates it: others that open at
+    the same time wait here, and then find that nothing is left to do."""
+    await db.execute(
+        "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", f"andon {location.namespace}"
+    )
+    return await read(db, location)
+
+
+async def _settle_in(db: asyncpg.Connection, schema: str) -> None:
+    await db.execute(f"SET LOCAL search_path = {quoted(schema)}, pg_temp")
+    await db.execute("SET LOCAL check_function_bodies = off")
+
+
+async def _run(db: asyncpg.Connection, scripts: list[str], schema: str) -> None:
+    for script in scripts:
+        await db.execute(filled(script, schema))
 
 
 async def _lock_tables(db: asyncpg.Connection) -> None:
