@@ -24,7 +24,7 @@ from .test_kills import PATIENCE_S, Watcher, storm
 
 pytestmark = pytest.mark.crash
 
-SAME_SCHEMA = "c7539729b521e22c2ac005d2bddc76f3cf1241da"
+SAME_SCHEMA = "1afc43da0322bfbc635c67182d0fe7247c9477ab"
 """An older release that reads and writes the same schema as this one, on every store."""
 
 SCHEMA_BEFORE = "c5a32bbbb798879535da7dc4e361154a55855889"
