@@ -16,7 +16,7 @@ from andon.model.words import Event, Reason, State
 
 _BYTES = 8
 
-_REPORTS = frozenset(
+REPORTS = frozenset(
     (
         Event.COMPLETE,
         Event.FAIL,
@@ -31,7 +31,7 @@ _REPORTS = frozenset(
         Event.EXPIRE,
     )
 )
-"""What a worker may say of its run."""
+"""Events that the holder of a run may report of it."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -43,7 +43,7 @@ def fingerprint(command: Command) -> str:
         result = command.result
         return _OF_NO_RESULT.get(result) or _hash(b"complete " + (result or b""))
     event = command.event
-    if event not in _REPORTS:
+    if event not in REPORTS:
         return ""
     reason, error = getattr(command, "reason", None), getattr(command, "error", None)
     return _hash(_encode((event, reason, error)))

@@ -185,23 +185,6 @@ _COMMANDS: dict[Event, type[Command]] = {
     if isinstance(kind, type) and issubclass(kind, Command) and kind is not Command
 }
 
-RUN_EVENTS = frozenset(
-    {
-        Event.COMPLETE,
-        Event.FAIL,
-        Event.TERMINATE,
-        Event.REJECT,
-        Event.UNKNOWN_TASK,
-        Event.SNOOZE,
-        Event.RELEASE,
-        Event.STOP,
-        Event.SHUTDOWN_RETRY,
-        Event.INTERRUPTED,
-        Event.EXPIRE,
-    }
-)
-"""What the holder of a run may report of it."""
-
 CONTROL_EVENTS = frozenset(
     {
         Event.RERUN,

@@ -19,6 +19,7 @@ from andon.engine.runs import Mark
 from andon.engine.waiting import KindWait
 from andon.lifecycle.admission import check_name, check_text
 from andon.lifecycle.describing import check_type, check_worker
+from andon.lifecycle.repeats import REPORTS
 from andon.lifecycle.routing import kind_of
 from andon.model.code import Code
 from andon.model.errors import (
@@ -124,7 +125,7 @@ async def report(request: Call, data: Items[list[wire.Report]]) -> list[wire.Out
         try:
             if isinstance(who, AuthenticationFailed):
                 raise who
-            if one.event not in wire.RUN_EVENTS:
+            if one.event not in REPORTS:
                 raise InvalidSubmission(f"A run does not report {one.event}.", field="event")
             command = wire.command_of(one.event, one.fields)
         except AndonError as error:
