@@ -64,7 +64,7 @@ class Pair(NamedTuple):
 
 
 class Side:
-    """A process that does what it is told, with the tree of one side."""
+    """A process that runs the measurements on request, with the source tree of one side."""
 
     def __init__(self, src: Path, url: str, server: int | None) -> None:
         command = [sys.executable, HERE / "beside_revision_side.py", url, str(server or "")]

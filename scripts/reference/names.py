@@ -11,7 +11,7 @@ SETTING = FOLDER / "shop.py"
 
 @dataclass(frozen=True)
 class Page:
-    """One page: names below `andon`, in the order in which they are told."""
+    """One page: names below `andon`, in the order in which they are listed."""
 
     slug: str
     title: str

@@ -52,7 +52,7 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True):
     name: str  #: unique within its run
     size: int  #: bytes
     sha256: str  #: of the content, hex
-    content_type: str  #: as a browser is told it
+    content_type: str  #: media type, sent as Content-Type
     created_at: int  #: ms UTC
     expires_at: int | None = None  #: ms UTC; None: goes with its task
     data: str = ""  #: where its content is; means something to the place alone

@@ -85,7 +85,7 @@ async def _keeps_logs(engine: "Engine", app: "Andon | None") -> bool:
 
 
 def all_checks(facts: Facts, app: "Andon | None") -> Iterator[Finding]:
-    """Every finding, in the order in which they are told."""
+    """Every finding, in the order in which they are printed."""
     yield from durability(facts.info)
     yield from versions(facts.info)
     yield from file_system(facts.info)

@@ -98,7 +98,7 @@ def application(live: Live, app: "Andon") -> Iterator[Finding]:
 def signatures(
     live: Live | None, workers: Sequence[WorkerInfo], app: "Andon | None"
 ) -> Iterator[Finding]:
-    """Whether what is submitted is signed for the workers that ask for it."""
+    """Whether the application signs its tasks with a key that the workers trust."""
     strict = [worker for worker in workers if worker.trusts]
     if not strict:
         return

@@ -215,7 +215,7 @@ def _application(session: Session, spec: str | None, profile: str | None) -> "An
 
 
 def _sign_with(app: "Andon", key_file: str | None) -> None:
-    """Have what is submitted signed. A key that cannot be used is told before anything is done."""
+    """Sign the tasks that this command submits. A key that cannot be used is refused first."""
     if key_file is not None:
         from andon.client.signing import Signing
 

@@ -163,7 +163,7 @@ class Andon(Declaring):
         self._token = token
         self.profile = profile  #: name of the profile that sets the defaults
         self.artifacts = artifacts  #: URL of the place for artifacts; None: the store's own
-        self.signing = Signing(signing_key)  #: how what is submitted is signed
+        self.signing = Signing(signing_key)  #: signs submitted tasks
         self.declared_queues = list(queues)
         self.middleware = checked_middleware(middleware)  #: as given
         self.lifespan = WorkerLifespan(lifespan)  #: what each worker is inside of, and its hooks
