@@ -1,6 +1,7 @@
 """Named retry policies, and a configuration of which a part cannot be used."""
 
 import logging
+from collections import Counter
 
 import pytest
 
@@ -137,15 +138,16 @@ async def test_a_retention_that_is_none_is_named_and_the_rest_goes_on(
     assert await store.put_setting(RETENTION_SETTING, retention, expect=None)
     book = PolicyBook(store, "native")
     with caplog.at_level(logging.ERROR):
-        await book.refresh()
-        await book.refresh()
+        for _ in range(4):
+            await book.refresh()
     policy, _ = book.policy("mail", "job", 0, {"retry": "gentle"})
     assert (policy.max_retries, policy.retention) == (9, Policy().retention)
     assert book.policy("mail", "job", 0, {})[0].max_retries == 8
-    said = [record.getMessage() for record in caplog.records]
-    assert len(said) == 2, "each is said once"
-    assert "setting retention " in said[0]
-    assert "retry-policies: bad" in said[1]
+    said = Counter(record.getMessage() for record in caplog.records)
+    assert max(said.values()) <= 2, "once by this book, and once by the engine's own"
+    policies, of_retention = sorted(said, key=lambda text: "setting retention " in text)
+    assert "retry-policies: bad" in policies
+    assert "setting retention " in of_retention
 
 
 async def test_a_claim_in_which_one_policy_cannot_be_filled_in_gives_the_others_theirs(
