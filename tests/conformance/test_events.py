@@ -1,8 +1,12 @@
 """Events: per task every revision once and in order; resumable; a gap is told."""
 
 from collections import defaultdict
+from collections.abc import Sequence
+
+import pytest
 
 from andon.lifecycle.commands import Cancel, Complete, Delete, Reprioritise
+from andon.model.task import TaskEvent
 from andon.model.words import Event
 
 from .kit import Kit
@@ -32,6 +36,34 @@ async def test_reading_goes_on_after_the_cursor(kit: Kit) -> None:
     page = await kit.read_events(cursor)
     assert [(e.task, e.event) for e in page.events] == [(second.id, Event.SUBMIT)]
     assert not page.gap
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["the same", "another process"])
+async def test_what_moves_on_between_two_pages_takes_no_move_of_another_task_with_it(
+    kit: Kit, is_known: bool
+) -> None:
+    """A page may end between two moves that one store keeps together."""
+    seen: defaultdict[str, set[int]] = defaultdict(set)
+
+    def take(events: Sequence[TaskEvent]) -> None:
+        for event in events:
+            # Another process may be told again what this one was told.
+            assert event.revision not in seen[event.task] or not is_known
+            seen[event.task].add(event.revision)
+
+    waits = await kit.submit("waits")
+    page = await kit.read_events("")
+    take(page.events)
+    assert (await kit.store.events(page.cursor)).events == ()
+    moves_on = await kit.active("moves-on", queue="other")
+    await kit.move((await kit.claim())[0], Complete())
+    page = await kit.store.events(page.cursor, limit=1)
+    take(page.events)
+    await kit.move(moves_on, Complete())
+    store = kit.store if is_known else await kit.again()
+    while (page := await store.events(page.cursor, limit=1)).events:
+        take(page.events)
+    assert seen == {waits.id: {1, 2, 3}, moves_on.id: {1, 2, 3}}
 
 
 async def test_the_end_is_after_all_that_was_written(kit: Kit) -> None:

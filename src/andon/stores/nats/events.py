@@ -2,9 +2,10 @@
 
 The stream keeps only the newest message of a task, so a reader meets a move either in the message
 that wrote it or in a later one that took its place. A cursor names, for each partition, the
-position read up to; the floor, below which every move is known to have been given out; and where
-the stream ended when the page began. A move is given out once as long as its reader keeps up, or
-while nothing moves; a reader who is catching up while its tasks move on may get one twice.
+position read up to; the floor, below which every move is known to have been given out; and how much
+was given out of a message that a page had no room for. A move is given out once as long as its
+reader keeps up, or while nothing moves; a reader who is catching up while its tasks move on may get
+one twice.
 """
 
 import asyncio
@@ -40,6 +41,9 @@ _NEAR = 64
 
 _COUNT_DIGITS = 19
 
+_NUMBERS = (3, 4)
+"""How many a position is written with, see `Position`."""
+
 _GIVEN = 200_000
 """Tasks remembered for readers who are catching up; beyond that one may get a move twice."""
 
@@ -49,7 +53,8 @@ class Position(msgspec.Struct):
 
     at: int = 0  #: all messages up to here were read
     floor: int = 0  #: all moves up to here were given out
-    part: int = 0  #: of the message after `at`, how many moves were given out
+    part: int = 0  #: how many moves were given out of a message after `at`
+    of: int = 0  #: which message that is, for it may be gone when the reader comes back
 
 
 class Log:
@@ -126,8 +131,9 @@ class Log:
                     for move, event in moves
                     if move > position.floor and event.revision > seen.get(task_id, 0)
                 ]
+                part = position.part if seq == position.of else 0
                 # Of a message read in part by a reader unknown here, so many were given out.
-                skip = 0 if task_id in seen else position.part
+                skip = 0 if task_id in seen else part
                 chosen = fresh[skip : skip + limit - given]
                 for _, event in chosen:
                     found.append(replace(event, task=task_id))
@@ -137,9 +143,9 @@ class Log:
                     if chosen[-1][1].target is None:
                         seen[task_id] = 0  # deleted; the id may begin anew
                 if skip + len(chosen) < len(fresh):
-                    position.part += len(chosen)
+                    position.part, position.of = part + len(chosen), seq
                     return False
-                position.at, position.part = seq, 0
+                position.at, position.part, position.of = seq, 0, 0
         return False
 
     async def _rewound(self, heads: Heads, position: Position) -> bool:
@@ -294,12 +300,18 @@ class Log:
         mark, *parts = cursor.split(".")
         numbers = [part.split("-") for part in parts]
         good = mark == self._mark and len(parts) == count
-        if not good or not all(len(n) == 3 and all(map(_is_count, n)) for n in numbers):
+        if not good or not all(len(n) in _NUMBERS and all(map(_is_count, n)) for n in numbers):
             return [Position() for _ in range(count)], True
         return [Position(*map(int, n)) for n in numbers], False
 
     def _cursor(self, positions: Sequence[Position]) -> str:
-        return ".".join([self._mark, *(f"{p.at}-{p.floor}-{p.part}" for p in positions)])
+        return ".".join([self._mark, *map(_written, positions)])
+
+
+def _written(position: Position) -> str:
+    """A position as it stands in a cursor: the last two numbers only where they say something."""
+    at = f"{position.at}-{position.floor}-{position.part}"
+    return f"{at}-{position.of}" if position.part else at
 
 
 def _is_count(text: str) -> bool:
