@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from launching import launch
+from forkserver import start
 
 PATIENCE = 60.0
 """Seconds that anything may take before a test gives up; nothing waits that long when it works."""
@@ -34,13 +34,11 @@ class WorkerProcess:
         settings = {"id": id, "queues": queue, **settings}
         options = [f"--{name}={value}" for name, value in settings.items()]
         with self._log.open("w") as log:
-            self._process = launch(
-                [*ANDON, "worker", place, *options],
+            self._process = start(
+                ["worker", place, *options],
                 cwd=folder,
                 env={**os.environ, "ANDON_URL": url, "PYTHONPATH": str(TESTS)},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
+                output=log,
             )
 
     @property

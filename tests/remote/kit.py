@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from forkserver import start
 from launching import launch
 from ports import free_port
 
@@ -25,11 +26,15 @@ class Process:
 
     def __init__(self, argv: list[str], log: Path, env: Mapping[str, str] | None = None) -> None:
         self.log_file = log
+        env = {**os.environ, "PYTHONPATH": str(HERE), **(env or {})}
         with log.open("ab") as output:
+            if tuple(argv[:3]) == ANDON:
+                self._process = start(argv[3:], cwd=log.parent, env=env, output=output)
+                return
             self._process = launch(
                 argv,
                 cwd=log.parent,
-                env={**os.environ, "PYTHONPATH": str(HERE), **(env or {})},
+                env=env,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

@@ -9,9 +9,9 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
-from launching import launch
+from forkserver import start
 from ports import free_port
-from processes import ANDON, PATIENCE, TESTS
+from processes import PATIENCE, TESTS
 
 PLAIN = "servers.plain:app"
 """An application that knows no task types."""
@@ -26,13 +26,11 @@ class Service:
         self.url = f"http://127.0.0.1:{port}"
         self._log = folder / "service.log"
         with self._log.open("w") as log:
-            self._process = launch(
-                [*ANDON, "serve", place, f"--port={port}", *options],
+            self._process = start(
+                ["serve", place, f"--port={port}", *options],
                 cwd=folder,
                 env={**os.environ, "ANDON_URL": self.store_url, "PYTHONPATH": str(TESTS)},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
+                output=log,
             )
 
     def wait_ready(self) -> None:
