@@ -14,6 +14,9 @@ STORES = ("memory", "sqlite", "redis", "postgres", "nats")
 HTTP = "http"
 """A store behind a service, for tests that know their store by its URL alone."""
 
+_LONG = ("slow", "crash")
+"""Marks of tests that take long."""
+
 # A job in the background ignores SIGINT, and so would every program that a test starts and ends by
 # it, for ever.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -65,6 +68,13 @@ def stores_by_url(config: pytest.Config) -> tuple[str, ...]:
 def virtual_stores(config: pytest.Config) -> tuple[str, ...]:
     """Return the selected stores that can be run in virtual time."""
     return tuple(store for store in selected_stores(config) if store in IN_VIRTUAL_TIME)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes long begins first, in the order it was shuffled into, so that no process is left
+    with it when all others have finished."""
+    items.sort(key=lambda item: all(item.get_closest_marker(mark) is None for mark in _LONG))
 
 
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:

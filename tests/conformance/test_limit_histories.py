@@ -232,6 +232,7 @@ class Load:
         return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("limits", LIMITS.values(), ids=LIMITS)
 async def test_no_moment_has_more_runs_than_the_queue_allows(

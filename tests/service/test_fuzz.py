@@ -335,6 +335,7 @@ def fuzz(running: Running) -> Iterator[Fuzz]:
     fuzz.world.client.close()
 
 
+@pytest.mark.slow
 def test_nothing_that_is_asked_is_too_much_for_a_route(fuzz: Fuzz, running: Running):
     assert {door.name for door in DOORS} == set(ROUTES)
     failed: list[str] = []
