@@ -1,6 +1,6 @@
 """The engine: what clients and workers speak to, whether it is in this process or behind HTTP.
 
-A worker does not know which it has (design 5, "one protocol, two transports"). Everything is
+A worker does not know which it has (docs/design.md, 5). Everything is
 async, safe to call from many coroutines of one event loop, and batched beneath.
 """
 

@@ -21,7 +21,7 @@ _PENDING, _SUBMITTED, _SUBMIT = State.PENDING, Reason.SUBMITTED, Event.SUBMIT
 
 LOWEST_PRIORITY = -4
 HIGHEST_PRIORITY = 5
-"""Ten levels, the most every store can keep in order (store contract, rule 12)."""
+"""Ten levels, the most every store can keep in order (docs/store-contract.md, 12)."""
 
 PRIORITY_NAMES: dict[str, int] = {
     "highest": 3,

@@ -130,7 +130,7 @@ def _fail(task: Task, command: c.Fail, now: int, random: Random) -> Outcome:
 
 
 def _timeout_retryable(policy: Policy, error: TaskError) -> bool:
-    """A timeout counts as expected (design 3.3), unless the lists say otherwise (R23)."""
+    """A timeout counts as expected (docs/design.md, 3.3), unless the lists say otherwise (R23)."""
     names = {error.code, "TIMEOUT", "TimeoutError"}
     if names.intersection(policy.no_retry_on):
         return False

@@ -1,7 +1,7 @@
 """What a store's indexes must hold for a record: a pure function of the record.
 
 A store is handed records and derives every index from `entry_of`, so there is no list of side
-effects to get wrong (design 5.1).
+effects to get wrong (docs/design.md, 5.1).
 """
 
 from typing import Any

@@ -129,7 +129,7 @@ def _check_unique_states(states: tuple[str, ...]) -> None:
                 f"{state!r} is not a state.{_hint(state, _STATES)}", field="unique_states"
             )
     if State.ACTIVE in states and State.PENDING not in states:
-        # A claim is never refused (store contract, rule 1), so it cannot take a key either.
+        # A claim is never refused (docs/store-contract.md, 1), so it cannot take a key either.
         raise InvalidSubmission(
             "unique_states with 'active' needs 'pending' too: a key that is to hold while the task "
             "runs must be held before it is claimed.",

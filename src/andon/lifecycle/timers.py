@@ -1,4 +1,4 @@
-"""The one timer of a task: when something must happen to it, and what. Pure (design 3.4).
+"""The one timer of a task: when something must happen to it, and what. Pure (docs/design.md, 3.4).
 
 A store keeps `next_timer` in its index and hands out tasks whose time has passed; `on_timer` says
 which command follows, or None when the timer was early (a renewed lease, a changed clock), in
@@ -98,7 +98,7 @@ def first_limit(task: Task) -> int | None:
     """Least of the run's timeout (with its backstop) and heartbeat interval, ms from the claim.
 
     A number computed when the task becomes pending, so that the store that claims can set the
-    timer without knowing any rule (store contract, rule 1).
+    timer without knowing any rule (docs/store-contract.md, 1).
     """
     policy = task.policy
     timeout = run_timeout(task)

@@ -1,5 +1,5 @@
-"""The record of one task, in the four parts a store keeps apart (store contract, "what a task is
-made of"):
+"""The record of one task, in the four parts that a store keeps apart (docs/store-contract.md, "What
+a task is made of"):
 
 - `Definition`: what was submitted. Written once.
 - `Status`: where the task stands. Written by moves, cancel requests and edits; the only part with

@@ -420,7 +420,7 @@ class Store(Protocol):
 
     def renew_blocking(self, renewals: Sequence[Renewal]) -> list[Verdict]:
         """The same from a thread that is not the loop's; blocks. It must not need the loop, which
-        a handler may be blocking (design 1.3)."""
+        a handler may be blocking (docs/design.md, 1.3)."""
         ...
 
     async def commit(self, changes: Sequence[Change]) -> list[Changed]:

@@ -2,8 +2,8 @@
 
 A token says which namespace, task and run it is for, and which scopes the task carries; it is
 signed by a key that only the store's configuration has. It names no end: it is worth something for
-as long as the store says that the run holds the task, so it never has to be renewed (rule 14 of the
-store contract).
+as long as the store says that the run holds the task, so it never has to be renewed
+(docs/store-contract.md, 14).
 """
 
 import base64

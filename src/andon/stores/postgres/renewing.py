@@ -1,7 +1,7 @@
 """Renewals that must not need the store's loop: on a connection, a loop and a thread of their own.
 
-A handler that blocks the store's loop must not cost a lease (design 1.3). The thread is made by the
-first renewal, so that processes which only submit have none.
+A handler that blocks the store's loop must not cost a lease (docs/design.md, 1.3). The thread is
+made by the first renewal, so that processes which only submit have none.
 """
 
 import asyncio

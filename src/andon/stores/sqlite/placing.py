@@ -2,7 +2,7 @@
 
 A task with a concurrency key counts against the key while it is ready or active. In a queue with
 `max_concurrent_per_key`, what is above that is parked outside the ready order, and promoted when
-a task of the key leaves (store contract, rule 7).
+a task of the key leaves (docs/store-contract.md, 7).
 """
 
 from collections.abc import Sequence

@@ -186,7 +186,7 @@ class SqliteStore:
 
     async def claim(self, request: ClaimRequest) -> list[Task]:
         # If the caller goes away meanwhile, what it was given is found again under its token, or
-        # its lease runs out; nothing is lost (store contract, rule 4).
+        # its lease runs out; nothing is lost (docs/store-contract.md, 4).
         claimed = await self._write(lambda tx: claiming.claim(tx, request, self._codes))
         if len(claimed) < request.limit:
             self._hint_when_rate_allows(request)
