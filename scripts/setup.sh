@@ -72,9 +72,10 @@ logged() {
         die "that failed (it needs the network); the whole log is $log."
     }
 }
+# Python compiles a module when it is first imported: most of what is installed never is.
 pip_install() {
     PIP_USER=0 logged "$venv/bin/python" -m pip install --disable-pip-version-check --no-input \
-        --constraint constraints.txt "$@"
+        --no-compile --constraint constraints.txt "$@"
 }
 
 cd "$root"
