@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
+from andon.client.services import CertificateFiles, certificate_of
 from andon.model.errors import AndonError, ConfigurationError
 from andon.model.urls import shown
 
@@ -106,7 +107,8 @@ class JobsClient:
 
     `url` is the service's (default: ANDON_URL, else http://127.0.0.1:8640), `token` an API token
     where the service asks for one (default: ANDON_TOKEN). To a service that asks for a certificate
-    it shows the one in the file that ANDON_CLIENT_CERTIFICATE names.
+    it shows `client_certificate`: a PEM file with its key, or a pair of files (default: those that
+    ANDON_CLIENT_CERTIFICATE and ANDON_CLIENT_KEY name).
 
     Example:
         from andon.client.jobs import JobsClient
@@ -118,7 +120,13 @@ class JobsClient:
         await client.close()
     """
 
-    def __init__(self, url: str | None = None, *, token: str | None = None) -> None:
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        token: str | None = None,
+        client_certificate: CertificateFiles | None = None,
+    ) -> None:
         self.url = (url or os.environ.get("ANDON_URL") or DEFAULT_URL).rstrip("/")
         """Of the service."""
         if not self.url.startswith(("http://", "https://")):
@@ -127,6 +135,7 @@ class JobsClient:
                 f"{shown(self.url)!r}."
             )
         self._token = token or os.environ.get("ANDON_TOKEN")
+        self._client_certificate = client_certificate
         self._session: ClientSession | None = None
         self._random = random.Random()
 
@@ -206,7 +215,7 @@ class JobsClient:
         try:
             from aiohttp import ClientSession, ClientTimeout, TCPConnector
 
-            from andon.engine.http.place import ClientCertificate, client_tls
+            from andon.engine.http.place import client_tls
         except ModuleNotFoundError as error:
             raise ConfigurationError(
                 f"JobsClient needs {error.name}. Install it with: pip install 'andon[http]'."
@@ -216,7 +225,7 @@ class JobsClient:
             headers["Authorization"] = f"Bearer {self._token}"
         timeout = ClientTimeout(total=_POLL_S + 30)
         secure = self.url.startswith("https://")
-        tls = client_tls(ClientCertificate.read()) if secure else True
+        tls = client_tls(certificate_of(self._client_certificate)) if secure else True
         self._session = ClientSession(
             headers=headers, timeout=timeout, connector=TCPConnector(ssl=tls)
         )
