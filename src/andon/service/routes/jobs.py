@@ -9,7 +9,7 @@ from andon.model.errors import InvalidSubmission, TaskConflict, TaskNotFound
 from andon.service.bodies import NewJob
 from andon.service.calls import Call
 from andon.service.idempotency import REPLAYED, IdempotencyKey, id_of, not_both, reused
-from andon.service.jobs import as_sent, cancel_job, job_of, submission_of
+from andon.service.jobs import as_sent, cancel_job, check_signed, job_of, submission_of
 from andon.service.parameters import Wait
 from andon.service.waiting import readable
 
@@ -25,6 +25,7 @@ async def submit(
     repeat with the same Idempotency-Key is answered 201 again, with `Idempotent-Replayed: true`.
     """
     service = request.service
+    check_signed(data)
     if idempotency_key is not None:
         if data.job_id is not None:
             raise not_both()
