@@ -1,7 +1,7 @@
 """From a URL to the engine behind a service."""
 
 import os
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 from andon.model.errors import ConfigurationError
 from andon.model.urls import shown
@@ -31,13 +31,16 @@ def certificate_of(given: CertificateFiles | None) -> "ClientCertificate | None"
 
     if given is None:
         return ClientCertificate.read()
-    files = given if isinstance(given, tuple) else (given,)
-    named = all(isinstance(file, str | os.PathLike) and os.fspath(file) for file in files)
-    if not named or len(files) not in (1, 2):
+    files: tuple[Any, ...] = given if isinstance(given, tuple) else (given,)
+    if len(files) not in (1, 2) or not all(map(_is_file_name, files)):
         raise ConfigurationError(
             "client_certificate= names a PEM file, or two: the certificate's and its key's."
         )
-    return ClientCertificate(*(cast("str", os.fspath(file)) for file in files))
+    return ClientCertificate(*map(os.fspath, files))
+
+
+def _is_file_name(file: object) -> bool:
+    return (isinstance(file, str) and file != "") or hasattr(file, "__fspath__")
 
 
 def service_at(
