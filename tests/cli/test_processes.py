@@ -170,6 +170,31 @@ def test_a_worker_that_waits_for_its_store_leaves_on_sigterm(
     assert "Told to stop before the store" in "".join(worker.told)
 
 
+def test_dev_shows_where_a_task_failed(cli: Cli, app: str, running: Any) -> None:
+    cli("storage", "init")
+    dev = running("dev", app, "--no-reload")
+    dev.until("task types of")
+    cli("submit", "boom", "--url", cli.url)
+    dev.until("Traceback (most recent call last):")
+    dev.until("in boom")
+    assert dev.until("out of paper").strip()
+    dev.signal(signal.SIGTERM)
+    assert dev.end() == 0
+
+
+def test_the_package_is_a_command_too(cli: Cli) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "andon", "storage", "init"],
+        cwd=cli.folder,
+        env=environment(cli),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert cli.lines("tasks", "list") == []
+
+
 HOOKS = """
 from contextlib import asynccontextmanager
 from andon import Andon
