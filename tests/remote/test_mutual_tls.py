@@ -237,6 +237,12 @@ async def test_andon_serve_asks_for_certificates_and_andon_worker_shows_one(
         await engine.submit([Submission(id="a", name="add", args=b"[1, 2]")])
         ended = await engine.wait_end("a", timeout=60)
         assert ended.state.value == "completed", worker.log
+        shown_by_code = (place.client.file, place.client.key or "")
+        async with Andon(url, client_certificate=shown_by_code) as app:
+            assert await (await app.submit("add", [3, 4])).result(timeout=60) == 7
+        for bad in (place.own.file, None):
+            with pytest.raises(AndonError):
+                await asyncio.wait_for(Andon(url, client_certificate=bad).open(), 60)
     finally:
         await engine.close()
         if worker is not None:
