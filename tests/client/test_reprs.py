@@ -46,3 +46,10 @@ async def test_a_move_is_told_by_its_states(app: Andon):
         submitted, cancelled = map(repr, await handle.history())
     assert submitted == "<EventView 1 submit: nothing -> pending (submitted)>"
     assert cancelled.startswith("<EventView 2 cancel: pending -> cancelled")
+
+
+def test_no_repr_has_the_password_of_the_store():
+    app: Any = Andon("postgresql://shop:sesame@db.example/shop", token="open-sesame")
+    for one in (app, app.queues, app.tasks, app.policies, app.sync, app.sync.queues):
+        assert "sesame" not in repr(one)
+        assert "db.example" in repr(one)
