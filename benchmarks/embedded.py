@@ -102,14 +102,17 @@ def measure(asked: argparse.Namespace) -> dict[str, Any]:
         print(f"round {number + 1} of {count}", flush=True)
         one_round(rounds, sizes, bodies)
     small = asked.quick
-    with tempfile.TemporaryDirectory(prefix="andon-bench-") as folder:
-        url = f"sqlite:///{Path(folder) / 'bench.db'}"
-        worker = processes.worker(url, tasks=500 if small else 100_000, idle_s=1 if small else 20)
+    tasks, idle_s = (500, 1) if small else (100_000, 20)
+    workers: list[dict[str, float]] = []
+    for _ in range(count):
+        with tempfile.TemporaryDirectory(prefix="andon-bench-") as folder:
+            url = f"sqlite:///{Path(folder) / 'bench.db'}"
+            workers.append(processes.worker(url, tasks=tasks, idle_s=idle_s))
     return {
         "huey_default": huey("submit", 20, "default")["store"]["synchronous"],
         "sizes": sizes,
         "rounds": count,
         "outcomes": rounds.outcomes,
         "imports": processes.imports(runs=3 if small else 15),
-        "worker": worker,
+        "workers": workers,
     }

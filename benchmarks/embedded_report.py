@@ -20,6 +20,16 @@ def _of(told: Told, name: str, figure: str = "rate") -> float:
     return statistics.median(outcome[figure] for outcome in told["outcomes"][name])
 
 
+def _spread(told: Told, name: str, figure: str = "rate", digits: int = 0) -> str:
+    return told_of([outcome[figure] for outcome in told["outcomes"][name]], digits)
+
+
+def told_of(values: list[float], digits: int) -> str:
+    """The median, the smallest and the largest."""
+    least, most = min(values), max(values)
+    return f"{statistics.median(values):,.{digits}f} ({least:,.{digits}f} to {most:,.{digits}f})"
+
+
 def _head(told: Told) -> list[str]:
     where, sizes = told["machine"], told["sizes"]
     ours = told["outcomes"]["andon drain full"][0]["versions"]
@@ -37,7 +47,8 @@ def _head(told: Told) -> list[str]:
         f"file, {sizes['n']:,} tasks for Andon and the limit, {sizes['few']:,} where each task is "
         "a commit of its own (SqliteHuey, awaited singles). Every figure is verified: the tasks "
         "completed (or stored, for submit) were counted in the store, and in the handlers for "
-        "Huey, which keeps no record; all counts were exact.",
+        "Huey, which keeps no record; all counts were exact. The smallest and the largest of the "
+        "rounds are in brackets.",
         "",
         "*The limit* is a bare `sqlite3` loop that writes the same rows and indexes in the same "
         "batches with the store's own statements: no encoding, no event loop, no threads.",
@@ -74,20 +85,15 @@ def _rates(told: Told) -> list[str]:
         )
         for label, ours, theirs, bare in rows:
             mine, peer = _of(told, f"{ours} {sync}"), _of(told, theirs)
-            line = f"| {label} | {mine:,.0f} | {peer:,.0f} | {mine / peer:.1f} | "
+            line = f"| {label} | {_spread(told, f'{ours} {sync}')} | {_spread(told, theirs)} | "
+            line += f"{mine / peer:.1f} | "
             if bare:
-                most = _of(told, f"{bare} {sync}")
-                line += f"{most:,.0f} | {mine / most:.0%} |"
+                most = f"{bare} {sync}"
+                line += f"{_spread(told, most)} | {mine / _of(told, most):.0%} |"
             else:
                 line += "| |"
             lines.append(line)
-        spread = ", ".join(
-            f"{kind} {min(rates):,.0f} to {max(rates):,.0f}"
-            for kind in ("submit bulk", "drain", "e2e")
-            if (rates := [o["rate"] for o in told["outcomes"][f"andon {kind} {sync}"]])
-        )
-        lines += ["", f"Spread over the rounds, Andon: {spread}. Huey's drain is with "
-                  f"{drain.rpartition(', ')[2]}.", ""]  # fmt: skip
+        lines += ["", f"Huey's drain is with {drain.rpartition(', ')[2]}.", ""]
     return lines
 
 
@@ -104,13 +110,13 @@ def _waits(told: Told) -> list[str]:
         ("SqliteHuey, FULL", "huey latency full"),
         ("SqliteHuey, OFF", "huey latency off"),
     ):
-        cells = (f"{_of(told, name, figure):.1f}" for figure in ("p50_ms", "p95_ms", "p99_ms"))
+        cells = (_spread(told, name, figure, 1) for figure in ("p50_ms", "p95_ms", "p99_ms"))
         lines.append(f"| {label} | {' | '.join(cells)} |")
     return [*lines, ""]
 
 
 def _rest(told: Told) -> list[str]:
-    imports, worker = told["imports"], told["worker"]
+    imports, workers = told["imports"], told.get("workers", [])
     helped = imports["andon_help_ms"]
     help_ms = "not there yet" if helped is None else f"{helped:.0f} ms"
     return [
@@ -121,12 +127,22 @@ def _rest(told: Told) -> list[str]:
         f"| `import andon`, beyond Python's own start | {imports['import_andon_ms']:.0f} ms |",
         f"| the same and `andon.Andon` | {imports['import_andon_app_ms']:.0f} ms |",
         f"| `andon --help`, the whole process | {help_ms} |",
-        f"| a worker with nothing to do | {worker['idle_cpu_percent']:.2f} % of a core |",
-        f"| its memory (RSS) idle | {worker['rss_idle_mb']:.1f} MB |",
-        f"| after {worker['tasks'] // 2:,} tasks | {worker['rss_half_mb']:.1f} MB |",
-        f"| after {worker['tasks']:,} tasks | {worker['rss_after_mb']:.1f} MB "
-        f"(at its most {worker['rss_peak_mb']:.1f}) |",
+        *(_worker(workers) if len(workers) >= told["rounds"] else ()),
         "",
+    ]
+
+
+def _worker(workers: list[dict[str, float]]) -> list[str]:
+    def of(figure: str, digits: int = 1) -> str:
+        return told_of([worker[figure] for worker in workers], digits)
+
+    tasks = round(workers[0]["tasks"])
+    return [
+        f"| a worker with nothing to do, % of a core | {of('idle_cpu_percent', 2)} |",
+        f"| its memory (RSS) idle, MB | {of('rss_idle_mb')} |",
+        f"| after {tasks // 2:,} tasks, MB | {of('rss_half_mb')} |",
+        f"| after {tasks:,} tasks, MB | {of('rss_after_mb')} |",
+        f"| at its most, MB | {of('rss_peak_mb')} |",
     ]
 
 

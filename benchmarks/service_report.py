@@ -3,6 +3,8 @@
 import statistics
 from typing import Any
 
+from side_by_side_report import FEWEST
+
 Told = dict[str, Any]
 
 
@@ -37,8 +39,17 @@ def section(told: Told) -> list[str]:
         "",
     ]
     for store, outcomes in told["outcomes"].items():
-        lines += [f"### On {store}", "", *_rows(outcomes), ""]
+        lines += [f"### On {store}", "", *_rows(outcomes), "", *_few(outcomes)]
     return lines
+
+
+def _few(outcomes: dict[str, list[dict[str, Any]]]) -> list[str]:
+    """Which figures rest on fewer rounds than a median should."""
+    few = {name: len(found) for name, found in outcomes.items() if len(found) < FEWEST}
+    if not few:
+        return []
+    names = ", ".join(f"{name} ({count})" for name, count in few.items())
+    return [f"Of fewer than {FEWEST} rounds, so read them as one run's: {names}.", ""]
 
 
 def _rows(outcomes: dict[str, list[dict[str, Any]]]) -> list[str]:

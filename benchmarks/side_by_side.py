@@ -25,6 +25,7 @@ import limits
 import peers
 import store_servers
 from peers.shape import Peer
+from side_by_side_report import FEWEST
 
 HERE = Path(__file__).resolve().parent
 
@@ -35,8 +36,8 @@ FULL = {
     "seconds": 2.0,
     "trial": {"single": 300, "concurrent": 500, "bulk": 2_000},
     "latency": 200,
-    "idle_s": 20.0,
-    "imports": 3,
+    "idle_s": 10.0,
+    "imports": 1,
 }
 """The most tasks of each way to submit, the seconds that each should take, and how many find out
 how many that is; then the others."""
@@ -88,7 +89,7 @@ class Side:
 
 def measure(asked: argparse.Namespace) -> dict[str, Any]:
     """Everything, as asked."""
-    rounds = asked.rounds or (1 if asked.quick else 3)
+    rounds = asked.rounds or (1 if asked.quick else FEWEST)
     missing: list[str] = []
     sides = list(_sides(asked, missing))
     with store_servers.running(asked.store) as server:
@@ -97,7 +98,7 @@ def measure(asked: argparse.Namespace) -> dict[str, Any]:
             print(f"round {number + 1} of {rounds}", flush=True)
             turn = number % len(sides)  # nobody is always first
             for side in sides[turn:] + sides[:turn]:
-                _session(side, server, _plan(asked, side, first=number == 0))
+                _session(side, server, _plan(asked, side))
     return {
         "server": server.about,
         "rounds": rounds,
@@ -110,8 +111,8 @@ def limit_again(asked: argparse.Namespace, kept: dict[str, Any]) -> dict[str, An
     """What is kept of a run, with the limit measured anew by itself."""
     limit = _limit(asked)
     with store_servers.running(asked.store) as server:
-        for _ in range(asked.rounds or 3):
-            _session(limit, server, _plan(asked, limit, first=True))
+        for _ in range(asked.rounds or FEWEST):
+            _session(limit, server, _plan(asked, limit))
     sides = {**kept["sides"], "limit": limit.told()}
     return kept | {"sides": sides, "limit_at": time.strftime("%Y-%m-%d", time.gmtime())}
 
@@ -156,13 +157,11 @@ def _variants(name: str, driver: type[Peer], store: str, python: Path) -> Iterat
         yield side
 
 
-def _plan(asked: argparse.Namespace, side: Side, *, first: bool) -> dict[str, Any]:
+def _plan(asked: argparse.Namespace, side: Side) -> dict[str, Any]:
     plan = dict(QUICK if asked.quick else FULL)
     drained = QUICK_DRAIN if asked.quick else side.drained
     settle = 1.5 if asked.quick else SETTLE_S.get(asked.store, 1.5)
     plan |= {"drain": drained, "e2e": drained, "settle_s": settle}
-    if not first:  # these vary little
-        plan |= {"idle_s": 0, "imports": 0}
     return plan
 
 

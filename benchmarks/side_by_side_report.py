@@ -4,7 +4,7 @@ import statistics
 from typing import Any
 
 import store_servers
-from embedded_report import flat_lines
+from embedded_report import flat_lines, told_of
 from plots import Bar, bars
 
 Told = dict[str, Any]
@@ -29,6 +29,12 @@ LESS_IS_BETTER = {
     "idle cpu_percent": "idle CPU, %",
 }
 DIGITS = {"latency p50_ms": 1, "latency p95_ms": 1, "latency p99_ms": 1, "idle cpu_percent": 1}
+
+
+FEWEST = 5
+"""Rounds that a figure rests on at least. Rates of fewer are shown with all that they vary by, and
+said to be so; waits, memory and the like of fewer are not shown: one round that went wrong decides.
+"""
 
 
 def section(told: Told) -> list[str]:
@@ -61,7 +67,7 @@ def plots(told: Told) -> dict[str, str]:
     waits = [
         Bar(_shown(side), p50, _kind(side), _of(told, side, "latency p99_ms"))
         for side in told["sides"]
-        if (p50 := _of(told, side, "latency p50_ms")) is not None
+        if (p50 := _sure(told, side, "latency p50_ms")) is not None
     ]
     if len(waits) > 1:
         waits.sort(key=lambda bar: bar.value)
@@ -70,12 +76,27 @@ def plots(told: Told) -> dict[str, str]:
     return drawn
 
 
-def _of(told: Told, side: str, figure: str) -> float | None:
-    """The median over the rounds of `KIND NAME`, if it was measured."""
+def _values(told: Told, side: str, figure: str) -> list[float]:
+    """`KIND NAME` in each round in which it was measured."""
     kind, _, name = figure.rpartition(" ")
     outcomes = told["sides"].get(side, {}).get("outcomes", {}).get(kind, [])
-    values = [value for outcome in outcomes if (value := outcome.get(name)) is not None]
+    return [value for outcome in outcomes if (value := outcome.get(name)) is not None]
+
+
+def _of(told: Told, side: str, figure: str) -> float | None:
+    """The median over the rounds of `KIND NAME`, if it was measured."""
+    values = _values(told, side, figure)
     return statistics.median(values) if values else None
+
+
+def _sure(told: Told, side: str, figure: str) -> float | None:
+    """The same, if it rests on enough rounds."""
+    values = _values(told, side, figure)
+    return statistics.median(values) if len(values) >= FEWEST else None
+
+
+def _spread(values: list[float], digits: int = 0) -> str:
+    return told_of(values, digits) if values else "-"
 
 
 def _n(told: Told, side: str, kind: str) -> int:
@@ -84,7 +105,7 @@ def _n(told: Told, side: str, kind: str) -> int:
 
 
 def _shown(side: str) -> str:
-    return {"andon": "Andon", "limit": "the limit"}.get(side, side)
+    return {"andon": "Andon", "limit": "a bare client"}.get(side, side)
 
 
 def _kind(side: str) -> str:
@@ -108,7 +129,8 @@ def _head(told: Told) -> list[str]:
         f"load before the run {where['load_before'][0]:.1f}. {told['server']}, started for the run "
         "on the same machine and shared by all sides, emptied between measurements.",
         "",
-        f"Medians of {told['rounds']} rounds, in each of which every side has one session in turn. "
+        f"Medians of {told['rounds']} rounds, the smallest and the largest in brackets. In each "
+        f"round every side has one session in turn. {_few(told)}"
         "A producer process submits; a worker process of the side's own command runs the tasks. "
         "Each side has its recommended fast settings (below) and its own virtual environment; "
         "where a worker has several processes, they have the same cores. Counts are chosen so "
@@ -129,6 +151,16 @@ def _head(told: Told) -> list[str]:
     ]
 
 
+def _few(told: Told) -> str:
+    if told["rounds"] >= FEWEST:
+        return ""
+    return (
+        f"**These are fewer than {FEWEST} rounds**: one that went wrong shifts a median, so read "
+        "the brackets; latency, memory and idle load are left out until they are measured in "
+        f"{FEWEST}. "
+    )
+
+
 def _durability(told: Told) -> list[str]:
     outcomes = told["sides"]["andon"]["outcomes"].get("drain", [])
     kept = outcomes[0].get("durability") if outcomes else None
@@ -143,9 +175,10 @@ def _limit(told: Told) -> list[str]:
         return []
     alone = f" Measured in a run of its own, {told['limit_at']}." if "limit_at" in told else ""
     return [
-        "*The limit* is one bare connection that sends the server what Andon's store sent during "
+        "*A bare client* is one connection that sends the server what Andon's store sent during "
         "the same life of the same tasks (creates of 200, claims and commits of 100), each request "
-        f"when the one before is answered: the server's work with nothing beside it.{alone}",
+        "when the one before is answered: the server's work with nothing beside it. It is no "
+        f"limit: Andon has several requests under way and may be faster.{alone}",
         "",
     ]
 
@@ -158,22 +191,13 @@ def _rates(told: Told) -> list[str]:
         "|---|" + "---|" * (len(RATES) + 1),
     ]
     for side in told["sides"]:
-        cells = [_cell(_of(told, side, f"{kind} rate")) for kind in RATES]
+        cells = [_spread(_values(told, side, f"{kind} rate")) for kind in RATES]
         count = f"{_n(told, side, 'drain'):,}"
         lines.append(f"| {_shown(side)} | {' | '.join(cells)} | {count} |")
-    lines += ["", "The smallest and the largest of the rounds, Andon: " + _spread(told) + ".", ""]
+    lines.append("")
     for name in plots(told):
         lines += [f"![{name}](benchmarks/{told['store']}-{name}.svg)", ""]
     return lines
-
-
-def _spread(told: Told) -> str:
-    parts = []
-    for kind, label in RATES.items():
-        rates = [o["rate"] for o in told["sides"]["andon"]["outcomes"].get(kind, [])]
-        if rates:
-            parts.append(f"{label} {min(rates):,.0f} to {max(rates):,.0f}")
-    return "; ".join(parts)
 
 
 def _ratio(told: Told, side: str, kind: str) -> float | None:
@@ -208,6 +232,8 @@ def _ratios(told: Told) -> list[str]:
 
 
 def _costs(told: Told) -> list[str]:
+    if all(_sure(told, "andon", figure) is None for figure in LESS_IS_BETTER):
+        return []
     unit = store_servers.UNIT[told["store"]]
     heads = [
         {"idle load": f"idle load, {unit}/s"}.get(label, label) for label in LESS_IS_BETTER.values()
@@ -221,7 +247,8 @@ def _costs(told: Told) -> list[str]:
     for side in told["sides"]:
         if side == "limit":
             continue
-        cells = [_cell(_of(told, side, figure), DIGITS.get(figure, 0)) for figure in LESS_IS_BETTER]
+        found = [(_values(told, side, f), DIGITS.get(f, 0)) for f in LESS_IS_BETTER]
+        cells = [_spread(v if len(v) >= FEWEST else [], digits) for v, digits in found]
         processes = _cell(_of(told, side, "drain processes"))
         lines.append(f"| {_shown(side)} | {' | '.join(cells)} | {processes} |")
     return [*lines, ""]
@@ -236,8 +263,8 @@ def _losses(told: Told) -> list[str]:
             said = ", ".join(f"{side} ({1 / better[side]:.2f}x)" for side in better)
             lines.append(f"- {label}, tasks per second: {said}")
     for figure, label in LESS_IS_BETTER.items():
-        ours = _of(told, "andon", figure)
-        found = {s: v for s in _peers(told) if (v := _of(told, s, figure)) is not None}
+        ours = _sure(told, "andon", figure)
+        found = {s: v for s in _peers(told) if (v := _sure(told, s, figure)) is not None}
         better = {s: v for s, v in found.items() if ours is not None and v < ours}
         if better:
             digits = DIGITS.get(figure, 0)
@@ -247,7 +274,7 @@ def _losses(told: Told) -> list[str]:
     if not _peers(told):
         return []
     if not lines:
-        lines = ["Nowhere in this run."]
+        lines = ["At none of the figures shown here."]
     return ["### Where a peer is better", "", *lines, ""]
 
 

@@ -1,8 +1,12 @@
 """What runs leave behind: kept whole, found by task, run and name, gone when it should be."""
 
+import asyncio
 import hashlib
+import itertools
+import random
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -10,7 +14,9 @@ from andon.artifacts import ArtifactNotFound, LogLine
 from andon.artifacts.blobs import Blobs
 from andon.artifacts.kept import SHARDS
 from andon.artifacts.place import default_place, open_blobs
-from andon.model.errors import ConfigurationError, InvalidSubmission
+from andon.engine.artifacts import Keeping
+from andon.model.errors import ConfigurationError, InvalidSubmission, StoreUnavailable
+from andon.stores.memory.store import MemoryStore
 
 from .conftest import Kept, pieces
 
@@ -156,4 +162,79 @@ async def swept(kept: Kept, alive: set[str]) -> int:
     async def lives(ids: Sequence[str]) -> set[str]:
         return alive.intersection(ids)
 
-    return sum([await kept.sweep(shard, lives) for shard in range(SHARDS)])
+    def failed(task: str, error: Exception) -> None:
+        raise AssertionError(task) from error
+
+    return sum([await kept.sweep(shard, lives, failed) for shard in range(SHARDS)])
+
+
+def of_one_shard(count: int) -> list[str]:
+    """Ids of tasks that are swept together, in their order."""
+    every = (f"t{n}" for n in itertools.count())
+    shard = crc32(b"t0") % SHARDS
+    together = (task for task in every if crc32(task.encode()) % SHARDS == shard)
+    return sorted(itertools.islice(together, count))
+
+
+@pytest.mark.parametrize("place_of_bad", [0, 2, 4], ids=["first", "middle", "last"])
+@pytest.mark.parametrize("lives", [True, False], ids=["expired", "gone"])
+async def test_a_task_that_cannot_be_swept_keeps_no_other_from_it(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch, place_of_bad: int, lives: bool
+):
+    tasks = of_one_shard(5)
+    for task in tasks:
+        await kept.left("out", task=task, expires_at=kept.ms + 10)
+    kept.ms += 10
+    bad = tasks[place_of_bad]
+    method = "_drop_expired" if lives else "forget"
+    sweeps = getattr(kept, method)
+
+    async def fails(task: str) -> int:
+        if task == bad:
+            raise PermissionError("the folder is read-only")
+        return await sweeps(task)
+
+    monkeypatch.setattr(kept, method, fails)
+    told: list[tuple[str, str]] = []
+
+    async def all_or_none(ids: Sequence[str]) -> set[str]:
+        return set(ids) if lives else set()
+
+    shard = crc32(bad.encode()) % SHARDS
+    gone = await kept.sweep(shard, all_or_none, lambda task, why: told.append((task, str(why))))
+    assert (gone, told) == (4, [(bad, "the folder is read-only")])
+    monkeypatch.undo()
+    assert await kept.sweep(shard, all_or_none, lambda task, why: told.append((task, ""))) == 1
+
+
+async def test_sweeping_goes_on_whatever_a_round_meets(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    keeping = Keeping(MemoryStore("memory://"), "memory://", poll_s=0)
+    monkeypatch.setattr(keeping, "_look_s", 0.001)
+    met: list[Exception] = [
+        ConfigurationError("no place"),
+        StoreUnavailable("it is away"),
+        OSError("the disk is gone"),
+        ValueError("no number"),
+    ]
+    done = asyncio.Event()
+
+    async def sweep_if_due() -> int:
+        if met:
+            raise met.pop(0)
+        done.set()
+        return 0
+
+    monkeypatch.setattr(keeping, "sweep_if_due", sweep_if_due)
+    sweeping = asyncio.ensure_future(keeping.keep_swept(random.Random(1)))
+    async with asyncio.timeout(60):
+        await done.wait()
+    sweeping.cancel()
+    await asyncio.gather(sweeping, return_exceptions=True)
+    told = [record.getMessage() for record in caplog.records]
+    assert told == [
+        "artifacts are not swept: it is away",
+        "artifacts are not swept: the disk is gone",
+        "artifacts are not swept: ValueError: no number",
+    ]

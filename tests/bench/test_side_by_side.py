@@ -122,10 +122,10 @@ def test_a_section_leaves_the_others_as_they_were(
     assert (tmp_path / "page" / "redis-drain.svg").read_text() == "<svg/>"
 
 
-def _told(ours: float, theirs: float, *, waited: float = 1.0) -> dict[str, Any]:
+def _told(ours: float, theirs: float, *, waited: float = 1.0, rounds: int = 5) -> dict[str, Any]:
     def side(rate: float, wait: float) -> dict[str, Any]:
-        drains = [{"n": 10, "verified": 10, "rate": rate + i} for i in (-1, 0, 1)]
-        waits = [{"n": 10, "verified": 10, "p50_ms": wait, "p95_ms": 9.0, "p99_ms": 9.0}]
+        drains = [{"n": 10, "verified": 10, "rate": rate + i - rounds // 2} for i in range(rounds)]
+        waits = [{"n": 10, "verified": 10, "p50_ms": wait, "p95_ms": 9.0, "p99_ms": 9.0}] * rounds
         outcomes = {"drain": drains, "latency": waits}
         return {"settings": "fast", "versions": {"x": "1"}, "outcomes": outcomes, "problems": []}
 
@@ -133,7 +133,7 @@ def _told(ours: float, theirs: float, *, waited: float = 1.0) -> dict[str, Any]:
         "store": "redis",
         "server": "Redis 0",
         "machine": {"cpu": "c", "cores": 1, "system": "s", "date": "d", "load_before": [0.1]},
-        "rounds": 3,
+        "rounds": rounds,
         "sides": {"andon": side(ours, waited), "other": side(theirs, 2.0)},
         "missing": ["third cannot be installed here: no wheel"],
         "flat": None,
@@ -143,7 +143,7 @@ def _told(ours: float, theirs: float, *, waited: float = 1.0) -> dict[str, Any]:
 def test_the_report_tells_ratios_of_medians_and_what_is_missing(module: Any):
     lines = "\n".join(module("side_by_side_report").section(_told(300, 100)))
     assert "| other | - | - | - | 3.00 | - |" in lines
-    assert "Nowhere in this run." in lines
+    assert "At none of the figures shown here." in lines
     assert "- third cannot be installed here: no wheel" in lines
 
 
@@ -153,3 +153,35 @@ def test_the_report_tells_where_a_peer_is_better(module: Any):
     assert "- latency" not in lines
     lines = "\n".join(module("side_by_side_report").section(_told(100, 200, waited=3.0)))
     assert "- latency, p50, ms (Andon 3.0): other (2.0)" in lines
+
+
+def test_the_report_has_the_smallest_and_the_largest_beside_each_median(module: Any):
+    lines = "\n".join(module("side_by_side_report").section(_told(300, 100)))
+    assert "| Andon | - | - | - | 300 (298 to 302) | - | 10 |" in lines
+    assert "| other | 2.0 (2.0 to 2.0) |" in lines
+    assert "fewer than" not in lines
+
+
+def test_what_rests_on_too_few_rounds_is_said_or_left_out(module: Any):
+    told = _told(100, 200, waited=3.0, rounds=3)
+    report = module("side_by_side_report")
+    lines = "\n".join(report.section(told))
+    assert "fewer than 5 rounds" in lines
+    assert "| other | - | - | - | 200 (199 to 201) | - | 10 |" in lines
+    assert "### Latency" not in lines
+    assert "latency, p50" not in lines
+    assert "latency" not in report.plots(told)
+
+
+@pytest.mark.parametrize("store", ["sqlite", "redis", "postgres", "nats", "service"])
+def test_the_page_shows_what_was_measured(module: Any, store: str):
+    page = module("page")
+    names = {"sqlite": "embedded_report", "service": "service_report"}
+    report = module(names.get(store, "side_by_side_report"))
+    told = page.kept(store)
+    fresh = "\n".join(report.section(told)).strip()
+    assert page._section(page.PAGE.read_text(), store) == fresh, (
+        f"refresh it: cd benchmarks && python page.py {store}"
+    )
+    drawn = {f"{store}-{name}.svg" for name in report.plots(told)}
+    assert {file.name for file in page.KEPT.glob(f"{store}-*.svg")} == drawn

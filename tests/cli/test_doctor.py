@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -326,7 +327,29 @@ async def test_what_was_not_looked_at_is_told(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_logs_without_a_place_are_told() -> None:
-    [found] = checks.logs(facts(keeps_logs=False))
+    [found] = checks.logs(facts(no_logs="there is no place for them"))
     assert (found.level, found.about) == (Level.NOTE, "logs")
+    assert found.text.endswith("refused: there is no place for them")
     assert "--artifacts" in found.todo
     assert not list(checks.logs(facts()))
+
+
+def test_a_place_for_logs_that_cannot_be_used_is_told_with_why(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli("storage", "init")
+    assert "what runs log" not in cli("doctor").stdout
+    monkeypatch.setenv("ANDON_ARTIFACTS", "nowhere")
+    [line] = [line for line in cli.lines("doctor") if line[1] == "logs"]
+    assert line[0] == "note"
+    assert "is not kept, and artifacts are refused: There is no place for artifacts at" in line[2]
+    assert "'nowhere'" in line[2]
+
+
+def test_the_place_for_logs_that_an_application_names_is_looked_at_too(cli: Cli) -> None:
+    sys.modules.pop("placed_app", None)  # of another file, where this ran before
+    cli("storage", "init")
+    app = f"from andon import Andon\napp = Andon({cli.url!r}, artifacts='ftp://host/x')\n"
+    file = cli.write("placed_app.py", app)
+    told = cli("doctor", file, "--url", cli.url).stdout
+    assert "artifacts are refused: There is no place for artifacts at 'ftp://host/x'" in told

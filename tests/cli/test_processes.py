@@ -170,6 +170,92 @@ def test_a_worker_that_waits_for_its_store_leaves_on_sigterm(
     assert "Told to stop before the store" in "".join(worker.told)
 
 
+def test_dev_shows_where_a_task_failed(cli: Cli, app: str, running: Any) -> None:
+    cli("storage", "init")
+    dev = running("dev", app, "--no-reload")
+    dev.until("task types of")
+    cli("submit", "boom", "--url", cli.url)
+    dev.until("Traceback (most recent call last):")
+    dev.until("in boom")
+    assert dev.until("out of paper").strip()
+    dev.signal(signal.SIGTERM)
+    assert dev.end() == 0
+
+
+def test_the_package_is_a_command_too(cli: Cli) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "andon", "storage", "init"],
+        cwd=cli.folder,
+        env=environment(cli),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert cli.lines("tasks", "list") == []
+
+
+HOOKS = """
+from contextlib import asynccontextmanager
+from andon import Andon
+
+@asynccontextmanager
+async def pool():
+    if "FAILS" == "lifespan":
+        open_pool()
+    yield
+    if "FAILS" == "leaving":
+        open_pool()
+
+app = Andon(lifespan=pool)
+
+def open_pool():
+    raise RuntimeError("no database at db.example")
+
+@app.on_worker_start
+async def connect():
+    if "FAILS" == "start":
+        open_pool()
+
+@app.on_worker_stop
+def disconnect():
+    if "FAILS" == "stop":
+        open_pool()
+"""
+
+
+WORKER, DEV = ("worker",), ("dev", "--no-reload")
+
+
+@pytest.mark.parametrize(
+    ("command", "fails", "named"),
+    [
+        (WORKER, "start", "start hook hooked.connect"),
+        (DEV, "start", "start hook hooked.connect"),
+        (WORKER, "stop", "stop hook hooked.disconnect"),
+        (WORKER, "lifespan", "lifespan hooked.pool"),
+        (WORKER, "leaving", "lifespan hooked.pool"),
+    ],
+)
+def test_an_error_of_a_users_hook_is_told_as_theirs_with_the_traceback(
+    cli: Cli, running: Any, command: tuple[str, ...], fails: str, named: str
+) -> None:
+    cli("storage", "init")
+    cli.write("hooked.py", HOOKS.replace("FAILS", fails))
+    worker = running(*command, "hooked.py")
+    if fails in ("stop", "leaving"):
+        worker.until("task types of")
+        worker.signal(signal.SIGTERM)
+    assert worker.end() == 1
+    told = "".join(worker.told)
+    assert told.endswith(f"andon: The {named} has raised RuntimeError: no database at db.example\n")
+    assert "Traceback (most recent call last):" in told
+    assert "in open_pool\n" in told
+    assert "should not have happened" not in told
+    assert "andon/cli/" not in told
+    assert "andon/worker/" not in told
+
+
 def test_a_worker_that_requires_its_store_exits_with_1(cli: Cli, app: str, running: Any) -> None:
     worker = running("worker", app, "--require-store", "--url", f"http://127.0.0.1:{free_port()}")
     assert worker.end() == 1

@@ -175,6 +175,30 @@ def test_wait_prints_the_result_of_what_was_discarded_with_its_end(cli: Cli) -> 
     assert "Task bad ended failed (terminated): out of paper" in told
 
 
+def test_wait_in_json_names_what_was_submitted_though_it_was_discarded_with_its_end(
+    cli: Cli,
+) -> None:
+    chosen = ("--option", 'discard_states=["completed"]', "--tag", "x", "--args", '{"n": 1}')
+    cli.submit("job", "--id", "good", *chosen)
+    cli.end()
+    told = json.loads(cli("submit", "job", "--id", "good", *chosen, "--wait", "--json").stdout)
+    shown = {name: told[name] for name in ("id", "name", "tags", "args", "state", "result")}
+    assert shown == {
+        "id": "good",
+        "name": "job",
+        "tags": ["x"],
+        "args": {"n": 1},
+        "state": "completed",
+        "result": {"answer": 42},
+    }
+    assert "policy" not in told  # what the store made of the submission went with the record
+    as_asynq = ("submit", "job", "--id", "good", *chosen, "--wait", "--json", "--as", "asynq")
+    assert json.loads(cli(*as_asynq).stdout)["type"] == "job"
+    [late] = map(json.loads, cli("wait", "good", "--json").stdout.splitlines())
+    assert (late["name"], late["result"]) == ("?", {"answer": 42})
+    assert "args" not in late  # nobody knows them any more, so none are made up
+
+
 def test_wait_gives_up_after_its_timeout(cli: Cli) -> None:
     told = cli.refusal("submit", "job", "--id", "slow", "--wait", "--timeout", "0.05")
     assert "have not ended within 0.05 s; slow is pending" in told

@@ -358,6 +358,20 @@ async def test_an_id_that_nobody_can_have_is_absent_alone(kit: Kit) -> None:
         assert states == [State.PENDING] * 4
 
 
+async def test_an_id_that_nobody_can_have_hides_no_trace_of_a_deleted_task(kit: Kit) -> None:
+    policy = {"discard_states": ("completed",)}
+    gone = [await kit.active(policy=policy) for _ in range(4)]
+    for task in gone:
+        await kit.move(task, Complete())
+    for place in PLACES:
+        asked = _put([task.id for task in gone], place, HALF)
+        for read in (kit.store.tombstones, kit.store.discarded):
+            found: list[Any] = list(await read(asked))
+            assert found.pop(place) is None
+            assert None not in found
+            assert len(found) == 4
+
+
 # --- the fleet ---
 
 

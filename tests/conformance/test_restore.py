@@ -4,6 +4,7 @@ import secrets
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from andon.lifecycle.apply import next_fence, stamped
@@ -35,6 +36,7 @@ from andon.stores.base import (
     Verdict,
     ready_topic,
 )
+from andon.stores.isolation import each_alone
 
 from .kit import LEASE_MS, PATIENCE_S, Kit, ids, needs_one_line
 
@@ -538,3 +540,35 @@ async def test_an_id_is_taken_also_by_what_is_left_of_a_deleted_task(kit: Kit) -
     await kit.move(task, Complete())
     assert await restore(kit, life) == [False], "or it would run twice"
     assert await kit.get(life.task.id) is None
+
+
+@pytest.mark.parametrize("place", [0, 2, 4], ids=["first", "middle", "last"])
+@pytest.mark.parametrize("bad", ["id", "key", "message"])
+async def test_a_snapshot_that_cannot_be_written_keeps_no_other_from_being_restored(
+    kit: Kit, place: int, bad: str
+) -> None:
+    lives = [Elsewhere(kit) for _ in range(4)]
+    spoilt = Elsewhere(kit).snapshot()
+    half = "\udc80"  # UTF-8 has no bytes for it
+    task = spoilt.task
+    if bad == "message":
+        error = TaskError(message=half)
+        task = Task(definition=task.definition, status=replace(task.status, last_error=error))
+    else:
+        fields = {"id": f"{task.id}-{half}"} if bad == "id" else {"key": half}
+        task = Task(definition=replace(task.definition, **fields), status=task.status)
+    snapshots = [life.snapshot() for life in lives]
+    snapshots.insert(place, replace(spoilt, task=task))
+    refused: list[str] = []
+
+    def note(snapshot: Snapshot, why: str) -> bool:
+        assert snapshot.task is task, why
+        refused.append(snapshot.task.id)
+        return False
+
+    await each_alone(kit.store.restore, snapshots, note)
+    if kit.factory.durable:  # one in memory encodes nothing
+        assert refused == [task.id]
+        assert sorted(await kit.find_all()) == sorted(life.task.id for life in lives)
+    for life in lives:
+        assert await kit.get(life.task.id) == life.task

@@ -1,9 +1,11 @@
 """Submitting: what is stored, what is refused, and that a refusal changes nothing."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
+from andon.lifecycle.commands import Delete
 from andon.model.errors import (
     InvalidSubmission,
     PayloadTooLarge,
@@ -137,6 +139,40 @@ async def test_a_recorded_refusal_is_a_failed_task(shop: Shop) -> None:
     assert isinstance(outcome.error, InvalidSubmission)
     task = await shop.task("a")
     assert (task.state, task.status.reason) == (State.FAILED, Reason.VALIDATION_ERROR)
+
+
+INVALID: dict[str, Any] = {"invalid": "order is a number", "options": {"on_invalid": "record"}}
+TOO_LATE: dict[str, Any] = {"deadline": START - 1, "options": {"on_invalid": "record"}}
+
+
+@pytest.mark.parametrize("bad", [INVALID, TOO_LATE], ids=["arguments", "deadline"])
+@pytest.mark.parametrize("kept", [True, False], ids=["kept", "deleted"])
+async def test_a_recorded_refusal_that_is_repeated_is_answered_like_the_first(
+    shop: Shop, bad: dict[str, Any], kept: bool
+) -> None:
+    first = await shop.try_submit("a", **bad)
+    if not kept:  # the tombstone answers
+        [deleted] = await shop.engine.act(["a"], Delete())
+        assert deleted.error is None
+    again = await shop.try_submit("a", **bad)
+    assert isinstance(again.error, InvalidSubmission)
+    assert str(again.error) == str(first.error)
+    assert (again.created, again.state) == (False, State.FAILED)
+    many = await shop.engine.submit([shop.submission("a", **bad), shop.submission("b")])
+    assert [type(one.error) for one in many] == [InvalidSubmission, type(None)]
+    other = await shop.try_submit("a", **{**bad, "args": b"[1]"})
+    assert isinstance(other.error, TaskConflict)
+
+
+async def test_what_was_good_when_it_came_first_is_not_refused_when_it_comes_again_too_late(
+    shop: Shop,
+) -> None:
+    wanted = {"deadline": START + 5_000, "options": {"on_invalid": "record"}}
+    await shop.submit("a", **wanted)
+    await shop.run()
+    shop.clock.ms += 60_000
+    again = await shop.try_submit("a", **wanted)
+    assert (again.error, again.created) == (None, False)
 
 
 async def test_a_unique_key_holds_until_its_task_has_ended(shop: Shop) -> None:

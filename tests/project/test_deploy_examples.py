@@ -76,6 +76,41 @@ def test_kubernetes_accepts_the_manifest(manifest: dict[str, Any]):
     validate(manifest, "1.30", strict=True)
 
 
+KNOWN_TO_COMPOSE = {
+    *("image", "environment", "depends_on", "restart", "command", "stop_grace_period"),
+    *("deploy", "ports", "healthcheck", "volumes"),
+}
+"""Keys of a service that the files use; a slip among them would be refused by `docker compose`."""
+
+
+def test_what_the_compose_file_names_is_there():
+    services = COMPOSE["services"]
+    assert {key for key in COMPOSE if not key.startswith("x-")} == {"services", "volumes"}
+    for name, service in services.items():
+        assert service.keys() <= KNOWN_TO_COMPOSE, name
+        for other, how in service.get("depends_on", {}).items():
+            assert "healthcheck" in services[other], f"{name} waits until {other} is healthy"
+            assert how == {"condition": "service_healthy"}
+        if "healthcheck" in service:
+            assert service["healthcheck"]["test"][0] in ("CMD", "CMD-SHELL"), name
+        for mount in service.get("volumes", ()):
+            assert mount.partition(":")[0] in COMPOSE["volumes"], mount
+        for mapped in service.get("ports", ()):
+            port = mapped.rpartition(":")[2]
+            assert port in service["command"], f"{name} does not listen on {port}"
+        for value in service["environment"].values():
+            host = re.match(r"\w+://[^@]*@([^/:]+)", value.replace("${", "").replace("}", ""))
+            assert host is None or host[1] in services, value
+
+
+def test_a_service_that_asks_for_tokens_says_how_to_make_the_first():
+    """Off loopback it does not start while there is none."""
+    for file in ("compose.yaml", "kubernetes.yaml"):
+        text = (DEPLOY / file).read_text()
+        assert "0.0.0.0" in text
+        assert "andon token create" in text, file
+
+
 def test_probes_and_the_autoscaler_ask_for_routes_that_there_are():
     paths = ["/healthz", "/readyz"]  # no part of the API that the document describes
     paths += [re.sub(r"\{\w+\}", "[^/]+", path) for path in OPENAPI["paths"]]

@@ -137,6 +137,43 @@ async def test_the_environment_names_the_certificate(
             assert (await jobs.submit("job")).status == "QUEUED"
 
 
+async def test_the_code_names_the_certificate_before_the_environment_does(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    both = tmp_path / "both.pem"
+    both.write_text(place.client.text)
+    monkeypatch.setenv("ANDON_CLIENT_CERTIFICATE", "nowhere.pem")
+    with place.serving() as running:
+        for shown in (both, str(both), (place.client.file, Path(place.client.key or ""))):
+            async with Andon(running.url, client_certificate=shown) as app:
+                handle = await app.submit("job")
+                assert (await handle.status()).value == "pending"
+            async with JobsClient(running.url, client_certificate=shown) as jobs:
+                assert (await jobs.submit("job")).status == "QUEUED"
+        sync = Andon(running.url, client_certificate=both).sync
+        assert (await asyncio.to_thread(sync.submit, "job")).id
+        await asyncio.to_thread(sync.close)
+
+
+async def test_an_application_with_a_certificate_runs_its_tasks(place: Place):
+    with place.serving() as running:
+        app = Andon(running.url, client_certificate=(place.client.file, place.client.key or ""))
+
+        @app.task(name="add")
+        async def add(a: int, b: int) -> int:
+            return a + b
+
+        async with asyncio.timeout(100), app, app.working():
+            assert await (await add.submit(1, 2)).result() == 3
+
+
+@pytest.mark.parametrize("given", ["", (), ("a", ""), ("a", "b", "c"), 5])
+async def test_what_names_no_certificate_is_refused(given: Any):
+    app = Andon("https://127.0.0.1:1", client_certificate=given)
+    with pytest.raises(ConfigurationError, match="client_certificate= names a PEM file"):
+        await app.open()
+
+
 @pytest.mark.parametrize(
     ("certificate", "key"), [("nowhere.pem", None), ("good", "nowhere.pem"), ("good", "other")]
 )
@@ -200,6 +237,12 @@ async def test_andon_serve_asks_for_certificates_and_andon_worker_shows_one(
         await engine.submit([Submission(id="a", name="add", args=b"[1, 2]")])
         ended = await engine.wait_end("a", timeout=60)
         assert ended.state.value == "completed", worker.log
+        shown_by_code = (place.client.file, place.client.key or "")
+        async with Andon(url, client_certificate=shown_by_code) as app:
+            assert await (await app.submit("add", [3, 4])).result(timeout=60) == 7
+        for bad in (place.own.file, None):
+            with pytest.raises(AndonError):
+                await asyncio.wait_for(Andon(url, client_certificate=bad).open(), 60)
     finally:
         await engine.close()
         if worker is not None:

@@ -158,6 +158,17 @@ def test_what_a_claim_waited_for_is_not_given_to_a_revoked_token(app: Andon):
         assert task.state == "pending"
 
 
+def test_the_end_of_a_discarded_task_is_told_to_none_but_those_who_may_read_every_queue(app: Andon):
+    with holding(app) as running:
+        submit(running, queue="salaries", options={"retention": 0})
+        running.call(running.service.engine.cancel(["one"]))
+        registry = running.service.access.registry
+        for scope, status in (("default", 403), ("salaries", 403), ("*", 200)):
+            token, _ = running.call(registry.create(scope, [f"tasks:read:{scope}"]))
+            answer = Asking(running, token, "GET", "/api/v1/tasks/one", params=WAIT).answer()
+            assert answer.status_code == status, scope
+
+
 def _is_refused(running: Running, token: str) -> bool:
     with running.client(headers={"Authorization": f"Bearer {token}"}) as client:
         return client.get("/api/v1/profiles").status_code == 401

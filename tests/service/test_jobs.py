@@ -162,6 +162,20 @@ def test_params_that_do_not_fit_are_recorded_as_failed(http: httpx.Client):
     assert http.get(f"{JOBS}/job_bad").json() == job
 
 
+@pytest.mark.parametrize("by", ["job_id", "Idempotency-Key"])
+def test_a_job_that_was_recorded_as_failed_is_answered_so_again(http: httpx.Client, by: str):
+    body = {"type": "crawl", "params": {"query": 5}}
+    headers: dict[str, str] = {}
+    if by == "job_id":
+        body[by] = "job_bad"
+    else:
+        headers[by] = "one"
+    first, again = (http.post(JOBS, json=body, headers=headers) for _ in "12")
+    assert (first.status_code, again.status_code) == (422, 422)
+    assert again.json() == first.json()
+    assert again.headers.get("idempotent-replayed") == ("true" if headers else None)
+
+
 @pytest.mark.parametrize(
     ("body", "field"),
     [

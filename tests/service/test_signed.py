@@ -10,7 +10,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from andon import Andon
-from andon.signing import TrustedKeys, key_id
+from andon.client.jobs import JobRefused, JobsClient
+from andon.signing import SigningKey, TrustedKeys, key_id
 
 from .kit import serving
 from .test_runs import claim, say, state
@@ -53,6 +54,11 @@ def post(http: httpx.Client, body: str, path: str = "/api/v1/tasks", status: int
     headers = {"Content-Type": "application/json"}
     answer = http.post(path, content=body.encode(), headers=headers)
     assert answer.status_code == status, answer.text
+
+
+def job_of(task_id: str, **fields: Any) -> str:
+    given = {"type": "job", "job_id": task_id, "signature": signature(task_id, "job", ARGS)}
+    return json.dumps({**given, **fields})[:-1] + f', "params": {ARGS}}}'
 
 
 @pytest.fixture
@@ -137,3 +143,50 @@ def test_who_does_not_ask_for_statements_is_given_none(app: Andon):
         [run] = claim(http)
         assert "statement" not in run
         assert run["headers"]["andon-signature"].startswith("v1.")
+
+
+JOBS = "/api/v1/jobs"
+
+
+def test_a_job_carries_a_signature_that_workers_check(app: Andon):
+    with serving(app) as running, running.client() as http:
+        post(http, job_of("signed", queue="default"), JOBS)
+        post(http, job_of("silent"), JOBS)  # of the queue: it is signed all the same
+        post(http, job_of("altered", signature=signature("other", "job", ARGS)), JOBS)
+        post(http, job_of("unsigned", signature=None), JOBS)
+        with running.working(trusted_keys=TrustedKeys([PUBLIC])):
+            ends = {
+                task_id: http.get(f"/api/v1/tasks/{task_id}?wait=60").json()["reason"]
+                for task_id in ("signed", "silent", "altered", "unsigned")
+            }
+    assert ends["altered"] == ends["unsigned"] == "signature-refused"
+    assert ends["signed"] == ends["silent"] == "success"
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"), [({"queue": "mail"}, "queue"), ({"job_id": None}, "job_id")]
+)
+def test_a_signed_job_that_could_only_fail_is_refused_at_the_door(
+    app: Andon, fields: dict[str, Any], field: str
+):
+    with serving(app) as running, running.client() as http:
+        headers = {"Content-Type": "application/json"}
+        for more in ({}, {"Idempotency-Key": "one"}):
+            if more and field == "queue":
+                continue  # such a key goes with no job_id at all
+            answer = http.post(JOBS, content=job_of("a", **fields), headers=headers | more)
+            assert (answer.status_code, answer.json()["field"]) == (422, field)
+        assert http.get("/api/v1/tasks").json()["tasks"] == []
+
+
+async def test_the_client_for_jobs_signs_what_it_submits(app: Andon):
+    key = SigningKey.generate()
+    with serving(app) as running, running.working(trusted_keys=TrustedKeys([key.public])):
+        async with JobsClient(running.url, signing_key=key) as client:
+            good = await client.submit("job", {"a": ["ß", 1e2], "b": 2})
+            assert (await client.wait(good.job_id, timeout=60)).status == "COMPLETED"
+            with pytest.raises(JobRefused, match="go to queue 'default' here, not to 'mail'"):
+                await client.submit("job", {"a": [], "b": 2}, queue="mail")
+        async with JobsClient(running.url, signing_key=SigningKey.generate()) as client:
+            bad = await client.submit("job", {"a": [], "b": 2})
+            assert (await client.wait(bad.job_id, timeout=60)).status == "FAILED"

@@ -7,7 +7,7 @@ import pytest
 
 from andon import Andon
 
-from .kit import Running, problem, serving
+from .kit import Running, eventually, problem, serving
 
 TASKS = "/api/v1/tasks"
 BULK = "/api/v1/bulk"
@@ -169,8 +169,35 @@ def test_the_result_of_a_task_that_is_discarded_reaches_who_waits(
     http.post(TASKS, json={**body, "delay": 1})
     with service.working():
         task = http.get(f"{TASKS}/gone", params={"wait": 15}).json()
-    assert (task["state"], task["result"]) == ("completed", 3)
+    assert (task["state"], task["result"], task["name"]) == ("completed", 3, "add")
     problem(http.get(f"{TASKS}/gone"), 404, "task-not-found")
+
+
+@pytest.mark.parametrize("path", [TASKS, "/api/v1/jobs"])
+def test_who_comes_after_a_task_was_discarded_with_its_end_is_told_that_end(
+    service: Running, http: httpx.Client, path: str
+):
+    body = {"name": "add", "args": {"a": 2}, "id": "gone", "options": {"retention": 0}}
+    with service.working():
+        http.post(TASKS, json=body)
+        eventually(lambda: http.get(f"{TASKS}/gone").status_code == 404)
+        task = http.get(f"{path}/gone", params={"wait": 15}).json()
+        assert (task.get("state") or task["status"]).lower() == "completed"
+        assert task["result"] == 3
+        problem(http.get(f"{path}/never", params={"wait": 15}), 404, "task-not-found")
+
+
+def test_a_discarded_task_is_shown_with_what_its_end_tells_and_nothing_made_up(
+    service: Running, http: httpx.Client
+):
+    body = {"name": "add", "args": {"a": 2}, "id": "gone", "options": {"retention": 0}}
+    with service.working():
+        http.post(TASKS, json=body)
+        eventually(lambda: http.get(f"{TASKS}/gone").status_code == 404)
+        task = http.get(f"{TASKS}/gone", params={"wait": 15}).json()
+    assert (task["id"], task["state"], task["result"]) == ("gone", "completed", 3)
+    assert task["name"] == "?"
+    assert not {"args", "queue", "policy"} & task.keys()
 
 
 @pytest.mark.parametrize(

@@ -121,19 +121,28 @@ class KeptArtifacts:
         """Delete all that a task left behind."""
         await self._blobs.clear(self._task_folder(task))
 
-    async def sweep(self, shard: int, lives: Callable[[Sequence[str]], Awaitable[set[str]]]) -> int:
+    async def sweep(
+        self,
+        shard: int,
+        lives: Callable[[Sequence[str]], Awaitable[set[str]]],
+        failed: Callable[[str, Exception], None],
+    ) -> int:
         """Delete what has expired in a shard, and all of tasks that are no more (`lives` says which
-        of some ids still are); how many tasks and artifacts went."""
+        of some ids still are); how many tasks and artifacts went. A task of which something cannot
+        be read or deleted is told to `failed`, and the others are swept."""
         root = f"{self._root}/{shard:02x}"
         there = [unquote(name) for name in await self._blobs.folders(root)]
         alive = await lives(there) if there else set[str]()
         gone = 0
         for task in there:
-            if task not in alive:
-                await self.forget(task)
-                gone += 1
-            else:
-                gone += await self._drop_expired(task)
+            try:
+                if task not in alive:
+                    await self.forget(task)
+                    gone += 1
+                else:
+                    gone += await self._drop_expired(task)
+            except Exception as error:
+                failed(task, error)
         return gone
 
     async def close(self) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from andon.artifacts.place import open_blobs
 from andon.cli import live as live_tasks
 from andon.cli.findings import Finding, Level
 from andon.cli.output import ACCIDENTS, ago, plural, size_of, span
@@ -49,7 +50,7 @@ class Facts(msgspec.Struct, kw_only=True):
     unfinished: list[Task]  #: some that have ended and whose dependents were not told
     waits: list[KindWait] = []  #: what keeps ready tasks from starting
     live: live_tasks.Live | None = None  #: of an application's tasks, those that have not ended
-    keeps_logs: bool = True  #: whether logs and artifacts of runs have a place
+    no_logs: str = ""  #: why logs and artifacts of runs are not kept; empty: they are
 
 
 async def read(engine: "Engine", app: "Andon | None" = None) -> Facts:
@@ -70,18 +71,20 @@ async def read(engine: "Engine", app: "Andon | None" = None) -> Facts:
         unfinished=[task for task in await engine.get(ended) if task is not None],
         waits=await engine.waits(),
         live=None if app is None else await live_tasks.read_live(engine),
-        keeps_logs=await _keeps_logs(engine, app),
+        no_logs=await _why_no_logs(engine, app),
     )
 
 
-async def _keeps_logs(engine: "Engine", app: "Andon | None") -> bool:
-    """Whether logs are kept, as far as is known from here; not in a place that cannot be."""
-    if app is not None and app.artifacts is not None:
-        return True
+async def _why_no_logs(engine: "Engine", app: "Andon | None") -> str:
+    """Why logs are not kept, as far as is known from here: no place, or one that cannot be."""
     try:
-        return await engine.keeps_logs()
-    except ConfigurationError:
-        return False
+        if app is not None and app.artifacts is not None:
+            open_blobs(app.artifacts)
+        elif not await engine.keeps_logs():
+            return "there is no place for them"
+    except ConfigurationError as error:
+        return str(error).removesuffix(".")
+    return ""
 
 
 def all_checks(facts: Facts, app: "Andon | None") -> Iterator[Finding]:
@@ -358,12 +361,12 @@ def records(facts: Facts) -> Iterator[Finding]:
 
 def logs(facts: Facts) -> Iterator[Finding]:
     """Whether what runs log and leave behind is kept."""
-    if not facts.keeps_logs:
+    if facts.no_logs:
         yield Finding(
             Level.NOTE,
             "logs",
-            "what runs log is not kept, and artifacts are refused: there is no place for them",
-            "andon storage configure --artifacts URL",
+            f"what runs log is not kept, and artifacts are refused: {facts.no_logs}",
+            "andon storage configure --artifacts URL, or the place that the application names",
         )
 
 

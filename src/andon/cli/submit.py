@@ -154,14 +154,21 @@ async def submit(
         if "depends_on" in given:
             parents = await sure_ids(session, await app.engine(), given["depends_on"])
             given["depends_on"] = tuple(parents)
-        handle = await app.submit(name, args, version=version, **given)
+        draft = app.draft(name, args, version=version, **given)
+        handle = await app.submit_draft(draft)
         remember(app.url, handle.id)
         if app_spec is None:
             await _note_unknown(session, app, name, version)
         if wait:
             from andon.cli.wait import wait_for
 
-            await wait_for(session, await app.engine(), [handle.id], timeout=timeout, result=True)
+            await wait_for(
+                session,
+                await app.engine(),
+                [handle.id],
+                timeout=timeout,
+                submission=draft.submission,
+            )
         else:
             await _told(session, app, handle.id, created=handle.created)
     finally:

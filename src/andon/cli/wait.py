@@ -4,7 +4,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,10 +16,27 @@ from andon.model.errors import AndonError, TaskNotFound
 from andon.model.words import TERMINAL, State
 
 if TYPE_CHECKING:
-    from andon.engine.base import Engine
+    from andon.engine.base import Engine, Submission
     from andon.model.task import Task
 
 Tell = Callable[["Task"], None]
+
+_SUBMITTED = frozenset(
+    [
+        "name",
+        "version",
+        "queue",
+        "args",
+        "payload_base64",
+        "dependencies",
+        "group",
+        "key",
+        "unique_key",
+        "tags",
+        "headers",
+    ]
+)
+"""Native fields that a submission says by itself."""
 
 
 @click.command()
@@ -41,9 +58,10 @@ async def wait_for(
     ids: Sequence[str],
     *,
     timeout: float | None,
-    result: bool = False,
+    submission: "Submission | None" = None,
 ) -> None:
-    """Wait for all of them and print how they ended; with `result`, what they returned."""
+    """Wait for all of them and print how they ended; for one that was submitted just now, what it
+    returned."""
     latest: dict[str, Task] = {}
     errors: dict[str, AndonError] = {}
 
@@ -67,7 +85,7 @@ async def wait_for(
                 if task is not None:
                     latest[task.id] = task
     for task_id in ids:
-        _tell_end(session, task_id, latest.get(task_id), errors.get(task_id), result=result)
+        _tell_end(session, task_id, latest.get(task_id), errors.get(task_id), submission)
     if not in_time:
         late = [
             task_id for task_id in ids if task_id not in errors and not _ended(latest.get(task_id))
@@ -90,8 +108,7 @@ def _tell_end(
     task_id: str,
     task: "Task | None",
     error: AndonError | None,
-    *,
-    result: bool,
+    submission: "Submission | None",
 ) -> None:
     from andon.cli.shown import state_word
     from andon.lifecycle.rendering import document
@@ -103,12 +120,14 @@ def _tell_end(
     if task is None:
         return
     if out.json:
-        shown = document(session.profile, task)
-        out.document(shown) if result else out.record(shown)
+        if submission is None:
+            out.record(document(session.profile, task))
+        else:
+            out.document(_document(session, task, submission))
         return
     last = task.status.last_error
     failed = "" if last is None or task.state is State.COMPLETED else last.message
-    if not result:
+    if submission is None:
         out.words([task_id, state_word(session.profile, task), failed])
     elif task.state is State.COMPLETED:
         out.encoded(task.result or b"null")
@@ -116,6 +135,35 @@ def _tell_end(
         name = state_word(session.profile, task).text
         reason = "" if task.status.reason is None else f" ({task.status.reason.value})"
         out.note(f"andon: Task {task_id} ended {name}{reason}{f': {failed}' if failed else ''}.")
+
+
+def _document(session: Session, task: "Task", submission: "Submission") -> dict[str, Any]:
+    """The record as JSON has it. Of one that went with its end the submission says what was
+    submitted; what the store made of that is not known any more."""
+    from andon.lifecycle.discarded import defined, is_bare
+    from andon.lifecycle.rendering import document
+    from andon.model.task import Definition
+    from andon.model.words import DEFAULT_QUEUE
+
+    if not is_bare(task) or task.id != submission.id:
+        return document(session.profile, task)
+    s = submission
+    named = Definition(
+        id=s.id,
+        name=s.name,
+        version=s.version,
+        queue=DEFAULT_QUEUE if s.queue is None else s.queue,
+        args=s.args,
+        dependencies=s.dependencies,
+        group=s.group,
+        key=s.key,
+        unique_key=s.unique_key,
+        tags=s.tags,
+        headers=s.headers,
+    )
+    known = document(session.profile, task)
+    told = document(session.profile, defined(task, named))
+    return {name: told[name] for name in told if name in known or name in _SUBMITTED}
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from andon.cli.apps import load_app
+from andon.cli.errors import HookFailed
 from andon.cli.logs import Format, log_format, log_level, log_to_stderr
 from andon.cli.loops import event_loop
 from andon.cli.session import Session, common
@@ -221,5 +222,11 @@ async def run(app: Andon, settings: WorkerSettings, *, timekeeper: bool = True) 
             logger.info(
                 "It runs only tasks signed with key %s.", ", ".join(made.config.trusted_keys.ids)
             )
-        await made.run(signals=False)
+        try:
+            await made.run(signals=False)
+        except Exception as error:
+            fault = app.lifespan.fault_of(error)
+            if fault is None:
+                raise
+            raise HookFailed(fault) from error
     logger.info("Worker %s has left in good order.", made.id)

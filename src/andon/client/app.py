@@ -42,7 +42,7 @@ from andon.client.options import (
 )
 from andon.client.policies import Policies
 from andon.client.queues import Queue, Queues
-from andon.client.services import is_service, service_at
+from andon.client.services import CertificateFiles, is_service, service_at
 from andon.client.signing import PathLike, Signing, trusted_keys
 from andon.client.streaming import streamed
 from andon.client.tasks import Tasks
@@ -112,7 +112,9 @@ class Andon(Declaring):
 
     `url` names the store; without one the environment variable ANDON_URL does, else it is
     `sqlite:///andon.db`. A URL that begins with http:// or https:// is that of a service
-    (`andon serve`); `token`, or the environment variable ANDON_TOKEN, is what it asks for.
+    (`andon serve`); `token`, or the environment variable ANDON_TOKEN, is what it asks for. To one
+    that asks for a certificate it shows `client_certificate`: a PEM file with its key, or a pair of
+    files; else those that ANDON_CLIENT_CERTIFICATE and ANDON_CLIENT_KEY name.
     `profile` sets the defaults under which tasks run. `queue` is where tasks go that name none,
     `queues` are settings of queues that a starting worker applies (see `andon.client.queues`).
     `artifacts` is the URL of the place for what runs leave behind, if it is not to be the store's
@@ -147,6 +149,7 @@ class Andon(Declaring):
         url: str | None = None,
         *,
         token: str | None = None,
+        client_certificate: CertificateFiles | None = None,
         profile: str = "native",
         queue: str = "default",
         queues: Iterable[Queue] = (),
@@ -161,6 +164,7 @@ class Andon(Declaring):
         self.url = url or os.environ.get("ANDON_URL") or DEFAULT_URL
         """Of the store or service, as given or found."""
         self._token = token
+        self._client_certificate = client_certificate
         self.profile = profile  #: name of the profile that sets the defaults
         self.artifacts = artifacts  #: URL of the place for artifacts; None: the store's own
         self.signing = Signing(signing_key)  #: signs submitted tasks
@@ -499,7 +503,7 @@ class Andon(Declaring):
 
     def _engine(self) -> Engine:
         if is_service(self.url):
-            engine = service_at(self.url, self._token)
+            engine = service_at(self.url, self._token, self._client_certificate)
             return measured_engine(engine, self._instruments) if self._instruments else engine
         from andon.stores.registry import open_store
 

@@ -20,11 +20,17 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
+from andon.client.services import CertificateFiles, PathLike, certificate_of
+from andon.client.signing import Signing
+from andon.engine.base import Submission
 from andon.model.errors import AndonError, ConfigurationError
 from andon.model.urls import shown
+from andon.model.words import DEFAULT_QUEUE
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
+
+    from andon.signing import SigningKey
 
 DEFAULT_URL = "http://127.0.0.1:8640"
 FINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED"})
@@ -106,7 +112,9 @@ class JobsClient:
 
     `url` is the service's (default: ANDON_URL, else http://127.0.0.1:8640), `token` an API token
     where the service asks for one (default: ANDON_TOKEN). To a service that asks for a certificate
-    it shows the one in the file that ANDON_CLIENT_CERTIFICATE names.
+    it shows `client_certificate`: a PEM file with its key, or a pair of files (default: those that
+    ANDON_CLIENT_CERTIFICATE and ANDON_CLIENT_KEY name). With a `signing_key`, a key or its file
+    (default: the file that ANDON_SIGNING_KEY names, if any), jobs are signed.
 
     Example:
         from andon.client.jobs import JobsClient
@@ -118,7 +126,14 @@ class JobsClient:
         await client.close()
     """
 
-    def __init__(self, url: str | None = None, *, token: str | None = None) -> None:
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        token: str | None = None,
+        client_certificate: CertificateFiles | None = None,
+        signing_key: "SigningKey | PathLike | None" = None,
+    ) -> None:
         self.url = (url or os.environ.get("ANDON_URL") or DEFAULT_URL).rstrip("/")
         """Of the service."""
         if not self.url.startswith(("http://", "https://")):
@@ -127,6 +142,8 @@ class JobsClient:
                 f"{shown(self.url)!r}."
             )
         self._token = token or os.environ.get("ANDON_TOKEN")
+        self._client_certificate = client_certificate
+        self._signing = Signing(signing_key)
         self._session: ClientSession | None = None
         self._random = random.Random()
 
@@ -138,15 +155,22 @@ class JobsClient:
         max_retries: int | None = None,
         retry_on: list[str] | None = None,
         no_retry_on: list[str] | None = None,
+        queue: str = DEFAULT_QUEUE,
     ) -> Job:
-        """Submit a job. One whose params do not fit comes back FAILED."""
+        """Submit a job. One whose params do not fit comes back FAILED.
+
+        `queue` is for signed jobs only: the one that jobs of this type go to, which is signed too;
+        the service refuses a job that goes to another.
+        """
         given = {"max_retries": max_retries, "retry_on": retry_on, "no_retry_on": no_retry_on}
-        body = {
+        body: dict[str, Any] = {
             "type": type,
-            "params": params or {},
+            "params": msgspec.Raw(msgspec.json.encode(params or {})),
             "job_id": f"job_{secrets.token_hex(12)}",
             **{name: value for name, value in given.items() if value is not None},
         }
+        if self._signing:
+            body |= {"queue": queue, "signature": self._signature(body, queue)}
         return await self._ask("POST", "", body)
 
     async def get(self, job_id: str) -> Job:
@@ -202,11 +226,17 @@ class JobsClient:
             await asyncio.sleep(pause * (0.5 + self._random.random()))
         raise AssertionError("the last try returns or raises")
 
+    def _signature(self, body: Mapping[str, Any], queue: str) -> str:
+        job = Submission(
+            id=body["job_id"], name=body["type"], queue=queue, args=bytes(body["params"])
+        )
+        return self._signing.key.sign(job, time.time_ns() // 1_000_000)
+
     def _open(self) -> "ClientSession":
         try:
             from aiohttp import ClientSession, ClientTimeout, TCPConnector
 
-            from andon.engine.http.place import ClientCertificate, client_tls
+            from andon.engine.http.place import client_tls
         except ModuleNotFoundError as error:
             raise ConfigurationError(
                 f"JobsClient needs {error.name}. Install it with: pip install 'andon[http]'."
@@ -216,7 +246,7 @@ class JobsClient:
             headers["Authorization"] = f"Bearer {self._token}"
         timeout = ClientTimeout(total=_POLL_S + 30)
         secure = self.url.startswith("https://")
-        tls = client_tls(ClientCertificate.read()) if secure else True
+        tls = client_tls(certificate_of(self._client_certificate)) if secure else True
         self._session = ClientSession(
             headers=headers, timeout=timeout, connector=TCPConnector(ssl=tls)
         )

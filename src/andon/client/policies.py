@@ -26,6 +26,9 @@ class Policies:
     def __init__(self, app: "Andon") -> None:
         self._app = app
 
+    def __repr__(self) -> str:
+        return f"<Policies of {self._app!r}>"
+
     async def list(self) -> dict[str, PolicyOptions]:
         """Every policy, by its name."""
         return await (await self._app.engine()).policies()

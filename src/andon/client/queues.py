@@ -77,7 +77,10 @@ class Queue:
         self.changes = changes_of(name, settings)
 
     def __repr__(self) -> str:
-        shown = "".join(f", {name}={value!r}" for name, value in self.changes.items())
+        settings = dict(self.changes)
+        if settings.get("rate_limit") is not None:
+            settings["rate_limit"] = rate_text(settings["rate_limit"])
+        shown = "".join(f", {name}={value!r}" for name, value in settings.items())
         return f"Queue({self.name!r}{shown})"
 
     @property
@@ -157,6 +160,9 @@ class Queues:
 
     def __init__(self, app: "Andon") -> None:
         self._app = app
+
+    def __repr__(self) -> str:
+        return f"<Queues of {self._app!r}>"
 
     async def list(self) -> "list[QueueView]":
         """Every queue with its settings and counts, by name.

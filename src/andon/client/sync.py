@@ -83,6 +83,9 @@ class SyncTaskFunction(Generic[P, R, Returned]):
         self.inner = function
         self.bridge = function.app.sync.bridge
 
+    def __repr__(self) -> str:
+        return f"<Sync{repr(self.inner)[1:]}"
+
     submit = blocking_then(TaskFunction[P, R, Returned].submit, SyncHandle[R])
     submit_in = blocking_then(TaskFunction[P, R, Returned].submit_in, SyncHandle[R])
     submit_at = blocking_then(TaskFunction[P, R, Returned].submit_at, SyncHandle[R])
@@ -100,6 +103,9 @@ class SyncQueues:
     def __init__(self, app: Andon) -> None:
         self.inner = app.queues
         self.bridge = app.sync.bridge
+
+    def __repr__(self) -> str:
+        return f"<Sync{repr(self.inner)[1:]}"
 
     list = blocking(Queues.list)
     get = blocking(Queues.get)
@@ -124,6 +130,9 @@ class SyncPolicies:
         self.inner = app.policies
         self.bridge = app.sync.bridge
 
+    def __repr__(self) -> str:
+        return f"<Sync{repr(self.inner)[1:]}"
+
     list = blocking(Policies.list)
     get = blocking(Policies.get)
     set = blocking(Policies.set)
@@ -142,6 +151,9 @@ class SyncTasks:
     def __init__(self, app: Andon) -> None:
         self.inner = app.tasks
         self.bridge = app.sync.bridge
+
+    def __repr__(self) -> str:
+        return f"<Sync{repr(self.inner)[1:]}"
 
     get = blocking(Tasks.get)
     list = blocking(Tasks.list)
@@ -170,6 +182,9 @@ class SyncApp:
     def __init__(self, app: Andon) -> None:
         self.inner = app
         self.bridge = Bridge(app)
+
+    def __repr__(self) -> str:
+        return f"<Sync{repr(self.inner)[1:]}"
 
     submit = blocking_then(Andon.submit, SyncHandle[Any])
     submit_draft = blocking_then(Andon.submit_draft, SyncHandle[Any])

@@ -55,6 +55,9 @@ class Tasks:
     def __init__(self, app: "Andon") -> None:
         self._app = app
 
+    def __repr__(self) -> str:
+        return f"<Tasks of {self._app!r}>"
+
     async def get(self, task_id: str) -> TaskView | None:
         """A task as it stands; None if there is none.
 

@@ -81,6 +81,12 @@ class EventView:
     worker: str  #: of that run; empty if there is none
     error: TaskError | None  #: what went wrong, where something did
 
+    def __repr__(self) -> str:
+        source, target = (None if s is None else s.value for s in (self.source, self.target))
+        moved = f"{source or 'nothing'} -> {target or 'gone'}"
+        why = "" if self.reason is None else f" ({self.reason.value})"
+        return f"<EventView {self.revision} {self.event.value}: {moved}{why}>"
+
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain JSON values; times as ISO 8601 in UTC."""
         return as_dict(self)

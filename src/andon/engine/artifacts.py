@@ -20,6 +20,7 @@ from andon.artifacts.place import VARIABLE, default_place, named_place, open_blo
 from andon.model.errors import AndonError, ConfigurationError
 from andon.model.settings import PLACE_SETTING, ROOT_SETTING, SWEPT_SETTING
 from andon.stores.base import MAX_BATCH, SLOW_POLL_S, Store, in_batches
+from andon.stores.isolation import why_of
 
 SWEEP_EVERY_MS = 3_600_000
 _LOOK_S = 60.0
@@ -49,6 +50,15 @@ async def warn_if_not_kept(engine: KeepsLogs, logger: logging.Logger) -> None:
         why = str(error)
     if why is not None:
         logger.warning("artifacts and logs: %s", why)
+
+
+def _unswept(task: str, error: Exception) -> None:
+    log.error(
+        "Sweeping the artifacts of task %s failed alone; it is tried again with the next sweep: %s",
+        task,
+        why_of(error),
+        exc_info=error,
+    )
 
 
 class Keeping:
@@ -116,8 +126,10 @@ class Keeping:
                 await self.sweep_if_due()
             except ConfigurationError:
                 continue  # no place: nothing to sweep
-            except AndonError as error:
+            except (AndonError, OSError) as error:
                 log.warning("artifacts are not swept: %s", error)
+            except Exception as error:
+                log.error("artifacts are not swept: %s", why_of(error), exc_info=error)
 
     async def sweep_if_due(self) -> int:
         """Sweep unless somebody did within the hour; how much went."""
@@ -128,7 +140,7 @@ class Keeping:
         kept = await self._open()
         if not await self._store.put_setting(SWEPT_SETTING, str(now).encode(), expect=swept):
             return 0  # somebody else begins
-        return sum([await kept.sweep(shard, self._lives) for shard in range(SHARDS)])
+        return sum([await kept.sweep(shard, self._lives, _unswept) for shard in range(SHARDS)])
 
     async def _lives(self, ids: Sequence[str]) -> set[str]:
         alive: set[str] = set()

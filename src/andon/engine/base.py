@@ -15,7 +15,7 @@ from andon.engine.waiting import KindWait
 from andon.lifecycle.commands import Command
 from andon.lifecycle.waiting import Wait
 from andon.model.code import Code
-from andon.model.errors import AndonError
+from andon.model.errors import AndonError, InvalidSubmission
 from andon.model.fleet import (
     QueueConfig,
     QueueHistory,
@@ -97,6 +97,11 @@ class Submitted(msgspec.Struct, frozen=True):
     state: State | None  #: the task is in; None if it was refused, or is not kept
     created: bool  #: False if this exact submission had been accepted before
     error: AndonError | None = None  #: why it was refused; None if it was not
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether there is a record of it, though it was refused (`on_invalid=record`)."""
+        return isinstance(self.error, InvalidSubmission) and self.state is not None
 
 
 class Acted(msgspec.Struct, frozen=True):

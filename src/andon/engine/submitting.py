@@ -20,7 +20,14 @@ from andon.engine.graph import Graph
 from andon.engine.joining import Join
 from andon.engine.room import Rooms
 from andon.engine.writes import LoneWrites, new_write_id
-from andon.lifecycle.admission import admit, admit_invalid, check_form, check_times
+from andon.lifecycle.admission import (
+    admit,
+    admit_invalid,
+    check_form,
+    check_times,
+    is_repeat_of,
+    was_invalid,
+)
 from andon.lifecycle.named import OPTION
 from andon.lifecycle.parents import refuses_missing
 from andon.model.errors import (
@@ -226,9 +233,7 @@ class Submitting:
         if created.kind is CreateKind.CREATED:
             return _accepted(task)
         if created.kind is CreateKind.EXISTS:
-            if created.digest != definition.digest:
-                return Submitted(task.id, created.state, created=False, error=TaskConflict(task.id))
-            return Submitted(task.id, created.state, created=False)
+            return Submitted(task.id, created.state, created=False, error=_repeated(task, created))
         if created.kind is CreateKind.KEY_HELD:
             held = UniqueKeyHeld(definition.unique_key or "", created.holder)
             return Submitted(task.id, None, created=False, error=held)
@@ -299,8 +304,19 @@ def _unwritable(task: Task, why: str) -> Created:
 
 
 def _accepted(task: Task) -> Submitted:
-    status = task.status
-    error = None
-    if status.last_error is not None:  # recorded though it can never work (R25)
-        error = InvalidSubmission(status.last_error.message)
-    return Submitted(task.definition.id, status.state, created=True, error=error)
+    return Submitted(task.definition.id, task.status.state, created=True, error=_invalid(task))
+
+
+def _invalid(task: Task) -> InvalidSubmission | None:
+    """Why it was recorded though it can never work (R25), if so."""
+    failure = task.status.last_error
+    return None if failure is None else InvalidSubmission(failure.message)
+
+
+def _repeated(task: Task, created: Created) -> AndonError | None:
+    """The error in the answer where the id is taken: a repeat is answered like the first."""
+    if not is_repeat_of(task.definition.digest, created.digest):
+        return TaskConflict(task.id)
+    if was_invalid(created.digest):
+        return _invalid(task) or InvalidSubmission(f"Task {task.id!r} was recorded as invalid.")
+    return None

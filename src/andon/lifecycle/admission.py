@@ -9,6 +9,8 @@ import re
 from functools import lru_cache
 from typing import Any
 
+from msgspec.structs import replace
+
 from andon.model.errors import InvalidSubmission
 from andon.model.task import Definition, Run, Status, Task, TaskError, TaskEvent
 from andon.model.words import TERMINAL, Event, Reason, State
@@ -209,8 +211,24 @@ def admit(definition: Definition, now: int, write_id: str) -> Task:
     return _begin(d, now, write_id, state=state, reason=_SUBMITTED)
 
 
+_INVALID = "!"
+"""Ends the digest of a submission that was recorded as invalid, so that a repeat is answered alike,
+also when nothing but the digest is left of the task."""
+
+
+def is_repeat_of(digest: str, stored: str) -> bool:
+    """Whether a submission is the one whose digest is stored (R26)."""
+    return digest.removesuffix(_INVALID) == stored.removesuffix(_INVALID)
+
+
+def was_invalid(stored: str) -> bool:
+    """Whether the submission whose digest this is was recorded as invalid when it came first."""
+    return stored.endswith(_INVALID)
+
+
 def admit_invalid(definition: Definition, now: int, write_id: str, error: str) -> Task:
     """The record of a submission that is refused but recorded (`on_invalid=record`, R25)."""
+    definition = replace(definition, digest=definition.digest + _INVALID)
     failure = TaskError(message=error, code="VALIDATION_ERROR")
     return _begin(
         definition,

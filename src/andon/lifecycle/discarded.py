@@ -15,6 +15,19 @@ from andon.model.words import TERMINAL, Event, Reason, State
 Discarded = tuple[TaskEvent, TaskEvent]
 """The end of a task, and the deletion that discarded it."""
 
+NAMELESS = "?"
+"""The name in a definition that nobody knows any more."""
+
+
+def is_bare(task: Task) -> bool:
+    """Whether the task ended and only its end is known, not what was submitted."""
+    return task.definition.name == NAMELESS and task.state in TERMINAL
+
+
+def defined(task: Task, definition: Definition) -> Task:
+    """The record, with this definition if it has none of its own."""
+    return replace(task, definition=definition) if is_bare(task) else task
+
 
 def discarded_of(task_id: str, events: Sequence[TaskEvent]) -> Discarded | None:
     """The newest two of some events, if they say that this task was discarded with its end."""
@@ -34,7 +47,7 @@ def record_of(task_id: str, last: Task | None, end: TaskEvent | None, deletion: 
     """
     if last is None:
         status = Status(state=State.UNKNOWN, created_at=0)
-        definition = Definition(id=task_id, name="?")
+        definition = Definition(id=task_id, name=NAMELESS)
     else:
         status, definition = copy(last.status), last.definition
     if deletion.source is not None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from andon.lifecycle.discarded import NAMELESS, is_bare
 from andon.lifecycle.faces import HISTORIES, RECORDS
 from andon.lifecycle.faces.fields import Shown, cause_of, iso
 from andon.lifecycle.leases import is_orphaned
@@ -109,6 +110,23 @@ _ORPHANED = {"native": "orphaned", "asynq": "is_orphaned"}
 """By profile, the field that marks an active task whose lease is over."""
 
 
+_OF_AN_END = frozenset(
+    [
+        "id",
+        "name",
+        "state",
+        "reason",
+        "finished_at",
+        "progress",
+        "result",
+        "result_base64",
+        "last_error",
+        "revision",
+    ]
+)
+"""Native fields that are known of a task whose record went with its end."""
+
+
 def document(
     profile: Profile,
     task: Task,
@@ -120,11 +138,14 @@ def document(
     ms UTC by the store's clock, an active task says whether it is orphaned, where the profile has a
     word for that.
 
-    A record that does not decode (R28) has only what is known of it.
+    A record that does not decode (R28) has only what is known of it; so has, under Andon's own
+    names, the end of a task whose record went with it (R37).
     """
-    if task.state is State.UNKNOWN and task.definition.name == "?":
-        return {"id": task.id, "state": state_name(profile, task), "name": "?"}
+    if task.state is State.UNKNOWN and task.definition.name == NAMELESS:
+        return {"id": task.id, "state": state_name(profile, task), "name": NAMELESS}
     fields = as_seen(profile, task, events)
+    if is_bare(task) and profile.name == "native":
+        return {name: value for name, value in fields.items() if name in _OF_AN_END}
     if events is not None:
         fields.setdefault("history", history_as(profile, events, task))
     if now is not None and task.state is State.ACTIVE and profile.name in _ORPHANED:

@@ -223,6 +223,13 @@ class NewJob(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
         TaskId | None,
         Meta(description="An id of your own, so that the request may be repeated safely."),
     ] = None
+    queue: Annotated[
+        Name | None,
+        Meta(description="The queue that the job goes to, if it was signed: another is refused."),
+    ] = None
+    signature: Annotated[
+        str | None, Meta(description="Of the job, as docs/signing.md says; needs its `job_id`.")
+    ] = None
 
 
 class NewLine(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):

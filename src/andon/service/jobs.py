@@ -21,6 +21,7 @@ from andon.model.errors import (
     InvalidTransition,
     TaskNotFound,
 )
+from andon.model.headers import SIGNATURE_HEADER
 from andon.model.policy import DAY
 from andon.model.task import Task
 from andon.model.words import TERMINAL, State
@@ -98,14 +99,29 @@ def submission_of(service: "Service", job: NewJob) -> Submission:
         except MalformedPayload as error:
             invalid = str(error)
     queue = service.app.queue if known is None else known.queue
+    if job.queue not in (None, queue):
+        raise InvalidSubmission(
+            f"Jobs of type {job.type!r} go to queue {queue!r} here, not to {job.queue!r}. "
+            "Sign that queue, or leave it out.",
+            field="queue",
+        )
     return Submission(
         id=new_job_id() if job.job_id is None else job.job_id,
         name=job.type,
         queue=queue,
         args=params,
+        headers={} if job.signature is None else {SIGNATURE_HEADER: job.signature},
         invalid=invalid,
         options=_options(service, job, queue),
     )
+
+
+def check_signed(job: NewJob) -> None:
+    """Raise `InvalidSubmission` for a signature of a job whose id the service would choose."""
+    if job.signature is not None and job.job_id is None:
+        raise InvalidSubmission(
+            "A job is signed with its id: send the job_id that was signed.", field="job_id"
+        )
 
 
 _SENT_AS = {"task": "type", "id": "job_id", "args": "params"}

@@ -6,8 +6,10 @@ import logging
 from collections.abc import Awaitable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from andon.lifecycle.discarded import defined, is_bare
 from andon.model.errors import AuthenticationFailed, StoreUnavailable, TaskNotFound
 from andon.model.task import Task
+from andon.model.words import TERMINAL, State
 
 if TYPE_CHECKING:
     from litestar.types import Receive
@@ -87,8 +89,35 @@ async def ended_or_now(request: "Call", task: Task, wait: float) -> Task:
     most = min(wait, service.settings.max_wait)
     ended = await held(request, service.engine.wait_end(task.id), most)
     if ended is not None:
-        return ended
+        return defined(ended, task.definition)
     [now] = await service.engine.get([task.id])
     if now is None:
         raise TaskNotFound(task.id)
     return now
+
+
+def read_scope(task: Task) -> str:
+    """The scope that it takes to read the task. Of one that was discarded at its end nobody knows
+    the queue any more, so that takes the right to read every queue."""
+    return "tasks:read:*" if is_bare(task) else f"tasks:read:{task.definition.queue}"
+
+
+async def readable(request: "Call", task_id: str, wait: float) -> Task:
+    """The task, for a caller who may read it: as it stands, or with `wait` as it ended, seconds at
+    the most. With `wait` the end of a task that was discarded with it is found too (R37).
+
+    Raises `TaskNotFound`, and `Problem` (403).
+    """
+    service = request.service
+    [task] = await service.engine.get([task_id])
+    if task is not None:
+        request.need(read_scope(task))
+        if wait > 0 and task.state not in TERMINAL and task.state is not State.UNKNOWN:
+            return await ended_or_now(request, task, wait)
+        return task
+    most = min(wait, service.settings.max_wait)
+    ended = await held(request, service.engine.wait_end(task_id), most) if wait > 0 else None
+    if ended is None:
+        raise TaskNotFound(task_id)
+    request.need(read_scope(ended))
+    return ended

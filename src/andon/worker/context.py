@@ -225,6 +225,9 @@ class Context:
         self.awaiting: Awaiting | None = None  #: for the worker: runs that wait for tasks
         self._adapter: logging.LoggerAdapter[logging.Logger] | None = None
 
+    def __repr__(self) -> str:
+        return f"<Context of {self.name} {self.task_id} run {self.run}>"
+
     @property
     def task_id(self) -> str:
         """The task's id, the same in every run."""

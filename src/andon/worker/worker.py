@@ -112,6 +112,9 @@ class Worker:
         self._closing: asyncio.Task[None] | None = None
         self._guard = Guard()
 
+    def __repr__(self) -> str:
+        return f"<Worker {self.id}: {self._state if self._is_begun else 'not started'}>"
+
     @property
     def id(self) -> str:
         """The worker's id."""

@@ -22,9 +22,11 @@ from andon.model.errors import (
     InvalidSubmission,
     QueueFull,
     TaskConflict,
+    TaskFailed,
     UniqueKeyHeld,
 )
 from andon.model.words import State
+from andon.signing import SigningKey, TrustedKeys
 from andon.stores.base import ready_topic
 
 
@@ -254,6 +256,49 @@ async def test_whoever_sleeps_is_woken_by_the_commit(app: Andon, kit: Kit, dsn: 
             assert not await listener.wait(0.05)
         assert await listener.wait(PATIENCE_S)
     await app.close()
+
+
+def signing(url: str, key: SigningKey) -> Andon:
+    """An application that signs what it submits, and whose workers take nothing else."""
+    app = Andon(url, signing_key=key, max_retries=0)
+
+    @app.task(name="send")
+    async def send(to: str) -> str:
+        return f"sent to {to}"
+
+    return app
+
+
+@pytest.mark.parametrize("opened", [of_asyncpg, of_psycopg])
+async def test_what_is_submitted_in_a_transaction_is_signed_as_all_else(
+    url: str, dsn: str, opened: Any
+) -> None:
+    key = SigningKey.generate()
+    async with asyncio.timeout(PATIENCE_S), signing(url, key) as app:
+        send = app.functions["send", 0]
+        if opened is of_asyncpg:
+            async with opened(dsn) as connection:
+                lone = await send.options(connection=connection).submit("ann")
+                drafts = [send.options(connection=connection).draft(to) for to in ("bob", "cy")]
+                many = await app.submit_many(drafts)
+        else:
+
+            def in_a_thread() -> list[Any]:
+                with opened(dsn) as connection:
+                    lone = send.options(connection=connection).sync.submit("ann")
+                    drafts = [send.options(connection=connection).draft(to) for to in ("bob", "cy")]
+                    return [lone.id, *(one.id for one in app.sync.submit_many(drafts))]
+
+            lone, *many = (app.handle(i, send) for i in await asyncio.to_thread(in_a_thread))
+        async with of_asyncpg(dsn) as connection:
+            stranger = Andon(url, signing_key=SigningKey.generate(), max_retries=0)
+            forged = await stranger.submit("send", {"to": "eve"}, connection=connection)
+            await stranger.close()
+        async with app.working(trusted_keys=TrustedKeys([key.public])):
+            told = [await handle.result() for handle in (lone, *many)]
+            assert told == ["sent to ann", "sent to bob", "sent to cy"]
+            with pytest.raises(TaskFailed, match="signature-refused"):
+                await app.handle(forged.id).result()
 
 
 async def test_many_drafts_join_one_transaction(app: Andon, kit: Kit, dsn: str) -> None:

@@ -44,7 +44,8 @@ def client_tls(certificate: ClientCertificate | None) -> ssl.SSLContext:
             files = " and ".join(filter(None, (certificate.file, certificate.key)))
             raise ConfigurationError(
                 f"The client certificate in {files} cannot be used: {reason}. "
-                "ANDON_CLIENT_CERTIFICATE and ANDON_CLIENT_KEY name PEM files."
+                "It is a PEM file with its key, or two files, as client_certificate= or "
+                "ANDON_CLIENT_CERTIFICATE and ANDON_CLIENT_KEY name them."
             ) from error
     return context
 

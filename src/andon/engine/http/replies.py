@@ -68,7 +68,7 @@ def away(place: Place, error: BaseException) -> StoreUnavailable | Authenticatio
         shown = "none" if place.certificate is None else f"that in {place.certificate.file}"
         return AuthenticationFailed(
             f"The service at {place.shown} asks for a client certificate and was shown {shown} "
-            f"({why}). Name one of its authority in ANDON_CLIENT_CERTIFICATE."
+            f"({why}). Name one of its authority: client_certificate= or ANDON_CLIENT_CERTIFICATE."
         )
     hint = ""
     if place.secure and place.certificate is None:

@@ -18,6 +18,7 @@ from andon.service.binding import Stream
 from andon.service.calls import ADMIN_STORAGE
 from andon.service.problems import without_place
 from andon.service.trust.access import Caller
+from andon.service.waiting import read_scope
 from andon.stores.base import EVENTS_TOPIC
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ class Attending(Stream):
         first = True
         try:
             async for task in self._engine.watch(task_id):
-                self._caller.require(f"tasks:read:{task.definition.queue}")
+                self._caller.require(read_scope(task))
                 self._put(Frame(task=task_id, record=task))
                 if first:
                     first = False

@@ -6,13 +6,12 @@ from litestar import Router, delete, get, post
 from litestar.params import FromPath, JSONBody
 
 from andon.model.errors import InvalidSubmission, TaskConflict, TaskNotFound
-from andon.model.words import TERMINAL, State
 from andon.service.bodies import NewJob
 from andon.service.calls import Call
 from andon.service.idempotency import REPLAYED, IdempotencyKey, id_of, not_both, reused
-from andon.service.jobs import as_sent, cancel_job, job_of, submission_of
+from andon.service.jobs import as_sent, cancel_job, check_signed, job_of, submission_of
 from andon.service.parameters import Wait
-from andon.service.waiting import ended_or_now
+from andon.service.waiting import readable
 
 
 @post("/", status_code=201, summary="Submit a job")
@@ -22,10 +21,11 @@ async def submit(
     """Store a job.
 
     One whose params its handler cannot take is recorded as FAILED and answered with 422 and the
-    job. 200 when the same job was there already, by its own `job_id`; a repeat with the same
-    Idempotency-Key is answered 201 again, with `Idempotent-Replayed: true`.
+    job, and so is a repeat of it. 200 when the same job was there already, by its own `job_id`; a
+    repeat with the same Idempotency-Key is answered 201 again, with `Idempotent-Replayed: true`.
     """
     service = request.service
+    check_signed(data)
     if idempotency_key is not None:
         if data.job_id is not None:
             raise not_both()
@@ -36,12 +36,14 @@ async def submit(
         raise as_sent(error) from None
     request.need(f"tasks:create:{submission.queue}")
     [outcome] = await service.engine.submit([submission])
-    if outcome.error is not None and not outcome.created:
+    if outcome.error is not None and not outcome.is_recorded:
         if idempotency_key is not None and isinstance(outcome.error, TaskConflict):
             raise reused()
         raise as_sent(outcome.error)
     if outcome.error is not None:
         request.status = 422
+        if not outcome.created and idempotency_key is not None:
+            request.add_header(REPLAYED, "true")
     elif outcome.created or idempotency_key is not None:
         request.made(f"jobs/{outcome.id}")
         if not outcome.created:
@@ -50,7 +52,7 @@ async def submit(
         request.status = 200
     [task] = await service.engine.get([outcome.id])
     if task is None:
-        raise TaskNotFound(outcome.id)
+        raise as_sent(outcome.error or TaskNotFound(outcome.id))
     return await job_of(service.engine, task)
 
 
@@ -62,12 +64,7 @@ async def get_job(
 ) -> dict[str, Any]:
     """A job with its status, progress, result or error, and history."""
     engine = request.service.engine
-    [task] = await engine.get([job_id])
-    if task is None:
-        raise TaskNotFound(job_id)
-    request.need(f"tasks:read:{task.definition.queue}")
-    if wait > 0 and task.state not in TERMINAL and task.state is not State.UNKNOWN:
-        task = await ended_or_now(request, task, wait)
+    task = await readable(request, job_id, wait)
     return await job_of(engine, task)
 
 

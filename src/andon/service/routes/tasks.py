@@ -10,8 +10,6 @@ from andon.engine.filtering import Filters
 from andon.engine.fleet import waits_for
 from andon.lifecycle.commands import Archive, Delete, Reschedule, RunNow, Schedule
 from andon.lifecycle.rendering import document
-from andon.model.errors import TaskNotFound
-from andon.model.words import TERMINAL, State
 from andon.service.acting import act_on_one, edit_one, reprioritise_of, rerun_of
 from andon.service.answers import Accepted, ActedOn, Edited, TaskPage
 from andon.service.bodies import (
@@ -42,7 +40,7 @@ from andon.service.parameters import (
 )
 from andon.service.selecting import state_names
 from andon.service.submitting import moment_ms, submit_one
-from andon.service.waiting import ended_or_now
+from andon.service.waiting import readable
 
 
 @post("/", status_code=201, summary="Submit a task")
@@ -113,16 +111,12 @@ async def get_task(
     """One task as it stands, in the fields of the profile asked for. `waits_for` (native) says what
     keeps a pending task from starting.
 
-    With `wait` it is a long poll: at most as long as the service allows (60 s by default).
+    With `wait` it is a long poll: at most as long as the service allows (60 s by default). For 10
+    minutes it answers with the end of a task that was discarded with it, too.
     """
     profile = profile_named(seen_as)
     engine = request.service.engine
-    [task] = await engine.get([task_id])
-    if task is None:
-        raise TaskNotFound(task_id)
-    request.need(f"tasks:read:{task.definition.queue}")
-    if wait > 0 and task.state not in TERMINAL and task.state is not State.UNKNOWN:
-        task = await ended_or_now(request, task, wait)
+    task = await readable(request, task_id, wait)
     moves = (await engine.history(task_id)).events or task.status.events if history else ()
     found = document(profile, task, moves, now=engine.now())
     if profile.name == "native":
