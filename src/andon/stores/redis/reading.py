@@ -21,7 +21,8 @@ from andon.stores.base import (
     Query,
     ReadyKind,
 )
-from andon.stores.matching import matches
+from andon.stores.matching import DUE, due_states, matches
+from andon.stores.redis.due import due_lists
 from andon.stores.redis.partitions import Partitions
 from andon.stores.redis.records import event_of, is_apart, order_in, task_of
 
@@ -103,8 +104,9 @@ def absent(task_id: str, why: str) -> None:
 
 
 async def find(at: Partitions, query: Query) -> Page:
-    """A page of records by creation, along the axis that fits the query best."""
-    place = _parse(query.cursor)
+    """A page of records, along the axis that fits the query best."""
+    mark = DUE if query.due_first else ""
+    place = _parse(query.cursor, mark)
     look = await _walk(at, query)
     found: list[Task] = []
     looked = 0
@@ -117,7 +119,7 @@ async def find(at: Partitions, query: Query) -> Page:
         for here, task in zip(places, records, strict=True):
             if len(found) >= query.limit or looked >= SCAN_BUDGET:
                 assert place is not None
-                return Page(tuple(found), f"{place[0]}:{place[1]}")
+                return Page(tuple(found), f"{mark}{place[0]}:{place[1]}")
             looked, place = looked + 1, here
             if task is not None and matches(query, task):
                 found.append(task)
@@ -189,6 +191,9 @@ async def _places(
 
 
 async def _axis(at: Partitions, query: Query) -> list[str]:
+    if query.due_first:
+        names = [query.queue] if query.queue is not None else await queue_names(at)
+        return await due_lists(at, names, due_states(query))
     if query.key is not None:
         return [f"key:{query.key}"]
     if query.group is not None:
@@ -209,13 +214,14 @@ async def queue_names(at: Partitions) -> list[str]:
     return sorted({name.decode() for reply in replies for name in reply})
 
 
-def _parse(cursor: str) -> _Place | None:
+def _parse(cursor: str, mark: str) -> _Place | None:
     if not cursor:
         return None
-    created, _, task_id = cursor.partition(":")
-    if not (created.isascii() and created.isdecimal() and len(created) < 19 and task_id):
-        raise ConfigurationError(f"{cursor!r} is not a cursor that this store gave.")
-    return int(created), task_id
+    at, _, task_id = cursor.removeprefix(mark).partition(":")
+    good = cursor.startswith(mark) and at.isascii() and at.isdecimal() and len(at) < 19
+    if not (good and task_id):
+        raise ConfigurationError(f"{cursor!r} is not a cursor that this list gave.")
+    return int(at), task_id
 
 
 # --- counts ---
