@@ -26,6 +26,9 @@ from andon.stores.nats.library import Reply
 from andon.stores.nats.timing import Timer, Timers, Wanted, decode_timer, schedule, schedules
 from andon.stores.nats.wire import CONFLICT, GUARD, Write, seq_of, stamp_of, subject_of
 
+_FIRED = b"Nats-Scheduler"
+"""The server's own messages have it: the name of the schedule."""
+
 _ENTRIES = 64
 """Due entries looked at in one go."""
 
@@ -160,6 +163,8 @@ class _Taking:
         seqs = await wire.write(stream, [look.over(now) for look in looks])
         for look, seq in zip(looks, seqs, strict=True):
             unsure = unsure or seq < CONFLICT
+            if seq > CONFLICT and look.entry.header(_FIRED):
+                self._heads.notes.wrote(seq_of(look.entry))  # which the server wrote
             for head in look.due if seq > CONFLICT else ():
                 assert head.task is not None
                 took = True
