@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from andon.lifecycle.daily import Tally, day_of, tally_of
+from andon.lifecycle.daily import DAY_MS, Tally, tally_of
 from andon.stores.codec import encode
 from andon.stores.nats.names import Names
 
@@ -57,6 +57,9 @@ class Notes:
         self._seen: dict[int, int] = {}
         self._counts: dict[int, dict[tuple[str, int, Tally], int]] = {}
         self._is_begun = False
+        self._last_event: Countable | None = None
+        self._last_queue = ""
+        self._last: tuple[str, int, Tally] | None = None  #: what that event counts as
 
     def answered(self, writes: "Sequence[Write]", seqs: Sequence[int]) -> None:
         """Note writes that count for nothing. Those of records are left to who knows their moves,
@@ -68,10 +71,10 @@ class Notes:
 
     def wrote(self, seq: int) -> None:
         """Note a write that counts for nothing."""
-        self.keep(seq)
+        block, seen = seq // BLOCK, self._seen
+        seen[block] = seen.get(block, 0) + 1
         if not self._is_begun:
-            self._is_begun = True
-            self.begun()
+            self._begin()
 
     def keep(self, seq: int) -> None:
         """The same, told with the next sheet, whenever that is. (Also from another thread: a note
@@ -81,13 +84,25 @@ class Notes:
 
     def moved(self, seq: int, queue: str, events: "Iterable[Countable]") -> None:
         """Note the write of a record, with the moves that this very message made."""
-        self.wrote(seq)
+        block, seen = seq // BLOCK, self._seen
+        seen[block] = seen.get(block, 0) + 1
         for event in events:
-            tally = tally_of(event)
-            if tally is not None:
-                of = self._counts.setdefault(seq // BLOCK, {})
-                entry = (queue, day_of(event.at), tally)
+            # Tasks that are submitted together mostly share their event.
+            if event is not self._last_event or queue is not self._last_queue:
+                self._last_event, self._last_queue, tally = event, queue, tally_of(event)
+                self._last = None if tally is None else (queue, event.at // DAY_MS, tally)
+            entry = self._last
+            if entry is not None:
+                of = self._counts.get(block)
+                if of is None:
+                    of = self._counts[block] = {}
                 of[entry] = of.get(entry, 0) + 1
+        if not self._is_begun:
+            self._begin()
+
+    def _begin(self) -> None:
+        self._is_begun = True
+        self.begun()
 
     def told(self) -> list[bytes]:
         """The sheets to write, after which new ones begin. One that cannot be written is a gap."""
