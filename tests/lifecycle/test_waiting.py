@@ -22,7 +22,14 @@ def why(
     kind: str, *workers: WorkerInfo, config: dict[str, Any] | None = None, **counts: int
 ) -> tuple[Why, str] | None:
     queue = QueueConfig(name="default", **(config or {}))
-    wait = why_waits(kind, queue, workers=workers, codes=CODES, **counts)
+    wait = why_waits(
+        kind,
+        queue,
+        workers=workers,
+        codes=CODES,
+        active=counts.get("active"),
+        active_of_key=counts.get("active_of_key"),
+    )
     return None if wait is None else (wait.why, wait.text)
 
 
