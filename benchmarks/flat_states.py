@@ -116,6 +116,8 @@ class Filled:
         for state in STATES:
             page = Query(queue=QUEUE, states=(state,), limit=50)
             await self._metered(f"page of 50 {state}", 1, lambda page=page: store.find(page))
+        by_due = Query(queue=QUEUE, states=(State.SCHEDULED,), due_first=True, limit=50)
+        await self._metered("page of 50 scheduled, by due time", 1, lambda: store.find(by_due))
         letters = Query(queue=QUEUE, dead_letters=True, limit=50, newest_first=True)
         await self._metered("page of 50 dead letters", 1, lambda: store.find(letters))
         await self._metered("stats", 1, store.stats)
@@ -159,18 +161,23 @@ def places(kind: str, names: Sequence[str]) -> Iterator[tuple[list[str], int | N
             yield [started.namespace(name) for name in names], started.pid
 
 
-async def main(kind: str, sizes: tuple[int, int], rounds: int) -> None:
+def main(kind: str, sizes: tuple[int, int], rounds: int) -> None:
     with places(kind, ["few", "many"]) as (urls, server):
         sides = [Filled(url, server) for url in urls]
-        for side, n in zip(sides, sizes, strict=True):
-            await side.store.open()
-            await side.fill(n)
-        for number in range(rounds):
-            for side in sides if number % 2 else sides[::-1]:
-                await side.measure()
-        for side in sides:
-            await side.store.close()
+        asyncio.run(both(sides, sizes, rounds))
     report(kind, sizes, *(side.used for side in sides))
+
+
+async def both(sides: Sequence[Filled], sizes: tuple[int, int], rounds: int) -> None:
+    """Fill both, then measure them in turn."""
+    for side, n in zip(sides, sizes, strict=True):
+        await side.store.open()
+        await side.fill(n)
+    for number in range(rounds):
+        for side in sides if number % 2 else sides[::-1]:
+            await side.measure()
+    for side in sides:
+        await side.store.close()
 
 
 def report(
@@ -193,4 +200,4 @@ if __name__ == "__main__":
     parser.add_argument("--many", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=60)
     given = parser.parse_args()
-    asyncio.run(main(given.kind, (given.few, given.many), given.rounds))
+    main(given.kind, (given.few, given.many), given.rounds)

@@ -43,6 +43,21 @@ def test_filters_select(cli: Cli) -> None:
     assert ids(cli, "--worker", "w") == ["b2"]
 
 
+def test_what_waits_for_a_time_is_listed_by_due_time(cli: Cli) -> None:
+    for name, delay in (("b2", "2h"), ("c3", "3h"), ("a1", "1h")):
+        cli.submit("job", "--id", name, "--delay", delay)
+    cli.submit("job", "--id", "at-once")
+    assert ids(cli, "--state", "scheduled") == ["a1", "b2", "c3"]
+    assert ids(cli, "--state", "scheduled,retry", "--name", "job") == ["a1", "b2", "c3"]
+    assert ids(cli, "--state", "scheduled", "--newest-first") == ["a1", "c3", "b2"]
+    assert ids(cli, "--state", "scheduled", "--oldest-first") == ["b2", "c3", "a1"]
+    first = cli("tasks", "list", "--state", "scheduled", "--limit", "2")
+    cursor = first.stderr.strip().rpartition(" ")[2]
+    assert ids(cli, "--state", "scheduled", "--cursor", cursor) == ["c3"]
+    both = cli("tasks", "list", "--newest-first", "--oldest-first", code=2)
+    assert "either" in both.stderr
+
+
 def test_pages_go_on_where_the_last_one_ended(cli: Cli) -> None:
     for name in "abc":
         cli.submit("job", "--id", name)

@@ -7,7 +7,7 @@ import pytest
 
 from andon import Andon, State
 from andon.errors import ConfigurationError, InvalidTransition
-from andon.stores.base import SCAN_BUDGET
+from andon.stores.base import SCAN_BUDGET, Query
 from andon.testing import running, virtual_time
 
 
@@ -32,6 +32,28 @@ async def test_a_list_has_the_newest_first_and_no_more_than_asked_for(app: Andon
         assert [task.id for task in await app.tasks.list(limit=2)] == ids[:0:-1]
         assert [task.id async for task in app.tasks.find(state="pending")] == ids
         assert await app.tasks.list(limit=0) == []
+
+
+@virtual_time
+async def test_what_waits_for_a_time_is_listed_by_due_time(app: Andon, send):
+    async with running(app, worker=False) as t:
+        made: dict[int, str] = {}
+        for hours in (2, 3, 1):
+            made[hours] = (await send.options(delay=hours * 3600).submit("a")).id
+            await t.advance(seconds=1)
+        by_due = [made[1], made[2], made[3]]
+        assert [task.id for task in await app.tasks.list(state="scheduled")] == by_due
+        assert [task.id async for task in app.tasks.find(state=("scheduled", "retry"))] == by_due
+        newest = await app.tasks.list(state="scheduled", newest_first=True)
+        assert [task.id for task in newest] == [made[1], made[3], made[2]]
+        found = [task.id async for task in app.tasks.find(state="scheduled", newest_first=False)]
+        assert found == [made[2], made[3], made[1]]
+        asked = Query(states=(State.SCHEDULED,), due_first=True)
+        assert [task.id async for task in app.find(asked)] == by_due
+        with pytest.raises(ConfigurationError, match="pending ones cannot be listed by it"):
+            await anext(app.find(Query(states=(State.PENDING,), due_first=True)))
+        with pytest.raises(ConfigurationError, match="either"):
+            await anext(app.find(Query(newest_first=True, due_first=True)))
 
 
 @virtual_time

@@ -239,8 +239,12 @@ class Kit:
 
     async def find_all(self, **fields: Any) -> list[str]:
         """Ids on all pages."""
+        return await self.find_all_from("", **fields)
+
+    async def find_all_from(self, cursor: str, **fields: Any) -> list[str]:
+        """Ids on all pages after a cursor."""
         ids: list[str] = []
-        page = Page(())
+        page = Page((), cursor)
         while True:
             page = await self.store.find(Query(cursor=page.cursor, **fields))
             ids += [task.id for task in page.tasks]

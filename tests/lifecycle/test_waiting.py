@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from andon.lifecycle.waiting import Why, spoken, why_waits
+from andon.lifecycle.waiting import Ahead, Why, spoken, why_waits
 from andon.model.code import Code
 from andon.model.fleet import QueueConfig, WorkerInfo
 
@@ -22,7 +22,14 @@ def why(
     kind: str, *workers: WorkerInfo, config: dict[str, Any] | None = None, **counts: int
 ) -> tuple[Why, str] | None:
     queue = QueueConfig(name="default", **(config or {}))
-    wait = why_waits(kind, queue, workers=workers, codes=CODES, **counts)
+    wait = why_waits(
+        kind,
+        queue,
+        workers=workers,
+        codes=CODES,
+        active=counts.get("active"),
+        active_of_key=counts.get("active_of_key"),
+    )
     return None if wait is None else (wait.why, wait.text)
 
 
@@ -91,6 +98,35 @@ def test_limits_of_the_queue_are_told_with_their_numbers() -> None:
         Why.RATE,
         "queue default lets 0.5 start in a second",
     )
+
+
+def test_a_task_behind_one_of_its_key_that_nobody_has_code_for_names_it() -> None:
+    def behind(*ahead: Ahead, most: int = 1, active: int = 0) -> tuple[Why, str] | None:
+        queue = QueueConfig(name="default", max_concurrent_per_key=most)
+        wait = why_waits(
+            "shop.charge@2",
+            queue,
+            workers=[worker()],
+            codes=CODES,
+            active_of_key=active,
+            ahead=ahead,
+        )
+        return None if wait is None else (wait.why, wait.text)
+
+    stuck, going = Ahead("a1", "gone@3"), Ahead("b1", "shop.charge@2")
+    named = (
+        Why.KEY_BLOCKED,
+        "comes after a1 of the same key, which waits for a worker that has gone v3",
+    )
+    first = (Why.KEY_LIMIT, "others of its key come first, of which 1 may run at once")
+    assert behind() is None
+    assert behind(stuck) == named
+    assert behind(stuck, going) == named
+    assert behind(going, stuck) == first
+    assert behind(stuck, most=2) is None
+    assert behind(stuck, most=2, active=1) == named
+    assert (behind(stuck, going, most=2) or ("",))[0] is Why.KEY_LIMIT
+    assert (behind(stuck, active=1) or ("",))[0] is Why.KEY_LIMIT
 
 
 def test_what_has_to_be_mended_first_is_told_first() -> None:

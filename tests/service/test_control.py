@@ -1,5 +1,6 @@
 """Listing tasks and acting on them over HTTP: one by one, by id, by filter."""
 
+import json
 from typing import Any
 
 import httpx
@@ -58,6 +59,22 @@ def test_a_page_is_full_or_the_last_unless_it_takes_too_long(
 
 def test_newest_first_is_the_other_way_round(five: httpx.Client):
     assert ids(five.get(TASKS, params={"newest_first": "true", "limit": 2})) == ["t4", "t3"]
+
+
+def test_what_waits_for_a_time_is_listed_by_due_time(http: httpx.Client):
+    for name, delay in (("b", 7200), ("c", 10800), ("a", 3600)):
+        asked = {"name": "elsewhere", "id": name, "delay": delay}
+        assert http.post(TASKS, json=asked).status_code == 201
+    scheduled = {"state": "scheduled"}
+    assert ids(http.get(TASKS, params=scheduled)) == ["a", "b", "c"]
+    page = http.get(TASKS, params={**scheduled, "limit": 1})
+    rest = {**scheduled, "cursor": page.json()["cursor"]}
+    assert [*ids(page), *ids(http.get(TASKS, params=rest))] == ["a", "b", "c"]
+    assert ids(http.get(TASKS, params={**scheduled, "newest_first": "true"})) == ["a", "c", "b"]
+    assert ids(http.get(TASKS, params={**scheduled, "newest_first": "false"})) == ["b", "c", "a"]
+    assert http.get(TASKS, params={"cursor": rest["cursor"]}).status_code == 422
+    lines = http.get(TASKS, params=scheduled, headers={"Accept": "application/x-ndjson"})
+    assert [json.loads(line)["id"] for line in lines.text.splitlines()] == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from andon.lifecycle.indexes import entry_of
 from andon.model.code import Code
 from andon.model.task import Definition, Task
 from andon.model.words import State
-from andon.stores.base import Change, ChangeKind, ClaimRequest
+from andon.stores.base import Change, ChangeKind, ClaimRequest, Query
 from andon.stores.codec import encode, encode_event
 from andon.stores.partitions import partition_of
 from andon.stores.sqlite import SqliteStore
@@ -134,3 +134,26 @@ def test_a_pending_task_of_schema_1_can_be_moved(tmp_path: Path, task_id: str) -
         await store.close()
 
     asyncio.run(main())
+
+
+def test_a_file_that_lacks_a_later_index_is_given_it(
+    tmp_path: Path, runner: asyncio.Runner
+) -> None:
+    path = tmp_path / "andon.db"
+
+    async def opened() -> list[str]:
+        store = SqliteStore(f"sqlite:///{path}")
+        await store.open()
+        later = [_pending(name, run_at=NOW + 10**12 + n) for n, name in enumerate("ba")]
+        await store.create(later)
+        page = await store.find(Query(states=(State.SCHEDULED,), due_first=True))
+        await store.close()
+        return [task.id for task in page.tasks]
+
+    assert runner.run(opened()) == ["b", "a"]
+    with sqlite3.connect(path) as db:
+        version = db.execute("PRAGMA user_version").fetchone()
+        db.execute("DROP INDEX task_due")
+    assert runner.run(opened()) == ["b", "a"]
+    with sqlite3.connect(path) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == version

@@ -274,10 +274,15 @@ def queues(facts: Facts) -> Iterator[Finding]:
             yield Finding(Level.OK, about, text)
         if stats.parked:
             limit = config.max_concurrent_per_key
+            stuck = any(w.queue == name and w.why is Why.NO_CODE for w in facts.waits)
             yield Finding(
                 Level.NOTE,
                 about,
                 f"{stats.parked:,} of them wait for others of their key (at most {limit} at once)",
+                "some may come after a task that no worker has code for, and wait with it: "
+                "andon tasks show ID says so"
+                if stuck
+                else "",
             )
 
 

@@ -35,7 +35,7 @@ async def list_letters(
         filters,
         limit=limit,
         cursor=cursor,
-        oldest_first=oldest_first,
+        newest_first=not oldest_first,
         dead_letters=True,
         empty="There are no dead letters here.",
     )

@@ -36,3 +36,7 @@ oldest_first = click.option(
     "--oldest-first", is_flag=True, help="In the order in which they were created."
 )
 """The order of a list, for who does not want the newest first."""
+
+newest_first = click.option(
+    "--newest-first", is_flag=True, help="The newest first, also of those that wait for a time."
+)

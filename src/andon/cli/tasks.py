@@ -2,7 +2,7 @@
 
 import click
 
-from andon.cli.filters import filters, oldest_first
+from andon.cli.filters import filters, newest_first, oldest_first
 from andon.cli.lazy import Entry, LazyGroup
 from andon.cli.patience import Patience
 from andon.cli.session import Session, common
@@ -39,17 +39,29 @@ def tasks() -> None:
 @filters
 @click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True)
 @click.option("--cursor", default="", help="Go on after the last page.")
+@newest_first
 @oldest_first
 @common
 async def list_tasks(
-    session: Session, *, filters: Filters, limit: int, cursor: str, oldest_first: bool
+    session: Session,
+    *,
+    filters: Filters,
+    limit: int,
+    cursor: str,
+    newest_first: bool,
+    oldest_first: bool,
 ) -> None:
-    """List tasks, the newest first.
+    """List tasks, the newest first; those that wait for a time, the soonest first.
+
+    With --state scheduled or retry (and no --key or --group) tasks come by due time.
 
     Where there are more than --limit, what to give as --cursor for the next page is printed to
     stderr.
     """
-    await list_page(session, filters, limit=limit, cursor=cursor, oldest_first=oldest_first)
+    if newest_first and oldest_first:
+        raise click.UsageError("Give either --newest-first or --oldest-first.")
+    order = newest_first if newest_first or oldest_first else None
+    await list_page(session, filters, limit=limit, cursor=cursor, newest_first=order)
 
 
 async def list_page(
@@ -58,7 +70,7 @@ async def list_page(
     *,
     limit: int,
     cursor: str,
-    oldest_first: bool,
+    newest_first: bool | None,
     dead_letters: bool = False,
     empty: str = "No tasks match.",
 ) -> None:
@@ -68,11 +80,12 @@ async def list_page(
     from andon.lifecycle.rendering import document
 
     profile, out = session.profile, session.out
-    query = filters.query(
+    query = filters.listed(
         profile,
         limit=limit,
         cursor=cursor,
-        newest_first=not oldest_first,
+        newest_first=newest_first,
+        otherwise=True,
         dead_letters=dead_letters,
     )
     async with session.engine() as engine:

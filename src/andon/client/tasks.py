@@ -69,9 +69,15 @@ class Tasks:
         return await self._app.get(task_id)
 
     async def list(
-        self, *, limit: int = 100, newest_first: bool = True, **filters: Unpack[TaskFilters]
+        self,
+        *,
+        limit: int = 100,
+        newest_first: bool | None = None,
+        **filters: Unpack[TaskFilters],
     ) -> "list[TaskView]":
-        """Up to `limit` tasks that fit, the newest first.
+        """Up to `limit` tasks that fit, the newest first. If `newest_first` is not given, those
+        that wait for a time (`state="scheduled"` or `"retry"`, without a key or group) come by due
+        time, the soonest first; False is the order in which they were created.
 
         Raises `ConfigurationError` for a state that there is none of.
 
@@ -81,28 +87,35 @@ class Tasks:
         found: list[TaskView] = []
         if limit < 1:
             return found
-        async for task in self.find(newest_first=newest_first, **filters):
+        async for task in self._found(filters, newest_first, otherwise=True):
             found.append(task)
             if len(found) >= limit:
                 break
         return found
 
     async def find(
-        self, *, newest_first: bool = False, **filters: Unpack[TaskFilters]
+        self, *, newest_first: bool | None = None, **filters: Unpack[TaskFilters]
     ) -> AsyncIterator[TaskView]:
-        """All tasks that fit, page by page, in the order they were created (or from the newest).
+        """All tasks that fit, page by page, in the order they were created (or from the newest). If
+        `newest_first` is not given, those that wait for a time come as in `list`.
 
         Example:
             async for task in app.tasks.find(tag="spring"):
                 print(task.id, task.state)
         """
+        async for task in self._found(filters, newest_first, otherwise=False):
+            yield task
+
+    async def _found(
+        self, filters: TaskFilters, newest_first: bool | None, *, otherwise: bool
+    ) -> AsyncIterator[TaskView]:
         check_names(filters, _FILTERS, "A list of tasks")
         given: dict[str, Any] = {**filters}
         states = given.pop("state", ())
         asked = Filters(states=(states,) if isinstance(states, str) else tuple(states), **given)
         shown_as = profile(self._app.profile)
         keep = asked.keep(shown_as)
-        query = asked.query(shown_as, newest_first=newest_first, limit=_PAGE)
+        query = asked.listed(shown_as, newest_first=newest_first, otherwise=otherwise, limit=_PAGE)
         engine = await self._app.engine()
         while True:
             page = await engine.find(query)

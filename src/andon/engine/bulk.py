@@ -84,7 +84,8 @@ async def found(
             yield tasks
         if left is not None:
             left -= len(tasks)
-        past_the_start = bool(page.tasks) and not old and not query.newest_first
+        by_creation = not (query.newest_first or query.due_first)
+        past_the_start = bool(page.tasks) and not old and by_creation
         if not page.cursor or past_the_start or left == 0:
             return
         query = msgspec.structs.replace(query, cursor=page.cursor)

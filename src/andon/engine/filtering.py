@@ -14,6 +14,7 @@ from andon.model.errors import ConfigurationError
 from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.base import Query
+from andon.stores.matching import has_due_order
 
 
 class Filters(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,6 +46,19 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
         }
         ordered = tuple(state for state in State if state in states)
         return Query(states=ordered, **fields, **more)
+
+    def listed(
+        self, profile: Profile, *, newest_first: bool | None, otherwise: bool = False, **more: Any
+    ) -> Query:
+        """The same query in the order of a list: the newest first or not, as asked for. Where
+        nothing was (None), what waits for a time comes by due time, and all else the newest first
+        if `otherwise`."""
+        query = self.query(profile, **more)
+        if newest_first is None:
+            if has_due_order(query):
+                return msgspec.structs.replace(query, due_first=True)
+            newest_first = otherwise
+        return msgspec.structs.replace(query, newest_first=newest_first)
 
     def keep(self, profile: Profile) -> Callable[[Task], bool] | None:
         """Whether a task found is shown under one of the names asked for; None: all are."""

@@ -9,6 +9,7 @@ from andon.model.errors import ConfigurationError, InvalidSubmission
 from andon.model.fleet import QueueHistory
 from andon.model.task import Task
 from andon.stores.base import Query, Store
+from andon.stores.matching import check_order
 
 MOST_CURSOR = 64 * 1024
 """Characters of a place in the event log, which has a part for each partition."""
@@ -49,9 +50,11 @@ def check_days(days: int) -> None:
 
 
 def check_query(query: Query) -> None:
-    """Raise `ConfigurationError` for a text that not every store can be asked for."""
+    """Raise `ConfigurationError` for a text that not every store can be asked for, and for an order
+    that there is none of."""
     for field in ASKED:
         check_asked(getattr(query, field), field=field)
+    check_order(query)
 
 
 def check_asked(text: str | None, *, field: str, most: int = MOST_TEXT) -> None:

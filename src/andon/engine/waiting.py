@@ -6,7 +6,7 @@ import msgspec
 
 from andon.engine.codes import CodeBook
 from andon.lifecycle.routing import kind_of
-from andon.lifecycle.waiting import Wait, Why, why_waits
+from andon.lifecycle.waiting import Ahead, Wait, Why, why_waits
 from andon.model.code import Code
 from andon.model.fleet import QueueConfig, WorkerInfo
 from andon.model.task import Task
@@ -71,10 +71,12 @@ class Waits:
         config = configs.get(definition.queue) or QueueConfig(name=definition.queue)
         workers, codes = await self._fleet()
         active = active_of_key = None
+        ahead: list[Ahead] = []
         if config.max_concurrent is not None:
             active = (await self._active()).get(definition.queue, 0)
         if config.max_concurrent_per_key is not None and definition.key is not None:
-            active_of_key = await self._active_of_key(task)
+            active_of_key = len(await self._of_key(task, State.ACTIVE))
+            ahead = _ahead_of(task, await self._of_key(task, State.PENDING))
         return why_waits(
             kind_of(task),
             config,
@@ -82,6 +84,7 @@ class Waits:
             codes=codes,
             active=active,
             active_of_key=active_of_key,
+            ahead=ahead,
         )
 
     async def _fleet(self) -> tuple[list[WorkerInfo], Mapping[str, Code]]:
@@ -92,15 +95,29 @@ class Waits:
         stats = await self._store.stats()
         return {one.queue: one.counts.get(State.ACTIVE.value, 0) for one in stats}
 
-    async def _active_of_key(self, task: Task) -> int:
-        """Runs of the task's key in its queue, as many of them as one page finds."""
+    async def _of_key(self, task: Task, state: State) -> Sequence[Task]:
+        """Tasks of the same key in its queue, as many of them as one page finds."""
+        definition = task.definition
         query = Query(
-            key=task.definition.key,
-            queue=task.definition.queue,
-            states=(State.ACTIVE,),
-            limit=_MOST_OF_KEY,
+            key=definition.key, queue=definition.queue, states=(state,), limit=_MOST_OF_KEY
         )
-        return len((await self._store.find(query)).tasks)
+        return (await self._store.find(query)).tasks
+
+
+def _ahead_of(task: Task, pending: Sequence[Task]) -> list[Ahead]:
+    """Those that come before a task, in their order. They are given in order of creation, which
+    decides between equals."""
+    in_order = sorted(pending, key=_place)
+    before: list[Ahead] = []
+    for one in in_order:
+        if one.id == task.id or _place(one) > _place(task):
+            break
+        before.append(Ahead(one.id, kind_of(one)))
+    return before
+
+
+def _place(task: Task) -> tuple[int, int]:
+    return -task.status.priority, task.status.order
 
 
 def _limits(configs: Mapping[str, QueueConfig], queue: str) -> bool:

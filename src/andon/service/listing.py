@@ -40,7 +40,7 @@ async def list_tasks(
     *,
     limit: int | None,
     cursor: str,
-    newest_first: bool,
+    newest_first: bool | None,
     dead_letters: bool = False,
 ) -> TaskPage | Lines:
     """The page after the cursor; all that comes after it, for who wants lines."""

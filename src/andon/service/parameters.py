@@ -18,6 +18,13 @@ Tag = Annotated[str | None, QueryParameter(description="Tasks with this tag.")]
 Key = Annotated[str | None, QueryParameter(description="Tasks with this concurrency key.")]
 Group = Annotated[str | None, QueryParameter(description="Tasks of this group.")]
 WorkerId = Annotated[str | None, QueryParameter(description="Tasks that this worker is running.")]
+Order = Annotated[
+    bool | None,
+    QueryParameter(
+        description="Newest first. If nothing is said: by due time where all wait for a time, else "
+        "in the order of creation (`false`)."
+    ),
+]
 Flag = Annotated[bool, QueryParameter(description="Newest first.")]
 Wait = Annotated[
     float,

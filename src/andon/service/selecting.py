@@ -29,13 +29,14 @@ async def checked_query(
     profile: "Profile",
     *,
     dead_letters: bool = False,
-    newest_first: bool = False,
+    newest_first: bool | None = False,
     limit: int = 100,
     cursor: str = "",
 ) -> tuple[Query, Keep]:
-    """The query and what it keeps. Raises `Problem` for a state or queue that does not exist."""
+    """The query, in the order of a list (`Filters.listed`), and what it keeps. Raises
+    `Problem` for a state or queue that does not exist."""
     try:
-        query = filters.query(
+        query = filters.listed(
             profile,
             dead_letters=dead_letters,
             newest_first=newest_first,

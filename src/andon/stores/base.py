@@ -229,6 +229,10 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     id_prefix: str | None = None  #: how the id begins
     dead_letters: bool = False  #: only what is kept as a dead letter
     newest_first: bool = False  #: else in the order they were created
+    due_first: bool = False
+    """By due time, the soonest first: only tasks that wait for a time have one, those that are
+    `scheduled` or wait in `retry`. One whose due time changes between two pages may be met twice,
+    or not."""
     limit: int = 100  #: tasks on one page, at most
     cursor: str = ""  #: where the page before ended
 
@@ -502,8 +506,8 @@ class Store(Protocol):
         ...
 
     async def find(self, query: Query) -> Page:
-        """A page of records ordered by creation. A record that does not decode (R28) comes with a
-        bare definition (its id, name "?") and state unknown."""
+        """A page of records ordered by creation, or by due time. A record that does not decode
+        (R28) comes with a bare definition (its id, name "?") and state unknown."""
         ...
 
     async def stats(self) -> list[QueueStats]:

@@ -1,8 +1,49 @@
-"""Whether a record is one that a query asks for: what filters the axis that a store walks."""
+"""What a query asks for: which records, beside the axis that a store walks, and in which order."""
 
 from andon.lifecycle.apply import is_dead_letter
+from andon.model.errors import ConfigurationError
 from andon.model.task import Task
+from andon.model.words import State
 from andon.stores.base import Query
+
+WAITS_FOR_TIME = (State.SCHEDULED, State.RETRY)
+"""States whose tasks have a due time. Stores keep them in that order, too."""
+
+DUE = "d"
+"""How a cursor among due times begins, so that it is not taken for one among times of creation."""
+
+
+def check_order(query: Query) -> None:
+    """Raise `ConfigurationError` for an order that there is none of."""
+    if not query.due_first:
+        return
+    if query.newest_first:
+        raise ConfigurationError("Tasks are listed either by due time or the newest first.")
+    for state in query.states:
+        if state not in WAITS_FOR_TIME:
+            raise ConfigurationError(
+                f"Only tasks that are scheduled or wait in retry have a due time; {state} ones "
+                "cannot be listed by it."
+            )
+
+
+def has_due_order(query: Query) -> bool:
+    """Whether a list of it is best read by due time: all its tasks wait for a time, and it names
+    nothing that has a list of its own."""
+    return (
+        bool(query.states)
+        and all(state in WAITS_FOR_TIME for state in query.states)
+        and query.key is None
+        and query.group is None
+        and query.worker is None
+        and query.id_prefix is None
+        and not query.dead_letters
+    )
+
+
+def due_states(query: Query) -> tuple[State, ...]:
+    """The states that a query by due time walks."""
+    return tuple(s for s in WAITS_FOR_TIME if not query.states or s in query.states)
 
 
 def matches(query: Query, task: Task) -> bool:

@@ -4,11 +4,14 @@ from typing import Any
 
 import asyncpg
 import pytest
-from conformance.kit import LEASE_MS, Kit
+from conformance.kit import LEASE_MS, Kit, ids
 
 from andon.lifecycle.commands import Cancel, Complete, Release
 from andon.model.task import Task
-from andon.stores.base import ChangeKind, Renewal, Verdict
+from andon.model.words import State
+from andon.stores.base import ChangeKind, Query, Renewal, Verdict
+from andon.stores.matching import WAITS_FOR_TIME
+from andon.stores.postgres.statements import Statements
 
 _MANY = 200
 _OTHERS = 40 * _MANY
@@ -104,3 +107,23 @@ async def test_what_was_planned_while_nothing_was_ready_does_not_walk_what_is_re
     await kit.until(counted)
     looked = await _looked(db, _ENTRIES_READ, schema)
     assert looked["idx_tup_read"] < before
+
+
+async def test_lists_by_due_time_go_by_their_index(
+    kit: Kit, schema: str, db: asyncpg.Connection
+) -> None:
+    base = kit.store.now() + 3_600_000
+    tasks = [await kit.submit(run_at=base + n) for n in range(5)]
+    sql = Statements("reading", schema).by_due
+    states = [state.value for state in WAITS_FOR_TIME]
+    plan = await db.fetch(f"EXPLAIN {sql}", base, 0, 100, states, "default")
+    told = "\n".join(row[0] for row in plan)
+    assert "task_due" in told, told
+    assert "ROW(" in told, told
+
+    await kit.store.close()
+    await db.execute(f'DROP INDEX "{schema}".task_due')
+    again = await kit.again()  # made by an older release, it has no such index
+    found = await again.find(Query(states=(State.SCHEDULED,), due_first=True))
+    assert ids(found.tasks) == ids(tasks)
+    assert await db.fetchval("SELECT to_regclass($1)", f'"{schema}".task_due')

@@ -27,10 +27,10 @@ from andon.service.lines import Lines
 from andon.service.listing import list_tasks
 from andon.service.parameters import (
     Cursor,
-    Flag,
     Group,
     Key,
     ListLimit,
+    Order,
     Queue,
     States,
     Tag,
@@ -75,12 +75,14 @@ async def list_all(
     key: Key = None,
     group: Group = None,
     worker: WorkerId = None,
-    newest_first: Flag = False,
+    newest_first: Order = None,
     limit: ListLimit = None,
     cursor: Cursor = "",
     seen_as: As = None,
 ) -> TaskPage | Lines:
-    """Tasks in the order of their creation. A page may be short; its cursor leads to the next.
+    """Tasks in the order of their creation; if all states asked for are `scheduled` or `retry`, by
+    due time, the soonest first (not those of a key or group). A page may be short; its cursor leads
+    to the next.
 
     With `Accept: application/x-ndjson` all of them, one a line, up to those created just now.
     """

@@ -1,4 +1,5 @@
-"""Lists of tasks by queue and state, key, group and worker, each in order of creation."""
+"""Lists of tasks by queue and state, key, group and worker, each in order of creation; and of those
+that wait for a time, by due time."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from heapq import merge
@@ -7,7 +8,7 @@ from andon.lifecycle.indexes import IndexEntry
 from andon.model.errors import ConfigurationError
 from andon.model.words import State
 from andon.stores.base import SCAN_BUDGET, Page, Query
-from andon.stores.matching import matches
+from andon.stores.matching import DUE, due_states, matches
 from andon.stores.memory.ordered import Ordered
 from andon.stores.memory.row import Row
 
@@ -25,6 +26,7 @@ class Lists:
         self._groups: _Lists = {}
         self._workers: dict[str, set[_Place]] = {}
         self._dead_letters: _Lists = {}
+        self._due: dict[State, _Lists] = {State.SCHEDULED: {}, State.RETRY: {}}
 
     def insert(self, row: Row) -> None:
         """Take in a new row."""
@@ -34,6 +36,8 @@ class Lists:
         _add(self._groups, definition.group, row.place)
         if row.entry.dead_letter:
             _add(self._dead_letters, definition.queue, row.place)
+        if row.entry.state in self._due:
+            self._wait(row.entry, row.task.id, begun=True)
 
     def remove(self, row: Row) -> None:
         """Forget a row that goes."""
@@ -43,6 +47,8 @@ class Lists:
         _remove(self._groups, definition.group, row.place)
         if row.entry.dead_letter:
             _remove(self._dead_letters, definition.queue, row.place)
+        if row.entry.state in self._due:
+            self._wait(row.entry, row.task.id, begun=False)
 
     def move(self, row: Row, old: IndexEntry, new: IndexEntry) -> None:
         """Follow a row from state to state."""
@@ -53,6 +59,15 @@ class Lists:
             _remove(self._dead_letters, old.queue, row.place)
         if new.dead_letter:
             _add(self._dead_letters, new.queue, row.place)
+        if old.state in self._due:
+            self._wait(old, row.task.id, begun=False)
+        if new.state in self._due:
+            self._wait(new, row.task.id, begun=True)
+
+    def _wait(self, entry: IndexEntry, task_id: str, *, begun: bool) -> None:
+        """Note that a task waits for a time, or does so no longer."""
+        change = _add if begun else _remove
+        change(self._due[entry.state], entry.queue, (entry.timer or 0, task_id))
 
     def work(self, row: Row, worker: str, *, begun: bool) -> None:
         """Note that a worker holds the row, or does so no longer."""
@@ -95,18 +110,22 @@ class Lists:
         """A page of what the query asks for; short when the scan budget is used up first."""
         found: list[Row] = []
         cursor = ""
-        places = self._walk(query, _parse(query.cursor))
-        for looked, (created_at, task_id) in enumerate(places, start=1):
+        mark = DUE if query.due_first else ""
+        places = self._walk(query, _parse(query.cursor, mark))
+        for looked, (at, task_id) in enumerate(places, start=1):
             row = self._rows[task_id]
             if matches(query, row.task):
                 found.append(row)
             if len(found) >= query.limit or looked >= SCAN_BUDGET:
-                cursor = f"{created_at}:{task_id}"
+                cursor = f"{mark}{at}:{task_id}"
                 break
         return Page(tuple(row.copy() for row in found), cursor)
 
     def _walk(self, query: Query, place: _Place | None) -> Iterator[_Place]:
         newest_first = query.newest_first
+        if query.due_first:
+            by_due = _of_queue((self._due[state] for state in due_states(query)), query.queue)
+            return merge(*(places.after(place) for places in by_due))
         if query.id_prefix is not None:
             begin = query.id_prefix
             return _from(place, self._begun(begin), newest_first=newest_first)
@@ -130,18 +149,23 @@ class Lists:
         by_state = [self._states.get(state, {}) for state in query.states or State]
         if query.dead_letters:
             by_state = [self._dead_letters]
-        if query.queue is not None:
-            return [places for lists in by_state for places in _one(lists, query.queue)]
-        return [places for lists in by_state for places in lists.values()]
+        return _of_queue(by_state, query.queue)
 
 
-def _parse(cursor: str) -> _Place | None:
-    created, _, task_id = cursor.partition(":")
+def _parse(cursor: str, mark: str) -> _Place | None:
+    at, _, task_id = cursor.removeprefix(mark).partition(":")
     if not cursor:
         return None
-    if not (created.isascii() and created.isdecimal() and len(created) < 20 and task_id):
-        raise ConfigurationError(f"{cursor!r} is not a cursor that this store gave.")
-    return int(created), task_id
+    good = cursor.startswith(mark) and at.isascii() and at.isdecimal() and len(at) < 20
+    if not (good and task_id):
+        raise ConfigurationError(f"{cursor!r} is not a cursor that this list gave.")
+    return int(at), task_id
+
+
+def _of_queue(by_state: Iterable[_Lists], queue: str | None) -> list[Ordered[_Place]]:
+    if queue is not None:
+        return [places for lists in by_state for places in _one(lists, queue)]
+    return [places for lists in by_state for places in lists.values()]
 
 
 def _from(

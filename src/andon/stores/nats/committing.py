@@ -310,6 +310,8 @@ class _Commit:
         """The write is done: remember, hint, clean up."""
         change, core = self._changes[position], self._core
         before, task_id = change.before, change.before.id
+        discard = (change.discard,) if change.discard is not None and plan.body.own > 1 else ()
+        self._heads.notes.moved(seq, before.definition.queue, (change.event, *discard))
         self._timers.held.pop(task_id, None)
         self._timers.shared.written(task_id, plan.head.body.revision, plan.purged)
         self._outcomes[position] = (

@@ -33,6 +33,8 @@ class Core:
         self.clock = clock
         self.hints = hints
         self.heads = [Heads(wire, Names(location.namespace, p), clock) for p in range(partitions)]
+        for heads in self.heads:
+            wire.told[heads.names.stream] = heads.notes.answered
         self.timers = [Timers(heads) for heads in self.heads]
         self.keys = [Keys(heads) for heads in self.heads]
         self.edges = Edges(self.heads, self.timers)

@@ -169,6 +169,8 @@ async def _create(
                     again[position] = seq == UNSURE
                 else:
                     outcomes[position] = _CREATED
+                    task = new[position].task
+                    heads.notes.moved(seq, task.definition.queue, task.status.events[-1:])
             mine = list[int]()
             there = await heads.read(new[position].task.id for position in again) if again else {}
             for position, unsure in again.items():

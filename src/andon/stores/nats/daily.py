@@ -1,54 +1,98 @@
-"""The daily history: the event log added up, with the position up to which it was.
+"""The daily history: what the sheets of all processes add up to, and the log where they have gaps.
 
-No write of a task counts anything. Who keeps house, or asks for the history, reads on in the log
-from where the last one stopped, and writes the new position and the counts in one atomic batch,
-guarded by the position that was read: of two who add the same moves one is refused, and of one that
-dies nothing is left. A round reads to the end of the log, so that every move up to the position was
-counted, in whichever message it was met.
+Each process tells what it wrote (`sheets`), and no write of a task counts anything. Who keeps
+house adds up, from the position where the last one stopped, the blocks of the stream that the
+sheets tell all of. A block that still has a gap after `EVERY_MS` will keep it: from there on the
+log is read, which costs a look at each record. Counts and the new position are written in one
+atomic batch, guarded by the position that was read: of two who add the same one is refused, and of
+one that dies nothing is left. Who asks for the history reads what is not told yet in the log.
 
-What was not added up is lost with its record's last trace, seven days after the deletion; a
-running timekeeper adds up every five minutes.
+What was not added up is lost with its record's last trace: seven days after the deletion, or when
+the id is used again ten minutes after it.
 """
 
+import asyncio
+import itertools
+import secrets
 import time
 from collections.abc import Sequence
 
 import msgspec
 
-from andon.lifecycle.daily import KEPT_DAYS, Countable, first_day
+from andon.lifecycle.daily import DAY_MS, KEPT_DAYS, Countable, first_day
 from andon.model.fleet import Tallied
 from andon.model.words import Event, State
 from andon.stores.codec import Undecodable, encode
 from andon.stores.nats.bodies import NOTHING, decode_archive
 from andon.stores.nats.core import Core
 from andon.stores.nats.events import Log
-from andon.stores.nats.heads import Heads
+from andon.stores.nats.heads import LOG_AGE_S, Heads
 from andon.stores.nats.library import Reply
+from andon.stores.nats.sheets import Counts, Sheet, add, aligned, decode_sheet, whole
 from andon.stores.nats.wire import GUARD, Write, seq_of, subject_of
 from andon.stores.tallying import summed
 
-EVERY_MS = 300_000
-"""How often the log is added up where nobody asks for the history: less than the submit window,
-after which the id of a deleted task, and with it what is left of that, may be written over."""
+EVERY_MS = 150_000
+"""How often it is added up where nobody asks for the history. What has a gap is read the next time:
+before the submit window is over, after which the id of a deleted task, and with it what is left of
+that, may be written over."""
+
+TOLD_S = 60.0
+"""A process that has written tells of it so much later."""
 
 _PAGE = 2_000
 _ATTEMPTS = 10
 _TTL_S = (KEPT_DAYS + 1) * 86_400
 """Counts of a day go by themselves, so long after the last was added."""
 
-Counts = dict[str, dict[str, int]]
-"""What was counted on one day: by queue and tally."""
-
 
 class Position(msgspec.Struct, array_like=True):
-    """How far the log of a partition was added up, and when."""
+    """How far a partition was added up, and when."""
 
     upto: int = 0  #: every move written with a message up to this one was counted
     at: int = 0  #: ms UTC
+    exact: bool = False
+    """The sheets told of all up to here. Else those of this block may tell of what was counted from
+    the log, and cannot be used. Older releases leave it out."""
+
+    @property
+    def start(self) -> int | None:
+        """Where the sheets can be added up from, if they can be."""
+        is_start = self.exact or not self.upto or self.upto == aligned(self.upto)
+        return self.upto if is_start else None
 
 
 _decode_position = msgspec.msgpack.Decoder(Position).decode
-_decode_counts = msgspec.msgpack.Decoder(Counts).decode
+_decode_counts = msgspec.msgpack.Decoder(dict[str, dict[str, int]]).decode
+
+
+class _State:
+    """All that is told of one partition, in one look."""
+
+    def __init__(self, heads: Heads, found: Sequence[Reply], end: int) -> None:
+        self.end = end
+        self.position, self.guard = Position(), 0
+        self.counts: Counts = {}
+        self.sheets: list[tuple[int, Sheet]] = []
+        at, sheet, day = (
+            heads.names.of("n", *tokens) for tokens in (("at",), ("w", ""), ("day", ""))
+        )
+        for msg in found:
+            subject, seq = subject_of(msg), seq_of(msg)
+            if subject == at:
+                self.position, self.guard = _decode_position(msg.data), seq
+            elif subject.startswith(day):
+                self.counts[int(subject.removeprefix(day))] = _decode_counts(msg.data)
+            elif subject.startswith(sheet):
+                try:
+                    self.sheets.append((seq, decode_sheet(msg.data)))
+                except Undecodable:
+                    continue  # not ours: a gap
+
+    def whole(self) -> tuple[int, Counts]:
+        """How far the sheets tell of all, and what they add up to there."""
+        start = self.position.start
+        return (self.position.upto, {}) if start is None else whole(start, self.end, self.sheets)
 
 
 class Daily:
@@ -58,16 +102,52 @@ class Daily:
         self._core = core
         self._log = log
         self._next = 0.0  # monotonic seconds
+        self._ends: dict[str, int] = {}  # of each stream, where it ended when it was last kept
+        self._name = secrets.token_hex(8)
+        self._numbers = itertools.count()
+        self._telling: asyncio.TimerHandle | None = None
+        for heads in core.heads:
+            heads.notes.begun = self._begun
+
+    def _begun(self) -> None:
+        if self._telling is None:
+            loop = asyncio.get_running_loop()
+            self._telling = loop.call_later(TOLD_S, lambda: self._core.later(self.tell()))
+
+    def close(self) -> None:
+        """Tell nothing any more."""
+        if self._telling is not None:
+            self._telling.cancel()
+            self._telling = None
+
+    async def tell(self) -> None:
+        """Write down what this process has written. What fails is a gap."""
+        self.close()
+        for heads in self._core.heads:
+            for sheet in heads.notes.told():
+                subject = heads.names.of("n", "w", self._name, str(next(self._numbers)))
+                write = (subject, sheet, {"Nats-TTL": f"{LOG_AGE_S}s"})
+                await heads.wire.write(heads.names.stream, [write])
 
     async def read(self, queue: str | None, days: range) -> list[Tallied]:
         """What was counted of a queue, or of all, on these days."""
+        await self.tell()
         found: list[Tallied] = []
+        oldest = first_day(self._core.clock.now())
         for heads in self._core.heads:
-            await self._add_up(heads)
-            counts = await self._counts(heads, days)
+            state = await self._look(heads)
+            upto, more = state.whole()
+            parts = [state.counts, more]
+            if upto < state.end:
+                bound = aligned(state.end)
+                within, beyond = await self._round(heads, upto, bound)
+                parts += [within, beyond]
+                if bound > upto:  # so that who asks again need not read it again
+                    await self._write(heads, state, _sum([more, within]), Position(bound))
             found += (
                 Tallied(name, day, tally, n)
-                for day, of_day in counts.items()
+                for day, of_day in _sum(parts).items()
+                if day in days and day >= oldest
                 for name, of in of_day.items()
                 if queue is None or name == queue
                 for tally, n in of.items()
@@ -80,63 +160,93 @@ class Daily:
             return
         now, latest = self._core.clock.now(), 0
         for heads in self._core.heads:
-            position, _ = await self._position(heads)
-            if now - position.at >= EVERY_MS:
-                await self._add_up(heads)
-                position.at = now
-            latest = max(latest, position.at)
+            state = await self._look(heads)
+            at = state.position.at
+            if now - at >= EVERY_MS:
+                await self._add_up(heads, state, now)
+                at = now
+            latest = max(latest, at)
         self._next = time.monotonic() + max(latest + EVERY_MS - now, 1_000) / 1000
 
-    async def _add_up(self, heads: Heads) -> None:
-        for _ in range(_ATTEMPTS):
-            position, guard = await self._position(heads)
-            sums, upto = await self._round(heads, position.upto)
-            if upto == position.upto or await self._write(heads, sums, upto, guard):
-                return
-        raise heads.wire.unavailable("others are adding up the daily history all the time")
+    async def _add_up(self, heads: Heads, state: _State, now: int) -> None:
+        """Add up what the sheets tell all of; and what is old and has gaps, from the log."""
+        stream = heads.names.stream
+        old = min(self._ends.get(stream, 0), state.end)
+        self._ends[stream] = state.end
+        upto, counts = state.whole()
+        position = Position(upto, exact=True)
+        # A block that does not fill up is left to the sheets for a day.
+        bound = old if now - state.position.at >= DAY_MS else aligned(old)
+        if upto < bound:
+            within, _ = await self._round(heads, upto, bound)
+            counts, position = _sum([counts, within]), Position(bound)
+        if position.upto > state.position.upto:
+            await self._write(heads, state, counts, position)
 
-    async def _position(self, heads: Heads) -> tuple[Position, int]:
-        found = await heads.last([heads.names.of("n", "at")])
-        return (_decode_position(found[0].data), seq_of(found[0])) if found else (Position(), 0)
+    async def _look(self, heads: Heads) -> _State:
+        subject = heads.names.of("n", ">")
+        found = await heads.at_once([subject])
+        if found is not None:
+            return _State(heads, *found)
+        # Too many sheets for one answer. Those that go meanwhile leave a gap.
+        found = await heads.at_once([heads.names.of("n", "at"), heads.names.of("n", "day", "*")])
+        assert found is not None
+        known, end = found
+        sheets = await heads.walk([heads.names.of("n", "w", ">")])
+        return _State(heads, [*known, *(msg for msg in sheets if seq_of(msg) <= end)], end)
 
-    async def _round(self, heads: Heads, floor: int) -> tuple[dict[int, Counts], int]:
-        """What all moves after a position add, and the position after them."""
-        sums: dict[int, Counts] = {}
+    async def _round(self, heads: Heads, floor: int, bound: int) -> tuple[Counts, Counts]:
+        """What all moves after a position add, up to a bound and beyond it. It reads to the end of
+        the log, so that every move is met, in whichever message that is."""
+        within: Counts = {}
+        beyond: Counts = {}
         oldest, upto = first_day(self._core.clock.now()), floor
         counted: dict[str, int] = {}  # of each task that was met, up to where its moves were
         while page := await self._log.records(heads, upto + 1, _PAGE):
             upto = seq_of(page[-1])
-            moves: list[tuple[str, Countable]] = []
+            moves: list[tuple[int, str, Countable]] = []
             for msg in page:
                 moves += await _fresh(heads, msg, counted, floor)
-            for (queue, day, tally), n in summed(moves).items():
-                if day >= oldest:
-                    of = sums.setdefault(day, {}).setdefault(queue, {})
-                    of[tally] = of.get(tally, 0) + n
-        return sums, upto
+            for sums, some in (
+                (within, [(queue, move) for at, queue, move in moves if at <= bound]),
+                (beyond, [(queue, move) for at, queue, move in moves if at > bound]),
+            ):
+                for (queue, day, tally), n in summed(some).items():
+                    if day >= oldest:
+                        add(sums, day, queue, tally, n)
+        return within, beyond
 
-    async def _write(self, heads: Heads, sums: dict[int, Counts], upto: int, guard: int) -> bool:
-        """Write the sums and the position; False if another was faster."""
-        counts = await self._counts(heads, sorted(sums))
-        for day, of_day in sums.items():
-            there = counts.setdefault(day, {})
-            for queue, of in of_day.items():
-                before = there.setdefault(queue, {})
-                for tally, n in of.items():
-                    before[tally] = before.get(tally, 0) + n
-        position = encode(Position(upto, self._core.clock.now()))
+    async def _write(self, heads: Heads, state: _State, more: Counts, position: Position) -> None:
+        """Write what was added and the new position, unless another was faster."""
+        now = self._core.clock.now()
+        more = {day: of for day, of in more.items() if day >= first_day(now)}
+        sums = _sum([{day: state.counts.get(day, {}) for day in more}, more])
+        position.at = now
         ttl = {"Nats-TTL": f"{_TTL_S}s"}
         writes: list[Write] = [
-            (heads.names.of("n", "day", str(day)), encode(of), ttl) for day, of in counts.items()
+            (heads.names.of("n", "day", str(day)), encode(of), ttl) for day, of in sums.items()
         ]
-        writes.append((heads.names.of("n", "at"), position, {GUARD: str(guard)}))
-        return await heads.wire.atomic(heads.names.stream, writes)
+        guard = {GUARD: str(state.guard)}
+        writes.append((heads.names.of("n", "at"), encode(position), guard))
+        last = await heads.wire.atomic(heads.names.stream, writes)
+        if not last:
+            return
+        for seq in range(last - len(writes) + 1, last + 1):
+            heads.notes.keep(seq)
+        if any(seq <= position.upto for seq, _ in state.sheets):
+            # All that these tell of lies before them.
+            subject = heads.names.of("n", "w", ">")
+            await heads.purge(subject, before=position.upto + 1)
 
-    async def _counts(self, heads: Heads, days: Sequence[int]) -> dict[int, Counts]:
-        if not days:
-            return {}
-        found = await heads.last([heads.names.of("n", "day", str(day)) for day in days])
-        return {int(subject_of(m).rpartition(".")[2]): _decode_counts(m.data) for m in found}
+
+def _sum(parts: Sequence[Counts]) -> Counts:
+    sums: Counts = {}
+    for part in parts:
+        for day, of_day in part.items():
+            for queue, of in of_day.items():
+                for tally, n in of.items():
+                    add(sums, day, queue, tally, n)
+    return sums
 
 
 class _Move(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -192,9 +302,9 @@ _decode_queue = msgspec.msgpack.Decoder(_InQueue).decode
 
 async def _fresh(
     heads: Heads, msg: Reply, counted: dict[str, int], floor: int
-) -> list[tuple[str, Countable]]:
-    """The moves of a record that were not counted yet, each beside the queue; none of one that
-    cannot be read."""
+) -> list[tuple[int, str, Countable]]:
+    """The moves of a record that were not counted yet, each with its sequence and the queue; none
+    of one that cannot be read."""
     seq = seq_of(msg)
     try:
         body = _decode_left(msg.data)
@@ -211,14 +321,14 @@ async def _fresh(
     if not queue or not count:
         return []
     moves = list(zip(seqs[-count:], events[-count:], strict=True))
-    found: list[tuple[str, Countable]] = [(queue, move) for at, move in moves if at > last]
+    found: list[tuple[int, str, Countable]] = [(at, queue, move) for at, move in moves if at > last]
     first, move = moves[0]
     if first > last and move.revision > body.dropped + 1:  # there are more in archives
         for part in await heads.walk([heads.names.of("h", body.id, "*")]):
             archive = decode_archive(part.data)
             places = archive.seqs or [seq_of(part)] * len(archive.events)
             found += (
-                (queue, event)
+                (at, queue, event)
                 for at, event in zip(places, archive.events, strict=True)
                 if at > last and event.revision < move.revision
             )

@@ -191,6 +191,7 @@ class Edges:
                 (seq,) = await heads.wire.write(heads.names.stream, [bump])
                 if seq <= CONFLICT:
                     continue
+                heads.notes.wrote(seq)
                 heads.forget(parent)
             return [Ended(link.child, parent, state, link.any_end) for link in links if over]
 

@@ -18,6 +18,7 @@ from andon.model.errors import StoreUnavailable
 from andon.model.task import Task
 from andon.stores.codec import encode
 from andon.stores.nats.core import Core
+from andon.stores.nats.heads import Heads
 from andon.stores.nats.index import Index
 from andon.stores.nats.names import dotless
 from andon.stores.nats.wire import CONFLICT, GUARD, UNSURE, Write, seq_of
@@ -109,10 +110,13 @@ class Gates:
         """Write over the gate and write the records; False if anything had moved."""
         over = Bucket(bucket.tokens, bucket.at, bucket.rate)
         if len(self._core.heads) == 1:
-            stream = self._heads.names.stream
-            return await self._core.wire.atomic(
-                stream, [*writes.get(0, []), self._over(gate, over)]
-            )
+            stream, records = self._heads.names.stream, writes.get(0, [])
+            last = await self._core.wire.atomic(stream, [*records, self._over(gate, over)])
+            if last:
+                seqs = range(last - len(records), last)
+                self._note(self._heads, seqs, tasks, creates=creates)
+                self._heads.notes.wrote(last)
+            return last > CONFLICT
         now = self._core.clock.now()
         permit = Permit(
             secrets.token_hex(8),
@@ -128,11 +132,22 @@ class Gates:
             return False
         marks = [0] * len(self._core.heads)
         for partition, of_partition in writes.items():
-            names = self._core.heads[partition].names
-            marks[partition] = max(await self._core.wire.write(names.stream, of_partition))
+            heads = self._core.heads[partition]
+            seqs = await self._core.wire.write(heads.names.stream, of_partition)
+            mine = [task for task in tasks if self._core.partition(task.id) == partition]
+            self._note(heads, seqs, mine, creates=creates)
+            marks[partition] = max(seqs)
         with suppress(StoreUnavailable):
             await self._give_back(gate.queue, permit, marks)
         return True
+
+    @staticmethod
+    def _note(heads: Heads, seqs: Sequence[int], tasks: Sequence[Task], *, creates: bool) -> None:
+        """Note these writes of records. (Moves that stand in archives leave a gap.)"""
+        for seq, task in zip(seqs, tasks, strict=False):
+            if seq > CONFLICT and len(seqs) == len(tasks):
+                queue, events = task.definition.queue, task.status.events[-1:]
+                heads.notes.moved(seq, queue, events if creates else ())
 
     async def _give_back(self, queue: str, permit: Permit, marks: Sequence[int]) -> None:
         """Drop the permit: who reads the gate from now on finds the records."""

@@ -25,6 +25,7 @@ from andon.stores.nats.clock import ServerClock, ms_of
 from andon.stores.nats.fitting import fitting, without_errors
 from andon.stores.nats.library import Reply
 from andon.stores.nats.names import ARCHIVED, LineName, Names, is_token, level_of
+from andon.stores.nats.sheets import Notes
 from andon.stores.nats.wire import (
     GUARD,
     GUARDED,
@@ -76,6 +77,7 @@ class Heads:
         self.names = names
         self._clock = clock
         self._known: OrderedDict[str, Head] = OrderedDict()
+        self.notes = Notes(names)
         self.upto = 0  #: the stream is known to reach so far, at least
 
     # --- reading ---
@@ -120,20 +122,24 @@ class Heads:
         """The newest message of each subject that matches, in the order of the stream. Never older
         than what this process wrote, whichever replica answers."""
         found = await self._last(subjects, 1)
-        return sorted(await self.walk(subjects), key=seq_of) if found is None else found
+        return sorted(await self.walk(subjects), key=seq_of) if found is None else found[0]
+
+    async def at_once(self, subjects: Sequence[str]) -> tuple[list[Reply], int] | None:
+        """The newest message of each subject that matches, all as of one moment, and where the
+        stream ended then; None if they are too many for one answer."""
+        return await self._last(subjects, 1)
 
     async def newer(self, subjects: Sequence[str], after: int) -> list[Reply]:
         """Those that were written after a sequence. Where there are none it costs two messages,
         so that looking again and again for what hardly ever changes is cheap."""
-        found = await self._last(subjects, after)
-        if found is None:
-            found = await self.walk(subjects, start=after + 1)
+        looked = await self._last(subjects, after)
+        found = looked[0] if looked else await self.walk(subjects, start=after + 1)
         # Whoever wrote them: what is read later is not to be older.
         acked, stream = self.wire.acked, self.names.stream
         acked[stream] = max([acked.get(stream, 0), *map(seq_of, found)])
         return found
 
-    async def _last(self, subjects: Sequence[str], after: int) -> list[Reply] | None:
+    async def _last(self, subjects: Sequence[str], after: int) -> tuple[list[Reply], int] | None:
         """None: they are too many for one answer."""
         # `meta` is always there, so something matches: "nothing" comes from a server that is
         # closing its stores, and would have everything look deleted. It was the first message
@@ -149,7 +155,7 @@ class Heads:
             upto = int(end.header(b"Nats-UpTo-Sequence") or 0)
             if status != "404" and upto >= self.wire.acked.get(self.names.stream, 0):
                 self.upto = max(self.upto, upto)
-                return [m for m in messages if subject_of(m) != meta]
+                return [m for m in messages if subject_of(m) != meta], upto
             if self.wire.leaving or time.monotonic() > deadline:
                 raise self.wire.unavailable("the stream lacks what was written to it")
             await asyncio.sleep(0.01)
@@ -244,9 +250,12 @@ class Heads:
         """Forget one message."""
         await self.wire.api(f"STREAM.MSG.DELETE.{self.names.stream}", {"seq": seq})
 
-    async def purge(self, subject: str) -> None:
-        """Forget what stands under a subject."""
-        await self.wire.api(f"STREAM.PURGE.{self.names.stream}", {"filter": subject})
+    async def purge(self, subject: str, *, before: int | None = None) -> None:
+        """Forget what stands under a subject, perhaps only before a sequence."""
+        request: dict[str, str | int] = {"filter": subject}
+        if before is not None:
+            request["seq"] = before
+        await self.wire.api(f"STREAM.PURGE.{self.names.stream}", request)
 
     def subject(self, task: Task, head: Head | None = None) -> str:
         """Where this version of a record belongs."""

@@ -11,6 +11,7 @@
     e.PARENT.CHILD       an edge; f.CHILD.PARENT: a satisfied dependency; x.PARENT: a fan-out
     z.ID.REVISION        the mark of a dead letter
     n.day.DAY, n.at      the daily history, and how far the log was added up in it
+    n.w.PROCESS.NUMBER   a sheet: what a process wrote, to be added up in it
     g.QUEUE              the gate of a limited queue
     q.QUEUE, v.QUEUE.KIND.LEVEL, c.SETTING, y.TYPE, w.WORKER, l.mark, m.meta, m.fleet
 

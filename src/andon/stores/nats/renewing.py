@@ -21,6 +21,7 @@ from andon.stores.nats.heads import Heads, same
 from andon.stores.nats.hints import encoded
 from andon.stores.nats.location import Location
 from andon.stores.nats.names import Names, is_token
+from andon.stores.nats.sheets import Notes
 from andon.stores.nats.wire import CONFLICT, REFUSED, Wire
 from andon.stores.partitions import partition_of
 
@@ -61,6 +62,7 @@ async def renew(
                 if seq <= CONFLICT:
                     waiting.append(i)
                     continue
+                heads.notes.keep(seq)
                 assert head.task is not None
                 asked = head.task.status.cancel_requested_at is not None
                 verdicts[i] = Verdict.CANCEL if asked else Verdict.OK
@@ -99,9 +101,9 @@ def progress_topics(renewals: Sequence[Renewal]) -> list[str]:
 class Keeper:
     """A loop and a connection for renewals, in a thread of their own. Made when first needed."""
 
-    def __init__(self, location: Location, partitions: int, clock: ServerClock) -> None:
+    def __init__(self, location: Location, notes: Sequence[Notes], clock: ServerClock) -> None:
         self._location = location
-        self._partitions = partitions
+        self._notes = notes  #: of each partition
         self._clock = clock
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -134,8 +136,10 @@ class Keeper:
             self._wire = wire
             self._heads = [
                 Heads(wire, Names(self._location.namespace, p), self._clock)
-                for p in range(self._partitions)
+                for p in range(len(self._notes))
             ]
+            for heads, notes in zip(self._heads, self._notes, strict=True):
+                heads.notes = notes
         verdicts = await renew(self._heads, renewals, self._clock)
         topics = progress_topics(renewals)
         if topics:

@@ -191,6 +191,7 @@ class Serving:
 
     def _take(self, head: Head, task: Task, seq: int, body: Body, subject: str) -> None:
         task.ref = seq
+        self._heads.notes.wrote(seq)
         self._claim.take(task)
         self._heads.remember(Head(body, subject, seq, seq))
         timer = self._heads.timer_of(head)

@@ -57,6 +57,9 @@ from andon.stores.nats.timing import writable
 from andon.stores.nats.wire import Wire
 from andon.stores.partitions import partition_of
 
+_LAST_WORD_S = 1.0
+"""How long closing may take to tell what was written; what is not told is read from the log."""
+
 _TELL_S = 30.0
 """How often the server is asked for its time, by who fires timers."""
 
@@ -106,7 +109,7 @@ class NatsStore:
         self._claims = Claims(core, self._index)
         self._log = Log(core, f"n{abs(hash_of(info['created'])):x}")
         self._daily = Daily(core, self._log)
-        self._keeper = Keeper(self._location, self.partitions, self._clock)
+        self._keeper = Keeper(self._location, [heads.notes for heads in core.heads], self._clock)
 
     async def close(self) -> None:
         core, self._core = self._core, None
@@ -114,6 +117,10 @@ class NatsStore:
             return
         core.wire.leaving = True
         await core.finish()
+        with contextlib.suppress(StoreUnavailable, TimeoutError):
+            async with asyncio.timeout(_LAST_WORD_S):
+                await self._daily.tell()
+        self._daily.close()
         self._claims.close()
         self._following.cancel()
         await asyncio.gather(self._following, return_exceptions=True)
@@ -154,6 +161,7 @@ class NatsStore:
         if info is None or self._core is not core:
             return
         self._claims.close()
+        self._daily.close()
         core.later(asyncio.to_thread(self._keeper.close))
         self._use(core.anew(), info)
         while not core.wire.leaving:

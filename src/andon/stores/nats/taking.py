@@ -26,6 +26,9 @@ from andon.stores.nats.library import Reply
 from andon.stores.nats.timing import Timer, Timers, Wanted, decode_timer, schedule, schedules
 from andon.stores.nats.wire import CONFLICT, GUARD, Write, seq_of, stamp_of, subject_of
 
+_FIRED = b"Nats-Scheduler"
+"""The server's own messages have it: the name of the schedule."""
+
 _ENTRIES = 64
 """Due entries looked at in one go."""
 
@@ -51,14 +54,17 @@ async def take(
     taking = _Taking(timers, limit, hold_ms, grace_until)
     seq = 1
     for _ in range(_PAGES):
-        entries, _ = await timers.heads.page(timers.heads.names.of("d", ">"), seq, _ENTRIES)
+        entries = await timers.fired(seq, _ENTRIES, clock.now())
         if not entries:
             break
-        # An entry that somebody else wrote over meanwhile stands behind these.
-        seq = seq_of(entries[-1]) + 1
         # What has fired tells the server's time, which may be ahead of what is known here.
         clock.tell(ms_of(stamp_of(entries[-1])))
-        await taking.take(await _legible(timers.heads, entries), clock.now())
+        legible = await _legible(timers.heads, entries)
+        some = _enough(legible, limit - len(taking.taken))
+        # An entry that somebody else wrote over meanwhile stands behind these.
+        last = entries[-1] if len(some) == len(legible) else some[-1][0]
+        seq = seq_of(last) + 1
+        await taking.take(some, clock.now())
         if len(taking.taken) >= limit:
             break
     else:
@@ -79,6 +85,18 @@ async def _legible(heads: Heads, entries: Sequence[Reply]) -> list[tuple[Reply, 
         except DecodeError as error:
             left_out("A due timer", subject_of(entry), why_of(error))
             await heads.delete(seq_of(entry))
+    return found
+
+
+def _enough(entries: Sequence[tuple[Reply, Timer]], wanted: int) -> list[tuple[Reply, Timer]]:
+    """The first entries that name so many tasks: each of them is read, and of what is left over an
+    entry is written anew."""
+    found: list[tuple[Reply, Timer]] = []
+    for entry, timer in entries:
+        if wanted <= 0:
+            break
+        found.append((entry, timer))
+        wanted -= len(timer.ids)
     return found
 
 
@@ -160,6 +178,8 @@ class _Taking:
         seqs = await wire.write(stream, [look.over(now) for look in looks])
         for look, seq in zip(looks, seqs, strict=True):
             unsure = unsure or seq < CONFLICT
+            if seq > CONFLICT and look.entry.header(_FIRED):
+                self._heads.notes.wrote(seq_of(look.entry))  # which the server wrote
             for head in look.due if seq > CONFLICT else ():
                 assert head.task is not None
                 took = True

@@ -17,6 +17,7 @@ from andon.stores.nats.bodies import Head
 from andon.stores.nats.heads import Heads, iso
 from andon.stores.nats.library import Reply
 from andon.stores.nats.names import BUCKET_MS, Names, hashed, is_token
+from andon.stores.nats.news import close_together
 from andon.stores.nats.shared import SharedTimers
 from andon.stores.nats.wire import Write
 
@@ -41,6 +42,11 @@ class Timer(msgspec.Struct, array_like=True):
 
 
 decode_timer = msgspec.msgpack.Decoder(Timer).decode
+
+_BEHIND = 1_000
+_BEHIND_MS = 10_000
+"""With so many entries still to be taken they are asked for one by one for so long, since a page
+comes with the number of those that follow, and to count them the server visits each."""
 
 _HELD = 10_000
 """Holds remembered; of those forgotten a schedule fires once in vain."""
@@ -133,6 +139,7 @@ class Timers:
         self.heads = heads
         self._names = heads.names
         self.shared = SharedTimers()
+        self._behind_until = 0  # ms UTC: there are too many due entries to count them
         self._many_until = 0  # too many to look at all of them
         self.held: dict[str, tuple[str, int]] = {}
         """Taken here: task to its hold's own schedule (or ""), and the revision it had."""
@@ -143,6 +150,17 @@ class Timers:
         self.held[head.body.id] = (own, head.body.revision)
         while len(self.held) > _HELD:
             self.held.pop(next(iter(self.held)))
+
+    async def fired(self, seq: int, most: int, now: int) -> list[Reply]:
+        """The next due entries from a sequence on, or some of them; none if there are none."""
+        subject = self._names.of("d", ">")
+        if now < self._behind_until:
+            found = await close_together(self.heads, subject, seq, most)
+            if found:
+                return found
+        found, more = await self.heads.page(subject, seq, most)
+        self._behind_until = now + _BEHIND_MS if more >= _BEHIND else 0
+        return found
 
     async def next(self, now: int) -> int | None:
         """The earliest timer not yet passed. Exact when it is near or when there are few; else

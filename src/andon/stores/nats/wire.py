@@ -129,6 +129,8 @@ class Wire:
         self._numbers = itertools.count()
         self._waiting: dict[bytes, tuple[_Round | _Reading, int]] = {}
         self.acked: dict[str, int] = {}
+        self.told: dict[str, Callable[[Sequence[Write], Sequence[int]], None]] = {}
+        """By stream, who is told the sequences that writes were given."""
         self.most_bytes = 0  #: of one message, its headers included: the server's `max_payload`
         self.reconnected: Callable[[], None] = lambda: None
         self.troubled: Callable[[], None] = lambda: None  #: called when somebody was refused
@@ -216,6 +218,8 @@ class Wire:
         newest = max(seqs)
         if newest > self.acked.get(stream, 0):
             self.acked[stream] = newest
+        if stream in self.told:
+            self.told[stream](writes, seqs)
         if refused and not each:
             raise StoreIncompatible(f"{self._location.shown} refuses a write: {refused}.")
         return seqs
@@ -270,9 +274,9 @@ class Wire:
                 self._waiting.pop(token.encode(), None)
         return round_.answers
 
-    async def atomic(self, stream: str, writes: Sequence[Write]) -> bool:
-        """Write all or nothing; False if a guard did not hold. An unknown outcome counts as
-        False: the caller looks at what is there."""
+    async def atomic(self, stream: str, writes: Sequence[Write]) -> int:
+        """Write all or nothing; the sequence of the last, or 0 if a guard did not hold. An unknown
+        outcome counts as that: the caller looks at what is there."""
         batch = f"{self._inbox[-12:]}{next(self._numbers)}"
         last = len(writes)
         round_ = _Round(1, asyncio.get_running_loop().create_future())
@@ -293,13 +297,14 @@ class Wire:
                 await round_.future
         except (TimeoutError, nats.errors.Error, OSError):
             self._connection.revive()
-            return False
+            return CONFLICT
         finally:
             self._waiting.pop(token.encode(), None)
         seq, _ = self._judge(round_.answers[0])
-        if seq > 0:
-            self.acked[stream] = max(seq, self.acked.get(stream, 0))
-        return seq > 0
+        if seq <= CONFLICT:
+            return CONFLICT
+        self.acked[stream] = max(seq, self.acked.get(stream, 0))
+        return seq
 
     async def hint(self, subject: str, payload: bytes) -> None:
         """Publish what may be lost."""

@@ -19,6 +19,7 @@ from andon.stores.postgres.statements import (
     filled,
     function_names,
     functions,
+    indexes,
     migrations,
     quoted,
 )
@@ -41,6 +42,9 @@ SELECT c.oid::regclass::text FROM pg_class c
 WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r' ORDER BY c.relname
 """
 
+_NEWEST_INDEX = "task_due"
+"""Of the later indexes the last: they are made in one transaction."""
+
 _ATTEMPTS = 10
 """How often a version is tried again after a deadlock with transactions of older releases."""
 
@@ -52,6 +56,7 @@ class Facts(msgspec.Struct, frozen=True):
     min_writer: int
     partitions: int
     birth: str  #: random, of this making of the schema
+    is_indexed: bool  #: none of the later indexes is missing
 
 
 def newest() -> int:
@@ -72,6 +77,8 @@ async def prepare(db: asyncpg.Connection, location: Location) -> Facts:
         facts = await read(db, location)
         assert facts is not None
     _refuse(facts, location)
+    if not facts.is_indexed:
+        await _index(db, location)
     return facts
 
 
@@ -90,7 +97,10 @@ async def read(db: asyncpg.Connection, location: Location) -> Facts | None:
         if found != "meta":
             raise _foreign(location)
         try:
-            rows = await db.fetch(f"SELECT name, value FROM {quoted(schema)}.meta")  # noqa: S608
+            rows = await db.fetch(
+                f"SELECT name, value FROM {quoted(schema)}.meta "  # noqa: S608
+                f"UNION ALL SELECT '+index', to_regclass('{quoted(schema)}.{_NEWEST_INDEX}')::text"
+            )
         except asyncpg.UndefinedColumnError:
             raise _foreign(location) from None
     values = {row[0]: row[1] for row in rows}
@@ -101,6 +111,7 @@ async def read(db: asyncpg.Connection, location: Location) -> Facts | None:
         int(values["min_writer"]),
         int(values["partitions"]),
         values["birth"],
+        values["+index"] is not None,
     )
 
 
@@ -150,6 +161,7 @@ async def _make(db: asyncpg.Connection, location: Location) -> bool:
         await _settle_in(db, location.namespace)
         for _, scripts in steps:
             await _run(db, scripts, location.namespace)
+        await _run(db, [indexes()], location.namespace)
         await _make_functions(db, location.namespace)
         for version, _ in steps:
             if version in _MOVES:
@@ -171,6 +183,14 @@ async def _migrate_to(
     if version in _MOVES:
         await _MOVES[version](db)
     await _note(db, location, version, is_new=False)
+
+
+async def _index(db: asyncpg.Connection, location: Location) -> None:
+    """Make the later indexes where they are missing. Writes wait for it, reads do not."""
+    async with db.transaction():
+        await _facts_alone(db, location)
+        await _settle_in(db, location.namespace)
+        await _run(db, [indexes()], location.namespace)
 
 
 async def _facts_alone(db: asyncpg.Connection, location: Location) -> Facts | None:

@@ -21,7 +21,7 @@ from andon.stores.base import (
 )
 from andon.stores.codec import Row, task_of_row
 from andon.stores.isolation import each_alone
-from andon.stores.matching import matches
+from andon.stores.matching import DUE, due_states, matches
 from andon.stores.place import Place, check_of, place_of
 from andon.stores.postgres.names import Run
 from andon.stores.postgres.records import event_of
@@ -34,6 +34,9 @@ DEAD, PARKED, OLDEST = "+dead", "+parked", "+oldest"
 """Counted like states, but not states."""
 
 _LAST = 2**62
+_Place = tuple[int, ...]
+"""Where a record stands on an axis: its key last, before it what the axis is ordered by besides."""
+
 _HELD_PAUSES_S = (0.002, 0.005, 0.01, 0.02)
 """How long a reader waits for events that an older transaction holds back, before it gets none."""
 
@@ -153,37 +156,50 @@ class Reading:
         return [Tallied(*row) for row in await self._run(self._sql.tallies, queue, [*days])]
 
     async def find(self, query: Query) -> Page:
-        """A page of records by creation, along the axis that fits the query best."""
-        last = _LAST if query.newest_first else 0
-        if query.cursor:
-            if not (query.cursor.isascii() and query.cursor.isdecimal() and len(query.cursor) < 19):
-                raise ConfigurationError(f"{query.cursor!r} is not a cursor that this store gave.")
-            last = int(query.cursor)
+        """A page of records, along the axis that fits the query best."""
+        last = _start(query)
         found: list[Task] = []
         left = max(SCAN_BUDGET, query.limit)
         while left > 0:
             step = min(max(query.limit - len(found), 50) + 1, left)
-            seqs = await self._axis(query, last, step)
-            records = await self.tasks_by_key(seqs)
-            for seq in seqs:
+            places = await self._axis(query, last, step)
+            records = await self.tasks_by_key([place[-1] for place in places])
+            for place in places:
                 if len(found) >= query.limit:
-                    return Page(tuple(found), str(last))
-                last = seq
-                task = records.get(seq)
+                    return Page(tuple(found), _cursor(query, last))
+                last = place
+                task = records.get(place[-1])
                 if task is not None and matches(query, task):
                     found.append(task)
-            if len(seqs) < step:
+            if len(places) < step:
                 return Page(tuple(found))
-            left -= len(seqs)
-        return Page(tuple(found), str(last))
+            left -= len(places)
+        return Page(tuple(found), _cursor(query, last))
 
-    async def _axis(self, query: Query, after: int, count: int) -> list[int]:
+    async def _axis(self, query: Query, after: _Place, count: int) -> list[_Place]:
         name, values = _axis_of(query)
         sql: str = getattr(self._sql, name + ("_newest" if query.newest_first else ""))
-        return [row[0] for row in await self._run(sql, after, count, *values)]
+        return [tuple(row) for row in await self._run(sql, *after, count, *values)]
+
+
+def _start(query: Query) -> _Place:
+    """The place after which a page begins."""
+    if not query.cursor:
+        return (0, 0) if query.due_first else (_LAST if query.newest_first else 0,)
+    parts = query.cursor.removeprefix(DUE).split(":")
+    good = query.cursor.startswith(DUE) == query.due_first and len(parts) == 1 + query.due_first
+    if not (good and all(p.isascii() and p.isdecimal() and len(p) < 19 for p in parts)):
+        raise ConfigurationError(f"{query.cursor!r} is not a cursor that this list gave.")
+    return tuple(map(int, parts))
+
+
+def _cursor(query: Query, place: _Place) -> str:
+    return (DUE if query.due_first else "") + ":".join(map(str, place))
 
 
 def _axis_of(query: Query) -> tuple[str, tuple[Any, ...]]:
+    if query.due_first:
+        return "by_due", ([state.value for state in due_states(query)], query.queue)
     if query.id_prefix is not None:
         return "by_id", (query.id_prefix,)
     if query.key is not None:

@@ -1,5 +1,6 @@
 """SQL by name: `sql/calls.sql` and `sql/reading.sql` hold statements headed `-- name: x`, and
-`NNNN_subject.sql` the changes that each version of the schema made to its tables. `functions/` has
+`NNNN_subject.sql` the changes that each version of the schema made to its tables, and
+`indexes.sql` indexes that belong to no version. `functions/` has
 its functions, which every new version makes anew. `{schema}` stands for the namespace, quoted."""
 
 import re
@@ -41,6 +42,11 @@ def migrations() -> dict[int, list[str]]:
     for name in sorted(entry.name for entry in folder.iterdir() if entry.name[:4].isdigit()):
         found.setdefault(int(name[:4]), []).append(_read(name))
     return found
+
+
+def indexes() -> str:
+    """The script that makes what is missing of the later indexes."""
+    return _read("indexes.sql")
 
 
 def functions() -> list[str]:

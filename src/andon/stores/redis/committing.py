@@ -120,7 +120,7 @@ def _parts(places: Sequence[int], prepared: Sequence[_Prepared]) -> Parts:
     there are results."""
     groups: list[list[Any]] = []
     parts: list[bytes | str] = []
-    last, last_shared = None, None
+    last, last_shared, last_move, tally = None, None, None, None
     for place in places:
         change, entry = prepared[place].change, prepared[place].after
         before, after, event = change.before, change.after, change.event
@@ -131,7 +131,9 @@ def _parts(places: Sequence[int], prepared: Sequence[_Prepared]) -> Parts:
         results = _UNSET
         if change.sets_result:
             results = _CLEARED if change.result is None else _SET
-        day, tally = event.at // DAY_MS, tally_of(event) or False
+        if event.event is not last_move or packed is not last:
+            last_move, tally = event.event, tally_of(event) or False
+        day = event.at // DAY_MS
         shared = (status.revision, after.revision, results, day, tally)
         if packed is not last or shared != last_shared:
             last, last_shared = packed, shared

@@ -21,7 +21,8 @@ from andon.stores.base import (
     Query,
     ReadyKind,
 )
-from andon.stores.matching import matches
+from andon.stores.matching import DUE, due_states, matches
+from andon.stores.redis.due import due_lists
 from andon.stores.redis.partitions import Partitions
 from andon.stores.redis.records import event_of, is_apart, order_in, task_of
 
@@ -31,10 +32,15 @@ QUEUES_AT_ONCE = 50
 LISTS_AT_ONCE = 200
 """Lists that one script looks at."""
 
+MOST_LISTS = 10_000
+"""Lists that one call looks at. With more queues than that, tasks of all queues come by groups of
+queues, each in its order."""
+
 _SCANNED = 1_000
 """Entries of a list that one command looks at."""
 
 _ROW = 7
+_PARTS_OF_GROUP = 4
 _Place = tuple[int, str]
 _Walk = Callable[[_Place | None, int], Awaitable[list[_Place]]]
 _GLOB = frozenset("*?[]^\\")
@@ -103,9 +109,69 @@ def absent(task_id: str, why: str) -> None:
 
 
 async def find(at: Partitions, query: Query) -> Page:
-    """A page of records by creation, along the axis that fits the query best."""
-    place = _parse(query.cursor)
-    look = await _walk(at, query)
+    """A page of records, along the axis that fits the query best."""
+    if not _goes_by_queues(query):
+        return await _find(at, query, ())
+    if query.queue is not None:
+        return await _find(at, query, [query.queue])
+    known = await queue_names(at)
+    begin, inner = _parse_group(query.cursor)
+    if begin is None:
+        first, last = "", _last_of_group(known, query)
+    else:
+        first, last = begin
+    group = [name for name in known if first <= name and (not last or name <= last)]
+    page = await _find(at, msgspec.structs.replace(query, cursor=inner), group)
+    if begin is None and not last:
+        return page
+    if page.cursor:
+        return Page(page.tasks, f"@{first}@{last}@{page.cursor}")
+    rest = [name for name in known if name > last] if last else []
+    return Page(page.tasks, f"@{rest[0]}@{_last_of_group(rest, query)}@" if rest else "")
+
+
+def _goes_by_queues(query: Query) -> bool:
+    """Whether the lists of queues are looked at, and not one of a key, a group or dead letters.
+    (Who asks by how an id begins has all lists looked through in any case.)"""
+    if query.due_first:
+        return True
+    return (
+        query.key is None
+        and query.group is None
+        and not query.dead_letters
+        and query.id_prefix is None
+    )
+
+
+def _last_of_group(names: Sequence[str], query: Query) -> str:
+    """The last of these queues whose lists one call looks at; empty if it looks at all."""
+    most = max(MOST_LISTS // max(len(_states(query)), 1), 1)
+    return names[most - 1] if len(names) > most else ""
+
+
+def _parse_group(cursor: str) -> tuple[tuple[str, str] | None, str]:
+    """The first and the last queue of the group that a page was of ("": all that follow), and the
+    place in it."""
+    if not cursor.startswith("@"):
+        return None, cursor
+    parts = cursor.split("@")
+    if len(parts) != _PARTS_OF_GROUP or (parts[2] and parts[1] > parts[2]):
+        raise ConfigurationError(f"{cursor!r} is not a cursor that this list gave.")
+    return (parts[1], parts[2]), parts[3]
+
+
+def _states(query: Query) -> Sequence[State]:
+    """The states whose lists are walked. Who asks for a worker's runs looks through all that run:
+    an index of them would cost every run two writes."""
+    if query.due_first:
+        return due_states(query)
+    return (State.ACTIVE,) if query.worker is not None else query.states or tuple(State)
+
+
+async def _find(at: Partitions, query: Query, queues: Sequence[str]) -> Page:
+    mark = DUE if query.due_first else ""
+    place = _parse(query.cursor, mark)
+    look = await _walk(at, query, queues)
     found: list[Task] = []
     looked = 0
     while True:
@@ -117,15 +183,15 @@ async def find(at: Partitions, query: Query) -> Page:
         for here, task in zip(places, records, strict=True):
             if len(found) >= query.limit or looked >= SCAN_BUDGET:
                 assert place is not None
-                return Page(tuple(found), f"{place[0]}:{place[1]}")
+                return Page(tuple(found), f"{mark}{place[0]}:{place[1]}")
             looked, place = looked + 1, here
             if task is not None and matches(query, task):
                 found.append(task)
 
 
-async def _walk(at: Partitions, query: Query) -> _Walk:
+async def _walk(at: Partitions, query: Query, queues: Sequence[str]) -> _Walk:
     """What gives the next places of the query's axis."""
-    lists, newest = await _axis(at, query), query.newest_first
+    lists, newest = await _axis(at, query, queues), query.newest_first
     if query.id_prefix is None:
         return lambda place, most: _places(at, lists, place, most, newest=newest)
     begun = sorted(await _begun(at, lists, query.id_prefix), reverse=newest)
@@ -188,18 +254,18 @@ async def _places(
     return first
 
 
-async def _axis(at: Partitions, query: Query) -> list[str]:
+async def _axis(at: Partitions, query: Query, queues: Sequence[str]) -> list[str]:
+    if query.due_first:
+        return await due_lists(at, queues, due_states(query))
     if query.key is not None:
         return [f"key:{query.key}"]
     if query.group is not None:
         return [f"group:{query.group}"]
     if query.dead_letters:
         return ["dead" if query.queue is None else f"dead:{query.queue}"]
-    names = [query.queue] if query.queue is not None else await queue_names(at)
-    # Who asks for a worker's runs looks through all that run: an index of them would cost every run
-    # two writes.
-    states = (State.ACTIVE,) if query.worker is not None else query.states or State
-    return [f"state:{name}|{state.value}" for name in names for state in states]
+    if query.id_prefix is not None:
+        queues = [query.queue] if query.queue is not None else await queue_names(at)
+    return [f"state:{name}|{state.value}" for name in queues for state in _states(query)]
 
 
 async def queue_names(at: Partitions) -> list[str]:
@@ -209,13 +275,14 @@ async def queue_names(at: Partitions) -> list[str]:
     return sorted({name.decode() for reply in replies for name in reply})
 
 
-def _parse(cursor: str) -> _Place | None:
+def _parse(cursor: str, mark: str) -> _Place | None:
     if not cursor:
         return None
-    created, _, task_id = cursor.partition(":")
-    if not (created.isascii() and created.isdecimal() and len(created) < 19 and task_id):
-        raise ConfigurationError(f"{cursor!r} is not a cursor that this store gave.")
-    return int(created), task_id
+    at, _, task_id = cursor.removeprefix(mark).partition(":")
+    good = cursor.startswith(mark) and at.isascii() and at.isdecimal() and len(at) < 19
+    if not (good and task_id):
+        raise ConfigurationError(f"{cursor!r} is not a cursor that this list gave.")
+    return int(at), task_id
 
 
 # --- counts ---

@@ -8,7 +8,7 @@ from andon.model.task import RECORD_VERSION
 from andon.stores.sqlite.errors import translated
 from andon.stores.sqlite.location import Location
 from andon.stores.sqlite.lock import WriteLock
-from andon.stores.sqlite.statements import CONFIG, schema
+from andon.stores.sqlite.statements import CONFIG, indexes, schema
 
 SCHEMA_VERSION = 3
 """The schema this release writes. Kept in the file as `PRAGMA user_version`."""
@@ -82,6 +82,7 @@ def _prepare(db: sqlite3.Connection, location: Location, lock: WriteLock) -> int
             version: int = db.execute("PRAGMA user_version").fetchone()[0]
             for step in range(version + 1, SCHEMA_VERSION + 1):
                 _run_script(db, schema(step))
+            _run_script(db, indexes())
             if version < SCHEMA_VERSION:
                 db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")

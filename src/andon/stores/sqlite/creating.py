@@ -196,7 +196,14 @@ def count(tx: Transaction, fresh: Sequence[Prepared]) -> None:
 
 
 def _tally(tx: Transaction, fresh: Sequence[Prepared]) -> None:
-    tx.tally((p.entry.queue, p.task.status.events[-1]) for p in fresh)
+    # Tasks that are submitted together mostly share their status and their entry.
+    last, n = fresh[0], 0
+    for p in fresh:
+        if p.task.status is not last.task.status or p.entry is not last.entry:
+            tx.tally([(last.entry.queue, last.task.status.events[-1])], n)
+            last, n = p, 0
+        n += 1
+    tx.tally([(last.entry.queue, last.task.status.events[-1])], n)
 
 
 def _write(tx: Transaction, fresh: Sequence[Prepared], first: int) -> None:

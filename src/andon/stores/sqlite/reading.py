@@ -1,6 +1,7 @@
 """Reading records, pages, histories, counts and the event log."""
 
 import heapq
+import itertools
 import sqlite3
 from collections.abc import Iterator, Sequence
 
@@ -11,7 +12,7 @@ from andon.model.task import Task, TaskEvent, Tombstone
 from andon.model.words import State
 from andon.stores.base import SCAN_BUDGET, EventPage, History, Page, Query, ReadyKind
 from andon.stores.codec import decode_event, task_of_row
-from andon.stores.matching import matches
+from andon.stores.matching import DUE, due_states, matches
 from andon.stores.place import Place, check_of, place_of
 from andon.stores.sqlite.statements import CONFIG, LANES, READING
 from andon.stores.sqlite.transaction import DEAD, PARKED
@@ -20,6 +21,9 @@ MOST_HISTORY = 1_000
 """Moves that `history` gives; older ones are counted (R12)."""
 
 _LAST = 2**62
+_Place = tuple[int, ...]
+"""Where a record stands on an axis: its key last, before it what the axis is ordered by besides."""
+
 _AFTER_ANY = "\x7f"
 """Sorts after every character that an id may have."""
 
@@ -92,10 +96,19 @@ def _is_position(cursor: str) -> bool:
     return cursor.isascii() and cursor.isdigit() and len(cursor) <= _POSITION_DIGITS
 
 
-def _position(cursor: str) -> int:
-    if not _is_position(cursor):
-        raise ConfigurationError(f"{cursor!r} is not a cursor that this store gave.")
-    return int(cursor)
+def _start(query: Query) -> _Place:
+    """The place after which a page begins."""
+    parts = query.cursor.removeprefix(DUE).split(":")
+    if not query.cursor:
+        return (0, 0) if query.due_first else (_LAST if query.newest_first else 0,)
+    good = query.cursor.startswith(DUE) == query.due_first
+    if not good or len(parts) != 1 + query.due_first or not all(map(_is_position, parts)):
+        raise ConfigurationError(f"{query.cursor!r} is not a cursor that this list gave.")
+    return tuple(map(int, parts))
+
+
+def _cursor(query: Query, place: _Place) -> str:
+    return (DUE if query.due_first else "") + ":".join(map(str, place))
 
 
 def stats(db: sqlite3.Connection, partitions: int) -> list[QueueStats]:
@@ -179,33 +192,38 @@ def _discarded(db: sqlite3.Connection, task_id: str, since: int) -> Discarded | 
 
 
 def find(db: sqlite3.Connection, query: Query) -> Page:
-    """A page of records by creation, along the axis that fits the query best."""
-    start = _LAST if query.newest_first else 0
-    if query.cursor:
-        start = _position(query.cursor)
+    """A page of records, along the axis that fits the query best."""
     found: list[Task] = []
-    looked, last = 0, start
-    for seq in _axis(db, query, start):
+    looked, last = 0, _start(query)
+    for place in _axis(db, query, last):
         if len(found) >= query.limit or looked >= max(SCAN_BUDGET, query.limit):
-            return Page(tuple(found), str(last))
-        looked, last = looked + 1, seq
-        task = read_task_by_seq(db, seq)
+            return Page(tuple(found), _cursor(query, last))
+        looked, last = looked + 1, place
+        task = read_task_by_seq(db, place[-1])
         if task is not None and matches(query, task):
             found.append(task)
     return Page(tuple(found))
 
 
-def _axis(db: sqlite3.Connection, query: Query, start: int) -> Iterator[int]:
-    """Record keys in order, from an index; `matches` filters the rest."""
+def _axis(db: sqlite3.Connection, query: Query, start: _Place) -> Iterator[_Place]:
+    """Places of records in order, from an index; `matches` filters the rest."""
     suffix = "_newest" if query.newest_first else ""
     # enough for the budget and one more, so that the end is told from the budget
     most = max(SCAN_BUDGET, query.limit) + 1
 
-    def walk(name: str, *arguments: object) -> Iterator[int]:
+    def walk(name: str, *arguments: object) -> Iterator[_Place]:
         statement: str = getattr(READING, name + suffix)
-        for row in db.execute(statement, (*arguments, start, most)):
-            yield row[0]
+        yield from db.execute(statement, (*arguments, *start, most))
 
+    def wait(queue: int, state: State) -> Iterator[_Place]:
+        timer, seq = start
+        line = (queue, state.value, timer)
+        yield from db.execute(READING.by_same_due, (*line, seq, most))
+        yield from db.execute(READING.by_due, (*line, most))
+
+    if query.due_first:
+        lines = itertools.product(_queue_ids(db, query.queue), due_states(query))
+        return heapq.merge(*(wait(*line) for line in lines))
     if query.id_prefix is not None:
         return walk("by_id", query.id_prefix, f"{query.id_prefix}{_AFTER_ANY}")
     if query.key is not None:

@@ -33,6 +33,11 @@ CONFIG = Statements("config")
 DAILY = Statements("daily")
 
 
+def indexes() -> str:
+    """The script that makes what is missing of the later indexes."""
+    return _read("indexes.sql")
+
+
 def schema(version: int) -> str:
     """The script that takes the schema from `version` - 1 to `version`."""
     return _read(f"schema_{version:04d}.sql")

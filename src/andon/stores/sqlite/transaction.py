@@ -170,11 +170,12 @@ class Transaction:
         key = (queue, state)
         self._counts[key] = self._counts.get(key, 0) + change
 
-    def tally(self, events: Iterable[tuple[str, TaskEvent]]) -> None:
-        """Count events, each beside its queue, in the daily history; written at `finish`."""
+    def tally(self, events: Iterable[tuple[str, TaskEvent]], times: int = 1) -> None:
+        """Count events, each beside its queue and so many times, in the daily history; written at
+        `finish`."""
         tallies = self._tallies
         for key, n in summed(events).items():
-            tallies[key] = tallies.get(key, 0) + n
+            tallies[key] = tallies.get(key, 0) + n * times
 
     def counted(self, queue: int, state: str) -> int:
         """A count as it stands within this transaction."""

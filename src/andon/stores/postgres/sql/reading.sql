@@ -230,3 +230,18 @@ SELECT x.seq FROM (
     SELECT t.seq FROM {schema}.task t WHERE t.queue = q.id AND t.state = s AND t.seq < $1
     ORDER BY t.queue DESC, t.state DESC, t.seq DESC LIMIT $2
 ) x ORDER BY 1 DESC LIMIT $2
+
+-- By due time: after $1 and, of those due at the same time, after key $2. The states are named once
+-- more so that the index can be used, which has no others.
+-- name: by_due
+SELECT x.timer, x.seq FROM (
+    SELECT q.id FROM {schema}.name q
+    WHERE $5::text IS NULL AND EXISTS (SELECT FROM {schema}.lane l WHERE l.queue = q.id)
+    UNION SELECT DISTINCT c.queue FROM {schema}.counter c WHERE $5::text IS NULL
+    UNION SELECT DISTINCT c.queue FROM {schema}.unfolded c WHERE $5::text IS NULL
+    UNION SELECT n.id FROM {schema}.name n WHERE n.name = $5
+) q CROSS JOIN unnest($4::text[]) s CROSS JOIN LATERAL (
+    SELECT t.timer, t.seq FROM {schema}.task t
+    WHERE t.queue = q.id AND t.state = s AND t.state IN ('scheduled', 'retry') AND (t.timer, t.seq) > ($1, $2)
+    ORDER BY t.queue, t.state, t.timer, t.seq LIMIT $3
+) x ORDER BY 1, 2 LIMIT $3

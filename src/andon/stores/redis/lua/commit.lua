@@ -133,6 +133,9 @@ local function apply(item)
     leave(old, st, number, id)
     if new and not discarded then enter(new, number, id) end
     if key then promote(queue, key, 1000) end
+  else
+    local due = due_of(queue, st)
+    if due then put_in(due, new[TIMER] or 0, id) end
   end
   if had and not item[RESERVED] and not (new and new[UNIQUE]) then let_go_of(old[UNIQUE], id) end
   if takes and not item[RESERVED] then reserve(new[UNIQUE], new[UNIQUE_UNTIL], id) end

@@ -193,6 +193,11 @@ local function list_of(queue, state)
   return key
 end
 
+-- Of tasks that wait for a time there is a list by due time, too; nil for all others.
+local function due_of(queue, state)
+  if state == 'scheduled' or state == 'retry' then return P .. 'due:' .. queue .. '|' .. state end
+end
+
 -- A version: revision, creation, number of twelve digits, with "h" once the moves are kept apart
 -- from the status, and the definition's digest. Its head is the revision and the creation, each with
 -- a space; its tail is what comes after.

@@ -58,6 +58,8 @@ end
 local function leave(x, st, number, id)
   local queue, key = x[QUEUE], x[KEY]
   take_out(list_of(queue, st), id)
+  local due = due_of(queue, st)
+  if due then take_out(due, id) end
   if x[DEAD_LETTER] and st ~= 'active' then
     take_out(P .. 'dead:' .. queue, id)
     take_out(P .. 'dead', id)
@@ -79,6 +81,8 @@ end
 local function enter(x, number, id)
   local queue, state = x[QUEUE], x[STATE]
   put_in(list_of(queue, state), x[CREATED], id)
+  local due = due_of(queue, state)
+  if due then put_in(due, x[TIMER] or 0, id) end
   if x[DEAD_LETTER] then
     put_in(P .. 'dead:' .. queue, x[CREATED], id)
     put_in(P .. 'dead', x[CREATED], id)

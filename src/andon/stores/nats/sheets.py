@@ -1,0 +1,162 @@
+"""Sheets: what each process wrote to a stream, for the daily history, told now and then.
+
+A process notes the sequence of each of its writes, by blocks of the stream, and what those add to
+the daily history. About a minute after the first of them it writes that down as a message, its
+sheet, and begins a new one. Each sequence is noted once. So of a block whose sequences the sheets
+tell all of, the sheets tell all that is to be counted, and nothing of it need be read.
+
+What nobody noted leaves a gap: the writes of a process that died before it told, one whose answer
+was lost, those of an older release, the few that no caller notes. Where there is a gap the log is
+read instead (`daily`). So a note may be missing, and must never be made twice or too early: it
+follows the server's answer.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from andon.lifecycle.daily import DAY_MS, Tally, tally_of
+from andon.stores.codec import encode
+from andon.stores.nats.names import Names
+
+if TYPE_CHECKING:
+    from andon.lifecycle.daily import Countable
+    from andon.stores.nats.wire import Write
+
+BLOCK = 4_096
+"""Sequences that are told of together. Less would make sheets longer, more would have more read
+where there is a gap."""
+
+_MOST_ENTRIES = 4_000
+"""Counts in one sheet; what is more goes into another."""
+
+Counts = dict[int, dict[str, dict[str, int]]]
+"""By day, queue and tally."""
+
+
+class Block(msgspec.Struct, array_like=True):
+    """What one sheet tells of one block."""
+
+    seen: int = 0  #: sequences noted
+    counts: list[tuple[str, int, str, int]] = []  #: queue, day, tally, how many
+
+
+Sheet = dict[int, Block]
+"""By number of the block: that of a sequence is `sequence // BLOCK`."""
+
+decode_sheet = msgspec.msgpack.Decoder(Sheet).decode
+
+
+class Notes:
+    """What this process wrote to one stream since its last sheet."""
+
+    def __init__(self, names: Names) -> None:
+        self.begun: Callable[[], None] = lambda: None  #: called when there is something to tell
+        self._apart = (f"{names.root}t.", f"{names.root}n.")
+        self._seen: dict[int, int] = {}
+        self._counts: dict[int, dict[tuple[str, int, Tally], int]] = {}
+        self._is_begun = False
+        self._last_event: Countable | None = None
+        self._last_queue = ""
+        self._last: tuple[str, int, Tally] | None = None  #: what that event counts as
+
+    def answered(self, writes: "Sequence[Write]", seqs: Sequence[int]) -> None:
+        """Note writes that count for nothing. Those of records are left to who knows their moves,
+        those of the history to `daily`."""
+        apart = self._apart
+        for (subject, _, _), seq in zip(writes, seqs, strict=True):
+            if seq > 0 and not subject.startswith(apart):
+                self.wrote(seq)
+
+    def wrote(self, seq: int) -> None:
+        """Note a write that counts for nothing."""
+        block, seen = seq // BLOCK, self._seen
+        seen[block] = seen.get(block, 0) + 1
+        if not self._is_begun:
+            self._begin()
+
+    def keep(self, seq: int) -> None:
+        """The same, told with the next sheet, whenever that is. (Also from another thread: a note
+        that gets lost between two leaves a gap.)"""
+        block = seq // BLOCK
+        self._seen[block] = self._seen.get(block, 0) + 1
+
+    def moved(self, seq: int, queue: str, events: "Iterable[Countable]") -> None:
+        """Note the write of a record, with the moves that this very message made."""
+        block, seen = seq // BLOCK, self._seen
+        seen[block] = seen.get(block, 0) + 1
+        for event in events:
+            # Tasks that are submitted together mostly share their event.
+            if event is not self._last_event or queue is not self._last_queue:
+                self._last_event, self._last_queue, tally = event, queue, tally_of(event)
+                self._last = None if tally is None else (queue, event.at // DAY_MS, tally)
+            entry = self._last
+            if entry is not None:
+                of = self._counts.get(block)
+                if of is None:
+                    of = self._counts[block] = {}
+                of[entry] = of.get(entry, 0) + 1
+        if not self._is_begun:
+            self._begin()
+
+    def _begin(self) -> None:
+        self._is_begun = True
+        self.begun()
+
+    def told(self) -> list[bytes]:
+        """The sheets to write, after which new ones begin. One that cannot be written is a gap."""
+        is_begun, self._is_begun = self._is_begun, False
+        if not is_begun:
+            return []
+        seen, self._seen = self._seen, {}
+        counts, self._counts = self._counts, {}
+        sheets: list[Sheet] = [{}]
+        entries = 0
+        for number, n in seen.items():
+            of = counts.get(number, {})
+            entries += 1 + len(of)
+            if entries > _MOST_ENTRIES and sheets[-1]:
+                sheets.append({})
+                entries = 1 + len(of)
+            sheets[-1][number] = Block(n, [(*entry, count) for entry, count in of.items()])
+        return [encode(sheet) for sheet in sheets]
+
+
+def whole(start: int, end: int, sheets: Sequence[tuple[int, Sheet]]) -> tuple[int, Counts]:
+    """How far from a position on, up to the end of the stream, nothing is missing in these sheets,
+    and what they count up to there. Each comes with its own sequence, which it cannot tell."""
+    begun = max(start, 1)  # the first message made the stream, before anybody could note it
+    seen: dict[int, int] = {}
+    for seq, sheet in sheets:
+        if seq > start:  # else all that it tells of lies before, too
+            seen[seq // BLOCK] = seen.get(seq // BLOCK, 0) + 1
+            for number, block in sheet.items():
+                seen[number] = seen.get(number, 0) + block.seen
+    upto = begun
+    numbers: set[int] = set()
+    while upto < end:
+        number = (upto + 1) // BLOCK
+        last = min((number + 1) * BLOCK - 1, end)
+        if seen.get(number, 0) != last - upto:
+            break
+        upto = last
+        numbers.add(number)
+    counts: Counts = {}
+    for seq, sheet in sheets:
+        if seq > start:
+            for number in numbers.intersection(sheet):
+                for queue, day, tally, n in sheet[number].counts:
+                    add(counts, day, queue, tally, n)
+    return (upto if numbers else start), counts
+
+
+def aligned(seq: int) -> int:
+    """The end of the last block that ends at or before a sequence."""
+    return (seq + 1) // BLOCK * BLOCK - 1
+
+
+def add(counts: Counts, day: int, queue: str, tally: str, n: int) -> None:
+    """Count some more."""
+    of = counts.setdefault(day, {}).setdefault(queue, {})
+    of[tally] = of.get(tally, 0) + n
