@@ -436,7 +436,7 @@ class SqliteStore:
         (version,) = db.execute("PRAGMA data_version").fetchone()
         if version != self._data_version:
             self._load_configs(db)
-            self._memory.forget_lanes()
+            self._memory.others_wrote()
             self._data_version = version
         return Transaction(
             db,
@@ -463,22 +463,20 @@ class SqliteStore:
         Other processes hear of new work now: a claim waits for the write lock, so it cannot come
         too early, and its process wakes up while this one waits for the disk.
         """
-        ready = {topic for topic in transaction.hints if kind_of(topic) == "ready"}
-        if ready and self._wake is not None:
-            self._wake.send(ready)
-            transaction.hinted_outside = ready
+        if transaction.ready and self._wake is not None:
+            self._wake.send(transaction.ready)
+            transaction.is_ready_told = True
 
     def _committed(self, transaction: Transaction) -> None:
         """In the writer's thread, after the commit."""
-        hints, moved = transaction.hints, transaction.moved
+        hints, moved = transaction.hints | transaction.ready, transaction.moved
         if self._loop is not None and (
-            any(topic in self._hub.listeners for topic in hints)
-            or (moved and "task" in self._kinds)
+            not hints.isdisjoint(self._hub.listeners) or (moved and "task" in self._kinds)
         ):
             with contextlib.suppress(RuntimeError):  # the loop is closing: nobody listens
                 self._loop.call_soon_threadsafe(self._hub.hint_all, hints, moved)
         if self._wake is not None:
-            self._wake.send(hints - transaction.hinted_outside, moved)
+            self._wake.send(transaction.hints if transaction.is_ready_told else hints, moved)
         checkpointer = self._checkpointer  # of the loop's thread, which may be closing the store
         if checkpointer is not None:
             checkpointer.look(len(moved))
@@ -488,6 +486,8 @@ class SqliteStore:
     def _hinted_from_outside(self) -> None:
         if self._wake is None:
             return
+        if self._wake.kinds != self._kinds.keys():  # it was told what nobody listens for any more
+            self._wake.listen(self._kinds)
         hints = self._wake.receive()
         whole = {topic for topic in hints if ":" not in topic}
         if whole:
@@ -495,14 +495,16 @@ class SqliteStore:
         self._hub.hint_all(hints)
 
     def _listening(self, kinds: Iterable[str], change: int) -> None:
-        before = set(self._kinds)
         for kind in kinds:
             count = self._kinds.get(kind, 0) + change
             if count > 0:
                 self._kinds[kind] = count
             else:
                 self._kinds.pop(kind, None)
-        if self._wake is not None and set(self._kinds) != before:
+        # Others go on hinting what nobody listens for any more, until that wakes this process in
+        # vain once: one who waits for each of his tasks in turn would else rename the socket twice
+        # for each.
+        if self._wake is not None and not self._kinds.keys() <= self._wake.kinds:
             self._wake.listen(self._kinds)
 
     def _hint_when_rate_allows(self, request: ClaimRequest) -> None:

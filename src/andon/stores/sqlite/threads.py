@@ -156,9 +156,9 @@ class OperationThread(threading.Thread):
 
     def _add_waiting(self, group: list[Call]) -> None:
         """Let what waits by now join the group, as far as it may grow."""
-        with contextlib.suppress(queue.Empty):
-            while len(group) < MOST_PER_COMMIT and not self._finishing:
-                self._add(group, self._calls.get_nowait())
+        calls = self._calls  # nobody else takes from it
+        while not (calls.empty() or self._finishing) and len(group) < MOST_PER_COMMIT:
+            self._add(group, calls.get_nowait())
 
     def _run_group(self, group: list[Call]) -> None:
         raise NotImplementedError
