@@ -171,7 +171,10 @@ class Batcher(Generic[Item, Outcome]):
         return min(self._size, -(-total // self._in_flight))
 
     def _next_batch(self) -> list[tuple[Item, Taker[Outcome]]]:
-        waiting, key, most = self._waiting, self._key, self._most_now()
+        waiting, key = self._waiting, self._key
+        if len(waiting) == 1:
+            return [waiting.popleft()]
+        most = self._most_now()
         if key is None:
             return [waiting.popleft() for _ in range(min(most, len(waiting)))]
         batch: list[tuple[Item, Taker[Outcome]]] = []

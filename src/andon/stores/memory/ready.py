@@ -115,7 +115,7 @@ class Ready:
         heads = [
             (*head, kind)
             for kind, lane in lanes.items()
-            if room.get(name_of_kind(kind), 1) > 0
+            if (not room or room.get(name_of_kind(kind), 1) > 0)
             and may(kind)
             and (head := lane.first()) is not None
         ]
@@ -124,7 +124,7 @@ class Ready:
         while heads and len(taken) < limit and looked < SCAN_BUDGET:
             looked += 1
             _, task_id, kind = heads[0]
-            name = name_of_kind(kind)
+            name = name_of_kind(kind) if room else ""
             if room.get(name, 1) <= 0:  # used up by another kind of this name
                 heappop(heads)
                 continue

@@ -167,7 +167,8 @@ class Records:
 
     def claimed_with(self, token: str) -> list[Task]:
         """What a claim with this token handed out, as far as those runs are active."""
-        return [self.rows[task_id].copy() for task_id in self._tokens.get(token, ())]
+        held = self._tokens.get(token)
+        return [self.rows[task_id].copy() for task_id in held] if held else []
 
     def holder(self, task_id: str, entry: IndexEntry, now: int) -> str | None:
         """The other task that holds the unique key which this entry wants to hold."""
@@ -280,7 +281,8 @@ class Records:
         made_room = left_active and config.max_concurrent is not None
         if offered or (made_room and self.ready.waiting(config.name)):
             self._hub.hint(ready_topic(config.name))
-        self._reserve(row.id, old, new, now)
+        if row.task.definition.unique_key is not None:
+            self._reserve(row.id, old, new, now)
         if old is not None and new is not None:
             self._follow_edges(row.id, old.state, new.state)
 
