@@ -8,9 +8,9 @@ the process, not of the machine).
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import chain
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from andon.lifecycle.discarded import Discarded
 from andon.model.errors import StoreError, StoreUnavailable
@@ -67,6 +67,9 @@ from andon.stores.sqlite.statements import CONFIG, LANES, LIFE, READING
 from andon.stores.sqlite.threads import Reader, Writer
 from andon.stores.sqlite.transaction import Memory, Transaction
 from andon.stores.sqlite.wake import WakeSocket, kind_of
+
+if TYPE_CHECKING:
+    from types import CoroutineType
 
 Result = TypeVar("Result")
 
@@ -177,12 +180,12 @@ class SqliteStore:
 
     # --- the life of a task ---
 
-    async def create(self, tasks: Sequence[Task]) -> list[Created]:
-        return await each_alone(self._create, tasks, creating.invalid)
+    def create(self, tasks: Sequence[Task]) -> "CoroutineType[Any, Any, list[Created]]":
+        return each_alone(self._create, tasks, creating.invalid)
 
-    async def _create(self, tasks: Sequence[Task]) -> list[Created]:
+    def _create(self, tasks: Sequence[Task]) -> Awaitable[list[Created]]:
         prepared = creating.prepare(tasks, self.partition_of)
-        return await self._write(lambda tx: creating.create(tx, prepared))
+        return self._write(lambda tx: creating.create(tx, prepared))
 
     async def claim(self, request: ClaimRequest) -> list[Task]:
         # If the caller goes away meanwhile, what it was given is found again under its token, or
@@ -216,9 +219,9 @@ class SqliteStore:
                     self._held.pop(change.before.id, None)
         return outcomes
 
-    async def _commit(self, changes: Sequence[Change]) -> list[Changed]:
+    def _commit(self, changes: Sequence[Change]) -> Awaitable[list[Changed]]:
         prepared = committing.prepare(changes)
-        return await self._write(lambda tx: committing.commit(tx, prepared))
+        return self._write(lambda tx: committing.commit(tx, prepared))
 
     async def take_due(self, partition: int, limit: int, hold_ms: int) -> Due:
         if not self._virtual and self._clock.jumped() > JUMP_MS:
@@ -282,8 +285,8 @@ class SqliteStore:
 
     # --- reading ---
 
-    async def get(self, ids: Sequence[str]) -> list[Task | None]:
-        return await self._read(lambda db: reading.read_tasks(db, ids))
+    def get(self, ids: Sequence[str]) -> "CoroutineType[Any, Any, list[Task | None]]":
+        return self._read(lambda db: reading.read_tasks(db, ids))
 
     async def states(self, ids: Sequence[str]) -> list[State | None]:
         since = self.now() - SUBMIT_WINDOW_MS
@@ -420,15 +423,17 @@ class SqliteStore:
 
     # --- how operations reach their threads ---
 
-    async def _write(self, operation: Callable[[Transaction], Result]) -> Result:
+    def _write(
+        self, operation: Callable[[Transaction], Result]
+    ) -> "CoroutineType[Any, Any, Result]":
         if self._writer is None:
             raise StoreUnavailable(f"The store {self.url} is not open.")
-        return await self._writer.do(operation)
+        return self._writer.do(operation)
 
-    async def _read(self, operation: Callable[[Any], Result]) -> Result:
+    def _read(self, operation: Callable[[Any], Result]) -> "CoroutineType[Any, Any, Result]":
         if self._reader is None:
             raise StoreUnavailable(f"The store {self.url} is not open.")
-        return await self._reader.do(operation)
+        return self._reader.do(operation)
 
     def _begin(self, db: Any) -> Transaction:
         """In the writer's thread, inside the transaction."""

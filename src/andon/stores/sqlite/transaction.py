@@ -16,7 +16,7 @@ from andon.stores.base import (
 from andon.stores.codec import encode_event
 from andon.stores.sqlite.rows import write
 from andon.stores.sqlite.statements import CONFIG, DAILY, LIFE
-from andon.stores.tallying import summed
+from andon.stores.tallying import add_up
 
 if TYPE_CHECKING:
     from andon.lifecycle.daily import Tally
@@ -143,7 +143,7 @@ class Transaction:
 
     def name_id(self, name: str) -> int:
         """The id of a queue, which is known from now on."""
-        found = self.known_id(name)
+        found = self.memory.ids.get(name) or self.known_id(name)
         if found is None:
             found = self.db.execute(CONFIG.new_name, (name,)).lastrowid
             assert found is not None
@@ -185,9 +185,7 @@ class Transaction:
 
     def tally(self, events: Iterable[tuple[str, TaskEvent]]) -> None:
         """Count events, each beside its queue, in the daily history; written at `finish`."""
-        tallies = self._tallies
-        for key, n in summed(events).items():
-            tallies[key] = tallies.get(key, 0) + n
+        add_up(events, self._tallies)
 
     def counted(self, queue: int, state: str) -> int:
         """A count as it stands within this transaction."""
