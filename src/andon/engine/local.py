@@ -219,8 +219,8 @@ class LocalEngine:
         """Make ready what submits in a user's transaction."""
         return await self._submitting.join(submissions)
 
-    async def claim(self, request: ClaimRequest) -> list[Task]:
-        return await self._runs.claim(request)
+    def claim(self, request: ClaimRequest) -> "CoroutineType[Any, Any, list[Task]]":
+        return self._runs.claim(request)
 
     @property
     def hands_over(self) -> bool:

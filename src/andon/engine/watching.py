@@ -74,7 +74,7 @@ class Watching:
             last = await self._begin(task_id, waiter)
             yield last
             while last.status.state not in OVER:
-                task = await self._next(last, waiter)
+                task = await self._next(task_id, last, waiter)
                 if _is_news(task, last):
                     last = task
                     yield task
@@ -94,26 +94,27 @@ class Watching:
             self._polling = asyncio.ensure_future(self._poll())
         return task
 
-    async def _next(self, last: Task, waiter: Waiter) -> Task:
+    async def _next(self, task_id: str, last: Task, waiter: Waiter) -> Task:
         """The record after the next hint or poll."""
         while True:
             await waiter.hints.wait(None)
             if self._is_closed:
-                raise Closed(f"task {last.id}")
+                raise Closed(f"task {task_id}")
             read, waiter.read = waiter.read, None
             try:
-                [task] = read or [await self._reads.put(last.id)]
+                [task] = read or [await self._reads.put(task_id)]
                 return task or await self._ends.of(last, waiter)
             except StoreUnavailable as error:
                 if self._is_closed:
-                    raise Closed(f"task {last.id}") from error
-                log.warning("Waiting for task %s and for the store: %s", last.id, error)
+                    raise Closed(f"task {task_id}") from error
+                log.warning("Waiting for task %s and for the store: %s", task_id, error)
                 await pause_away(self._jitter)
                 waiter.hints.notify()
 
     def _leave(self, task_id: str, waiter: Waiter) -> None:
         waiter.hints.close()
-        self._ends.leave(waiter)
+        if waiter.keeps_place:
+            self._ends.leave()
         waiters = self._waiters[task_id]
         del waiters[waiter]
         if not waiters:
