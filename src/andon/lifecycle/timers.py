@@ -86,12 +86,8 @@ def on_timer(task: Task, now: int) -> Command | None:
     return None
 
 
-def run_timeout(task: Task) -> int | None:
-    """The run's timeout in ms, by policy; None is no limit."""
-    return _timeout(task.status, task.policy)
-
-
-def _timeout(status: Status, policy: Policy) -> int | None:
+def run_timeout(status: Status, policy: Policy) -> int | None:
+    """The run's timeout in ms; None is no limit."""
     seconds = policy.timeout
     if seconds is None and status.deadline is None:
         seconds = policy.default_timeout
@@ -105,7 +101,7 @@ def first_limit(task: Task) -> int | None:
     timer without knowing any rule (store contract, rule 1).
     """
     policy = task.policy
-    timeout = _timeout(task.status, policy)
+    timeout = run_timeout(task.status, policy)
     backstop = None if timeout is None else timeout + round(policy.lease * 1000)
     interval = policy.max_heartbeat_interval
     return _least(backstop, None if interval is None else round(interval * 1000))
@@ -115,7 +111,7 @@ def _active_timer(task: Task) -> int | None:
     status, policy, cell = task.status, task.policy, task.cell
     claimed = status.runs[-1].claimed_at or status.created_at
     timer = cell.lease_until if cell is not None else claimed
-    timeout = _timeout(status, policy)
+    timeout = run_timeout(status, policy)
     if timeout is not None:
         timer = min(timer, claimed + timeout + round(policy.lease * 1000))
     if policy.max_heartbeat_interval is not None:
@@ -136,7 +132,7 @@ def _active_due(task: Task, now: int) -> Command | None:
         return Silence()
     if (cell.lease_until if cell is not None else claimed) <= now:
         return Lose()
-    timeout = _timeout(status, policy)
+    timeout = run_timeout(status, policy)
     if timeout is not None and claimed + timeout + round(policy.lease * 1000) <= now:
         seconds = timeout / 1000
         error = TaskError(message=f"The run took longer than {seconds:g} s.", code="TIMEOUT")
