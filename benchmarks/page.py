@@ -21,6 +21,10 @@ that do nothing, with an integer argument, Andon and its peers in turn in the sa
 over interleaved rounds, and every figure with a verified count. Figures of different sections, or
 of another machine, do not compare; the ratios within one do. The service over HTTP has
 a section and a run of its own: `make bench ARGS="--store service"`.
+
+Two scripts compare the working tree with an older commit, and write nothing here:
+`benchmarks/beside_revision.py` by processor time a task, `benchmarks/calls_per_task.py` by Python
+calls for one task that is submitted, run and waited for alone.
 """
 
 

@@ -80,8 +80,7 @@ class TaskHandle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
                 print(failure.state, failure.reason, failure.error)
         """
         engine = await self.app.engine()
-        with awaited_in_run(self.id):
-            task = await engine.wait_end(self.id, timeout)
+        task = await awaited_in_run(self.id, engine.wait_end(self.id, timeout))
         if task.status.state is State.COMPLETED:
             return cast("R_co", self._codec.decode_result(task.result))
         raise _failure(task)

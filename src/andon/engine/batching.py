@@ -103,7 +103,13 @@ class Batcher(Generic[Item, Outcome]):
                 self._room.set()
                 raise
             finally:
-                self._carried_over()
+                self._is_carrying = False
+                self._under_way -= 1
+                if self._waiting and not self._running:
+                    self._set_off()
+                if self._carried is not None:
+                    self._carried.set_result(None)
+                    self._carried = None
             return outcome
         if self._loop is None or not (self._running or self._is_carrying):
             self._loop = asyncio.get_running_loop()  # asks the system, before Python 3.12
@@ -122,15 +128,6 @@ class Batcher(Generic[Item, Outcome]):
 
     def _set_off(self) -> None:
         self._running.add(asyncio.ensure_future(self._run()))
-
-    def _carried_over(self) -> None:
-        self._is_carrying = False
-        self._under_way -= 1
-        if self._waiting and not self._running:
-            self._set_off()
-        if self._carried is not None:
-            self._carried.set_result(None)
-            self._carried = None
 
     @property
     def waiting(self) -> int:
@@ -171,7 +168,10 @@ class Batcher(Generic[Item, Outcome]):
         return min(self._size, -(-total // self._in_flight))
 
     def _next_batch(self) -> list[tuple[Item, Taker[Outcome]]]:
-        waiting, key, most = self._waiting, self._key, self._most_now()
+        waiting, key = self._waiting, self._key
+        if len(waiting) == 1:
+            return [waiting.popleft()]
+        most = self._most_now()
         if key is None:
             return [waiting.popleft() for _ in range(min(most, len(waiting)))]
         batch: list[tuple[Item, Taker[Outcome]]] = []

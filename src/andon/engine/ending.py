@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 
 from andon.model.errors import StoreUnavailable, TaskNotFound
 from andon.model.task import Task
-from andon.model.words import TERMINAL, State
+from andon.model.words import OVER
 
 log = logging.getLogger("andon.watching")
 
@@ -36,7 +36,7 @@ async def until_ended(
         while True:
             try:
                 async for task in watch(task_id):
-                    if task.state in TERMINAL or task.state is State.UNKNOWN:
+                    if task.status.state in OVER:
                         return task
                 raise TaskNotFound(task_id)
             except Closed:

@@ -81,9 +81,9 @@ class Ends:
             self._cursor, self._taken_at = place, _time()
         return True
 
-    def leave(self, waiter: Waiter) -> None:
-        """He waits no longer."""
-        self._keepers -= waiter.keeps_place
+    def leave(self) -> None:
+        """One for whom the place was kept waits no longer."""
+        self._keepers -= 1
 
     async def place(self) -> str | None:
         """The end of the log as it is now, if anybody needs a place."""

@@ -219,8 +219,8 @@ class LocalEngine:
         """Make ready what submits in a user's transaction."""
         return await self._submitting.join(submissions)
 
-    async def claim(self, request: ClaimRequest) -> list[Task]:
-        return await self._runs.claim(request)
+    def claim(self, request: ClaimRequest) -> "CoroutineType[Any, Any, list[Task]]":
+        return self._runs.claim(request)
 
     @property
     def hands_over(self) -> bool:
@@ -293,8 +293,10 @@ class LocalEngine:
     async def queue_history(self, queue: str | None = None, days: int = 7) -> list[QueueHistory]:
         return await queue_histories(self.store, queue, days)
 
-    async def wait_end(self, task_id: str, timeout: float | None = None) -> Task:
-        return await self._watching.wait_end(task_id, timeout)
+    def wait_end(
+        self, task_id: str, timeout: float | None = None
+    ) -> "CoroutineType[Any, Any, Task]":
+        return self._watching.wait_end(task_id, timeout)
 
     def watch(self, task_id: str) -> AsyncIterator[Task]:
         return self._watching.watch(task_id)

@@ -69,7 +69,7 @@ class Runs:
             store.commit,
             size=MAX_BATCH,
             in_flight=store.in_flight,
-            key=lambda change: change.before.id,
+            key=lambda change: change.before.definition.id,
             finishes=True,
         )
 

@@ -92,6 +92,8 @@ class Submitting:
         self, submissions: Sequence[Submission]
     ) -> "CoroutineType[Any, Any, list[Submitted]]":
         """Submit all; outcomes in the order given."""
+        if len(submissions) == 1 and not submissions[0].dependencies:
+            return self._submit_one(submissions[0])
         for submission in submissions:
             if submission.dependencies:
                 return self._submit_graph(submissions)

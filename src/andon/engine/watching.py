@@ -11,7 +11,8 @@ store is back.
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from andon.engine.batching import Batcher
 from andon.engine.ending import Closed, pause_away, until_ended
@@ -21,9 +22,12 @@ from andon.lifecycle.admission import is_id
 from andon.lifecycle.apply import may_be_discarded
 from andon.model.errors import AndonError, StoreUnavailable, TaskNotFound
 from andon.model.task import Task, TaskEvent
-from andon.model.words import TERMINAL, State
+from andon.model.words import OVER
 from andon.stores.base import EVENTS_TOPIC, MAX_BATCH, SLOW_POLL_S, Store, in_batches, task_topic
 from andon.stores.isolation import each_alone
+
+if TYPE_CHECKING:
+    from types import CoroutineType
 
 log = logging.getLogger("andon.watching")
 
@@ -54,9 +58,9 @@ class Watching:
         self._culprits = Culprits("Reading for those who wait: task")
         self._is_closed = False
 
-    async def wait_end(self, task_id: str, timeout: float | None) -> Task:
+    def wait_end(self, task_id: str, timeout: float | None) -> "CoroutineType[Any, Any, Task]":
         """Wait for a terminal state; the record as it ended."""
-        return await until_ended(self.watch, task_id, timeout, self._jitter)
+        return until_ended(self.watch, task_id, timeout, self._jitter)
 
     async def watch(self, task_id: str) -> AsyncIterator[Task]:
         """The task now and after each move and progress, until it has ended or is gone."""
@@ -64,58 +68,60 @@ class Watching:
             raise TaskNotFound(task_id)
         if self._is_closed:
             raise Closed(f"task {task_id}")
-        with self._store.listen([task_topic(task_id)]) as hints:
-            waiter = Waiter(hints)
-            self._waiters.setdefault(task_id, {})[waiter] = None
-            try:
-                last = await self._begin(task_id, waiter)
-                yield last
-                while not _has_ended(last):
-                    task = await self._next(last, waiter)
-                    if _is_news(task, last):
-                        last = task
-                        yield task
-            finally:
-                self._leave(task_id, waiter)
+        waiter = Waiter(self._store.listen([task_topic(task_id)]))
+        self._waiters.setdefault(task_id, {})[waiter] = None
+        try:
+            last = await self._begin(task_id, waiter)
+            yield last
+            while last.status.state not in OVER:
+                task = await self._next(task_id, last, waiter)
+                if _is_news(task, last):
+                    last = task
+                    yield task
+        finally:
+            self._leave(task_id, waiter)
 
     async def _begin(self, task_id: str, waiter: Waiter) -> Task:
         task = await self._reads.put(task_id)
-        vanishes = task is not None and not _has_ended(task) and may_be_discarded(task)
+        if task is not None and task.status.state in OVER:
+            return task
         first = task
-        if vanishes and await self._ends.begin(waiter):
+        if task is not None and may_be_discarded(task) and await self._ends.begin(waiter):
             task = await self._reads.put(task_id)  # its end may lie before the place just taken
         if task is None:
             return await self._ends.of_late(task_id, first)
-        if self._polling is None and not _has_ended(task):
+        if self._polling is None:
             self._polling = asyncio.ensure_future(self._poll())
         return task
 
-    async def _next(self, last: Task, waiter: Waiter) -> Task:
+    async def _next(self, task_id: str, last: Task, waiter: Waiter) -> Task:
         """The record after the next hint or poll."""
         while True:
             await waiter.hints.wait(None)
             if self._is_closed:
-                raise Closed(f"task {last.id}")
+                raise Closed(f"task {task_id}")
             read, waiter.read = waiter.read, None
             try:
-                [task] = read or [await self._reads.put(last.id)]
+                [task] = read or [await self._reads.put(task_id)]
                 return task or await self._ends.of(last, waiter)
             except StoreUnavailable as error:
                 if self._is_closed:
-                    raise Closed(f"task {last.id}") from error
-                log.warning("Waiting for task %s and for the store: %s", last.id, error)
+                    raise Closed(f"task {task_id}") from error
+                log.warning("Waiting for task %s and for the store: %s", task_id, error)
                 await pause_away(self._jitter)
                 waiter.hints.notify()
 
     def _leave(self, task_id: str, waiter: Waiter) -> None:
-        self._ends.leave(waiter)
+        waiter.hints.close()
+        if waiter.keeps_place:
+            self._ends.leave()
         waiters = self._waiters[task_id]
         del waiters[waiter]
         if not waiters:
             del self._waiters[task_id]
 
-    async def _get(self, ids: Sequence[str]) -> list[Task | None]:
-        return await self._store.get(ids)
+    def _get(self, ids: Sequence[str]) -> Awaitable[list[Task | None]]:
+        return self._store.get(ids)
 
     # --- the slow poll ---
 
@@ -205,14 +211,11 @@ class Watching:
             await asyncio.gather(polling, return_exceptions=True)
 
 
-def _has_ended(task: Task) -> bool:
-    return task.state in TERMINAL or task.state is State.UNKNOWN
-
-
 def _is_news(task: Task, last: Task) -> bool:
     """Whether the record has moved on or progressed since; one that the poll read may be older."""
-    if task.status.created_at != last.status.created_at:
-        return task.status.created_at > last.status.created_at
-    if task.status.revision != last.status.revision:
-        return task.status.revision > last.status.revision
+    status, before = task.status, last.status
+    if status.created_at != before.created_at:
+        return status.created_at > before.created_at
+    if status.revision != before.revision:
+        return status.revision > before.revision
     return task.cell != last.cell

@@ -8,7 +8,7 @@ store wrote into the same record after the claim, so that every reader sees one 
 """
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from andon.lifecycle.commands import Command, Complete, Edit, Reprioritise, Rerun
 from andon.lifecycle.decide import DECIDE, Outcome, cancelled
@@ -247,7 +247,8 @@ def may_be_discarded(task: Task) -> bool:
     if task.status.policy is None and not task.definition.type_known:
         return True
     policy = task.policy
-    kept = (policy.dead_letter_retention, *(policy.retention.of(state) for state in TERMINAL))
+    # A state that sets no retention has that of `failed`, which is among these.
+    kept = (policy.dead_letter_retention, *astuple(policy.retention))
     return bool(policy.discard_states) or 0 in kept
 
 

@@ -7,7 +7,8 @@ which case the taker re-arms it with `next_timer`. Firing early is harmless, nev
 
 from andon.lifecycle.apply import kept_for
 from andon.lifecycle.commands import Command, Delete, Due, Expire, Fail, Lose, Silence
-from andon.model.task import Task, TaskError
+from andon.model.policy import Policy
+from andon.model.task import Status, Task, TaskError
 from andon.model.words import TERMINAL, Reason, State
 
 _PENDING = State.PENDING  # 0.1 us less for every record that is written, see `admission`
@@ -85,11 +86,10 @@ def on_timer(task: Task, now: int) -> Command | None:
     return None
 
 
-def run_timeout(task: Task) -> int | None:
-    """The run's timeout in ms, by policy; None is no limit."""
-    policy = task.policy
+def run_timeout(status: Status, policy: Policy) -> int | None:
+    """The run's timeout in ms; None is no limit."""
     seconds = policy.timeout
-    if seconds is None and task.status.deadline is None:
+    if seconds is None and status.deadline is None:
         seconds = policy.default_timeout
     return None if seconds is None else round(seconds * 1000)
 
@@ -101,7 +101,7 @@ def first_limit(task: Task) -> int | None:
     timer without knowing any rule (docs/store-contract.md, 1).
     """
     policy = task.policy
-    timeout = run_timeout(task)
+    timeout = run_timeout(task.status, policy)
     backstop = None if timeout is None else timeout + round(policy.lease * 1000)
     interval = policy.max_heartbeat_interval
     return _least(backstop, None if interval is None else round(interval * 1000))
@@ -111,27 +111,28 @@ def _active_timer(task: Task) -> int | None:
     status, policy, cell = task.status, task.policy, task.cell
     claimed = status.runs[-1].claimed_at or status.created_at
     timer = cell.lease_until if cell is not None else claimed
-    timeout = run_timeout(task)
+    timeout = run_timeout(status, policy)
     if timeout is not None:
         timer = min(timer, claimed + timeout + round(policy.lease * 1000))
     if policy.max_heartbeat_interval is not None:
         last = cell.heartbeat_at if cell is not None else claimed
         timer = min(timer, last + round(policy.max_heartbeat_interval * 1000))
-    if _deadline_covers_run(task) and status.deadline is not None:
+    if status.deadline is not None and _deadline_covers_run(status, policy):
         timer = min(timer, status.deadline)
     return timer
 
 
 def _active_due(task: Task, now: int) -> Command | None:
     status, policy, cell = task.status, task.policy, task.cell
-    if _deadline_covers_run(task) and status.deadline is not None and status.deadline <= now:
+    deadline = status.deadline
+    if deadline is not None and deadline <= now and _deadline_covers_run(status, policy):
         return Expire(reason=Reason.DEADLINE_EXCEEDED)
     claimed = status.runs[-1].claimed_at or status.created_at
     if _past(cell.heartbeat_at if cell else claimed, policy.max_heartbeat_interval, now):
         return Silence()
     if (cell.lease_until if cell is not None else claimed) <= now:
         return Lose()
-    timeout = run_timeout(task)
+    timeout = run_timeout(status, policy)
     if timeout is not None and claimed + timeout + round(policy.lease * 1000) <= now:
         seconds = timeout / 1000
         error = TaskError(message=f"The run took longer than {seconds:g} s.", code="TIMEOUT")
@@ -139,8 +140,8 @@ def _active_due(task: Task, now: int) -> Command | None:
     return None
 
 
-def _deadline_covers_run(task: Task) -> bool:
-    return task.status.cancel_requested_at is None and task.policy.deadline_covers == "task"
+def _deadline_covers_run(status: Status, policy: Policy) -> bool:
+    return status.cancel_requested_at is None and policy.deadline_covers == "task"
 
 
 def _gone_at(task: Task) -> int | None:

@@ -165,6 +165,9 @@ TERMINAL = frozenset(
 )
 """States that only an explicit rerun or a deletion leaves."""
 
+OVER = TERMINAL | {State.UNKNOWN}
+"""States in which nobody need wait for a task any more: it has ended, or cannot be read."""
+
 DEAD_LETTER_STATES = frozenset(
     {State.FAILED, State.STALLED, State.DROPPED, State.EXPIRED, State.UNREACHABLE}
 )

@@ -32,7 +32,8 @@ class HintListener:
     def notify(self) -> None:
         """Take a hint."""
         self._hinted = True
-        self._wake()
+        if self._waiter is not None:
+            self._wake()
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
@@ -60,7 +61,8 @@ class HintListener:
                 listeners.pop(self, None)
                 if not listeners:
                     del self._hub.listeners[topic]
-        self._wake()
+        if self._waiter is not None:
+            self._wake()
         on_close, self._on_close = self._on_close, None
         if on_close is not None:
             on_close()
@@ -86,8 +88,10 @@ class Hub:
     def hint_all(self, topics: Iterable[str], tasks: Sequence[str] = ()) -> None:
         """Wake who listens to any of the topics, or to one of the tasks."""
         hinted = set(topics)
-        if tasks and any(topic.startswith(_OF_A_TASK) for topic in self.listeners):
-            hinted.update(task_topic(task) for task in tasks)
+        for topic in self.listeners if tasks else ():
+            if topic.startswith(_OF_A_TASK):
+                hinted.update(map(task_topic, tasks))
+                break
         for topic in self.listeners.keys() & hinted:
             self.hint(topic)
 

@@ -9,12 +9,15 @@ time it comes to that, and does nothing else about it.
 import asyncio
 import logging
 import threading
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable
+from contextlib import suppress
+from typing import TypeVar
 
 from andon.worker.context import Context, running
 
 logger = logging.getLogger("andon.worker")
+
+X = TypeVar("X")
 
 AFTER_S = 5.0
 """How long all slots are taken by such runs before the log says so: most waits are short."""
@@ -89,16 +92,18 @@ class Awaiting:
         )
 
 
-@contextmanager
-def awaited_in_run(task_id: str) -> Generator[None]:
-    """Around the wait for a task: tells the worker of the run in hand, if there is one."""
+def awaited_in_run(task_id: str, wait: Awaitable[X]) -> Awaitable[X]:
+    """The wait for a task; within a run, one that tells its worker of it."""
     context = running.get(None)
     awaiting = None if context is None else context.awaiting
     if context is None or awaiting is None:
-        yield
-        return
+        return wait
+    return _told(awaiting, context, task_id, wait)
+
+
+async def _told(awaiting: Awaiting, context: Context, task_id: str, wait: Awaitable[X]) -> X:
     number = awaiting.begin(context, task_id)
     try:
-        yield
+        return await wait
     finally:
         awaiting.end(number)

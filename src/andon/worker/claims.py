@@ -74,6 +74,9 @@ _NOT_AGAIN_S = 60.0
 _LONGEST_BREATH_S = 0.05
 """How long a worker that is woken in vain waits before it looks again, at the most."""
 
+_FEW_IN_VAIN = 2
+"""From how many looks in vain, one after the other, a worker waits before the next."""
+
 _BREATHS = 8
 """How many times as long as it looks a worker waits at the most, when it is woken in vain."""
 
@@ -134,6 +137,7 @@ class Claims:
         self._turns = Turns(1, rng=rng, clock=clock)
         self._polls = False  #: it looks because of the slow poll, not because it was told
         self._pause = poll_s
+        self._can_stand = False  #: the store lets claims stand, and leases are long enough
         self._rested = False  #: it has run nothing for a moment
         self._standing: _Attempt | None = None  #: the claim that stands, or may
         self._resting: asyncio.TimerHandle | None = None
@@ -160,15 +164,12 @@ class Claims:
     def _may_stand(self) -> bool:
         """Whether a claim may stand: only while nothing runs, or a handler that blocks the loop
         would keep what is handed over from idle workers; and only with room for every type."""
-        return (
-            not self._runs.slots.unended
-            and self._lease >= _LEAST_LEASE_S
-            and self._engine.hands_over
-            and not self._limits.room()
-        )
+        return self._can_stand and not self._runs.slots.unended and not self._limits.room()
 
     def _rest(self) -> None:
         """Let a claim stand when nothing has run for a moment."""
+        if not self._can_stand:
+            return
         if self._standing is None and self._resting is None and self._may_stand():
             self._resting = asyncio.get_running_loop().call_later(_QUIET_S, self._has_rested)
 
@@ -225,6 +226,7 @@ class Claims:
         """Claim until stopped."""
         self._turns = Turns(partitions, rng=self._rng, clock=self._clock)
         patience = Patience(self._rng)
+        self._can_stand = self._engine.hands_over and self._lease >= _LEAST_LEASE_S
         self._engine.hand_over_to(self._worker, self._handed_over)
         try:
             while not self._stopped:
@@ -246,7 +248,8 @@ class Claims:
                 self._listener = None
 
     async def _run_once(self) -> None:
-        await self._take_breath()
+        if self._vain >= _FEW_IN_VAIN:
+            await self._take_breath()
         self._wake.clear()
         room = self._room()
         if room <= 0:
@@ -359,7 +362,8 @@ class Claims:
         """Start what was claimed; what came too late goes back."""
         if tasks:
             self._rested = False
-            self._stop_resting()
+            if self._resting is not None:
+                self._stop_resting()
             self._took_at = self._clock()
         for task in tasks:
             if self._stopped or self._quiet:
@@ -413,10 +417,8 @@ class Claims:
             self._sleeping = False
 
     async def _take_breath(self) -> None:
-        """Wait a moment after the last look, if that was one of several in vain: what is woken by
+        """Wait a moment after the last look, which was one of several in vain: what is woken by
         each task of others must not ask the store without end. Hints gather meanwhile."""
-        if self._vain < 2:
-            return
         breath = min(self._looked_for * min(self._vain, _BREATHS), _LONGEST_BREATH_S)
         left = self._looked_at + breath - self._clock()
         if left > 0:

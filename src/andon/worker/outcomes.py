@@ -165,7 +165,7 @@ def told(
 
 def timed_out(kind: TaskType, task: Task) -> Command:
     """The run took longer than its policy allows."""
-    seconds = (run_timeout(task) or 0) / 1000
+    seconds = (run_timeout(task.status, task.policy) or 0) / 1000
     error = TaskError(message=f"The run took longer than {seconds:g} s.", code="TIMEOUT")
     return Fail(error=error, reason=Reason.TIMEOUT, delay=_backoff(kind, task, None))
 

@@ -267,7 +267,7 @@ class Runs:
         running.set(context)
         if task.status.deadline is not None and self._past_deadline(run):
             return Expire()
-        timeout = run_timeout(task)
+        timeout = run_timeout(task.status, task.policy)
         if timeout is not None:
             self._arm(run, timeout / 1000 - self._since_claim(run), "timeout")
         if task.definition.load_dependencies:

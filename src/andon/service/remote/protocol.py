@@ -161,7 +161,7 @@ class Claimed(msgspec.Struct, kw_only=True, omit_defaults=True):
 def claimed_run(task: Task, token: str, *, statements: bool = False) -> ClaimedRun:
     """A claimed task as its worker sees it; its arguments must be known to be JSON."""
     definition, status, policy = task.definition, task.status, task.policy
-    timeout = run_timeout(task)
+    timeout = run_timeout(task.status, task.policy)
     return ClaimedRun(
         task_id=task.id,
         run=status.runs[-1].number,

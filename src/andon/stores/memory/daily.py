@@ -1,23 +1,23 @@
 """The daily history: how much was counted of each queue, by day and tally."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 
-from andon.lifecycle.daily import first_day
+from andon.lifecycle.daily import day_of, first_day, tally_of
 from andon.model.fleet import Tallied
 from andon.model.task import TaskEvent
-from andon.stores.tallying import summed
 
 
 class Days:
     """Counts of the days that are kept."""
 
     def __init__(self) -> None:
-        self._counts: dict[int, Counter[tuple[str, str]]] = {}
+        self._counts: defaultdict[int, Counter[tuple[str, str]]] = defaultdict(Counter)
 
     def add(self, queue: str, event: TaskEvent) -> None:
         """Count an event of a task of this queue."""
-        for (name, day, tally), n in summed([(queue, event)]).items():
-            self._counts.setdefault(day, Counter())[name, tally] += n
+        tally = tally_of(event)
+        if tally is not None:
+            self._counts[day_of(event.at)][queue, tally] += 1
 
     def read(self, queue: str | None, since: int) -> list[Tallied]:
         """What was counted of a queue, or of all, from a day on."""

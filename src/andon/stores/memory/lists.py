@@ -32,8 +32,10 @@ class Lists:
         """Take in a new row."""
         definition = row.task.definition
         _add(self._states.setdefault(row.entry.state, {}), definition.queue, row.place)
-        _add(self._keys, definition.key, row.place)
-        _add(self._groups, definition.group, row.place)
+        if definition.key is not None:
+            _add(self._keys, definition.key, row.place)
+        if definition.group is not None:
+            _add(self._groups, definition.group, row.place)
         if row.entry.dead_letter:
             _add(self._dead_letters, definition.queue, row.place)
         if row.entry.state in self._due:
@@ -43,8 +45,10 @@ class Lists:
         """Forget a row that goes."""
         definition = row.task.definition
         _remove(self._states[row.entry.state], definition.queue, row.place)
-        _remove(self._keys, definition.key, row.place)
-        _remove(self._groups, definition.group, row.place)
+        if definition.key is not None:
+            _remove(self._keys, definition.key, row.place)
+        if definition.group is not None:
+            _remove(self._groups, definition.group, row.place)
         if row.entry.dead_letter:
             _remove(self._dead_letters, definition.queue, row.place)
         if row.entry.state in self._due:
@@ -183,13 +187,14 @@ def _one(lists: _Lists, name: str) -> list[Ordered[_Place]]:
     return [] if places is None else [places]
 
 
-def _add(lists: _Lists, name: str | None, place: _Place) -> None:
-    if name is not None:
-        lists.setdefault(name, Ordered[_Place]()).add(place)
+def _add(lists: _Lists, name: str, place: _Place) -> None:
+    places = lists.get(name)
+    if places is None:
+        places = lists[name] = Ordered[_Place]()
+    places.add(place)
 
 
-def _remove(lists: _Lists, name: str | None, place: _Place) -> None:
-    if name is not None:
-        lists[name].remove(place)
-        if not lists[name]:
-            del lists[name]
+def _remove(lists: _Lists, name: str, place: _Place) -> None:
+    lists[name].remove(place)
+    if not lists[name]:
+        del lists[name]

@@ -63,8 +63,10 @@ class Ready:
         is_ready = new is not None and new.ready is not None
         if not (was_active or is_active or was_ready or is_ready):
             return False
-        self._count(self.active, queue, is_active - was_active)
-        self._withdraw(row)
+        if is_active is not was_active:
+            self._count(self.active, queue, is_active - was_active)
+        if row.lane is not None:
+            self._withdraw(row)
         if key is None:
             if is_ready:
                 self._offer(row)
@@ -72,10 +74,10 @@ class Ready:
         gate = self._gates.setdefault(queue, {}).setdefault(key, _Gate())
         parked = len(gate.parked)
         gate.active += is_active - was_active
-        gate.worst_ready.discard(row.task.id)
-        gate.parked.discard(row.task.id)
+        gate.worst_ready.discard(row.id)
+        gate.parked.discard(row.id)
         if is_ready:
-            gate.parked.put(row.task.id, row.rank)
+            gate.parked.put(row.id, row.rank)
         offered = self._balance(gate, key_limit)
         self._count(self.parked, queue, len(gate.parked) - parked)
         if gate.unused:
@@ -113,7 +115,7 @@ class Ready:
         heads = [
             (*head, kind)
             for kind, lane in lanes.items()
-            if room.get(name_of_kind(kind), 1) > 0
+            if (not room or room.get(name_of_kind(kind), 1) > 0)
             and may(kind)
             and (head := lane.first()) is not None
         ]
@@ -122,7 +124,7 @@ class Ready:
         while heads and len(taken) < limit and looked < SCAN_BUDGET:
             looked += 1
             _, task_id, kind = heads[0]
-            name = name_of_kind(kind)
+            name = name_of_kind(kind) if room else ""
             if room.get(name, 1) <= 0:  # used up by another kind of this name
                 heappop(heads)
                 continue
@@ -170,10 +172,15 @@ class Ready:
         definition, status, ready = row.task.definition, row.task.status, row.entry.ready
         assert ready is not None
         lanes = self._lanes.setdefault((row.partition, definition.queue), {})
-        lanes.setdefault(ready.kind, _Lane()).put(row.task.id, row.rank)
+        lane = lanes.get(ready.kind)
+        if lane is None:
+            lane = lanes[ready.kind] = _Lane()
+        lane.put(row.id, row.rank)
         row.lane = ready.kind
-        ages = self._ages.setdefault(definition.queue, NamedHeap[int]())
-        ages.put(row.task.id, status.submitted_at or status.created_at)
+        ages = self._ages.get(definition.queue)
+        if ages is None:
+            ages = self._ages[definition.queue] = NamedHeap[int]()
+        ages.put(row.id, status.submitted_at or status.created_at)
 
     def _withdraw(self, row: Row) -> None:
         kind, row.lane = row.lane, None
@@ -182,13 +189,13 @@ class Ready:
         queue = row.task.definition.queue
         lanes = self._lanes[row.partition, queue]
         lane = lanes[kind]
-        lane.discard(row.task.id)
+        lane.discard(row.id)
         if not lane:
             del lanes[kind]
             if not lanes:
                 del self._lanes[row.partition, queue]
         ages = self._ages[queue]
-        ages.discard(row.task.id)
+        ages.discard(row.id)
         if not ages:
             del self._ages[queue]
 

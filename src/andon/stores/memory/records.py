@@ -69,16 +69,17 @@ class Records:
 
     # --- the four writes ---
 
-    def insert(self, task: Task, partition: int, now: int) -> None:
+    def insert(self, row: Row, now: int) -> None:
         """Store a new record with its submit event."""
-        row = self._insert(task, partition, now)
-        self._record(row, task.status.events[-1])
+        self._insert(row, now)
+        self._record(row, row.task.status.events[-1])
 
     def restore(self, snapshot: Snapshot, partition: int, now: int) -> None:
         """Store a record as it was elsewhere, with all that was known beside it."""
         task = copy(snapshot.task)
         task.ref = 0
-        row = self._insert(task, partition, now)
+        row = Row(task, partition)
+        self._insert(row, now)
         self._take_up(row, "")
         self.edges.restore(task.id, snapshot.edges, ended=task.state not in LIVE)
         if task.state is State.BLOCKED:
@@ -87,15 +88,14 @@ class Records:
         for event in snapshot.history:
             self._record(row, event)
 
-    def _insert(self, task: Task, partition: int, now: int) -> Row:
-        row = self.rows[task.id] = Row(task, partition)
+    def _insert(self, row: Row, now: int) -> None:
+        self.rows[row.id] = row
         if row.entry.queue not in self._fleet.queues:
             self._fleet.use(row.entry.queue)
             self._hub.hint(CONFIG_TOPIC)  # a worker that serves every queue has one more
         self.lists.insert(row)
         self._follow(row, None, row.entry, now)
         self.arm(row, row.entry.timer, now)
-        return row
 
     def write(self, row: Row, task: Task, event: TaskEvent, now: int, *, token: str = "") -> None:
         """Store a move; `token` is that of the claim which made it."""
@@ -144,15 +144,15 @@ class Records:
         row.held = False
         timers = self.timers[row.partition]
         if at is None:
-            timers.discard(row.task.id)
+            timers.discard(row.id)
             return
-        timers.put(row.task.id, at)
+        timers.put(row.id, at)
         if at <= now + self._near_ms:
             self._hub.hint(TIMER_TOPIC)
 
     def held(self, row: Row) -> bool:
         """Whether edges forbid that the record is deleted (R9)."""
-        edges, parent = self.edges, row.task.id
+        edges, parent = self.edges, row.id
         return any(
             child in self.rows and self.rows[child].entry.state in LIVE
             for child in (*edges.unsettled(parent), *edges.loading(parent))
@@ -167,7 +167,8 @@ class Records:
 
     def claimed_with(self, token: str) -> list[Task]:
         """What a claim with this token handed out, as far as those runs are active."""
-        return [self.rows[task_id].copy() for task_id in self._tokens.get(token, ())]
+        held = self._tokens.get(token)
+        return [self.rows[task_id].copy() for task_id in held] if held else []
 
     def holder(self, task_id: str, entry: IndexEntry, now: int) -> str | None:
         """The other task that holds the unique key which this entry wants to hold."""
@@ -259,7 +260,7 @@ class Records:
             self.lists.work(row, status.worker, begun=False)
         if row.token:
             held = self._tokens[row.token]
-            del held[row.task.id]
+            del held[row.id]
             if not held:
                 del self._tokens[row.token]
             row.token = ""
@@ -270,7 +271,7 @@ class Records:
             self.lists.work(row, status.worker, begun=True)
         if token:
             row.token = token
-            self._tokens.setdefault(token, {})[row.task.id] = None
+            self._tokens.setdefault(token, {})[row.id] = None
 
     def _follow(self, row: Row, old: IndexEntry | None, new: IndexEntry | None, now: int) -> None:
         """Bring readiness, unique key and edges from the old entry to the new."""
@@ -280,9 +281,10 @@ class Records:
         made_room = left_active and config.max_concurrent is not None
         if offered or (made_room and self.ready.waiting(config.name)):
             self._hub.hint(ready_topic(config.name))
-        self._reserve(row.task.id, old, new, now)
+        if row.task.definition.unique_key is not None:
+            self._reserve(row.id, old, new, now)
         if old is not None and new is not None:
-            self._follow_edges(row.task.id, old.state, new.state)
+            self._follow_edges(row.id, old.state, new.state)
 
     def _reserve(
         self, task_id: str, old: IndexEntry | None, new: IndexEntry | None, now: int
@@ -304,12 +306,12 @@ class Records:
             self.edges.revived(task_id)
 
     def _record(self, row: Row, event: TaskEvent) -> None:
-        event = replace(event, task=row.task.id)
+        event = replace(event, task=row.id)
         row.history.append(event)
         self.days.add(row.entry.queue, event)
         self._log.append(row.partition, event)
         self._hub.hint(EVENTS_TOPIC)
-        self._hub.hint(task_topic(row.task.id))
+        self._hub.hint(task_topic(row.id))
 
 
 def _lapsed(entry: IndexEntry, now: int) -> bool:

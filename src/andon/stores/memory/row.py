@@ -24,15 +24,16 @@ class Row:
     """One record with what is known beside it. `entry` is always `entry_of(task)`."""
 
     __slots__ = (
-        "entry", "held", "history", "lane", "number", "partition", "place", "task", "token",
+        "entry", "held", "history", "id", "lane", "number", "partition", "place", "task", "token",
     )  # fmt: skip
 
     def __init__(self, task: Task, partition: int) -> None:
+        self.id = task.definition.id
         self.task = task
         self.entry = entry_of(task)
         self.partition = partition
         self.number = next(_numbers)  #: decides between equals, so that a release keeps its place
-        self.place = (task.status.created_at, task.id)
+        self.place = (task.status.created_at, self.id)
         self.history: deque[TaskEvent] = deque(maxlen=MAX_HISTORY)
         self.held = False  #: its timer was taken, and no move was made since
         self.token = ""  #: of the claim that handed out the run in hand

@@ -10,7 +10,6 @@ process, and says so in `info`.
 
 import asyncio
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from urllib.parse import parse_qsl, urlsplit
@@ -18,7 +17,7 @@ from urllib.parse import parse_qsl, urlsplit
 from msgspec.structs import replace
 
 from andon.lifecycle.discarded import Discarded
-from andon.lifecycle.indexes import IndexEntry, entry_of
+from andon.lifecycle.indexes import entry_of
 from andon.lifecycle.interrupting import interrupted_worker
 from andon.lifecycle.timers import next_timer
 from andon.model.errors import ConfigurationError
@@ -65,6 +64,7 @@ from andon.stores.memory.records import LIVE, Records
 from andon.stores.memory.row import Row
 from andon.stores.partitions import partition_of
 
+_CREATED = Created(CreateKind.CREATED)
 _DEFAULTS = {"partitions": 1, "max_events": MAX_EVENTS}
 
 
@@ -123,33 +123,35 @@ class MemoryStore:
     # --- the life of a task ---
 
     async def create(self, tasks: Sequence[Task]) -> list[Created]:
-        now = self.now()
-        named: Counter[str] = Counter()
+        now = self._clock.now()
+        named: dict[str, int] = {}
         return [self._create(task, now, named) for task in tasks]
 
-    def _create(self, task: Task, now: int, named: Counter[str]) -> Created:
+    def _create(self, task: Task, now: int, named: dict[str, int]) -> Created:
         try:
-            partition, entry = self.partition_of(task.id), entry_of(task)
+            row = Row(task, self.partition_of(task.definition.id))
         except AT_FAULT as error:
             return Created(CreateKind.INVALID, why=str(error))
-        refused = self._taken(task, entry, now) or self._full(task, named)
+        refused = self._taken(row, now) or self._full(task, named)
         if refused is not None:
             return refused
-        self._records.insert(task, partition, now)
-        return Created(CreateKind.CREATED)
+        self._records.insert(row, now)
+        return _CREATED
 
-    def _taken(self, task: Task, entry: IndexEntry, now: int) -> Created | None:
+    def _taken(self, new: Row, now: int) -> Created | None:
         """The outcome when the id or the unique key is taken."""
-        row = self._records.rows.get(task.id)
+        row = self._records.rows.get(new.id)
         if row is not None:
             return Created(CreateKind.EXISTS, row.task.definition.digest, row.task.state)
-        stub = self._records.stub(task.id, now)
+        stub = self._records.stub(new.id, now)
         if stub is not None:
             return Created(CreateKind.EXISTS, stub.digest, stub.state)
-        holder = self._records.holder(task.id, entry, now)
+        if new.entry.unique_key is None:
+            return None
+        holder = self._records.holder(new.id, new.entry, now)
         return None if holder is None else Created(CreateKind.KEY_HELD, holder=holder)
 
-    def _full(self, task: Task, named: Counter[str]) -> Created | None:
+    def _full(self, task: Task, named: dict[str, int]) -> Created | None:
         """The outcome when the queue has no place for one more pending task.
 
         The first refusal of a batch names as many to evict as are too many, each later one the
@@ -157,20 +159,20 @@ class MemoryStore:
         """
         queue = task.definition.queue
         config = self._fleet.queue(queue)
-        if task.state is not State.PENDING or config.max_size is None:
+        if config.max_size is None or task.status.state is not State.PENDING:
             return None
         surplus = self._records.lists.count(queue, State.PENDING) + 1 - config.max_size
         if surplus <= 0:
             return None
         if config.on_full != "discard-old":
             return Created(CreateKind.FULL)
-        start = named[queue]
+        start = named.get(queue, 0)
         named[queue] = start + 1 if start else min(surplus, MAX_BATCH)
         oldest = islice(self._records.lists.oldest(queue, State.PENDING), start, named[queue])
         return Created(CreateKind.FULL, oldest=tuple(row.copy() for row in oldest))
 
     async def claim(self, request: ClaimRequest) -> list[Task]:
-        return self._claims.claim(request, self.now())
+        return self._claims.claim(request, self._clock.now())
 
     async def renew(self, renewals: Sequence[Renewal]) -> list[Verdict]:
         verdicts = self._renew_all(renewals)
@@ -209,14 +211,15 @@ class MemoryStore:
         return Verdict.OK if row.task.status.cancel_requested_at is None else Verdict.CANCEL
 
     async def commit(self, changes: Sequence[Change]) -> list[Changed]:
-        now = self.now()
+        now = self._clock.now()
         with self._cells:
             return [self._commit(change, now) for change in changes]
 
     def _commit(self, change: Change, now: int) -> Changed:
-        row = self._records.rows.get(change.before.id)
+        task_id = change.before.definition.id
+        row = self._records.rows.get(task_id)
         if row is None:
-            stub = self._records.stub(change.before.id, now)
+            stub = self._records.stub(task_id, now)
             repeated = stub is not None and stub.wrote(change.event)
             return Changed(ChangeKind.APPLIED if repeated else ChangeKind.GONE)
         if change.before.status.created_at != row.task.status.created_at:
@@ -244,8 +247,8 @@ class MemoryStore:
             cell=task.cell if after.state is State.ACTIVE else None,
             result=change.result if change.sets_result else task.result,
         )
-        if row.entry.unique_key is None:
-            holder = self._records.holder(task.id, entry_of(new), now)
+        if task.definition.unique_key is not None and row.entry.unique_key is None:
+            holder = self._records.holder(row.id, entry_of(new), now)
             if holder is not None:
                 return Changed(ChangeKind.KEY_HELD, holder=holder)
         self._records.write(row, new, change.event, now)
@@ -258,7 +261,7 @@ class MemoryStore:
         return outcome
 
     def _applied(self, row: Row) -> Changed:
-        has_dependents = row.entry.state not in LIVE and self._records.edges.any_of(row.task.id)
+        has_dependents = row.entry.state not in LIVE and self._records.edges.any_of(row.id)
         return Changed(ChangeKind.APPLIED, has_dependents=has_dependents)
 
     # --- timers ---
@@ -284,7 +287,7 @@ class MemoryStore:
             else:
                 taken.append(row)
         for row in taken:
-            timers.put(row.task.id, now + hold_ms)
+            timers.put(row.id, now + hold_ms)
             row.held = True
         first = timers.first()
         return Due(tuple(row.copy() for row in taken), now, None if first is None else first[0])

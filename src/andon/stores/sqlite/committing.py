@@ -63,14 +63,14 @@ def commit(tx: Transaction, prepared: Sequence[Prepared]) -> list[Changed]:
     if not all(_is_plain(p) for p in prepared):
         return [_commit_alone(tx, p) for p in prepared]
     tx.db.execute("SAVEPOINT batch")
-    hints = set(tx.hints)
+    hints, ready = set(tx.hints), set(tx.ready)
     outcomes = _commit_plain(tx, prepared)
     if outcomes is not None:
         tx.db.execute("RELEASE batch")
         return outcomes
     tx.db.execute("ROLLBACK TO batch")
     tx.db.execute("RELEASE batch")
-    tx.hints = hints
+    tx.hints, tx.ready = hints, ready
     return [_commit_alone(tx, p) for p in prepared]
 
 
@@ -337,6 +337,7 @@ def delete(
     tx.db.execute(EDGES.drop_edges, (task_id,))
     tx.db.execute(EDGES.drop_unsettled, (task_id,))
     tx.db.execute(EDGES.drop_put_off, (task_id,))
+    tx.memory.has_no_tombstones = False
     tx.db.execute(
         LIFE.put_stub,
         (

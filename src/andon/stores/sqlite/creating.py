@@ -54,7 +54,7 @@ def invalid(_task: Task, why: str) -> Created:
 
 def create(tx: Transaction, prepared: Sequence[Prepared]) -> list[Created]:
     """Write new records with their events and index entries; outcomes in order."""
-    if all(_is_plain(tx, p) for p in prepared) and tx.db.execute(LIFE.any_stub).fetchone() is None:
+    if not tx.any_tombstone() and all(_is_plain(tx, p) for p in prepared):
         first = _insert_definitions(tx, prepared)
         if first is not None:
             count(tx, prepared)

@@ -8,9 +8,9 @@ the process, not of the machine).
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import chain
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from andon.lifecycle.discarded import Discarded
 from andon.model.errors import StoreError, StoreUnavailable
@@ -67,6 +67,9 @@ from andon.stores.sqlite.statements import CONFIG, LANES, LIFE, READING
 from andon.stores.sqlite.threads import Reader, Writer
 from andon.stores.sqlite.transaction import Memory, Transaction
 from andon.stores.sqlite.wake import WakeSocket, kind_of
+
+if TYPE_CHECKING:
+    from types import CoroutineType
 
 Result = TypeVar("Result")
 
@@ -177,12 +180,12 @@ class SqliteStore:
 
     # --- the life of a task ---
 
-    async def create(self, tasks: Sequence[Task]) -> list[Created]:
-        return await each_alone(self._create, tasks, creating.invalid)
+    def create(self, tasks: Sequence[Task]) -> "CoroutineType[Any, Any, list[Created]]":
+        return each_alone(self._create, tasks, creating.invalid)
 
-    async def _create(self, tasks: Sequence[Task]) -> list[Created]:
+    def _create(self, tasks: Sequence[Task]) -> Awaitable[list[Created]]:
         prepared = creating.prepare(tasks, self.partition_of)
-        return await self._write(lambda tx: creating.create(tx, prepared))
+        return self._write(lambda tx: creating.create(tx, prepared))
 
     async def claim(self, request: ClaimRequest) -> list[Task]:
         # If the caller goes away meanwhile, what it was given is found again under its token, or
@@ -216,9 +219,9 @@ class SqliteStore:
                     self._held.pop(change.before.id, None)
         return outcomes
 
-    async def _commit(self, changes: Sequence[Change]) -> list[Changed]:
+    def _commit(self, changes: Sequence[Change]) -> Awaitable[list[Changed]]:
         prepared = committing.prepare(changes)
-        return await self._write(lambda tx: committing.commit(tx, prepared))
+        return self._write(lambda tx: committing.commit(tx, prepared))
 
     async def take_due(self, partition: int, limit: int, hold_ms: int) -> Due:
         if not self._virtual and self._clock.jumped() > JUMP_MS:
@@ -282,8 +285,8 @@ class SqliteStore:
 
     # --- reading ---
 
-    async def get(self, ids: Sequence[str]) -> list[Task | None]:
-        return await self._read(lambda db: reading.read_tasks(db, ids))
+    def get(self, ids: Sequence[str]) -> "CoroutineType[Any, Any, list[Task | None]]":
+        return self._read(lambda db: reading.read_tasks(db, ids))
 
     async def states(self, ids: Sequence[str]) -> list[State | None]:
         since = self.now() - SUBMIT_WINDOW_MS
@@ -420,15 +423,17 @@ class SqliteStore:
 
     # --- how operations reach their threads ---
 
-    async def _write(self, operation: Callable[[Transaction], Result]) -> Result:
+    def _write(
+        self, operation: Callable[[Transaction], Result]
+    ) -> "CoroutineType[Any, Any, Result]":
         if self._writer is None:
             raise StoreUnavailable(f"The store {self.url} is not open.")
-        return await self._writer.do(operation)
+        return self._writer.do(operation)
 
-    async def _read(self, operation: Callable[[Any], Result]) -> Result:
+    def _read(self, operation: Callable[[Any], Result]) -> "CoroutineType[Any, Any, Result]":
         if self._reader is None:
             raise StoreUnavailable(f"The store {self.url} is not open.")
-        return await self._reader.do(operation)
+        return self._reader.do(operation)
 
     def _begin(self, db: Any) -> Transaction:
         """In the writer's thread, inside the transaction."""
@@ -436,7 +441,7 @@ class SqliteStore:
         (version,) = db.execute("PRAGMA data_version").fetchone()
         if version != self._data_version:
             self._load_configs(db)
-            self._memory.forget_lanes()
+            self._memory.others_wrote()
             self._data_version = version
         return Transaction(
             db,
@@ -463,22 +468,20 @@ class SqliteStore:
         Other processes hear of new work now: a claim waits for the write lock, so it cannot come
         too early, and its process wakes up while this one waits for the disk.
         """
-        ready = {topic for topic in transaction.hints if kind_of(topic) == "ready"}
-        if ready and self._wake is not None:
-            self._wake.send(ready)
-            transaction.hinted_outside = ready
+        if transaction.ready and self._wake is not None:
+            self._wake.send(transaction.ready)
+            transaction.is_ready_told = True
 
     def _committed(self, transaction: Transaction) -> None:
         """In the writer's thread, after the commit."""
-        hints, moved = transaction.hints, transaction.moved
+        hints, moved = transaction.hints | transaction.ready, transaction.moved
         if self._loop is not None and (
-            any(topic in self._hub.listeners for topic in hints)
-            or (moved and "task" in self._kinds)
+            not hints.isdisjoint(self._hub.listeners) or (moved and "task" in self._kinds)
         ):
             with contextlib.suppress(RuntimeError):  # the loop is closing: nobody listens
                 self._loop.call_soon_threadsafe(self._hub.hint_all, hints, moved)
         if self._wake is not None:
-            self._wake.send(hints - transaction.hinted_outside, moved)
+            self._wake.send(transaction.hints if transaction.is_ready_told else hints, moved)
         checkpointer = self._checkpointer  # of the loop's thread, which may be closing the store
         if checkpointer is not None:
             checkpointer.look(len(moved))
@@ -488,6 +491,8 @@ class SqliteStore:
     def _hinted_from_outside(self) -> None:
         if self._wake is None:
             return
+        if self._wake.kinds != self._kinds.keys():  # it was told what nobody listens for any more
+            self._wake.listen(self._kinds)
         hints = self._wake.receive()
         whole = {topic for topic in hints if ":" not in topic}
         if whole:
@@ -495,14 +500,16 @@ class SqliteStore:
         self._hub.hint_all(hints)
 
     def _listening(self, kinds: Iterable[str], change: int) -> None:
-        before = set(self._kinds)
         for kind in kinds:
             count = self._kinds.get(kind, 0) + change
             if count > 0:
                 self._kinds[kind] = count
             else:
                 self._kinds.pop(kind, None)
-        if self._wake is not None and set(self._kinds) != before:
+        # Others go on hinting what nobody listens for any more, until that wakes this process in
+        # vain once: one who waits for each of his tasks in turn would else rename the socket twice
+        # for each.
+        if self._wake is not None and not self._kinds.keys() <= self._wake.kinds:
             self._wake.listen(self._kinds)
 
     def _hint_when_rate_allows(self, request: ClaimRequest) -> None:

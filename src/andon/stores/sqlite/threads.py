@@ -99,7 +99,8 @@ class OperationThread(threading.Thread):
 
     async def do(self, operation: Callable[[Any], Result]) -> Result:
         """Run an operation; wait for its result in this loop."""
-        self._refuse_closed()
+        if self._closed:
+            raise self._closed_error()
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Result] = loop.create_future()
         self._calls.put(Call(operation, future, loop))
@@ -107,7 +108,8 @@ class OperationThread(threading.Thread):
 
     def do_blocking(self, operation: Callable[[Any], Result]) -> Result:
         """Run an operation from any other thread; blocks."""
-        self._refuse_closed()
+        if self._closed:
+            raise self._closed_error()
         future: Future[Result] = Future()
         self._calls.put(Call(operation, future, None))
         return future.result()
@@ -133,7 +135,8 @@ class OperationThread(threading.Thread):
         while not self._finishing:
             group: list[Call] = []
             self._add(group, self._calls.get())
-            self._add_waiting(group)
+            if not self._calls.empty():
+                self._add_waiting(group)
             if group:
                 try:
                     self._run_group(group)
@@ -156,9 +159,9 @@ class OperationThread(threading.Thread):
 
     def _add_waiting(self, group: list[Call]) -> None:
         """Let what waits by now join the group, as far as it may grow."""
-        with contextlib.suppress(queue.Empty):
-            while len(group) < MOST_PER_COMMIT and not self._finishing:
-                self._add(group, self._calls.get_nowait())
+        calls = self._calls  # nobody else takes from it
+        while not (calls.empty() or self._finishing) and len(group) < MOST_PER_COMMIT:
+            self._add(group, calls.get_nowait())
 
     def _run_group(self, group: list[Call]) -> None:
         raise NotImplementedError
@@ -181,9 +184,8 @@ class OperationThread(threading.Thread):
                 with contextlib.suppress(RuntimeError):
                     loop.call_soon_threadsafe(_settle_all, calls)
 
-    def _refuse_closed(self) -> None:
-        if self._closed:
-            raise StoreUnavailable(f"The store {self._path} is closed.")
+    def _closed_error(self) -> StoreUnavailable:
+        return StoreUnavailable(f"The store {self._path} is closed.")
 
 
 def _settle_all(calls: list[Call]) -> None:
@@ -272,12 +274,11 @@ class Writer(OperationThread):
                 transaction = self._begin(self._db)
                 for call in group:
                     call.result = call.run(transaction)
-                if joining:
+                if joining and not self._calls.empty():
                     first = len(group)
                     self._add_waiting(group)
-                    if len(group) > first:
-                        # Their moves were decided since: what is claimed now is not dated before.
-                        transaction.now = self._now()
+                    # Their moves were decided since: what is claimed now is not dated before.
+                    transaction.now = self._now()
                     for call in group[first:]:
                         call.result = call.run(transaction)
                 transaction.finish()

@@ -16,7 +16,7 @@ from andon.stores.base import (
 from andon.stores.codec import encode_event
 from andon.stores.sqlite.rows import write
 from andon.stores.sqlite.statements import CONFIG, DAILY, LIFE
-from andon.stores.tallying import summed
+from andon.stores.tallying import add_up
 
 if TYPE_CHECKING:
     from andon.lifecycle.daily import Tally
@@ -41,18 +41,23 @@ class Memory:
         self.awake: dict[int, list[tuple[int, str, int, int]]] = {}
         """By place: its lanes awake, with kind and bound. Until a lane changes, or another process
         writes."""
+        self.next_keys: tuple[int, int] | None = None
+        """The next record key and event position. Until another process writes."""
+        self.has_no_tombstones = False  #: it is known that there are none; until one is written
 
     def forget(self) -> None:
         """Forget everything: what is remembered of a transaction that failed was not written."""
         self.ids.clear()
         self.names.clear()
         self.lanes.clear()
-        self.forget_lanes()
+        self.others_wrote()
 
-    def forget_lanes(self) -> None:
-        """Another process wrote: lanes may be awake or asleep that were not."""
+    def others_wrote(self) -> None:
+        """Another process wrote: forget what it may have changed."""
         self.bounds.clear()
         self.awake.clear()
+        self.next_keys = None
+        self.has_no_tombstones = False
 
 
 class Transaction:
@@ -72,13 +77,14 @@ class Transaction:
         self.partitions = partitions
         self.configs = configs  #: queues that have settings of their own
         self.hints: set[str] = set()
-        self.hinted_outside: set[str] = set()  #: of `hints`, those other processes have had
+        self.ready: set[str] = set()
+        """Topics that say there is something to claim."""
+        self.is_ready_told = False  #: other processes were told `ready` before the commit
         self.moved: list[str] = []  #: ids of tasks, whose own topics are to be hinted too
         self.memory = memory
         self._counts: dict[tuple[int, str], int] = {}
         self._tallies: dict[tuple[str, int, Tally], int] = {}
-        self._next_seq = 0
-        self._next_pos = 0
+        self._next_seq, self._next_pos = memory.next_keys or (0, 0)
         self._events: list[tuple[int, int, int | None, int, bytes]] = []
 
     def one(self, sql: str, parameters: Iterable[object] = ()) -> tuple[object, ...] | None:
@@ -122,6 +128,13 @@ class Transaction:
         self._next_seq = last.get("definition", 0) + 1
         self._next_pos = last.get("event", 0) + 1
 
+    def any_tombstone(self) -> bool:
+        """Whether any deleted task has left a tombstone."""
+        if not self.memory.has_no_tombstones:
+            found = self.db.execute(LIFE.any_stub).fetchone()
+            self.memory.has_no_tombstones = found is None
+        return not self.memory.has_no_tombstones
+
     def flush_events(self) -> None:
         """Write the events added so far; before anything reads them back."""
         if self._events:
@@ -130,7 +143,7 @@ class Transaction:
 
     def name_id(self, name: str) -> int:
         """The id of a queue, which is known from now on."""
-        found = self.known_id(name)
+        found = self.memory.ids.get(name) or self.known_id(name)
         if found is None:
             found = self.db.execute(CONFIG.new_name, (name,)).lastrowid
             assert found is not None
@@ -173,9 +186,7 @@ class Transaction:
     def tally(self, events: Iterable[tuple[str, TaskEvent]], times: int = 1) -> None:
         """Count events, each beside its queue and so many times, in the daily history; written at
         `finish`."""
-        tallies = self._tallies
-        for key, n in summed(events).items():
-            tallies[key] = tallies.get(key, 0) + n * times
+        add_up(events, self._tallies, times)
 
     def counted(self, queue: int, state: str) -> int:
         """A count as it stands within this transaction."""
@@ -184,7 +195,7 @@ class Transaction:
 
     def hint_ready(self, queue: str) -> None:
         """Something to claim."""
-        self.hints.add(ready_topic(queue))
+        self.ready.add(ready_topic(queue))
 
     def hint_timers(self, timers: Iterable[int | None]) -> None:
         """Timers were set: the earliest counts."""
@@ -205,3 +216,5 @@ class Transaction:
             self.db.executemany(LIFE.count, changes)
         for (name, day, tally), n in self._tallies.items():
             self.db.execute(DAILY.add, (day, self.name_id(name), tally, n))
+        if self._next_pos:
+            self.memory.next_keys = (self._next_seq, self._next_pos)

@@ -41,6 +41,7 @@ class WakeSocket:
         self._sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._sender.setblocking(False)
         self._stem = f"{os.getpid()}.{secrets.token_hex(3)}"
+        self.kinds: frozenset[str] = frozenset()  #: of topics that others are to hint here
         self._mine: Path | None = None
         self._peers: list[str] = []
         self._seen: tuple[int, int] | None = None
@@ -49,7 +50,8 @@ class WakeSocket:
 
     def listen(self, kinds: Iterable[str]) -> None:
         """Say which kinds of topics this process wants to hear of."""
-        letters = "".join(sorted({_KINDS[kind] for kind in kinds}))
+        self.kinds = frozenset(kinds)
+        letters = "".join(sorted(_KINDS[kind] for kind in self.kinds))
         path = self._folder / f"{self._stem}.{letters or '-'}"
         if self._mine is None:
             self.receiver.bind(str(path))
