@@ -13,7 +13,7 @@ from andon.lifecycle.discarded import discarded_of
 from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.lifecycle.repeats import tombstone_of
 from andon.model.task import RunCell, Task, TaskEvent
-from andon.model.words import WAITING, State
+from andon.model.words import LIVE, State
 from andon.stores.base import (
     CONFIG_TOPIC,
     EVENTS_TOPIC,
@@ -36,9 +36,6 @@ from andon.stores.memory.heap import NamedHeap
 from andon.stores.memory.lists import Lists
 from andon.stores.memory.ready import Ready
 from andon.stores.memory.row import Row, Stub
-
-LIVE = WAITING | {State.ACTIVE}
-"""States of a task that has not ended; one that does not decode counts as ended."""
 
 
 class Records:

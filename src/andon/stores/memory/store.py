@@ -17,6 +17,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from msgspec.structs import replace
 
+from andon.lifecycle.constants import JUMP_MS, WORKER_SEEN_MS
 from andon.lifecycle.discarded import Discarded
 from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.lifecycle.interrupting import interrupted_worker
@@ -25,7 +26,7 @@ from andon.model.errors import ConfigurationError
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, Tallied, TypeInfo, WorkerInfo
 from andon.model.task import RECORD_VERSION, RunCell, Status, Task, Tombstone
 from andon.model.urls import shown
-from andon.model.words import State
+from andon.model.words import LIVE, State
 from andon.stores.base import (
     CONFIG_TOPIC,
     MAX_BATCH,
@@ -55,13 +56,13 @@ from andon.stores.base import (
     ready_topic,
     task_topic,
 )
-from andon.stores.clock import JUMP_MS, MonotoneClock
+from andon.stores.clock import MonotoneClock
 from andon.stores.hints import Hub
 from andon.stores.isolation import AT_FAULT
 from andon.stores.memory.claims import Claims
 from andon.stores.memory.events import MAX_EVENTS, EventLog
-from andon.stores.memory.fleet import WORKER_SEEN_MS, Fleet
-from andon.stores.memory.records import LIVE, Records
+from andon.stores.memory.fleet import Fleet
+from andon.stores.memory.records import Records
 from andon.stores.memory.row import Row
 from andon.stores.partitions import partition_of
 

@@ -33,7 +33,3 @@ def ms_of(stamp: str) -> int:
     whole, _, rest = stamp.rstrip("Z").partition(".")
     seconds = int(datetime.fromisoformat(f"{whole}+00:00").timestamp())
     return seconds * 1000 + int(f"{rest[:3]:0<3}" or 0)
-
-
-JUMP_S = 10.0
-"""A third of the default lease: after a longer outage lease expiry waits one full lease (R19)."""

@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Coroutine, Iterable
 from typing import Any
 
+from andon.lifecycle.constants import NEAR_TIMER_MS
 from andon.model.errors import StoreUnavailable
-from andon.stores.base import SLOW_POLL_S, TIMER_TOPIC
+from andon.stores.base import TIMER_TOPIC
 from andon.stores.nats.clock import ServerClock
 from andon.stores.nats.edges import Edges
 from andon.stores.nats.fleet import Fleet
@@ -62,7 +63,7 @@ class Core:
 
     def timer_topic(self, ats: Iterable[int]) -> list[str]:
         """The topic to hint when one of the timers is near."""
-        soon = self.clock.now() + SLOW_POLL_S * 1000
+        soon = self.clock.now() + NEAR_TIMER_MS
         return [TIMER_TOPIC] if any(at <= soon for at in ats) else []
 
     def later(self, work: Coroutine[Any, Any, Any]) -> None:

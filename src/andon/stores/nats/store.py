@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from andon.lifecycle.constants import JUMP_MS, LEASE_PATIENCE_MS
 from andon.lifecycle.daily import day_of
 from andon.lifecycle.discarded import Discarded
 from andon.model.errors import StoreUnavailable
@@ -36,7 +37,7 @@ from andon.stores.base import (
 )
 from andon.stores.nats.anew import Streams
 from andon.stores.nats.claiming import Claims
-from andon.stores.nats.clock import JUMP_S, ServerClock, ms_of
+from andon.stores.nats.clock import ServerClock, ms_of
 from andon.stores.nats.committing import commit
 from andon.stores.nats.core import Core
 from andon.stores.nats.creating import create
@@ -133,9 +134,9 @@ class NatsStore:
             return
         core.fleet.stale()
         self._hints.missed()
-        if core.wire.away_s > JUMP_S:
+        if core.wire.away_s > JUMP_MS / 1000:
             # Renewals go first: whoever could not reach the server gets a full lease (R19).
-            self._grace_until = self.now() + 30_000
+            self._grace_until = self.now() + LEASE_PATIENCE_MS
         self._told_at = 0.0
         self._look_again()
 

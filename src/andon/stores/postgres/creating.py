@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from typing import Any
 
+from andon.lifecycle.constants import NEAR_TIMER_MS
 from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.model.task import Task
 from andon.model.words import State
@@ -11,7 +12,6 @@ from andon.stores.base import (
     CONFIG_TOPIC,
     EVENTS_TOPIC,
     MAX_BATCH,
-    SLOW_POLL_S,
     TIMER_TOPIC,
     Created,
     CreateKind,
@@ -71,7 +71,7 @@ def topics_of(task: Task, entry: IndexEntry) -> Iterable[str]:
     yield task_topic(task.definition.id)
     if entry.ready is not None:
         yield ready_topic(entry.queue)
-    if entry.timer is not None and entry.timer - task.status.created_at < SLOW_POLL_S * 1000:
+    if entry.timer is not None and entry.timer - task.status.created_at < NEAR_TIMER_MS:
         yield TIMER_TOPIC
 
 

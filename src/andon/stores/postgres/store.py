@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from andon.lifecycle.constants import EVENTS_KEPT_MS
 from andon.lifecycle.daily import day_of, first_day
 from andon.lifecycle.discarded import Discarded
 from andon.lifecycle.indexes import entry_of
@@ -77,9 +78,6 @@ from andon.stores.postgres.renewing import Renewer, columns_of, progressed
 from andon.stores.postgres.server import Server
 from andon.stores.postgres.timers import Timers
 from andon.stores.postgres.times import ServerTime
-
-EVENTS_KEPT_MS = 7 * 86_400_000
-"""How long the event log keeps an event (R12); its number is bounded by `?max_events=`."""
 
 
 class PostgresStore:

@@ -4,18 +4,15 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from andon.lifecycle.constants import JUMP_MS, LEASE_PATIENCE_MS, NEAR_TIMER_MS
 from andon.model.words import State
-from andon.stores.base import SLOW_POLL_S, TIMER_TOPIC, Change, Due, ready_topic
-from andon.stores.clock import JUMP_MS
+from andon.stores.base import TIMER_TOPIC, Change, Due, ready_topic
 from andon.stores.codec import task_of_row
 from andon.stores.isolation import each_alone, left_out
 from andon.stores.postgres.server import Server
 
 if TYPE_CHECKING:
     from andon.model.task import Task
-
-LEASE_PATIENCE_MS = 30_000
-"""How long lease expiry waits after the store was away (R19): one default lease."""
 
 _KEEP_S = 1.0
 """How often a timekeeper folds the counts, at the most."""
@@ -71,7 +68,7 @@ class Timers:
         if not known:
             return
         await each_alone(self._rearm, known, _left_out)
-        soon = server.clock.now() + SLOW_POLL_S * 1000
+        soon = server.clock.now() + NEAR_TIMER_MS
         if any(timer is not None and timer < soon for _, timer, _ in known):
             server.wake.tell({TIMER_TOPIC}, None)
 

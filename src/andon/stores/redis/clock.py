@@ -8,10 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from andon.stores.clock import JUMP_MS
-
-LEASE_PATIENCE_MS = 30_000
-"""How long lease expiry waits after the store was away: one default lease."""
+from andon.lifecycle.constants import JUMP_MS, LEASE_PATIENCE_MS
 
 
 class RemoteClock:

@@ -4,15 +4,13 @@ from collections.abc import Sequence
 
 import msgspec
 
+from andon.lifecycle.constants import WORKER_SEEN_MS
 from andon.model.fleet import QueueConfig, TypeInfo, WorkerInfo
 from andon.stores.codec import encode
 from andon.stores.isolation import left_out
 from andon.stores.redis import reading
 from andon.stores.redis.partitions import Partitions
 from andon.stores.redis.records import body
-
-WORKER_SEEN_MS = 60_000
-"""A worker unheard of for this long is no longer listed."""
 
 _decode_config = msgspec.msgpack.Decoder(QueueConfig).decode
 _decode_type = msgspec.msgpack.Decoder(TypeInfo).decode

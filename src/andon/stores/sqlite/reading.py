@@ -4,6 +4,7 @@ import heapq
 import sqlite3
 from collections.abc import Iterator, Sequence
 
+from andon.lifecycle.constants import HISTORY_KEPT
 from andon.lifecycle.discarded import Discarded, discarded_of
 from andon.model.errors import ConfigurationError
 from andon.model.fleet import QueueStats
@@ -15,9 +16,6 @@ from andon.stores.matching import matches
 from andon.stores.place import Place, check_of, place_of
 from andon.stores.sqlite.statements import CONFIG, LANES, READING
 from andon.stores.sqlite.transaction import DEAD, PARKED
-
-MOST_HISTORY = 1_000
-"""Moves that `history` gives; older ones are counted (R12)."""
 
 _LAST = 2**62
 _AFTER_ANY = "\x7f"
@@ -52,7 +50,7 @@ def history(db: sqlite3.Connection, task_id: str) -> History:
     """The task's moves, walked back along their chain."""
     pos, revision = db.execute(READING.last_event, (task_id,)).fetchone() or (None, 0)
     events: list[TaskEvent] = []
-    while pos is not None and len(events) < MOST_HISTORY:
+    while pos is not None and len(events) < HISTORY_KEPT:
         found = db.execute(READING.event, (pos,)).fetchone()
         if found is None:
             break

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Any, TypeVar
 
+from andon.lifecycle.constants import JUMP_MS, LEASE_PATIENCE_MS
 from andon.lifecycle.discarded import Discarded
 from andon.model.errors import StoreError, StoreUnavailable
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, Tallied, TypeInfo, WorkerInfo
@@ -41,7 +42,7 @@ from andon.stores.base import (
     Verdict,
     ready_topic,
 )
-from andon.stores.clock import JUMP_MS, MonotoneClock
+from andon.stores.clock import MonotoneClock
 from andon.stores.codes import KnownCodes
 from andon.stores.hints import Hub
 from andon.stores.isolation import each_alone, each_alone_blocking, left_out, renewal_refused
@@ -69,9 +70,6 @@ from andon.stores.sqlite.transaction import Memory, Transaction
 from andon.stores.sqlite.wake import WakeSocket, kind_of
 
 Result = TypeVar("Result")
-
-LEASE_PATIENCE_MS = 30_000
-"""How long lease expiry waits after the store was away (R19): one default lease."""
 
 
 class SqliteStore:

@@ -15,11 +15,11 @@ local FREES_ON_CLAIM = 17
 local C_REVISION, C_RUN, C_FENCE, C_WORKER, C_TOKEN, C_AT, C_LEASE, C_HEARTBEAT, C_PROGRESS, C_MESSAGE =
   1, 2, 3, 4, 5, 6, 7, 8, 9, 10
 
-local WRITER = 2         -- the newest form of a namespace that these scripts can write
-local FEW_LANES = 16     -- of more, the kinds are kept
-local WINDOW_MS = 600000 -- how long the stub of a deleted task stays
-local NEAR_MS = 5000     -- a timer nearer than this is hinted
-local LIVE = {blocked = true, scheduled = true, pending = true, active = true, retry = true}
+local WRITER = {{writer_version}}      -- the newest form of a namespace that these scripts can write
+local FEW_LANES = {{few_lanes}}        -- of more, the kinds are kept
+local WINDOW_MS = {{submit_window_ms}} -- how long the stub of a deleted task stays
+local NEAR_MS = {{near_timer_ms}}      -- a timer nearer than this is hinted
+local LIVE = { {{live_states}} }
 
 local function int(n) return string.format('%d', n) end -- as %.0f, at a third of its cost
 
@@ -205,5 +205,5 @@ local function parts_of(version)
 end
 local function keep_apart(id, event)
   call('RPUSH', P .. 'history:' .. id, event)
-  call('LTRIM', P .. 'history:' .. id, -1000, -1)
+  call('LTRIM', P .. 'history:' .. id, -{{history_kept}}, -1)
 end

@@ -7,7 +7,7 @@
 -- twice. About 8 microseconds a record.
 local ENTRY, HEAD, QUEUE, KIND, CREATED, SCORE, DAY, TALLY, SIZE = 1, 2, 3, 4, 5, 6, 7, 8, 9
 local ID, DEFINITION, DIGEST, STATUS, EVENT = 1, 2, 3, 4, 5
-local FIRST, FEW_LANES = 4, 16
+local FIRST, FEW_LANES = 4, {{few_lanes}}
 if #ARGV > FIRST then
   local common, begun, width = ARGV[3], ARGV[4], 3
   if common == '' then common, width = nil, 5 end
@@ -20,7 +20,7 @@ if #ARGV > FIRST then
     end
   end
   local found = call('HMGET', meta, unpack(wanted))
-  local plain = found[1] == '2'
+  local plain = found[1] == '{{writer_version}}'
   for i = 3, #wanted do plain = plain and (found[i] == 'free' or found[i] == 'open') end
   local keys, n = {}, 0
   for at = FIRST + ID, #ARGV, width do

@@ -158,7 +158,7 @@ local function salvage(id)
     for i = #events, 1, -1 do
       if string.find(events[i], id, 1, true) then table.insert(found, 1, events[i]) end
     end
-    if #events < 1000 or #found >= 16 then break end
+    if #events < 1000 or #found >= {{events_in_status}} then break end
   end
   for _, event in ipairs(found) do keep_apart(id, event) end
 end

@@ -94,7 +94,7 @@ for i, item in ipairs(A) do
     for _, counted in ipairs(item[15]) do tally(x[QUEUE], unpack(counted)) end
     if item[7] then
       if #item[6] == 0 then call('RPUSH', P .. 'history:' .. id, '') end -- none of its moves is kept
-      call('LTRIM', P .. 'history:' .. id, -1000, -1)
+      call('LTRIM', P .. 'history:' .. id, -{{history_kept}}, -1)
     end
     hint('task', id)
     reply[i + 1] = 1
