@@ -1,6 +1,7 @@
 """Connections that block, for the thread that renews leases: they need no event loop."""
 
 import contextlib
+import random
 import socket
 import threading
 import time
@@ -10,7 +11,7 @@ from andon.model.errors import StoreUnavailable
 from andon.stores.redis.clock import RemoteClock
 from andon.stores.redis.errors import PASSING, refusal, unavailable, word_of
 from andon.stores.redis.location import Address, Location
-from andon.stores.redis.network import FIRST_WAIT_S, LONGEST_WAIT_S, PATIENCE_S, handshake
+from andon.stores.redis.network import BACKOFF, PATIENCE_S, handshake
 from andon.stores.redis.routes import (
     ASK_FOR_SLOTS,
     SlotMap,
@@ -74,6 +75,7 @@ class BlockingLine:
         self._slots = SlotMap()
         self._primary: Address | None = None
         self._closed = False
+        self._rng = random.Random()
 
     def close(self) -> None:
         """End all connections; a call in flight fails."""
@@ -91,7 +93,7 @@ class BlockingLine:
 
     def _until_answered(self, partition: int, script: Script, words: Words) -> list[Any]:
         until = time.monotonic() + PATIENCE_S
-        wait = FIRST_WAIT_S
+        failures = 0
         command: Words = (b"EVALSHA", script.sha, *words)
         while True:
             if self._closed:
@@ -116,8 +118,8 @@ class BlockingLine:
                     raise refusal(self._location.shown, reason)
             if time.monotonic() > until:
                 raise unavailable(self._location.shown, reason)
-            time.sleep(wait)
-            wait = min(wait * 2, LONGEST_WAIT_S)
+            failures += 1
+            time.sleep(BACKOFF.pause(failures, self._rng))
 
     def _line_to(self, address: Address) -> _Line:
         line = self._lines.get(address)
