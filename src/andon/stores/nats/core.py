@@ -7,7 +7,7 @@ from typing import Any
 from andon.lifecycle.constants import NEAR_TIMER_MS
 from andon.model.errors import StoreUnavailable
 from andon.stores.base import TIMER_TOPIC
-from andon.stores.nats.clock import ServerClock
+from andon.stores.kit.server_clock import ServerClock
 from andon.stores.nats.edges import Edges
 from andon.stores.nats.fleet import Fleet
 from andon.stores.nats.heads import Heads

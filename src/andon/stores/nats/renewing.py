@@ -15,8 +15,8 @@ from andon.model.task import RunCell
 from andon.model.words import State
 from andon.stores.base import Renewal, Verdict, task_topic
 from andon.stores.isolation import AT_FAULT, renewal_refused, why_of
+from andon.stores.kit.server_clock import ServerClock
 from andon.stores.nats.bodies import Body, Head
-from andon.stores.nats.clock import ServerClock
 from andon.stores.nats.heads import Heads, same
 from andon.stores.nats.hints import encoded
 from andon.stores.nats.location import Location

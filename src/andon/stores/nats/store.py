@@ -35,9 +35,9 @@ from andon.stores.base import (
     Verdict,
     ready_topic,
 )
+from andon.stores.kit.server_clock import ServerClock
 from andon.stores.nats.anew import Streams
 from andon.stores.nats.claiming import Claims
-from andon.stores.nats.clock import ServerClock, ms_of
 from andon.stores.nats.committing import commit
 from andon.stores.nats.core import Core
 from andon.stores.nats.creating import create
@@ -53,6 +53,7 @@ from andon.stores.nats.location import parse
 from andon.stores.nats.opening import open_streams
 from andon.stores.nats.renewing import Keeper, progress_topics, renew
 from andon.stores.nats.restoring import restore
+from andon.stores.nats.stamps import ms_of
 from andon.stores.nats.taking import take
 from andon.stores.nats.timing import writable
 from andon.stores.nats.wire import Wire

@@ -108,7 +108,7 @@ class Claiming:
             else:
                 claimed.append(task)
         if last is not None:
-            server.clock.told(last["told"])
+            server.clock.tell(last["told"])
             topics = {EVENTS_TOPIC}
             if request.lease_ms < NEAR_TIMER_MS:
                 topics.add(TIMER_TOPIC)

@@ -11,10 +11,10 @@ from typing import Any
 
 from andon.model.errors import StoreUnavailable
 from andon.stores.base import Renewal, task_topic
+from andon.stores.postgres.clock import PostgresClock
 from andon.stores.postgres.connection import Connection
 from andon.stores.postgres.connections import Connections
 from andon.stores.postgres.location import Location
-from andon.stores.postgres.times import ServerTime
 
 
 async def _trust(_db: Connection) -> None:
@@ -24,7 +24,7 @@ async def _trust(_db: Connection) -> None:
 class Renewer:
     """Blocking calls from any thread."""
 
-    def __init__(self, location: Location, sql: str, clock: ServerTime) -> None:
+    def __init__(self, location: Location, sql: str, clock: PostgresClock) -> None:
         self._location = location
         self._sql = sql
         self._clock = clock
@@ -45,7 +45,7 @@ class Renewer:
         rows = self._run(
             self._connections.do(self._sql, self._clock.argument(), instance, *columns)
         )
-        self._clock.told(rows[0]["told"])
+        self._clock.tell(rows[0]["told"])
         return rows[0]
 
     def open(self) -> None:

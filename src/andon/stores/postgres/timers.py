@@ -29,7 +29,7 @@ class Timers:
     async def take_due(self, partition: int, limit: int, hold_ms: int) -> Due:
         """See the contract. What else a timekeeper does goes with it, once a second at the most."""
         server = self._server
-        jump = 0 if server.clock.virtual else JUMP_MS
+        jump = 0 if server.clock.virtual is not None else JUMP_MS
         keeps = time.monotonic() - self._kept >= _KEEP_S
         rows = await server.write(
             server.calls.take_due,
@@ -45,7 +45,7 @@ class Timers:
             self._kept = time.monotonic()
         *rows, end = rows
         now: int = end["claimed_at"]
-        server.clock.told(now)
+        server.clock.tell(now)
         tasks: list[Task] = []
         broken: list[int] = []
         for row in rows:

@@ -26,12 +26,12 @@ from andon.model.errors import AndonError
 from andon.model.task import Task
 from andon.stores.base import CONFIG_TOPIC, Listener, task_topic
 from andon.stores.hints import HintListener, Hub
+from andon.stores.postgres.clock import PostgresClock
 from andon.stores.postgres.connection import Connection, connect
 from andon.stores.postgres.connections import heeding
 from andon.stores.postgres.location import Location
 from andon.stores.postgres.names import Run
 from andon.stores.postgres.statements import Statements
-from andon.stores.postgres.times import ServerTime
 from andon.stores.standing import Handed, Standing
 
 _EAR = "andon_"
@@ -68,7 +68,7 @@ class Wake:
         *,
         run: Run,
         calls: Statements,
-        clock: ServerTime,
+        clock: PostgresClock,
     ) -> None:
         self._location = location
         self._instance = instance
@@ -186,7 +186,7 @@ class Wake:
     def _heard_run(self, _db: Any, _pid: int, _channel: str, payload: object) -> None:
         token, number, place, now, fence, seq, size, coded = str(payload).split("\n", 7)
         bodies, status_at = binascii.a2b_base64(coded), int(size)
-        self._clock.told(int(now))
+        self._clock.tell(int(now))
         self.standing.heard(
             Handed(
                 token,

@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from andon.model.errors import StoreUnavailable
-from andon.stores.redis.clock import RemoteClock
+from andon.stores.redis.clock import RedisClock
 from andon.stores.redis.errors import PASSING, refusal, unavailable, word_of
 from andon.stores.redis.location import Address, Location
 from andon.stores.redis.network import BACKOFF, PATIENCE_S, handshake
@@ -67,7 +67,7 @@ class _Line:
 class BlockingLine:
     """Scripts run from any one thread at a time. Trying again is bounded as everywhere."""
 
-    def __init__(self, location: Location, clock: RemoteClock) -> None:
+    def __init__(self, location: Location, clock: RedisClock) -> None:
         self._location = location
         self._clock = clock
         self._lock = threading.Lock()

@@ -15,7 +15,7 @@ import hiredis
 
 from andon.lifecycle.backoff import ExponentialBackoff
 from andon.model.errors import ConfigurationError, StoreUnavailable
-from andon.stores.redis.clock import RemoteClock
+from andon.stores.redis.clock import RedisClock
 from andon.stores.redis.connection import CONNECT_WITHIN_S, Connection, Lost
 from andon.stores.redis.errors import PASSING, refusal, unavailable, word_of
 from andon.stores.redis.location import Address, Location
@@ -45,7 +45,7 @@ _NOT_HERE = frozenset({"ASK", "MOVED", "READONLY"})
 class Network:
     """Connections to all servers of one store, made when they are needed."""
 
-    def __init__(self, location: Location, clock: RemoteClock) -> None:
+    def __init__(self, location: Location, clock: RedisClock) -> None:
         self.location = location
         self._clock = clock
         self._connections: dict[Address, Connection] = {}
