@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from andon.lifecycle.discarded import discarded_of
 from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.lifecycle.repeats import tombstone_of
+from andon.lifecycle.unique import lapsed
 from andon.model.task import RunCell, Task, TaskEvent
 from andon.model.words import LIVE, State
 from andon.stores.base import (
@@ -168,10 +169,10 @@ class Records:
 
     def holder(self, task_id: str, entry: IndexEntry, now: int) -> str | None:
         """The other task that holds the unique key which this entry wants to hold."""
-        if entry.unique_key is None or _lapsed(entry, now):
+        if entry.unique_key is None or lapsed(entry, now):
             return None
         holder = self._unique.get(entry.unique_key)
-        if holder is None or holder == task_id or _lapsed(self.rows[holder].entry, now):
+        if holder is None or holder == task_id or lapsed(self.rows[holder].entry, now):
             return None
         return holder
 
@@ -286,7 +287,7 @@ class Records:
     ) -> None:
         had = None if old is None else old.unique_key
         has = None if new is None else new.unique_key
-        if has is not None and had is None and new is not None and not _lapsed(new, now):
+        if has is not None and had is None and new is not None and not lapsed(new, now):
             if self.holder(task_id, new, now) is None:  # a restored record may find it taken
                 self._unique[has] = task_id
         elif had is not None and has is None and self._unique.get(had) == task_id:
@@ -307,8 +308,3 @@ class Records:
         self._log.append(row.partition, event)
         self._hub.hint(EVENTS_TOPIC)
         self._hub.hint(task_topic(row.task.id))
-
-
-def _lapsed(entry: IndexEntry, now: int) -> bool:
-    """Whether the period for which the entry's unique key holds has passed."""
-    return entry.unique_until is not None and entry.unique_until <= now

@@ -6,6 +6,7 @@ from typing import Any
 
 from andon.lifecycle.constants import NEAR_TIMER_MS
 from andon.lifecycle.indexes import IndexEntry, entry_of
+from andon.lifecycle.unique import key_freed_by_claim
 from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.base import (
@@ -35,9 +36,7 @@ BEFORE_EVENTS = 12
 
 def frees(task: Task, entry: IndexEntry) -> str | None:
     """The unique key that a claim of this pending task sets free (R13)."""
-    if entry.unique_key is None or State.ACTIVE.value in task.policy.unique_states:
-        return None
-    return entry.unique_key
+    return None if entry.unique_key is None else key_freed_by_claim(task)
 
 
 def lane_of(entry: IndexEntry, names: Names, partition: int) -> Lane | None:
