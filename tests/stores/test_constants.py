@@ -93,3 +93,17 @@ def test_a_list_is_written_as_the_language_has_it() -> None:
 @pytest.mark.parametrize("name", sorted(STATEMENT_CONSTANTS))
 def test_each_constant_is_named_by_some_text(name: str) -> None:
     assert any(f"{{{{{name}}}}}" in text for _, text in texts())
+
+
+LISTS = {"entry": ("state", "queue", "kind")}
+
+
+def test_places_of_fields_come_from_their_list() -> None:
+    text = "local {{fields.entry QUEUE, STATE}} x[{{entry_kind}}]"
+    assert templates.lua(text, "x.lua", fields=LISTS) == "local QUEUE, STATE = 2, 1 x[3]"
+
+
+@pytest.mark.parametrize("text", ["{{fields.entry QUEUE, COLOUR}}", "{{fields.cell STATE}}"])
+def test_a_text_that_names_an_unknown_field_is_refused_with_its_file(text: str) -> None:
+    with pytest.raises(templates.UnknownConstant, match=r"redis/lua/claim\.lua names"):
+        templates.lua(f"local {text}", "redis/lua/claim.lua", fields=LISTS)

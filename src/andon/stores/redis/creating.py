@@ -199,7 +199,7 @@ def refused(task: Task | None, why: str) -> Created:
 def _item(task: Task, entry: IndexEntry, *, keeps_key: bool) -> tuple[Any, ...]:
     """One record as `create.lua` takes it; `keeps_key` if its unique key is in its partition."""
     definition, status = task.definition, task.status
-    return (
+    return (  # in the order of `CreateItem`
         definition.id,
         body(encode(definition)),
         body(encode(status)),

@@ -6,6 +6,7 @@ import re
 from importlib.resources import files
 
 from andon.stores.kit import templates
+from andon.stores.redis.packed import FIELDS
 
 _FOLDER = files("andon.stores.redis") / "lua"
 
@@ -26,6 +27,7 @@ WRITER_VERSION = 2
 _OWN = {
     "writer_version": WRITER_VERSION,
     "few_lanes": 16,  # of a queue that has more, the kinds are kept
+    "fields_of_entry": len(FIELDS["entry"]),
     "most_kinds": 15,  # that the short ways look at
 }
 
@@ -107,7 +109,7 @@ class Scripts:
 def _read(name: str) -> bytes:
     file = f"{name}.lua"
     text = (_FOLDER / file).read_text(encoding="utf-8")
-    return templates.lua(text, f"redis/lua/{file}", _OWN).encode()
+    return templates.lua(text, f"redis/lua/{file}", _OWN, FIELDS).encode()
 
 
 script = Scripts()

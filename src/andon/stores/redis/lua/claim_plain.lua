@@ -2,7 +2,7 @@
 -- claim made for the first time, with room for every type, from queues without limits that have one
 -- kind ready each that it has code for, or none, of tasks without keys, deadline or moves kept apart.
 -- Whatever else is left to `claim`, with nothing written. About 12 microseconds a task.
-local KEY, DEAD_AT, FIRST_LIMIT, UNIQUE, CREATED, RUN_NUMBER, FENCE = 4, 8, 9, 10, 14, 15, 16
+local {{fields.entry KEY, DEAD_AT, FIRST_LIMIT, UNIQUE, CREATED, RUN_NUMBER, FENCE}}
 local WORKER, TOKEN, LIMIT, LEASE_MS, ROOM, QUEUES, GRANTS, PART_OF = 1, 2, 3, 4, 5, 6, 7, 8
 local STANDS, STOOD, CODE, KNOWN = 9, 10, 11, 12 -- number, channel and ms; token and queues of what stood before
 local NEAR_MS, WINDOW_MS, MOST, MOST_QUEUES, MOST_KINDS =

@@ -6,11 +6,11 @@
 -- that may refuse a change before it writes the first part of it. So an item whose record is damaged
 -- fails by itself, in `alone`, and the items beside it are done (R36).
 
--- Places in an index entry, as `records.packed_entry` packs it. SCORE, CREATED and TIMER are
+-- Places in an index entry, as `packed.py` has them. SCORE, CREATED and TIMER are
 -- strings: a number would be printed and read again each time it goes into an index.
-local STATE, QUEUE, KIND, KEY, GROUP, TIMER, SCORE, DEAD_AT, FIRST_LIMIT = 1, 2, 3, 4, 5, 6, 7, 8, 9
-local UNIQUE, UNIQUE_UNTIL, DEAD_LETTER, REMAINING, CREATED, RUN_NUMBER, FENCE = 10, 11, 12, 13, 14, 15, 16
-local FREES_ON_CLAIM = 17
+local {{fields.entry STATE, QUEUE, KIND, KEY, GROUP, TIMER, SCORE, DEAD_AT, FIRST_LIMIT}}
+local {{fields.entry UNIQUE, UNIQUE_UNTIL, DEAD_LETTER, REMAINING, CREATED, RUN_NUMBER, FENCE}}
+local {{fields.entry FREES_ON_CLAIM}}
 -- Places in a run cell.
 local C_REVISION, C_RUN, C_FENCE, C_WORKER, C_TOKEN, C_AT, C_LEASE, C_HEARTBEAT, C_PROGRESS, C_MESSAGE =
   1, 2, 3, 4, 5, 6, 7, 8, 9, 10

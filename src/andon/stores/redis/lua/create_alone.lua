@@ -5,7 +5,7 @@
 local ENTRY, HEAD, QUEUE, KIND, CREATED, SCORE, DAY, TALLY = 1, 2, 3, 4, 5, 6, 7, 8
 local STATUS, BEGUN, ID, DEFINITION, DIGEST = 3, 4, 5, 6, 7
 local ALONE = 7
-local FIRST_LIMIT, RUN_NUMBER, FENCE = 9, 15, 16 -- of an entry
+local {{fields.entry FIRST_LIMIT, RUN_NUMBER, FENCE}}
 local NEAR_MS, WINDOW_MS, MOST_KINDS, FEW_LANES =
   {{near_timer_ms}}, {{submit_window_ms}}, {{most_kinds}}, {{few_lanes}}
 if #ARGV == ALONE then

@@ -131,9 +131,13 @@ if #ARGV > FIRST then
   for _, group in ipairs(A) do
     for _ = 1, group[SIZE] do
       local id = ARGV[at + ID]
-      items[#items + 1] = {id, ARGV[at + DEFINITION], common or ARGV[at + STATUS], group[ENTRY],
-        common and begun .. id .. '\192' or ARGV[at + EVENT], true, group[HEAD], ARGV[at + DIGEST],
-        group[DAY], group[TALLY]}
+      items[#items + 1] = {
+        [{{create_id}}] = id, [{{create_definition}}] = ARGV[at + DEFINITION],
+        [{{create_status}}] = common or ARGV[at + STATUS], [{{create_entry}}] = group[ENTRY],
+        [{{create_event}}] = common and begun .. id .. '\192' or ARGV[at + EVENT],
+        [{{create_keeps_key}}] = true, [{{create_head}}] = group[HEAD],
+        [{{create_digest}}] = ARGV[at + DIGEST], [{{create_day}}] = group[DAY],
+        [{{create_tally}}] = group[TALLY]}
       at = at + width
     end
   end
