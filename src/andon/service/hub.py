@@ -24,7 +24,7 @@ from andon.model.errors import AndonError, StoreUnavailable
 from andon.model.task import Task, TaskEvent
 from andon.model.words import State
 from andon.stores.base import EVENTS_TOPIC, SLOW_POLL_S, EventPage
-from andon.stores.shared import shared
+from andon.stores.kit.shared_future import shared
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,7 +21,7 @@ from andon.lifecycle.backoff import ExponentialBackoff
 from andon.model.errors import AccessError, AndonError
 from andon.model.task import Task
 from andon.model.words import TERMINAL, State
-from andon.stores.hints import HintListener, Hub
+from andon.stores.kit.hints import HintListener, Hub
 
 _BACKOFF = ExponentialBackoff(0.1, 5.0)
 

@@ -5,7 +5,7 @@ from collections import Counter
 from andon.lifecycle.daily import first_day
 from andon.model.fleet import Tallied
 from andon.model.task import TaskEvent
-from andon.stores.tallying import summed
+from andon.stores.kit.daily_sums import summed
 
 
 class Days:

@@ -28,7 +28,7 @@ from andon.stores.base import (
     ready_topic,
     task_topic,
 )
-from andon.stores.hints import Hub
+from andon.stores.kit.hints import Hub
 from andon.stores.memory.daily import Days
 from andon.stores.memory.edges import Edges
 from andon.stores.memory.events import EventLog

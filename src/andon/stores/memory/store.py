@@ -56,15 +56,15 @@ from andon.stores.base import (
     ready_topic,
     task_topic,
 )
-from andon.stores.clock import MonotoneClock
-from andon.stores.hints import Hub
 from andon.stores.isolation import AT_FAULT
+from andon.stores.kit.hints import Hub
+from andon.stores.kit.monotone_clock import MonotoneClock
+from andon.stores.kit.partitions import partition_of
 from andon.stores.memory.claims import Claims
 from andon.stores.memory.events import MAX_EVENTS, EventLog
 from andon.stores.memory.fleet import Fleet
 from andon.stores.memory.records import Records
 from andon.stores.memory.row import Row
-from andon.stores.partitions import partition_of
 
 _DEFAULTS = {"partitions": 1, "max_events": MAX_EVENTS}
 

@@ -7,6 +7,7 @@ from typing import Any
 from andon.lifecycle.constants import NEAR_TIMER_MS
 from andon.model.errors import StoreUnavailable
 from andon.stores.base import TIMER_TOPIC
+from andon.stores.kit.partitions import partition_of
 from andon.stores.kit.server_clock import ServerClock
 from andon.stores.nats.edges import Edges
 from andon.stores.nats.fleet import Fleet
@@ -17,7 +18,6 @@ from andon.stores.nats.names import Names
 from andon.stores.nats.timing import Timers
 from andon.stores.nats.unique import Keys
 from andon.stores.nats.wire import Wire
-from andon.stores.partitions import partition_of
 
 FINISH_S = 5.0
 """How long closing waits for what was handed over; by then each has had an attempt to the end."""

@@ -19,13 +19,13 @@ from andon.lifecycle.daily import KEPT_DAYS, Countable, first_day
 from andon.model.fleet import Tallied
 from andon.model.words import Event, State
 from andon.stores.codec import Undecodable, encode
+from andon.stores.kit.daily_sums import summed
 from andon.stores.nats.bodies import NOTHING, decode_archive
 from andon.stores.nats.core import Core
 from andon.stores.nats.events import Log
 from andon.stores.nats.heads import Heads
 from andon.stores.nats.library import Reply
 from andon.stores.nats.wire import GUARD, Write, seq_of, subject_of
-from andon.stores.tallying import summed
 
 EVERY_MS = 300_000
 """How often the log is added up where nobody asks for the history: less than the submit window,

@@ -9,6 +9,7 @@ from andon.model.words import State
 from andon.stores.base import Renewal, Verdict, task_topic
 from andon.stores.isolation import AT_FAULT, renewal_refused, why_of
 from andon.stores.kit.loop_thread import LoopThread
+from andon.stores.kit.partitions import partition_of
 from andon.stores.kit.server_clock import ServerClock
 from andon.stores.nats.bodies import Body, Head
 from andon.stores.nats.heads import Heads, same
@@ -16,7 +17,6 @@ from andon.stores.nats.hints import encoded
 from andon.stores.nats.location import Location
 from andon.stores.nats.names import Names, is_token
 from andon.stores.nats.wire import CONFLICT, REFUSED, Wire
-from andon.stores.partitions import partition_of
 
 if TYPE_CHECKING:
     from andon.stores.nats.wire import Write

@@ -35,6 +35,7 @@ from andon.stores.base import (
     Verdict,
     ready_topic,
 )
+from andon.stores.kit.partitions import partition_of
 from andon.stores.kit.server_clock import ServerClock
 from andon.stores.nats.anew import Streams
 from andon.stores.nats.claiming import Claims
@@ -57,7 +58,6 @@ from andon.stores.nats.stamps import ms_of
 from andon.stores.nats.taking import take
 from andon.stores.nats.timing import writable
 from andon.stores.nats.wire import Wire
-from andon.stores.partitions import partition_of
 
 _TELL_S = 30.0
 """How often the server is asked for its time, by who fires timers."""

@@ -10,10 +10,10 @@ import msgspec
 from andon.lifecycle.indexes import entry_of
 from andon.lifecycle.unique import UNWRITTEN_MS, holds
 from andon.stores.codec import encode
+from andon.stores.kit.partitions import partition_of
 from andon.stores.nats.heads import Heads
 from andon.stores.nats.names import hashed
 from andon.stores.nats.wire import CONFLICT, GUARD, seq_of
-from andon.stores.partitions import partition_of
 
 
 class Reservation(msgspec.Struct, array_like=True):

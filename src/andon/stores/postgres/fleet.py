@@ -15,8 +15,8 @@ from andon.model.fleet import QueueConfig, TypeInfo, WorkerInfo
 from andon.stores.base import CONFIG_TOPIC, ready_topic
 from andon.stores.codec import encode
 from andon.stores.isolation import each_alone, left_out
+from andon.stores.kit.shared_future import shared
 from andon.stores.postgres.server import Server
-from andon.stores.shared import shared
 
 _decode_queue = msgspec.msgpack.Decoder(QueueConfig).decode
 _decode_type = msgspec.msgpack.Decoder(TypeInfo).decode

@@ -22,8 +22,8 @@ from andon.stores.base import (
 )
 from andon.stores.codec import Row, task_of_row
 from andon.stores.isolation import each_alone
-from andon.stores.matching import matches
-from andon.stores.place import Place, check_of, place_of
+from andon.stores.kit.log_position import Place, check_of, place_of
+from andon.stores.kit.query_filter import matches
 from andon.stores.postgres.names import Run
 from andon.stores.postgres.records import event_of
 from andon.stores.postgres.statements import Statements

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from andon.model.errors import StoreUnavailable
 from andon.stores.base import ready_topic
-from andon.stores.hints import Hub
+from andon.stores.kit.hints import Hub
 from andon.stores.postgres.clock import PostgresClock
 from andon.stores.postgres.location import Location
 from andon.stores.postgres.names import Names

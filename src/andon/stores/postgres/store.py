@@ -51,7 +51,7 @@ from andon.stores.isolation import (
     renewal_refused,
     why_of,
 )
-from andon.stores.partitions import partition_of
+from andon.stores.kit.partitions import partition_of
 from andon.stores.postgres import alike, joining, restoring
 from andon.stores.postgres.claiming import Claiming
 from andon.stores.postgres.clock import PostgresClock

@@ -25,7 +25,7 @@ from andon.lifecycle.backoff import ExponentialBackoff
 from andon.model.errors import AndonError
 from andon.model.task import Task
 from andon.stores.base import CONFIG_TOPIC, Listener, task_topic
-from andon.stores.hints import HintListener, Hub
+from andon.stores.kit.hints import HintListener, Hub
 from andon.stores.postgres.clock import PostgresClock
 from andon.stores.postgres.connection import Connection, connect
 from andon.stores.postgres.connections import heeding

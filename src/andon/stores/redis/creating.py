@@ -11,7 +11,7 @@ from andon.model.task import Status, Task
 from andon.model.words import State
 from andon.stores.base import Created, CreateKind
 from andon.stores.codec import encode, encode_event
-from andon.stores.partitions import rounds_of
+from andon.stores.kit.partitions import rounds_of
 from andon.stores.redis import reserving
 from andon.stores.redis.partitions import Partitions, Parts, is_short
 from andon.stores.redis.reading import states

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from andon.lifecycle.constants import EVENTS_KEPT_MS
 from andon.stores.base import EventPage
-from andon.stores.place import Place, place_of
+from andon.stores.kit.log_position import Place, place_of
 from andon.stores.redis.partitions import Partitions
 from andon.stores.redis.records import event_of
 

@@ -7,7 +7,7 @@ from typing import Any
 import hiredis
 
 from andon.stores.codec import encode
-from andon.stores.partitions import partition_of
+from andon.stores.kit.partitions import partition_of
 from andon.stores.redis.clock import RedisClock
 from andon.stores.redis.errors import refusal, word_of
 from andon.stores.redis.hints import Refills, Subscription

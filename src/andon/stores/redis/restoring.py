@@ -6,12 +6,12 @@ from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.model.words import State
 from andon.stores.base import Edge, Snapshot
 from andon.stores.codec import encode, encode_event
+from andon.stores.kit.daily_sums import summed
 from andon.stores.redis import reserving
 from andon.stores.redis.dependencies import ANY_END, LOADS, SETTLED
 from andon.stores.redis.packed import RestoreItem
 from andon.stores.redis.partitions import Partitions
 from andon.stores.redis.records import FIRST_APART, body, packed_cell, packed_entry
-from andon.stores.tallying import summed
 
 
 def _flags(edge: Edge) -> int:

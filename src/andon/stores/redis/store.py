@@ -36,9 +36,9 @@ from andon.stores.base import (
     Snapshot,
     Verdict,
 )
-from andon.stores.hints import Hub
 from andon.stores.isolation import AT_FAULT, each_alone, each_alone_blocking, renewal_refused
-from andon.stores.partitions import partition_of
+from andon.stores.kit.hints import Hub
+from andon.stores.kit.partitions import partition_of
 from andon.stores.redis import (
     claiming,
     committing,

@@ -14,7 +14,7 @@ from andon.model.task import Stamp, Task
 from andon.model.words import State
 from andon.stores.base import SCAN_BUDGET, TIMER_TOPIC, ClaimRequest
 from andon.stores.codec import Row, Undecodable, decode_definition, decode_status
-from andon.stores.codes import KnownCodes
+from andon.stores.kit.known_codes import KnownCodes
 from andon.stores.sqlite.committing import set_aside
 from andon.stores.sqlite.lanes import Bound, awake, raise_bound, sleep
 from andon.stores.sqlite.reading import read_task_by_seq

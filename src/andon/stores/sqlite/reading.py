@@ -12,8 +12,8 @@ from andon.model.task import Task, TaskEvent, Tombstone
 from andon.model.words import State
 from andon.stores.base import SCAN_BUDGET, EventPage, History, Page, Query, ReadyKind
 from andon.stores.codec import decode_event, task_of_row
-from andon.stores.matching import matches
-from andon.stores.place import Place, check_of, place_of
+from andon.stores.kit.log_position import Place, check_of, place_of
+from andon.stores.kit.query_filter import matches
 from andon.stores.sqlite.statements import CONFIG, LANES, READING
 from andon.stores.sqlite.transaction import DEAD, PARKED
 

@@ -42,11 +42,11 @@ from andon.stores.base import (
     Verdict,
     ready_topic,
 )
-from andon.stores.clock import MonotoneClock
-from andon.stores.codes import KnownCodes
-from andon.stores.hints import Hub
 from andon.stores.isolation import each_alone, each_alone_blocking, left_out, renewal_refused
-from andon.stores.partitions import partition_of
+from andon.stores.kit.hints import Hub
+from andon.stores.kit.known_codes import KnownCodes
+from andon.stores.kit.monotone_clock import MonotoneClock
+from andon.stores.kit.partitions import partition_of
 from andon.stores.sqlite import (
     claiming,
     committing,

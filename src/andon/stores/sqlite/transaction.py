@@ -9,9 +9,9 @@ from andon.model.fleet import QueueConfig
 from andon.model.task import TaskEvent
 from andon.stores.base import CONFIG_TOPIC, EVENTS_TOPIC, TIMER_TOPIC, ready_topic
 from andon.stores.codec import encode_event
+from andon.stores.kit.daily_sums import summed
 from andon.stores.sqlite.rows import write
 from andon.stores.sqlite.statements import CONFIG, DAILY, LIFE
-from andon.stores.tallying import summed
 
 if TYPE_CHECKING:
     from andon.lifecycle.daily import Tally
