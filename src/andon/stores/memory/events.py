@@ -6,9 +6,6 @@ from andon.lifecycle.constants import EVENTS_KEPT_MS
 from andon.model.task import TaskEvent
 from andon.stores.base import EventPage
 
-MAX_EVENTS = 1_000_000
-"""How many events are kept by default (R12)."""
-
 
 class _Sequence:
     """Events of one partition; `start` is the number of those trimmed."""

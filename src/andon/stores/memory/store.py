@@ -60,8 +60,9 @@ from andon.stores.isolation import AT_FAULT
 from andon.stores.kit.hints import Hub
 from andon.stores.kit.monotone_clock import MonotoneClock
 from andon.stores.kit.partitions import partition_of
+from andon.stores.kit.url_options import MAX_EVENTS
 from andon.stores.memory.claims import Claims
-from andon.stores.memory.events import MAX_EVENTS, EventLog
+from andon.stores.memory.events import EventLog
 from andon.stores.memory.fleet import Fleet
 from andon.stores.memory.records import Records
 from andon.stores.memory.row import Row
