@@ -18,7 +18,7 @@ from pathlib import Path
 
 from fleet_model import Fleet, Former, Model, Partition, Policy
 
-from andon.stores.partitions import partition_of
+from andon.stores.kit.partitions import partition_of
 from andon.worker.turns import Turns
 
 PAGE = Path(__file__).parents[1] / "docs" / "scaling.md"

@@ -19,7 +19,7 @@ from andon.model.errors import ConfigurationError
 from andon.model.task import Definition, Stamp, Task
 from andon.model.words import State
 from andon.stores.base import ClaimRequest
-from andon.stores.hints import Hub
+from andon.stores.kit.hints import Hub
 from andon.worker.calls import Call
 from andon.worker.config import WorkerConfig
 from andon.worker.registry import Registry, TaskType

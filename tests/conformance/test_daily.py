@@ -25,7 +25,8 @@ from andon.lifecycle.commands import (
     Stop,
     Terminate,
 )
-from andon.lifecycle.daily import DAY_MS, KEPT_DAYS, day_of, first_day, histories, total
+from andon.lifecycle.constants import DAY_MS
+from andon.lifecycle.daily import KEPT_DAYS, day_of, first_day, histories, total
 from andon.model.task import Task, TaskError
 from andon.stores.base import ChangeKind, CreateKind, Snapshot
 

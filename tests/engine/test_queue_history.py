@@ -3,7 +3,8 @@
 import pytest
 
 from andon.lifecycle.commands import Fail
-from andon.lifecycle.daily import DAY_MS, KEPT_DAYS
+from andon.lifecycle.constants import DAY_MS
+from andon.lifecycle.daily import KEPT_DAYS
 from andon.model.errors import ConfigurationError
 from andon.model.fleet import DayCounts
 from andon.model.task import TaskError

@@ -2,8 +2,8 @@
 
 import pytest
 
+from andon.lifecycle.constants import DAY_MS
 from andon.lifecycle.daily import (
-    DAY_MS,
     KEPT_DAYS,
     Tally,
     day_of,

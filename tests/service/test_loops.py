@@ -13,6 +13,7 @@ import pytest
 from andon import Andon
 from andon.engine.http import wire
 from andon.lifecycle import rendering
+from andon.lifecycle.backoff import ExponentialBackoff
 from andon.service import hub
 from andon.stores.base import EVENTS_TOPIC
 
@@ -31,7 +32,7 @@ def app(tmp_path: Path) -> Andon:
 
 @pytest.fixture(autouse=True)
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub, "_AWAY_S", 0.01)
+    monkeypatch.setattr(hub, "BACKOFF", ExponentialBackoff(0.01, 0.1))
     monkeypatch.setattr("andon.service.remote.attending._AGAIN_S", 0.01)
 
 

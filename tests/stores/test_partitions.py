@@ -8,7 +8,7 @@ from conftest import selected_stores, shared_stores
 from servers import Servers
 
 from andon.model.errors import ConfigurationError
-from andon.stores.partitions import partition_of
+from andon.stores.kit.partitions import partition_of
 from andon.stores.registry import open_store
 
 

@@ -12,8 +12,8 @@ from andon.lifecycle.admission import admit
 from andon.model.code import Code
 from andon.model.fleet import QueueConfig
 from andon.model.task import Definition, Task
-from andon.stores import codes
 from andon.stores.base import ClaimRequest
+from andon.stores.kit import known_codes
 from andon.stores.sqlite import SqliteStore, claiming, lanes, transaction
 
 QUEUES = tuple(f"q{n}" for n in range(12))
@@ -28,7 +28,7 @@ def remembering(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(lanes, "MOST_PLACES", 1)
         monkeypatch.setattr(lanes, "MOST_PER_PLACE", 2)
         monkeypatch.setattr(transaction, "_MOST_NAMES", 2)
-        monkeypatch.setattr(codes, "_MOST_KINDS", 2)
+        monkeypatch.setattr(known_codes, "_MOST_KINDS", 2)
         monkeypatch.setattr(claiming, "MOST_STALE", 0)
     return str(request.param)
 

@@ -16,7 +16,7 @@ from andon.model.task import Definition, Task
 from andon.model.words import State
 from andon.stores.base import Change, ChangeKind, ClaimRequest, Query
 from andon.stores.codec import encode, encode_event
-from andon.stores.partitions import partition_of
+from andon.stores.kit.partitions import partition_of
 from andon.stores.sqlite import SqliteStore
 from andon.stores.sqlite.connection import APPLICATION_ID
 from andon.stores.sqlite.statements import schema

@@ -12,7 +12,7 @@ import msgspec
 
 from andon.model.errors import ConfigurationError
 from andon.model.fleet import TypeInfo
-from andon.stores.shared import shared
+from andon.stores.kit.shared_future import shared
 
 if TYPE_CHECKING:
     from andon.engine.base import Engine

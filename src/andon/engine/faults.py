@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections import OrderedDict
 
+from andon.lifecycle.backoff import ExponentialBackoff
 from andon.model.errors import AndonError
 
 log = logging.getLogger("andon.engine")
@@ -16,9 +17,8 @@ log = logging.getLogger("andon.engine")
 ANYTHING = (Exception,)
 """What `stores.isolation.each_alone` may take for an item's fault in a loop that has to go on."""
 
-FIRST_S = 10.0
-LONGEST_S = 3_600.0
-"""How long what failed is left alone: at first, and at the most."""
+BACKOFF = ExponentialBackoff(10.0, 3_600.0)
+"""How long what failed is left alone."""
 
 _MOST_KNOWN = 10_000
 
@@ -41,7 +41,7 @@ class Culprits:
         """Note and log a failure; the seconds for which the item is to be left alone, which grow
         with each failure."""
         times, _ = self._failed.pop(name, (0, 0.0))
-        seconds = min(FIRST_S * 2 ** min(times, 20), LONGEST_S)
+        seconds = BACKOFF.bound(times + 1)
         self._failed[name] = (times + 1, asyncio.get_running_loop().time() + seconds)
         while len(self._failed) > _MOST_KNOWN:
             self._failed.popitem(last=False)

@@ -14,7 +14,7 @@ from andon.model.errors import ConfigurationError
 from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.base import Query
-from andon.stores.matching import has_due_order
+from andon.stores.kit.query_filter import has_due_order
 
 
 class Filters(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from andon.model.errors import ConfigurationError, InvalidSubmission
 from andon.model.fleet import QueueHistory
 from andon.model.task import Task
 from andon.stores.base import Query, Store
-from andon.stores.matching import check_order
+from andon.stores.kit.query_filter import check_order
 
 MOST_CURSOR = 64 * 1024
 """Characters of a place in the event log, which has a part for each partition."""

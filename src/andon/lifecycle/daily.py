@@ -10,13 +10,12 @@ from datetime import date, timedelta
 from enum import unique
 from typing import Protocol
 
+from andon.lifecycle.constants import DAY_MS
 from andon.model.fleet import DayCounts, QueueHistory, Tallied
 from andon.model.words import Event, State, Word
 
 KEPT_DAYS = 90
 """Days that are kept, today among them."""
-
-DAY_MS = 86_400_000
 
 
 @unique

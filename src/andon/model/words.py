@@ -152,6 +152,9 @@ class Reason(Word):
 WAITING = frozenset({State.BLOCKED, State.SCHEDULED, State.PENDING, State.RETRY})
 """States in which nobody holds the task."""
 
+LIVE = WAITING | {State.ACTIVE}
+"""States in which the task has not ended."""
+
 TERMINAL = frozenset(
     {
         State.COMPLETED,

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from andon.lifecycle.backoff import ExponentialBackoff
 from andon.lifecycle.profiles import Profile
 from andon.lifecycle.rendering import event_document, history_as
 from andon.model.errors import AndonError, StoreUnavailable
 from andon.model.task import Task, TaskEvent
 from andon.model.words import State
 from andon.stores.base import EVENTS_TOPIC, SLOW_POLL_S, EventPage
-from andon.stores.shared import shared
+from andon.stores.kit.shared_future import shared
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("andon.service")
 
 PAGE = 500
-_AWAY_S = 0.5
+BACKOFF = ExponentialBackoff(0.5, SLOW_POLL_S)
 _MOST_REMEMBERED = 20_000
 _PING = b": \n\n"
 _NOTHING = b"0\r\n\r\n"
@@ -229,7 +230,7 @@ class Hub:
         """Read the log and hand it out, for as long as there are streams, whatever goes wrong: what
         cannot be read now is read again in a while, from the same place."""
         jitter = random.Random()
-        pause = _AWAY_S
+        failures = 0
         while True:
             try:
                 with self._engine.listen([EVENTS_TOPIC]) as hints:
@@ -239,7 +240,7 @@ class Hub:
                     while True:
                         page = await self._engine.events(self.cursor, PAGE)
                         await self._take(page)
-                        pause = _AWAY_S
+                        failures = 0
                         if not page.events:
                             await hints.wait(SLOW_POLL_S * (0.5 + jitter.random()))
             except StoreUnavailable as error:
@@ -249,8 +250,8 @@ class Hub:
                     started.set_exception(error)
                     return
                 log.exception("event streams wait: the log cannot be read after %s", self.cursor)
-                pause = min(2 * pause, SLOW_POLL_S)
-            await asyncio.sleep(pause * (0.5 + jitter.random()))
+                failures += 1
+            await asyncio.sleep(BACKOFF.pause(max(failures, 1), jitter))
 
     async def _take(self, page: EventPage) -> None:
         if page.events:

@@ -24,6 +24,7 @@ from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 import msgspec
 
+from andon.lifecycle import constants
 from andon.lifecycle.discarded import Discarded
 from andon.model.code import Code
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, Tallied, TypeInfo, WorkerInfo
@@ -36,11 +37,7 @@ MAX_BATCH = 200
 MAX_PAYLOAD = 256 * 1024
 """Default limit in bytes for arguments and for a result."""
 
-SUBMIT_WINDOW_MS = 600_000
-"""A deleted task leaves a stub this long, so that a repeated submit cannot run it twice (R31)."""
-
-SLOW_POLL_S = 5.0
-"""The jittered poll behind every push; also the longest a timekeeper sleeps (R30)."""
+SUBMIT_WINDOW_MS, SLOW_POLL_S = constants.SUBMIT_WINDOW_MS, constants.SLOW_POLL_S
 
 SCAN_BUDGET = 2_000
 """Most index entries one call looks at to find what it may return."""

@@ -2,8 +2,9 @@
 
 import random
 
-FIRST_S = 0.1
-MOST_S = 5.0
+from andon.lifecycle.backoff import ExponentialBackoff
+
+_BACKOFF = ExponentialBackoff(0.1, 5.0)
 
 
 class Patience:
@@ -11,13 +12,13 @@ class Patience:
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
-        self._wait = FIRST_S
+        self._failures = 0
 
     def failed(self) -> float:
-        """Seconds to wait now. Half of it is random, so that a fleet does not return at once."""
-        wait, self._wait = self._wait, min(self._wait * 2, MOST_S)
-        return wait * (0.5 + 0.5 * self._rng.random())
+        """Seconds to wait now."""
+        self._failures += 1
+        return _BACKOFF.pause(self._failures, self._rng)
 
     def succeeded(self) -> None:
         """Begin anew with the short wait."""
-        self._wait = FIRST_S
+        self._failures = 0

@@ -10,7 +10,7 @@ from andon.lifecycle.commands import Cancel, Complete, Release
 from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.base import ChangeKind, Query, Renewal, Verdict
-from andon.stores.matching import WAITS_FOR_TIME
+from andon.stores.kit.query_filter import WAITS_FOR_TIME
 from andon.stores.postgres.statements import Statements
 
 _MANY = 200

@@ -10,8 +10,8 @@ from servers import Servers
 from servers.redis import RedisCluster, RedisServer
 
 from andon.lifecycle.commands import Cancel, Complete
+from andon.lifecycle.unique import UNWRITTEN_MS
 from andon.stores.base import ChangeKind, CreateKind, Store
-from andon.stores.redis.reserving import UNWRITTEN_MS
 
 from .conftest import OpenKit
 

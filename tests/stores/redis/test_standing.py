@@ -9,6 +9,7 @@ from conformance.test_standing import Stander, StillTime, begin, nobody_repeats
 from servers.redis import RedisServer, until
 
 from andon.engine.local import LocalEngine
+from andon.lifecycle.backoff import ExponentialBackoff
 from andon.model.words import State
 from andon.stores.redis import network
 from andon.stores.redis.store import RedisStore
@@ -78,7 +79,7 @@ async def test_a_standing_claim_survives_a_reply_that_is_lost(
 ) -> None:
     kit = await open_kit(shared.url("reply-lost"))
     stander = await begin(kit)
-    monkeypatch.setattr(network, "FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr(network, "BACKOFF", ExponentialBackoff(0.001, 1.0))
     request = stander.request()
     claims = asyncio.ensure_future(stander.store.claim(request))
     await asyncio.sleep(0)

@@ -17,13 +17,13 @@ from andon.engine.http.errors import error_of, problem_of
 from andon.engine.http.transport import Transport
 from andon.engine.http.wire import Attention as Subjects
 from andon.engine.http.wire import Frame, decode_frame, encode
+from andon.lifecycle.backoff import ExponentialBackoff
 from andon.model.errors import AccessError, AndonError
 from andon.model.task import Task
 from andon.model.words import TERMINAL, State
-from andon.stores.hints import HintListener, Hub
+from andon.stores.kit.hints import HintListener, Hub
 
-_FIRST_WAIT_S = 0.1
-_MOST_WAIT_S = 5.0
+_BACKOFF = ExponentialBackoff(0.1, 5.0)
 
 _Subject = tuple[str, str]  # ("topic", its name) or ("task", its id)
 
@@ -50,7 +50,7 @@ class Attention:
         self._streams: list[_Stream] = []
         self._changed = asyncio.Event()
         self._tending: asyncio.Task[None] | None = None
-        self._wait = 0.0
+        self._failures = 0
         self._closed = False
 
     # --- what is listened for ---
@@ -136,8 +136,8 @@ class Attention:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            if self._wait:
-                await asyncio.sleep(self._wait * (0.5 + 0.5 * self._rng.random()))
+            if self._failures:
+                await asyncio.sleep(_BACKOFF.pause(self._failures, self._rng))
             for stream in [s for s in self._streams if not s.subjects]:
                 await self._end(stream)
             covered = {subject for stream in self._streams for subject in stream.subjects}
@@ -174,7 +174,7 @@ class Attention:
                 async for line in lines:
                     frame = decode_frame(line)
                     if frame.ready:
-                        self._wait = 0.0
+                        self._failures = 0
                         if not stream.ready.done():
                             stream.ready.set_result(None)
                         self._hub.hint_all(topics)
@@ -186,7 +186,7 @@ class Attention:
         except AndonError:
             pass
         # It broke, or the service ended it: begin anew, in a while.
-        self._wait = min(max(self._wait * 2, _FIRST_WAIT_S), _MOST_WAIT_S)
+        self._failures += 1
         with contextlib.suppress(ValueError):
             self._streams.remove(stream)
         self._changed.set()

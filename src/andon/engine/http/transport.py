@@ -20,6 +20,7 @@ from yarl import URL
 from andon.engine.http.place import Place
 from andon.engine.http.replies import away, check
 from andon.engine.http.wire import KEEPALIVE_S, ROOT, TIME_HEADER
+from andon.lifecycle.backoff import ExponentialBackoff
 from andon.model.errors import StoreUnavailable
 
 T = TypeVar("T")
@@ -28,8 +29,7 @@ PATIENCE_S = 10.0
 REQUEST_S = 30.0
 """How long one request may take; a claim or a submit of many may wait for the store."""
 
-_FIRST_WAIT_S = 0.05
-_MOST_WAIT_S = 2.0
+_BACKOFF = ExponentialBackoff(0.05, 2.0)
 _MOST_CONNECTIONS = 32
 
 
@@ -88,7 +88,7 @@ class Transport:
     async def repeat(self, send: Callable[[], Awaitable[T]], *, safe: bool = True) -> T:
         """What `send` gives, repeated while that is safe and the service is away."""
         give_up = time.monotonic() + self._patience
-        wait = _FIRST_WAIT_S
+        failures = 0
         while True:
             try:
                 return await send()
@@ -105,10 +105,11 @@ class Transport:
                 problem = error
                 if not safe:
                     raise
-            if time.monotonic() + wait > give_up or not isinstance(problem, StoreUnavailable):
+            failures += 1
+            bound = _BACKOFF.bound(failures)
+            if time.monotonic() + bound > give_up or not isinstance(problem, StoreUnavailable):
                 raise problem
-            await asyncio.sleep(wait * (0.5 + 0.5 * self._rng.random()))
-            wait = min(wait * 2, _MOST_WAIT_S)
+            await asyncio.sleep(_BACKOFF.pause(failures, self._rng))
 
     async def _once(self, method: str, body: bytes) -> bytes:
         session = self._session

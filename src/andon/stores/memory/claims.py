@@ -4,11 +4,11 @@ import asyncio
 import secrets
 
 from andon.lifecycle.apply import next_fence, stamped
+from andon.lifecycle.token_bucket import claims_allowed, seconds_to_next, tokens_at
 from andon.model.task import Stamp, Task
 from andon.stores.base import ClaimRequest, ready_topic
-from andon.stores.hints import Hub
+from andon.stores.kit.hints import Hub
 from andon.stores.memory.fleet import Fleet
-from andon.stores.memory.rate import Bucket
 from andon.stores.memory.records import Records
 from andon.stores.memory.row import Row
 
@@ -20,7 +20,7 @@ class Claims:
         self._records = records
         self._fleet = fleet
         self._hub = hub
-        self._buckets: dict[str, Bucket] = {}
+        self._buckets: dict[str, tuple[float, int]] = {}  # tokens at a time
         self._refills: dict[str, asyncio.TimerHandle] = {}
 
     def close(self) -> None:
@@ -49,7 +49,8 @@ class Claims:
             for row in dead:
                 self._records.arm(row, now, now)
             if queue in self._buckets:
-                self._buckets[queue].draw(len(taken))
+                tokens, at = self._buckets[queue]
+                self._buckets[queue] = (tokens - len(taken), at)
                 self._await_refill(queue)
         return claimed
 
@@ -61,15 +62,17 @@ class Claims:
         if config.max_concurrent is not None:
             limit = min(limit, config.max_concurrent - self._records.ready.active[queue])
         if config.rate_limit is not None:
-            bucket = self._buckets.get(queue)
-            if bucket is None:
-                bucket = self._buckets[queue] = Bucket(config, now)
-            limit = min(limit, bucket.available(now))
+            tokens = tokens_at(config, self._buckets.get(queue), now)
+            self._buckets[queue] = (tokens, now)
+            limit = min(limit, claims_allowed(tokens))
         return limit
 
     def _await_refill(self, queue: str) -> None:
         """Hint when the rate limit lets the next claim through: no write will."""
-        delay = self._buckets[queue].seconds_to_next()
+        config = self._fleet.queue(queue)
+        if config.rate_limit is None:
+            return
+        delay = seconds_to_next(config, self._buckets[queue][0])
         if not delay or queue in self._refills or not self._records.ready.waiting(queue):
             return
 

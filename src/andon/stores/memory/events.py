@@ -2,12 +2,9 @@
 
 import secrets
 
+from andon.lifecycle.constants import EVENTS_KEPT_MS
 from andon.model.task import TaskEvent
 from andon.stores.base import EventPage
-
-EVENT_AGE_MS = 7 * 86_400_000
-MAX_EVENTS = 1_000_000
-"""How long, and how many, events are kept by default (R12)."""
 
 
 class _Sequence:
@@ -60,7 +57,7 @@ class EventLog:
             events = sequence.events
             most = min(len(events), limit - dropped)
             count = min(max(len(events) - self._most, 0), most)
-            while count < most and events[count].at < now - EVENT_AGE_MS:
+            while count < most and events[count].at < now - EVENTS_KEPT_MS:
                 count += 1
             del events[:count]
             sequence.start += count

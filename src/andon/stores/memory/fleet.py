@@ -4,10 +4,8 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from andon.lifecycle.constants import WORKER_SEEN_MS
 from andon.model.fleet import QueueConfig, TypeInfo, WorkerInfo
-
-WORKER_SEEN_MS = 60_000
-"""How long a worker is listed that is not heard of."""
 
 
 class Fleet:

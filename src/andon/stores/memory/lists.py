@@ -8,7 +8,7 @@ from andon.lifecycle.indexes import IndexEntry
 from andon.model.errors import ConfigurationError
 from andon.model.words import State
 from andon.stores.base import SCAN_BUDGET, Page, Query
-from andon.stores.matching import DUE, due_states, matches
+from andon.stores.kit.query_filter import DUE, due_states, matches
 from andon.stores.memory.ordered import Ordered
 from andon.stores.memory.row import Row
 

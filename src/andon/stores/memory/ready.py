@@ -15,7 +15,7 @@ from andon.lifecycle.routing import name_of_kind
 from andon.model.code import Code
 from andon.model.words import State
 from andon.stores.base import SCAN_BUDGET, ReadyKind
-from andon.stores.codes import KnownCodes
+from andon.stores.kit.known_codes import KnownCodes
 from andon.stores.memory.heap import NamedHeap
 from andon.stores.memory.row import Rank, Row
 

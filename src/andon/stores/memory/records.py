@@ -12,8 +12,9 @@ from msgspec.structs import replace
 from andon.lifecycle.discarded import discarded_of
 from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.lifecycle.repeats import tombstone_of
+from andon.lifecycle.unique import lapsed
 from andon.model.task import RunCell, Task, TaskEvent
-from andon.model.words import WAITING, State
+from andon.model.words import LIVE, State
 from andon.stores.base import (
     CONFIG_TOPIC,
     EVENTS_TOPIC,
@@ -27,7 +28,7 @@ from andon.stores.base import (
     ready_topic,
     task_topic,
 )
-from andon.stores.hints import Hub
+from andon.stores.kit.hints import Hub
 from andon.stores.memory.daily import Days
 from andon.stores.memory.edges import Edges
 from andon.stores.memory.events import EventLog
@@ -36,9 +37,6 @@ from andon.stores.memory.heap import NamedHeap
 from andon.stores.memory.lists import Lists
 from andon.stores.memory.ready import Ready
 from andon.stores.memory.row import Row, Stub
-
-LIVE = WAITING | {State.ACTIVE}
-"""States of a task that has not ended; one that does not decode counts as ended."""
 
 
 class Records:
@@ -172,10 +170,10 @@ class Records:
 
     def holder(self, task_id: str, entry: IndexEntry, now: int) -> str | None:
         """The other task that holds the unique key which this entry wants to hold."""
-        if entry.unique_key is None or _lapsed(entry, now):
+        if entry.unique_key is None or lapsed(entry, now):
             return None
         holder = self._unique.get(entry.unique_key)
-        if holder is None or holder == task_id or _lapsed(self.rows[holder].entry, now):
+        if holder is None or holder == task_id or lapsed(self.rows[holder].entry, now):
             return None
         return holder
 
@@ -291,7 +289,7 @@ class Records:
     ) -> None:
         had = None if old is None else old.unique_key
         has = None if new is None else new.unique_key
-        if has is not None and had is None and new is not None and not _lapsed(new, now):
+        if has is not None and had is None and new is not None and not lapsed(new, now):
             if self.holder(task_id, new, now) is None:  # a restored record may find it taken
                 self._unique[has] = task_id
         elif had is not None and has is None and self._unique.get(had) == task_id:
@@ -312,8 +310,3 @@ class Records:
         self._log.append(row.partition, event)
         self._hub.hint(EVENTS_TOPIC)
         self._hub.hint(task_topic(row.id))
-
-
-def _lapsed(entry: IndexEntry, now: int) -> bool:
-    """Whether the period for which the entry's unique key holds has passed."""
-    return entry.unique_until is not None and entry.unique_until <= now

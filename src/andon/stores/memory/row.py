@@ -6,13 +6,11 @@ from itertools import count
 
 import msgspec
 
+from andon.lifecycle.constants import HISTORY_KEPT
 from andon.lifecycle.discarded import Discarded
 from andon.lifecycle.indexes import entry_of
 from andon.model.task import Task, TaskEvent, Tombstone
 from andon.model.words import State
-
-MAX_HISTORY = 1_000
-"""Most moves that a record keeps (R12)."""
 
 Rank = tuple[int, int, int]
 """Place in a queue: the least is claimed first."""
@@ -34,7 +32,7 @@ class Row:
         self.partition = partition
         self.number = next(_numbers)  #: decides between equals, so that a release keeps its place
         self.place = (task.status.created_at, self.id)
-        self.history: deque[TaskEvent] = deque(maxlen=MAX_HISTORY)
+        self.history: deque[TaskEvent] = deque(maxlen=HISTORY_KEPT)
         self.held = False  #: its timer was taken, and no move was made since
         self.token = ""  #: of the claim that handed out the run in hand
         self.lane: str | None = None  #: kind under which it may be claimed, while it may

@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from msgspec.structs import replace
 
+from andon.lifecycle.constants import JUMP_MS, WORKER_SEEN_MS
 from andon.lifecycle.discarded import Discarded
 from andon.lifecycle.indexes import entry_of
 from andon.lifecycle.interrupting import interrupted_worker
@@ -24,7 +25,7 @@ from andon.model.errors import ConfigurationError
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, Tallied, TypeInfo, WorkerInfo
 from andon.model.task import RECORD_VERSION, RunCell, Status, Task, Tombstone
 from andon.model.urls import shown
-from andon.model.words import State
+from andon.model.words import LIVE, State
 from andon.stores.base import (
     CONFIG_TOPIC,
     MAX_BATCH,
@@ -54,15 +55,16 @@ from andon.stores.base import (
     ready_topic,
     task_topic,
 )
-from andon.stores.clock import JUMP_MS, MonotoneClock
-from andon.stores.hints import Hub
 from andon.stores.isolation import AT_FAULT
+from andon.stores.kit.hints import Hub
+from andon.stores.kit.monotone_clock import MonotoneClock
+from andon.stores.kit.partitions import partition_of
+from andon.stores.kit.url_options import MAX_EVENTS
 from andon.stores.memory.claims import Claims
-from andon.stores.memory.events import MAX_EVENTS, EventLog
-from andon.stores.memory.fleet import WORKER_SEEN_MS, Fleet
-from andon.stores.memory.records import LIVE, Records
+from andon.stores.memory.events import EventLog
+from andon.stores.memory.fleet import Fleet
+from andon.stores.memory.records import Records
 from andon.stores.memory.row import Row
-from andon.stores.partitions import partition_of
 
 _CREATED = Created(CreateKind.CREATED)
 _DEFAULTS = {"partitions": 1, "max_events": MAX_EVENTS}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from andon.lifecycle.apply import is_dead_letter
 from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.lifecycle.interrupting import interrupted_worker
+from andon.lifecycle.unique import lapsed
 from andon.model.task import Status, Task
 from andon.model.words import State
 from andon.stores.base import (
@@ -32,7 +33,6 @@ from andon.stores.nats.dead import marks_of
 from andon.stores.nats.edges import is_over
 from andon.stores.nats.heads import LOG_AGE_S, Heads, came_back, line_of
 from andon.stores.nats.names import is_token
-from andon.stores.nats.unique import lapsed
 from andon.stores.nats.wire import CONFLICT, REFUSED, Write
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import nats.errors
 
+from andon.lifecycle.backoff import ExponentialBackoff
 from andon.model.errors import StoreIncompatible, StoreUnavailable
 from andon.stores.nats.library import Answered, Publisher, Take
 from andon.stores.nats.location import Location
@@ -27,8 +28,8 @@ OPEN_PATIENCE_S = 5.0
 """How long opening goes on trying when no server answers."""
 
 HANDSHAKE_S = 5.0
-FIRST_WAIT_S, LONGEST_WAIT_S = 0.02, 2.0
-"""Between tries to come back: doubled each time, and jittered."""
+BACKOFF = ExponentialBackoff(0.02, 2.0)
+"""Between tries to come back."""
 
 
 class Subscription:
@@ -76,7 +77,7 @@ class Connection:
     async def open(self) -> None:
         """Connect, for up to the patience. Wrong credentials are told at once."""
         deadline = time.monotonic() + OPEN_PATIENCE_S
-        wait = FIRST_WAIT_S
+        failures = 0
         shown = self._location.shown
         while True:
             left = max(deadline - time.monotonic(), 0.1)
@@ -94,8 +95,8 @@ class Connection:
                     f"No NATS server answers at {shown}; is it running, and is the address "
                     f"right? ({self._error or 'no answer in time'})"
                 )
-            await asyncio.sleep(wait * (0.5 + self._rng.random()))
-            wait = min(wait * 2, LONGEST_WAIT_S)
+            failures += 1
+            await asyncio.sleep(BACKOFF.pause(failures, self._rng))
 
     async def subscribe(self, subject: str, take: Take) -> Subscription:
         """Hand over what comes on a subject; nothing is dropped for being slow to take it."""
@@ -176,13 +177,13 @@ class Connection:
     async def _revive(self) -> None:
         since = time.monotonic()
         self.lost()
-        old, wait = self._nc, FIRST_WAIT_S
+        old, failures = self._nc, 0
         if old is not None:
             self._learn(old)
             await old.let_go()
         while True:
-            await asyncio.sleep(wait * (0.5 + self._rng.random()))
-            wait = min(wait * 2, LONGEST_WAIT_S)
+            failures += 1
+            await asyncio.sleep(BACKOFF.pause(failures, self._rng))
             nc = await self._attempt(HANDSHAKE_S)
             if nc is None:
                 continue

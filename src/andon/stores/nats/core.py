@@ -4,9 +4,11 @@ import asyncio
 from collections.abc import Coroutine, Iterable
 from typing import Any
 
+from andon.lifecycle.constants import NEAR_TIMER_MS
 from andon.model.errors import StoreUnavailable
-from andon.stores.base import SLOW_POLL_S, TIMER_TOPIC
-from andon.stores.nats.clock import ServerClock
+from andon.stores.base import TIMER_TOPIC
+from andon.stores.kit.partitions import partition_of
+from andon.stores.kit.server_clock import ServerClock
 from andon.stores.nats.edges import Edges
 from andon.stores.nats.fleet import Fleet
 from andon.stores.nats.heads import Heads
@@ -16,7 +18,6 @@ from andon.stores.nats.names import Names
 from andon.stores.nats.timing import Timers
 from andon.stores.nats.unique import Keys
 from andon.stores.nats.wire import Wire
-from andon.stores.partitions import partition_of
 
 FINISH_S = 5.0
 """How long closing waits for what was handed over; by then each has had an attempt to the end."""
@@ -64,7 +65,7 @@ class Core:
 
     def timer_topic(self, ats: Iterable[int]) -> list[str]:
         """The topic to hint when one of the timers is near."""
-        soon = self.clock.now() + SLOW_POLL_S * 1000
+        soon = self.clock.now() + NEAR_TIMER_MS
         return [TIMER_TOPIC] if any(at <= soon for at in ats) else []
 
     def later(self, work: Coroutine[Any, Any, Any]) -> None:

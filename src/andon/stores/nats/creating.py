@@ -6,6 +6,7 @@ A task that may be claimed at once is one write: its record is its ready entry.
 from collections.abc import Sequence
 
 from andon.lifecycle.indexes import IndexEntry, entry_of
+from andon.lifecycle.unique import lapsed
 from andon.model.fleet import QueueConfig
 from andon.model.task import Definition, Task
 from andon.model.words import State
@@ -20,6 +21,7 @@ from andon.stores.base import (
 )
 from andon.stores.codec import encode
 from andon.stores.isolation import AT_FAULT, Unwritable, why_of
+from andon.stores.kit.partitions import rounds_of
 from andon.stores.nats.bodies import Head
 from andon.stores.nats.core import Core
 from andon.stores.nats.dead import marks_of
@@ -29,9 +31,7 @@ from andon.stores.nats.heads import line_of
 from andon.stores.nats.index import Index
 from andon.stores.nats.names import LineName, hashed, is_token
 from andon.stores.nats.timing import schedules
-from andon.stores.nats.unique import lapsed
 from andon.stores.nats.wire import CONFLICT, GUARD, REFUSED, UNSURE, Write
-from andon.stores.partitions import rounds_of
 
 _CREATED = Created(CreateKind.CREATED)
 _REFUSED = "the server refuses the message"

@@ -19,10 +19,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from andon.lifecycle.daily import DAY_MS, KEPT_DAYS, Countable, first_day
+from andon.lifecycle.constants import DAY_MS
+from andon.lifecycle.daily import KEPT_DAYS, Countable, first_day
 from andon.model.fleet import Tallied
 from andon.model.words import Event, State
 from andon.stores.codec import Undecodable, encode
+from andon.stores.kit.daily_sums import summed
 from andon.stores.nats.bodies import NOTHING, decode_archive
 from andon.stores.nats.core import Core
 from andon.stores.nats.events import Log
@@ -30,7 +32,6 @@ from andon.stores.nats.heads import LOG_AGE_S, Heads
 from andon.stores.nats.library import Reply
 from andon.stores.nats.sheets import Counts, Sheet, add, aligned, decode_sheet, whole
 from andon.stores.nats.wire import GUARD, Write, seq_of, subject_of
-from andon.stores.tallying import summed
 
 EVERY_MS = 150_000
 """How often it is added up where nobody asks for the history. What has a gap is read the next time:

@@ -16,13 +16,13 @@ from andon.model.words import TERMINAL, State
 from andon.stores.base import SUBMIT_WINDOW_MS, Edge, Ended, Link, Settlement
 from andon.stores.codec import encode
 from andon.stores.isolation import left_out
+from andon.stores.kit.partitions import partition_of
 from andon.stores.nats.bodies import Head
 from andon.stores.nats.heads import Heads, same
 from andon.stores.nats.library import Reply
 from andon.stores.nats.names import is_token
 from andon.stores.nats.timing import Timers
 from andon.stores.nats.wire import CONFLICT, Write, subject_of
-from andon.stores.partitions import partition_of
 
 _GONE = {"Nats-TTL": "1s"}
 

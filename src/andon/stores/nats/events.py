@@ -17,6 +17,7 @@ from typing import cast
 import msgspec
 from msgspec.structs import replace
 
+from andon.lifecycle.constants import HISTORY_KEPT
 from andon.model.task import TaskEvent
 from andon.stores.base import EventPage, History
 from andon.stores.codec import Undecodable
@@ -27,8 +28,6 @@ from andon.stores.nats.library import Reply
 from andon.stores.nats.names import ARCHIVED
 from andon.stores.nats.news import news
 from andon.stores.nats.wire import CONFLICT, GUARD, PATIENCE_S, seq_of
-
-MAX_HISTORY = 1_000
 
 _FASTEST = 20_000
 _LONGEST_UNTRIMMED_S = 60.0
@@ -290,7 +289,7 @@ class Log:
                 if archive.created_at == created:
                     moves.update({e.revision: e for e in archive.events})
         kept = [revision for revision in sorted(moves) if revision > head.body.dropped]
-        events = [replace(moves[r], task=head.body.id) for r in kept][-MAX_HISTORY:]
+        events = [replace(moves[r], task=head.body.id) for r in kept][-HISTORY_KEPT:]
         return History(tuple(events), head.body.revision - len(events))
 
     def _parse(self, cursor: str) -> tuple[list[Position], bool]:

@@ -14,6 +14,7 @@ from contextlib import suppress
 
 import msgspec
 
+from andon.lifecycle.constants import PERMIT_MS
 from andon.model.errors import StoreUnavailable
 from andon.model.task import Task
 from andon.stores.codec import encode
@@ -22,10 +23,6 @@ from andon.stores.nats.heads import Heads
 from andon.stores.nats.index import Index
 from andon.stores.nats.names import dotless
 from andon.stores.nats.wire import CONFLICT, GUARD, UNSURE, Write, seq_of
-
-PERMIT_MS = 60_000
-"""How long a permit counts. Writes are given up after seconds; a process that was stopped in
-between for longer than this may exceed a limit."""
 
 
 class Permit(msgspec.Struct, array_like=True, frozen=True):

@@ -20,12 +20,13 @@ from andon.model.task import RECORD_VERSION, Status, Task, TaskEvent
 from andon.model.words import State
 from andon.stores.codec import Undecodable, encode
 from andon.stores.isolation import Unwritable
+from andon.stores.kit.server_clock import ServerClock
 from andon.stores.nats.bodies import NOTHING, Archive, Body, Head, decode_body, moves_of
-from andon.stores.nats.clock import ServerClock, ms_of
 from andon.stores.nats.fitting import fitting, without_errors
 from andon.stores.nats.library import Reply
 from andon.stores.nats.names import ARCHIVED, LineName, Names, is_token, level_of
 from andon.stores.nats.sheets import Notes
+from andon.stores.nats.stamps import ms_of
 from andon.stores.nats.wire import (
     GUARD,
     GUARDED,

@@ -20,7 +20,7 @@ from andon.model.task import RunCell, Task
 from andon.model.words import TERMINAL, State
 from andon.stores.base import MAX_BATCH, Page, Query
 from andon.stores.codec import Undecodable
-from andon.stores.hints import Hub
+from andon.stores.kit.hints import Hub
 from andon.stores.memory.events import EventLog
 from andon.stores.memory.fleet import Fleet as MemoryFleet
 from andon.stores.memory.records import Records

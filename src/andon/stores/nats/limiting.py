@@ -1,11 +1,11 @@
 """Queues with limits: claimed from behind the gate of the queue, with the help of the index."""
 
 import asyncio
-import math
 import secrets
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from andon.lifecycle.token_bucket import claims_allowed, seconds_to_next, tokens_at
 from andon.model.fleet import QueueConfig
 from andon.stores.base import MAX_BATCH
 from andon.stores.memory.row import Row
@@ -118,14 +118,13 @@ class _Limited:
             active = self._index.records.ready.active[config.name]
             wanted = min(wanted, config.max_concurrent - active - len(gate.claims))
         if bucket is not None:
-            wanted = min(wanted, int(bucket.tokens))
+            wanted = min(wanted, claims_allowed(bucket.tokens))
         return min(wanted, MAX_BATCH)
 
     def _wake(self, config: QueueConfig, bucket: Bucket | None) -> None:
-        rate = config.rate_limit
         waiting = self._index.records.ready.waiting(config.name)
-        if bucket is not None and rate and bucket.tokens < 1 and waiting:
-            self._refill(config.name, (1 - bucket.tokens) / rate)
+        if bucket is not None and not claims_allowed(bucket.tokens) and waiting:
+            self._refill(config.name, seconds_to_next(config, bucket.tokens))
 
     async def _take_rows(self, gate: Gate, bucket: Bucket | None, rows: Sequence[Row]) -> bool:
         """Claim behind the gate, all or nothing."""
@@ -182,9 +181,6 @@ def _refilled(gate: Gate, config: QueueConfig, now: int) -> Bucket | None:
     """The bucket of a rate limit as of now."""
     if config.rate_limit is None:
         return None
-    burst = max(config.rate_burst or math.ceil(config.rate_limit), 1)
     bucket = gate.bucket
-    if bucket.rate != config.rate_limit:
-        return Bucket(float(burst), now, config.rate_limit)
-    tokens = min(burst, bucket.tokens + (now - bucket.at) * config.rate_limit / 1000)
-    return Bucket(tokens, now, config.rate_limit)
+    before = (bucket.tokens, bucket.at) if bucket.rate == config.rate_limit else None
+    return Bucket(tokens_at(config, before, now), now, config.rate_limit)

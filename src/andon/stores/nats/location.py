@@ -8,6 +8,7 @@ import msgspec
 
 from andon.model.errors import ConfigurationError
 from andon.model.urls import shown, split
+from andon.stores.kit.url_options import MAX_EVENTS, number
 
 _OPTIONS = ("namespace", "partitions", "storage", "replicas", "max_events", "monitor")
 _NAMESPACE = re.compile(r"[a-z][a-z0-9_-]{0,31}")
@@ -25,7 +26,7 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
     partitions: int | None = None
     storage: Literal["file", "memory"] | None = None
     replicas: int | None = None
-    max_events: int = 1_000_000
+    max_events: int = MAX_EVENTS
     monitor: str = ""  #: the server's monitoring address, http://host:8222; only `info` asks it
 
 
@@ -67,20 +68,9 @@ def parse(url: str) -> Location:
         password=unquote(password) if has_password else None,
         token=unquote(user) if user and not has_password else None,
         namespace=namespace,
-        partitions=_number(url, options, "partitions", 256),
+        partitions=number(url, options, "partitions", 256),
         storage=storage,
-        replicas=_number(url, options, "replicas", 5),
+        replicas=number(url, options, "replicas", 5),
         monitor=monitor,
-        max_events=_number(url, options, "max_events", 2**53) or 1_000_000,
+        max_events=number(url, options, "max_events", 2**53) or MAX_EVENTS,
     )
-
-
-def _number(url: str, options: dict[str, str], name: str, most: int) -> int | None:
-    text = options.get(name)
-    if text is None:
-        return None
-    if not (text.isdigit() and 1 <= int(text) <= most):
-        raise ConfigurationError(
-            f"{shown(url)!r}: {name} is a number from 1 to {most}, not {text!r}."
-        )
-    return int(text)

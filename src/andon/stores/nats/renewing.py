@@ -1,29 +1,23 @@
-"""Renewing: a record's cell is written anew, guarded like every write; no revision, no move.
+"""Renewing: a record's cell is written anew, guarded like every write; no revision, no move."""
 
-The lease keeper's thread has a connection and a loop of its own, so that a handler which blocks
-the worker's loop does not cost it its lease.
-"""
-
-import asyncio
-import threading
 from collections.abc import Sequence
-from concurrent.futures import CancelledError
+from functools import partial
 from typing import TYPE_CHECKING
 
-from andon.model.errors import StoreUnavailable
 from andon.model.task import RunCell
 from andon.model.words import State
 from andon.stores.base import Renewal, Verdict, task_topic
 from andon.stores.isolation import AT_FAULT, renewal_refused, why_of
+from andon.stores.kit.loop_thread import LoopThread
+from andon.stores.kit.partitions import partition_of
+from andon.stores.kit.server_clock import ServerClock
 from andon.stores.nats.bodies import Body, Head
-from andon.stores.nats.clock import ServerClock
 from andon.stores.nats.heads import Heads, same
 from andon.stores.nats.hints import encoded
 from andon.stores.nats.location import Location
 from andon.stores.nats.names import Names, is_token
 from andon.stores.nats.sheets import Notes
 from andon.stores.nats.wire import CONFLICT, REFUSED, Wire
-from andon.stores.partitions import partition_of
 
 if TYPE_CHECKING:
     from andon.stores.nats.wire import Write
@@ -99,35 +93,19 @@ def progress_topics(renewals: Sequence[Renewal]) -> list[str]:
 
 
 class Keeper:
-    """A loop and a connection for renewals, in a thread of their own. Made when first needed."""
+    """Renewals on a connection, a loop and a thread of their own."""
 
     def __init__(self, location: Location, notes: Sequence[Notes], clock: ServerClock) -> None:
         self._location = location
         self._notes = notes  #: of each partition
         self._clock = clock
-        self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self._thread = LoopThread("andon-nats-keeper", location.shown)
         self._wire: Wire | None = None
         self._heads: list[Heads] = []
 
     def renew(self, renewals: Sequence[Renewal], hint_root: str) -> list[Verdict]:
         """Renew from any thread; blocks."""
-        with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(
-                    target=self._loop.run_forever, name="andon-nats-keeper", daemon=True
-                )
-                self._thread.start()
-            renewing = asyncio.run_coroutine_threadsafe(
-                self._renew(renewals, hint_root), self._loop
-            )
-        try:
-            return renewing.result()
-        except CancelledError:
-            shown = self._location.shown
-            raise StoreUnavailable(f"The store at {shown} was closed meanwhile.") from None
+        return self._thread.run(partial(self._renew, renewals, hint_root))
 
     async def _renew(self, renewals: Sequence[Renewal], hint_root: str) -> list[Verdict]:
         if self._wire is None:
@@ -148,22 +126,8 @@ class Keeper:
 
     def close(self) -> None:
         """End the thread and its connection; blocks for a moment."""
-        with self._lock:
-            loop, self._loop = self._loop, None
-            thread = self._thread
-        if loop is None or thread is None:
-            return
-        asyncio.run_coroutine_threadsafe(self._end(), loop).result()
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(5)
-        if not thread.is_alive():
-            loop.close()
+        self._thread.close(self._let_go)
 
-    async def _end(self) -> None:
-        """Close the connection and cancel renewals; who waits for them is told."""
+    async def _let_go(self) -> None:
         if self._wire is not None:
             await self._wire.close()
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in left:
-            task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from andon.lifecycle.indexes import entry_of
+from andon.lifecycle.unique import lapsed
 from andon.model.words import State
 from andon.stores.base import (
     CONFIG_TOPIC,
@@ -27,7 +28,6 @@ from andon.stores.nats.events import archived
 from andon.stores.nats.heads import Heads, line_of
 from andon.stores.nats.names import ARCHIVED
 from andon.stores.nats.timing import schedules
-from andon.stores.nats.unique import lapsed
 from andon.stores.nats.wire import CONFLICT, Write
 
 if TYPE_CHECKING:

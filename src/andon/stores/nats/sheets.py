@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from andon.lifecycle.daily import DAY_MS, Tally, tally_of
+from andon.lifecycle.constants import DAY_MS
+from andon.lifecycle.daily import Tally, tally_of
 from andon.stores.codec import encode
 from andon.stores.nats.names import Names
 

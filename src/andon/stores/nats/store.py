@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from andon.lifecycle.constants import JUMP_MS, LEASE_PATIENCE_MS
 from andon.lifecycle.daily import day_of
 from andon.lifecycle.discarded import Discarded
 from andon.model.errors import StoreUnavailable
@@ -34,9 +35,10 @@ from andon.stores.base import (
     Verdict,
     ready_topic,
 )
+from andon.stores.kit.partitions import partition_of
+from andon.stores.kit.server_clock import ServerClock
 from andon.stores.nats.anew import Streams
 from andon.stores.nats.claiming import Claims
-from andon.stores.nats.clock import JUMP_S, ServerClock, ms_of
 from andon.stores.nats.committing import commit
 from andon.stores.nats.core import Core
 from andon.stores.nats.creating import create
@@ -52,10 +54,10 @@ from andon.stores.nats.location import parse
 from andon.stores.nats.opening import open_streams
 from andon.stores.nats.renewing import Keeper, progress_topics, renew
 from andon.stores.nats.restoring import restore
+from andon.stores.nats.stamps import ms_of
 from andon.stores.nats.taking import take
 from andon.stores.nats.timing import writable
 from andon.stores.nats.wire import Wire
-from andon.stores.partitions import partition_of
 
 _LAST_WORD_S = 1.0
 """How long closing may take to tell what was written; what is not told is read from the log."""
@@ -140,9 +142,9 @@ class NatsStore:
             return
         core.fleet.stale()
         self._hints.missed()
-        if core.wire.away_s > JUMP_S:
+        if core.wire.away_s > JUMP_MS / 1000:
             # Renewals go first: whoever could not reach the server gets a full lease (R19).
-            self._grace_until = self.now() + 30_000
+            self._grace_until = self.now() + LEASE_PATIENCE_MS
         self._told_at = 0.0
         self._look_again()
 

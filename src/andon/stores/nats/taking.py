@@ -18,11 +18,12 @@ from andon.model.words import State
 from andon.stores.base import Due
 from andon.stores.codec import encode
 from andon.stores.isolation import left_out, why_of
+from andon.stores.kit.server_clock import ServerClock
 from andon.stores.nats.aside import is_broken, put_aside
 from andon.stores.nats.bodies import Head
-from andon.stores.nats.clock import ServerClock, ms_of
 from andon.stores.nats.heads import Heads
 from andon.stores.nats.library import Reply
+from andon.stores.nats.stamps import ms_of
 from andon.stores.nats.timing import Timer, Timers, Wanted, decode_timer, schedule, schedules
 from andon.stores.nats.wire import CONFLICT, GUARD, Write, seq_of, stamp_of, subject_of
 

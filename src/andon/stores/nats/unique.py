@@ -1,21 +1,19 @@
 """Unique keys: reservations. Each is a hint; whether it holds, its holder's record says.
 
 A reservation names the revision at which its holder begins to hold. Until that revision is
-written it is respected for `FRESH_MS`; afterwards the record alone decides. Taking over is a
+written it is respected for `UNWRITTEN_MS`; afterwards the record alone decides. Taking over is a
 compare-and-set.
 """
 
 import msgspec
 
-from andon.lifecycle.indexes import IndexEntry, entry_of
+from andon.lifecycle.indexes import entry_of
+from andon.lifecycle.unique import UNWRITTEN_MS, holds
 from andon.stores.codec import encode
+from andon.stores.kit.partitions import partition_of
 from andon.stores.nats.heads import Heads
 from andon.stores.nats.names import hashed
 from andon.stores.nats.wire import CONFLICT, GUARD, seq_of
-from andon.stores.partitions import partition_of
-
-FRESH_MS = 15_000
-"""How long a reservation whose task has not come yet is respected."""
 
 
 class Reservation(msgspec.Struct, array_like=True):
@@ -27,11 +25,6 @@ class Reservation(msgspec.Struct, array_like=True):
 
 
 _decode = msgspec.msgpack.Decoder(Reservation).decode
-
-
-def lapsed(entry: IndexEntry, now: int) -> bool:
-    """Whether the period for which the key holds has passed."""
-    return entry.unique_until is not None and entry.unique_until <= now
 
 
 class Keys:
@@ -75,8 +68,7 @@ class Keys:
         heads = partitions[partition_of(there.holder, len(partitions))]
         head = (await heads.read([there.holder])).get(there.holder)
         if head is None or head.body.revision < there.revision:
-            return there.at > now - FRESH_MS
+            return there.at > now - UNWRITTEN_MS
         if head.task is None:
             return False
-        entry = entry_of(head.task)
-        return entry.unique_key == key and not lapsed(entry, now)
+        return holds(entry_of(head.task), key, now)

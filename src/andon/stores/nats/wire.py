@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import itertools
 import logging
+import random
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import msgspec
 import nats.errors
 
+from andon.lifecycle.backoff import ExponentialBackoff
 from andon.model.errors import StoreIncompatible, StoreUnavailable
 from andon.stores.nats.connection import Connection, Subscription
 from andon.stores.nats.library import Outgoing, Publisher, Reply, Take
@@ -54,6 +56,7 @@ REFUSED = -3
 """The server refuses the message by its value, and would again."""
 
 _AGAIN = -2
+_BACKOFF = ExponentialBackoff(0.02, 1.0)
 _BAD_REQUEST = 400
 _JETSTREAM_OFF = frozenset({10076, 10039})
 
@@ -126,6 +129,7 @@ class Wire:
         self._connection.lost = self._lost
         self._connection.back = self._back
         self._inbox = ""
+        self._rng = random.Random()
         self._numbers = itertools.count()
         self._waiting: dict[bytes, tuple[_Round | _Reading, int]] = {}
         self.acked: dict[str, int] = {}
@@ -196,7 +200,7 @@ class Wire:
         self._check_sizes(writes)
         open_ = list(range(len(writes)))
         deadline = time.monotonic() + PATIENCE_S
-        pause, problem, guard_lost, refused = 0.02, "no answer", CONFLICT, ""
+        failures, problem, guard_lost, refused = 0, "no answer", CONFLICT, ""
         while open_:
             answers = await self._send(writes, open_, deadline)
             again: list[int] = []
@@ -213,8 +217,8 @@ class Wire:
             if open_:
                 if self.leaving or time.monotonic() > deadline:
                     raise self.unavailable(problem)
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, 1.0)
+                failures += 1
+                await asyncio.sleep(_BACKOFF.pause(failures, self._rng))
         newest = max(seqs)
         if newest > self.acked.get(stream, 0):
             self.acked[stream] = newest
@@ -317,15 +321,15 @@ class Wire:
         """The messages that a direct get finds, and the end mark. Repeated until whole."""
         body = msgspec.json.encode(request)
         deadline = time.monotonic() + PATIENCE_S
-        pause = 0.02
+        failures = 0
         while True:
             found = await self._read(f"$JS.API.DIRECT.GET.{stream}", body, deadline)
             if found is not None:
                 return found
             if self.leaving or time.monotonic() > deadline:
                 raise self.unavailable("reads are not answered")
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, 1.0)
+            failures += 1
+            await asyncio.sleep(_BACKOFF.pause(failures, self._rng))
 
     async def _read(
         self, subject: str, body: bytes, deadline: float
@@ -381,7 +385,7 @@ class Wire:
         body = b"" if request is None else msgspec.json.encode(request)
         deadline = time.monotonic() + (OPEN_PATIENCE_S if opening else PATIENCE_S)
         nobody = time.monotonic() + NOBODY_S
-        pause = 0.05
+        failures = 0
         while True:
             answer, trouble = await self._ask(f"$JS.API.{subject}", body)
             if answer is not None and answer.status:
@@ -400,8 +404,8 @@ class Wire:
                 trouble = str(problem.get("description"))
             if self.leaving or time.monotonic() > deadline:
                 raise self.unavailable(trouble)
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, 1.0)
+            failures += 1
+            await asyncio.sleep(_BACKOFF.pause(failures, self._rng))
 
     async def _ask(self, subject: str, body: bytes) -> tuple[Reply | None, str]:
         """One answer; or None, and what was wrong. Not by the library's own `request`: before

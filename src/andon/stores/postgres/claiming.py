@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from andon.lifecycle.apply import stamped
+from andon.lifecycle.constants import NEAR_TIMER_MS
 from andon.model.task import Stamp, Status, Task
 from andon.model.words import State
 from andon.stores.base import (
@@ -107,9 +108,9 @@ class Claiming:
             else:
                 claimed.append(task)
         if last is not None:
-            server.clock.told(last["told"])
+            server.clock.tell(last["told"])
             topics = {EVENTS_TOPIC}
-            if request.lease_ms < SLOW_POLL_S * 1000:
+            if request.lease_ms < NEAR_TIMER_MS:
                 topics.add(TIMER_TOPIC)
             if last["pos"] is not None:
                 server.wake.newest_own = max(server.wake.newest_own, last["pos"])

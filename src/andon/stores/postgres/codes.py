@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from andon.lifecycle.routing import may_claim
 from andon.model.code import Code
+from andon.stores.postgres.clock import PostgresClock
 from andon.stores.postgres.names import Run
 from andon.stores.postgres.statements import Statements
-from andon.stores.postgres.times import ServerTime
 
 EVERYTHING = 0
 """The number of those who may claim everything."""
@@ -27,7 +27,7 @@ _MOST_KNOWN = 1_000
 class Codes:
     """Numbers of the lists that claims from here go by."""
 
-    def __init__(self, run: Run, calls: Statements, clock: ServerTime) -> None:
+    def __init__(self, run: Run, calls: Statements, clock: PostgresClock) -> None:
         self._run = run
         self._calls = calls
         self._clock = clock

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from andon.lifecycle.constants import NEAR_TIMER_MS
 from andon.lifecycle.daily import tally_of
 from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.lifecycle.interrupting import interrupted_worker
@@ -18,7 +19,6 @@ from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.base import (
     EVENTS_TOPIC,
-    SLOW_POLL_S,
     TIMER_TOPIC,
     Change,
     Changed,
@@ -118,7 +118,7 @@ class Commit:
                 continue
             if after.ready is not None:
                 topics.add(ready_topic(after.queue))
-            if after.timer is not None and after.timer - change.event.at < SLOW_POLL_S * 1000:
+            if after.timer is not None and after.timer - change.event.at < NEAR_TIMER_MS:
                 topics.add(TIMER_TOPIC)
         return topics
 

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
+from andon.lifecycle.backoff import ExponentialBackoff
 from andon.model.errors import ConfigurationError, StoreError, StoreUnavailable
 from andon.stores.isolation import Unwritable
 from andon.stores.postgres.connection import Connection, connect, statement
@@ -33,27 +34,8 @@ CLOSE_S = 4.0
 CLOSE_AWAY_S = 0.5
 """The same while no connection is to be had."""
 
-_LONGEST_PAUSE_S = 0.5
-_LONGEST_REFUSED_S = 2.0
-
-
-class Pauses:
-    """Growing, jittered pauses between attempts, in seconds."""
-
-    def __init__(self, longest: float) -> None:
-        self._longest = longest
-        self._random = random.Random()
-        self.reset()
-
-    def reset(self) -> None:
-        """It went well: begin with short ones again."""
-        self._pause = 0.02
-
-    def next(self) -> float:
-        """The next pause."""
-        pause = self._random.uniform(self._pause / 2, self._pause)
-        self._pause = min(self._pause * 2, self._longest)
-        return pause
+_BACKOFF = ExponentialBackoff(0.02, 0.5)
+_BACKOFF_REFUSED = ExponentialBackoff(0.02, 2.0)
 
 
 class Connections:
@@ -78,7 +60,8 @@ class Connections:
         self._refused: BaseException | None = None  # why the newest attempt to connect failed
         self._away_since: float | None = None
         self._try_at = 0.0  # when the next is made; until then, everybody gets the same answer
-        self._pauses = Pauses(_LONGEST_REFUSED_S)
+        self._refusals = 0  # in a row, by the server we connect to
+        self._rng = random.Random()
 
     async def once(self, work: Callable[[Connection], Awaitable[Result]]) -> Result:
         """Do something with one connection, again on another while the server is away."""
@@ -175,7 +158,7 @@ class Connections:
     async def _persist(
         self, work: Callable[[Connection], Awaitable[Result]], *, often: bool
     ) -> Result:
-        pauses: Pauses | None = None
+        failures = 0
         now = time.monotonic()
         end = now + PATIENCE_S
         if self._away_since is not None:
@@ -190,8 +173,8 @@ class Connections:
                     raise self._translated(error) from error
                 if time.monotonic() >= min(end, self._end):
                     raise self._translated(error) from error
-                pauses = pauses or Pauses(_LONGEST_PAUSE_S)
-                await asyncio.sleep(pauses.next())
+                failures += 1
+                await asyncio.sleep(_BACKOFF.pause(failures, self._rng))
             else:
                 return result
 
@@ -240,10 +223,11 @@ class Connections:
             except Exception as error:
                 self._refused = error
                 self._away_since = self._away_since or time.monotonic()
-                self._try_at = time.monotonic() + self._pauses.next()
+                self._refusals += 1
+                self._try_at = time.monotonic() + _BACKOFF_REFUSED.pause(self._refusals, self._rng)
                 raise
             self._refused = self._away_since = None
-            self._pauses.reset()
+            self._refusals = 0
             return db
 
     async def _attempt(self) -> Connection:

@@ -4,14 +4,15 @@ from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from typing import Any
 
+from andon.lifecycle.constants import NEAR_TIMER_MS
 from andon.lifecycle.indexes import IndexEntry, entry_of
+from andon.lifecycle.unique import key_freed_by_claim
 from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.base import (
     CONFIG_TOPIC,
     EVENTS_TOPIC,
     MAX_BATCH,
-    SLOW_POLL_S,
     TIMER_TOPIC,
     Created,
     CreateKind,
@@ -35,9 +36,7 @@ BEFORE_EVENTS = 12
 
 def frees(task: Task, entry: IndexEntry) -> str | None:
     """The unique key that a claim of this pending task sets free (R13)."""
-    if entry.unique_key is None or State.ACTIVE.value in task.policy.unique_states:
-        return None
-    return entry.unique_key
+    return None if entry.unique_key is None else key_freed_by_claim(task)
 
 
 def lane_of(entry: IndexEntry, names: Names, partition: int) -> Lane | None:
@@ -71,7 +70,7 @@ def topics_of(task: Task, entry: IndexEntry) -> Iterable[str]:
     yield task_topic(task.definition.id)
     if entry.ready is not None:
         yield ready_topic(entry.queue)
-    if entry.timer is not None and entry.timer - task.status.created_at < SLOW_POLL_S * 1000:
+    if entry.timer is not None and entry.timer - task.status.created_at < NEAR_TIMER_MS:
         yield TIMER_TOPIC
 
 

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from andon.lifecycle.apply import is_dead_letter
+from andon.lifecycle.constants import NEAR_TIMER_MS
 from andon.lifecycle.daily import tally_of
 from andon.lifecycle.timers import next_timer
 from andon.model.task import Task
 from andon.model.words import TERMINAL, State
-from andon.stores.base import EVENTS_TOPIC, SLOW_POLL_S, TIMER_TOPIC, Change
+from andon.stores.base import EVENTS_TOPIC, TIMER_TOPIC, Change
 from andon.stores.codec import encode, encode_event
 from andon.stores.postgres.arrays import numbers
 from andon.stores.postgres.names import Names
@@ -60,7 +61,7 @@ async def arguments(changes: Sequence[Change], names: Names) -> tuple[list[Any],
     timers = [_timer(change) for change in changes]
     at = [change.event.at for change in changes]
     topics = {EVENTS_TOPIC}
-    soon = max(at) + SLOW_POLL_S * 1000
+    soon = max(at) + NEAR_TIMER_MS
     if any(timer is not None and timer < soon for timer in timers):
         topics.add(TIMER_TOPIC)
     return [

@@ -10,12 +10,13 @@ from typing import Any
 
 import msgspec
 
+from andon.lifecycle.token_bucket import burst_of
 from andon.model.fleet import QueueConfig, TypeInfo, WorkerInfo
 from andon.stores.base import CONFIG_TOPIC, ready_topic
 from andon.stores.codec import encode
 from andon.stores.isolation import each_alone, left_out
+from andon.stores.kit.shared_future import shared
 from andon.stores.postgres.server import Server
-from andon.stores.shared import shared
 
 _decode_queue = msgspec.msgpack.Decoder(QueueConfig).decode
 _decode_type = msgspec.msgpack.Decoder(TypeInfo).decode
@@ -69,10 +70,8 @@ class Fleet:
         was = found[0][0] if found else None
         if (QueueConfig(name=config.name) if was is None else _decode_queue(was)) != expect:
             return False
-        rate, burst = config.rate_limit, None
-        if rate is not None:
-            # One claim must always fit, or a rate below one a second would never let any through.
-            burst = float(max(config.rate_burst or -(-rate // 1), 1))
+        rate = config.rate_limit
+        burst = None if rate is None else float(burst_of(config))
         ((is_set,),) = await server.write(
             server.calls.put_queue,
             server.names.ids[config.name],

@@ -8,6 +8,7 @@ import msgspec
 
 from andon.model.errors import ConfigurationError
 from andon.model.urls import shown, split
+from andon.stores.kit.url_options import MAX_EVENTS, number
 
 _OURS = {
     "namespace": "a schema name",
@@ -37,7 +38,7 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
     shown: str  #: the same without a password
     namespace: str = "andon"  #: the schema
     partitions: int | None = None
-    max_events: int = 1_000_000  #: events kept in the log (R12)
+    max_events: int = MAX_EVENTS  #: events kept in the log (R12)
     pool: int = 4  #: most connections for statements at once
     synchronous_commit: Literal["on", "off"] = "on"
     pgbouncer: bool = False  #: behind a pooler in transaction mode
@@ -79,20 +80,9 @@ def parse(url: str) -> Location:
         dsn=dsn,
         shown=shown(dsn),
         namespace=namespace,
-        partitions=_number(url, options, "partitions", 256),
-        max_events=_number(url, options, "max_events", 2**53) or 1_000_000,
-        pool=_number(url, options, "pool", 100) or 4,
+        partitions=number(url, options, "partitions", 256),
+        max_events=number(url, options, "max_events", 2**53) or MAX_EVENTS,
+        pool=number(url, options, "pool", 100) or 4,
         synchronous_commit="off" if options.get("synchronous_commit") == "off" else "on",
         pgbouncer=options.get("pgbouncer") == "true",
     )
-
-
-def _number(url: str, options: dict[str, str], name: str, most: int) -> int | None:
-    text = options.get(name)
-    if text is None:
-        return None
-    if not (text.isdecimal() and 1 <= int(text) <= most):
-        raise ConfigurationError(
-            f"{shown(url)!r}: {name} is a number from 1 to {most}, not {text!r}."
-        )
-    return int(text)

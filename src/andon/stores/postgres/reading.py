@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from andon.lifecycle.constants import HISTORY_KEPT
 from andon.lifecycle.discarded import Discarded, discarded_of
 from andon.model.errors import ConfigurationError
 from andon.model.fleet import QueueStats, Tallied
@@ -21,14 +22,11 @@ from andon.stores.base import (
 )
 from andon.stores.codec import Row, task_of_row
 from andon.stores.isolation import each_alone
-from andon.stores.matching import DUE, due_states, matches
-from andon.stores.place import Place, check_of, place_of
+from andon.stores.kit.log_position import Place, check_of, place_of
+from andon.stores.kit.query_filter import DUE, due_states, matches
 from andon.stores.postgres.names import Run
 from andon.stores.postgres.records import event_of
 from andon.stores.postgres.statements import Statements
-
-MOST_HISTORY = 1_000
-"""Moves that `history` gives; older ones are counted (R12)."""
 
 DEAD, PARKED, OLDEST = "+dead", "+parked", "+oldest"
 """Counted like states, but not states."""
@@ -99,7 +97,7 @@ class Reading:
 
     async def history(self, task_id: str) -> History:
         """The task's moves, walked back along their chain."""
-        rows = await self._run(self._sql.history, task_id, MOST_HISTORY)
+        rows = await self._run(self._sql.history, task_id, HISTORY_KEPT)
         if not rows:
             return History(())
         events = tuple(event_of(row[:8]) for row in reversed(rows))

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from andon.model.errors import StoreUnavailable
 from andon.stores.base import ready_topic
-from andon.stores.hints import Hub
+from andon.stores.kit.hints import Hub
+from andon.stores.postgres.clock import PostgresClock
 from andon.stores.postgres.location import Location
 from andon.stores.postgres.names import Names
 from andon.stores.postgres.statements import Statements
-from andon.stores.postgres.times import ServerTime
 from andon.stores.postgres.wake import Wake
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Server:
     """The database as one store instance sees it; `connections` while the store is open."""
 
-    def __init__(self, location: Location, clock: ServerTime) -> None:
+    def __init__(self, location: Location, clock: PostgresClock) -> None:
         self.location = location
         self.clock = clock
         self.instance = secrets.token_hex(8)
@@ -77,7 +77,7 @@ class Server:
             self.wake.in_flight -= 1
 
     def _heard(self, told: int, pos: int | None) -> None:
-        self.clock.told(told)
+        self.clock.tell(told)
         if pos is not None and pos > self.wake.newest_own:
             self.wake.newest_own = pos
 

@@ -1,10 +1,13 @@
 """SQL by name: `sql/calls.sql` and `sql/reading.sql` hold statements headed `-- name: x`, and
 `NNNN_subject.sql` the changes that each version of the schema made to its tables, and
-`indexes.sql` indexes that belong to no version. `functions/` has
-its functions, which every new version makes anew. `{schema}` stands for the namespace, quoted."""
+`indexes.sql` indexes that belong to no version. `functions/` has its functions, which every new
+version makes anew. `{schema}` stands for the namespace, quoted, and `{{name}}` for a constant
+(`stores.kit.templates`) in all but the changes to tables, which stay as they were written."""
 
 import re
 from importlib.resources import files
+
+from andon.stores.kit import templates
 
 _SETTINGS = (
     "SET search_path = {schema}, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off "
@@ -17,7 +20,8 @@ class Statements:
     """The statements of one file for one schema, as attributes."""
 
     def __init__(self, file: str, schema: str) -> None:
-        text = _read(f"{file}.sql").replace("{schema}", quoted(schema))
+        text = templates.sql(_read(f"{file}.sql"), f"postgres/sql/{file}.sql")
+        text = text.replace("{schema}", quoted(schema))
         self._by_name = {
             block.partition("\n")[0].strip(): block.partition("\n")[2].strip()
             for block in text.split("-- name: ")[1:]
@@ -52,7 +56,10 @@ def indexes() -> str:
 def functions() -> list[str]:
     """The scripts that make the functions, with their placeholders."""
     folder = files("andon.stores.postgres").joinpath("sql", "functions")
-    return [_read("functions", name) for name in sorted(e.name for e in folder.iterdir())]
+    return [
+        templates.sql(_read("functions", name), f"postgres/sql/functions/{name}")
+        for name in sorted(e.name for e in folder.iterdir())
+    ]
 
 
 def function_names(script: str) -> list[str]:

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from andon.lifecycle.constants import EVENTS_KEPT_MS
 from andon.lifecycle.daily import day_of, first_day
 from andon.lifecycle.discarded import Discarded
 from andon.lifecycle.indexes import entry_of
@@ -50,9 +51,10 @@ from andon.stores.isolation import (
     renewal_refused,
     why_of,
 )
-from andon.stores.partitions import partition_of
+from andon.stores.kit.partitions import partition_of
 from andon.stores.postgres import alike, joining, restoring
 from andon.stores.postgres.claiming import Claiming
+from andon.stores.postgres.clock import PostgresClock
 from andon.stores.postgres.committing import Committing
 from andon.stores.postgres.connection import Connection
 from andon.stores.postgres.connections import Connections
@@ -76,10 +78,6 @@ from andon.stores.postgres.reading import Reading
 from andon.stores.postgres.renewing import Renewer, columns_of, progressed
 from andon.stores.postgres.server import Server
 from andon.stores.postgres.timers import Timers
-from andon.stores.postgres.times import ServerTime
-
-EVENTS_KEPT_MS = 7 * 86_400_000
-"""How long the event log keeps an event (R12); its number is bounded by `?max_events=`."""
 
 
 class PostgresStore:
@@ -96,7 +94,7 @@ class PostgresStore:
         self.partitions = 1
         self._location = parse(url)
         self.url = url
-        self._time = ServerTime(clock)
+        self._time = PostgresClock(clock)
         self._server = Server(self._location, self._time)
         self._names, self._wake = self._server.names, self._server.wake
         self._calls, self._sql = self._server.calls, self._server.sql
@@ -125,7 +123,7 @@ class PostgresStore:
             self.partitions = self._facts.partitions
             self._server.connections = connections
             rows = await self._server.run(self._sql.opening, self._time.argument())
-            self._time.told(rows[0][0])
+            self._time.tell(rows[0][0])
             self._wake.newest_own = rows[0][1]
             self._renewer.open()
         except BaseException:

@@ -4,18 +4,15 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from andon.lifecycle.constants import JUMP_MS, LEASE_PATIENCE_MS, NEAR_TIMER_MS
 from andon.model.words import State
-from andon.stores.base import SLOW_POLL_S, TIMER_TOPIC, Change, Due, ready_topic
-from andon.stores.clock import JUMP_MS
+from andon.stores.base import TIMER_TOPIC, Change, Due, ready_topic
 from andon.stores.codec import task_of_row
 from andon.stores.isolation import each_alone, left_out
 from andon.stores.postgres.server import Server
 
 if TYPE_CHECKING:
     from andon.model.task import Task
-
-LEASE_PATIENCE_MS = 30_000
-"""How long lease expiry waits after the store was away (R19): one default lease."""
 
 _KEEP_S = 1.0
 """How often a timekeeper folds the counts, at the most."""
@@ -32,7 +29,7 @@ class Timers:
     async def take_due(self, partition: int, limit: int, hold_ms: int) -> Due:
         """See the contract. What else a timekeeper does goes with it, once a second at the most."""
         server = self._server
-        jump = 0 if server.clock.virtual else JUMP_MS
+        jump = 0 if server.clock.virtual is not None else JUMP_MS
         keeps = time.monotonic() - self._kept >= _KEEP_S
         rows = await server.write(
             server.calls.take_due,
@@ -48,7 +45,7 @@ class Timers:
             self._kept = time.monotonic()
         *rows, end = rows
         now: int = end["claimed_at"]
-        server.clock.told(now)
+        server.clock.tell(now)
         tasks: list[Task] = []
         broken: list[int] = []
         for row in rows:
@@ -71,7 +68,7 @@ class Timers:
         if not known:
             return
         await each_alone(self._rearm, known, _left_out)
-        soon = server.clock.now() + SLOW_POLL_S * 1000
+        soon = server.clock.now() + NEAR_TIMER_MS
         if any(timer is not None and timer < soon for _, timer, _ in known):
             server.wake.tell({TIMER_TOPIC}, None)
 

@@ -16,20 +16,22 @@ What is lost with a connection is made up for by the slow poll of whoever waits.
 import asyncio
 import binascii
 import contextlib
+import random
 import secrets
 from collections.abc import Callable, Iterable, Sequence, Set
 from typing import Any, Self
 
+from andon.lifecycle.backoff import ExponentialBackoff
 from andon.model.errors import AndonError
 from andon.model.task import Task
 from andon.stores.base import CONFIG_TOPIC, Listener, task_topic
-from andon.stores.hints import HintListener, Hub
+from andon.stores.kit.hints import HintListener, Hub
+from andon.stores.postgres.clock import PostgresClock
 from andon.stores.postgres.connection import Connection, connect
-from andon.stores.postgres.connections import Pauses, heeding
+from andon.stores.postgres.connections import heeding
 from andon.stores.postgres.location import Location
 from andon.stores.postgres.names import Run
 from andon.stores.postgres.statements import Statements
-from andon.stores.postgres.times import ServerTime
 from andon.stores.standing import Handed, Standing
 
 _EAR = "andon_"
@@ -41,7 +43,7 @@ _MOST_BYTES = 7_900
 _BUSY_AFTER = 200
 """Notifications that came while nobody of ours waited, after which the mark is taken away."""
 
-_LONGEST_PAUSE_S = 5.0
+_BACKOFF = ExponentialBackoff(0.02, 5.0)
 
 _LEAVE_S = 1.0
 """How long a server may take over our leaving; a timekeeper finds the mark by itself."""
@@ -66,7 +68,7 @@ class Wake:
         *,
         run: Run,
         calls: Statements,
-        clock: ServerTime,
+        clock: PostgresClock,
     ) -> None:
         self._location = location
         self._instance = instance
@@ -86,7 +88,8 @@ class Wake:
         self._pending: set[str] = set()
         self._sender: asyncio.Task[None] | None = None
         self._lost = False
-        self._pauses = Pauses(_LONGEST_PAUSE_S)
+        self._failures = 0  # of the listening connection, in a row
+        self._rng = random.Random()
         self.newest_own = 0  #: newest event that this process wrote, or found when it opened
         self.in_flight = 0  #: its writes on their way
         self._background: set[asyncio.Task[Any]] = set()
@@ -137,7 +140,8 @@ class Wake:
                 self._db = None
                 self._kinds.clear()
             if not task.cancelling():
-                await asyncio.sleep(self._pauses.next())
+                self._failures += 1
+                await asyncio.sleep(_BACKOFF.pause(self._failures, self._rng))
 
     async def _listen_until_lost(self, task: asyncio.Task[Any]) -> None:
         db = await connect(self._location, application="andon listener")
@@ -153,7 +157,7 @@ class Wake:
                 return
             await heeding(db.add_listener(self.config, self._heard))
             self._db = db
-            self._pauses.reset()
+            self._failures = 0
             while not lost.is_set():
                 if self._takes_runs and self.ear is None:
                     await heeding(self._open_ear(db))
@@ -182,7 +186,7 @@ class Wake:
     def _heard_run(self, _db: Any, _pid: int, _channel: str, payload: object) -> None:
         token, number, place, now, fence, seq, size, coded = str(payload).split("\n", 7)
         bodies, status_at = binascii.a2b_base64(coded), int(size)
-        self._clock.told(int(now))
+        self._clock.tell(int(now))
         self.standing.heard(
             Handed(
                 token,

@@ -1,16 +1,17 @@
 """Connections that block, for the thread that renews leases: they need no event loop."""
 
 import contextlib
+import random
 import socket
 import threading
 import time
 from typing import Any
 
 from andon.model.errors import StoreUnavailable
-from andon.stores.redis.clock import RemoteClock
+from andon.stores.redis.clock import RedisClock
 from andon.stores.redis.errors import PASSING, refusal, unavailable, word_of
 from andon.stores.redis.location import Address, Location
-from andon.stores.redis.network import FIRST_WAIT_S, LONGEST_WAIT_S, PATIENCE_S, handshake
+from andon.stores.redis.network import BACKOFF, PATIENCE_S, handshake
 from andon.stores.redis.routes import (
     ASK_FOR_SLOTS,
     SlotMap,
@@ -66,7 +67,7 @@ class _Line:
 class BlockingLine:
     """Scripts run from any one thread at a time. Trying again is bounded as everywhere."""
 
-    def __init__(self, location: Location, clock: RemoteClock) -> None:
+    def __init__(self, location: Location, clock: RedisClock) -> None:
         self._location = location
         self._clock = clock
         self._lock = threading.Lock()
@@ -74,6 +75,7 @@ class BlockingLine:
         self._slots = SlotMap()
         self._primary: Address | None = None
         self._closed = False
+        self._rng = random.Random()
 
     def close(self) -> None:
         """End all connections; a call in flight fails."""
@@ -91,7 +93,7 @@ class BlockingLine:
 
     def _until_answered(self, partition: int, script: Script, words: Words) -> list[Any]:
         until = time.monotonic() + PATIENCE_S
-        wait = FIRST_WAIT_S
+        failures = 0
         command: Words = (b"EVALSHA", script.sha, *words)
         while True:
             if self._closed:
@@ -116,8 +118,8 @@ class BlockingLine:
                     raise refusal(self._location.shown, reason)
             if time.monotonic() > until:
                 raise unavailable(self._location.shown, reason)
-            time.sleep(wait)
-            wait = min(wait * 2, LONGEST_WAIT_S)
+            failures += 1
+            time.sleep(BACKOFF.pause(failures, self._rng))
 
     def _line_to(self, address: Address) -> _Line:
         line = self._lines.get(address)

@@ -8,6 +8,7 @@ import msgspec
 
 from andon.lifecycle.apply import stamped
 from andon.lifecycle.routing import Kind, may_claim
+from andon.lifecycle.unique import key_freed_by_claim
 from andon.model.code import Code
 from andon.model.task import Stamp, Task
 from andon.model.words import State
@@ -70,12 +71,7 @@ async def claim(at: Partitions, request: ClaimRequest) -> list[Task]:
     if at.hands_over:
         at.standing.answered(request, found=found)
     if at.count > 1:
-        freed = [
-            (task.definition.unique_key, task.id)
-            for task in tasks
-            if task.definition.unique_key is not None
-            and State.ACTIVE.value not in task.policy.unique_states
-        ]
+        freed = [(key, task.id) for task in tasks if (key := key_freed_by_claim(task)) is not None]
         await reserving.let_go(at, freed)
     return tasks
 

@@ -5,12 +5,13 @@ from typing import Any
 
 import msgspec
 
-from andon.lifecycle.daily import DAY_MS, tally_of
+from andon.lifecycle.constants import DAY_MS
+from andon.lifecycle.daily import tally_of
 from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.lifecycle.interrupting import BY_OTHERS, interrupted_worker
 from andon.lifecycle.repeats import tombstone_of
 from andon.model.task import MAX_EVENTS_KEPT, Task
-from andon.model.words import TERMINAL, WAITING, State
+from andon.model.words import LIVE, TERMINAL, State
 from andon.stores.base import Change, Changed, ChangeKind
 from andon.stores.codec import encode, encode_event
 from andon.stores.redis import reserving
@@ -182,7 +183,7 @@ async def _delete_needed(
 
 
 def _lives(state: State | None) -> bool:
-    return state is not None and (state in WAITING or state is State.ACTIVE)
+    return state in LIVE
 
 
 def _prepare(change: Change) -> _Prepared:

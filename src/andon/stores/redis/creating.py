@@ -11,7 +11,7 @@ from andon.model.task import Status, Task
 from andon.model.words import State
 from andon.stores.base import Created, CreateKind
 from andon.stores.codec import encode, encode_event
-from andon.stores.partitions import rounds_of
+from andon.stores.kit.partitions import rounds_of
 from andon.stores.redis import reserving
 from andon.stores.redis.partitions import Partitions, Parts, is_short
 from andon.stores.redis.reading import states
@@ -199,7 +199,7 @@ def refused(task: Task | None, why: str) -> Created:
 def _item(task: Task, entry: IndexEntry, *, keeps_key: bool) -> tuple[Any, ...]:
     """One record as `create.lua` takes it; `keeps_key` if its unique key is in its partition."""
     definition, status = task.definition, task.status
-    return (
+    return (  # in the order of `CreateItem`
         definition.id,
         body(encode(definition)),
         body(encode(status)),

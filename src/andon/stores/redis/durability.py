@@ -4,9 +4,10 @@ from typing import Any
 
 from andon.model.fleet import StoreInfo
 from andon.stores.redis.network import Network
-from andon.stores.redis.opening import SCHEMA_VERSION, WRITER_VERSION
+from andon.stores.redis.opening import SCHEMA_VERSION
 from andon.stores.redis.partitions import Partitions
 from andon.stores.redis.reading import stats
+from andon.stores.redis.scripts import WRITER_VERSION
 from andon.stores.redis.wire import refused
 
 _SETTINGS = (

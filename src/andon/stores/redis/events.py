@@ -8,16 +8,14 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from andon.lifecycle.constants import EVENTS_KEPT_MS
 from andon.stores.base import EventPage
-from andon.stores.place import Place, place_of
+from andon.stores.kit.log_position import Place, place_of
 from andon.stores.redis.partitions import Partitions
 from andon.stores.redis.records import event_of
 
 if TYPE_CHECKING:
     from andon.model.task import TaskEvent
-
-EVENT_AGE_MS = 7 * 86_400_000
-"""How long events are kept by default (R12)."""
 
 _BEYOND = 10**15
 """A position that no log reaches, and scripts count up to exactly."""
@@ -93,7 +91,7 @@ async def trim(at: Partitions, limit: int, max_events: int) -> int:
         if not await _may_be_past(at, partition, most):
             continue
         part = await _read(at, partition, None, min(limit - dropped, 1_000))
-        old = part.now - EVENT_AGE_MS
+        old = part.now - EVENTS_KEPT_MS
         count = max(part.stop - part.start - most, 0)
         while count < len(part.events) and event_of(part.events[count]).at < old:
             count += 1
@@ -108,6 +106,6 @@ async def _may_be_past(at: Partitions, partition: int, most: int) -> bool:
     first = await at.look(partition, b"LINDEX", "log", 0)
     if first is None:
         return False
-    if at.clock.now() - event_of(first).at >= EVENT_AGE_MS:
+    if at.clock.now() - event_of(first).at >= EVENTS_KEPT_MS:
         return True
     return await at.look(partition, b"LLEN", "log") > most

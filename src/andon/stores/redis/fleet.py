@@ -4,15 +4,14 @@ from collections.abc import Sequence
 
 import msgspec
 
+from andon.lifecycle.constants import WORKER_SEEN_MS
+from andon.lifecycle.token_bucket import burst_of
 from andon.model.fleet import QueueConfig, TypeInfo, WorkerInfo
 from andon.stores.codec import encode
 from andon.stores.isolation import left_out
 from andon.stores.redis import reading
 from andon.stores.redis.partitions import Partitions
 from andon.stores.redis.records import body
-
-WORKER_SEEN_MS = 60_000
-"""A worker unheard of for this long is no longer listed."""
 
 _decode_config = msgspec.msgpack.Decoder(QueueConfig).decode
 _decode_type = msgspec.msgpack.Decoder(TypeInfo).decode
@@ -74,8 +73,7 @@ def limits(config: QueueConfig, partitions: int) -> dict[str, float]:
         found["per_key"] = config.max_concurrent_per_key
     if config.rate_limit is not None:
         found["rate"] = config.rate_limit
-        # One claim must always fit, or a rate below one a second would never let any through.
-        found["burst"] = max(config.rate_burst or -int(-config.rate_limit // 1), 1)
+        found["burst"] = burst_of(config)
     if config.max_size is not None:
         found["size"] = -(-config.max_size // partitions)  # a share each, rounded up
         found["discards"] = 1 if config.on_full == "discard-old" else 0

@@ -15,7 +15,7 @@ from typing import Any
 
 from andon.model.errors import AndonError
 from andon.stores.base import EVENTS_TOPIC, SLOW_POLL_S, ready_topic
-from andon.stores.hints import HintListener, Hub
+from andon.stores.kit.hints import HintListener, Hub
 from andon.stores.redis.connection import Connection, Lost
 from andon.stores.redis.location import Address, Location
 from andon.stores.redis.network import connect

@@ -8,9 +8,9 @@ import msgspec
 
 from andon.model.errors import ConfigurationError
 from andon.model.urls import split
+from andon.stores.kit.url_options import MAX_EVENTS
 
 DEFAULT_PORT = 6379
-MAX_EVENTS = 1_000_000
 MOST_PARTITIONS = 1024
 
 _NAMESPACE = re.compile(r"[a-z][a-z0-9_-]{0,31}")

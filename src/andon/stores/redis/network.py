@@ -13,8 +13,9 @@ from typing import Any
 
 import hiredis
 
+from andon.lifecycle.backoff import ExponentialBackoff
 from andon.model.errors import ConfigurationError, StoreUnavailable
-from andon.stores.redis.clock import RemoteClock
+from andon.stores.redis.clock import RedisClock
 from andon.stores.redis.connection import CONNECT_WITHIN_S, Connection, Lost
 from andon.stores.redis.errors import PASSING, refusal, unavailable, word_of
 from andon.stores.redis.location import Address, Location
@@ -34,8 +35,8 @@ PATIENCE_S = 3.0
 """How long an operation is tried again before `StoreUnavailable`. Engine and worker try again in
 their turn, and a worker that is told to leave waits for several operations."""
 
-FIRST_WAIT_S, LONGEST_WAIT_S = 0.02, 1.0
-"""Between tries: doubled each time, and jittered."""
+BACKOFF = ExponentialBackoff(0.02, 1.0)
+"""Between tries."""
 
 _NOT_HERE = frozenset({"ASK", "MOVED", "READONLY"})
 """Refusals that mean another server."""
@@ -44,7 +45,7 @@ _NOT_HERE = frozenset({"ASK", "MOVED", "READONLY"})
 class Network:
     """Connections to all servers of one store, made when they are needed."""
 
-    def __init__(self, location: Location, clock: RemoteClock) -> None:
+    def __init__(self, location: Location, clock: RedisClock) -> None:
         self.location = location
         self._clock = clock
         self._connections: dict[Address, Connection] = {}
@@ -88,7 +89,7 @@ class Network:
     ) -> Any:
         """The same, with a refusal as a value; `last` and `awake` as in `Connection`."""
         until = time.monotonic() + PATIENCE_S
-        wait = FIRST_WAIT_S
+        failures = 0
         request = pack(words)
         while True:
             straight = self._straight
@@ -118,8 +119,8 @@ class Network:
                     return reply
             if self.leaving or time.monotonic() > until:
                 raise unavailable(self.location.shown, reason)
-            await asyncio.sleep(wait * (0.5 + self._rng.random()))
-            wait = min(wait * 2, LONGEST_WAIT_S)
+            failures += 1
+            await asyncio.sleep(BACKOFF.pause(failures, self._rng))
 
     @property
     def _not_open(self) -> str:

@@ -5,12 +5,10 @@ from typing import Any
 
 from andon.model.errors import ConfigurationError, StoreIncompatible
 from andon.stores.redis.partitions import Partitions
+from andon.stores.redis.scripts import WRITER_VERSION
 
 SCHEMA_VERSION = 2
 """2: ready tasks stand in lanes by kind."""
-
-WRITER_VERSION = 2
-"""What a process must know to write here; scripts check it, also of one that has long been open."""
 
 
 async def set_up(partitions: Partitions) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import hiredis
 
 from andon.stores.codec import encode
-from andon.stores.partitions import partition_of
-from andon.stores.redis.clock import RemoteClock
+from andon.stores.kit.partitions import partition_of
+from andon.stores.redis.clock import RedisClock
 from andon.stores.redis.errors import refusal, word_of
 from andon.stores.redis.hints import Refills, Subscription
 from andon.stores.redis.network import Network
@@ -33,7 +33,7 @@ class Partitions:
     """All partitions of one open store. Every reply begins with the time of its server."""
 
     def __init__(
-        self, network: Network, clock: RemoteClock, subscription: Subscription, refills: Refills
+        self, network: Network, clock: RedisClock, subscription: Subscription, refills: Refills
     ) -> None:
         self.count = 1
         self.clock = clock

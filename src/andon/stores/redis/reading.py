@@ -21,7 +21,7 @@ from andon.stores.base import (
     Query,
     ReadyKind,
 )
-from andon.stores.matching import DUE, due_states, matches
+from andon.stores.kit.query_filter import DUE, due_states, matches
 from andon.stores.redis.due import due_lists
 from andon.stores.redis.partitions import Partitions
 from andon.stores.redis.records import event_of, is_apart, order_in, task_of

@@ -132,7 +132,7 @@ def _pack_entry(entry: IndexEntry, task: Task, status: Status, number: int) -> b
             policy = status.policy or task.definition.policy
             frees = "active" not in policy.unique_states
     return encode(
-        (
+        (  # in the order of `PackedEntry`; to name each field would cost 4 us
             entry.state,
             entry.queue,
             kind,

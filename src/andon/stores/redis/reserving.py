@@ -10,11 +10,9 @@ from collections.abc import Sequence
 import msgspec
 
 from andon.lifecycle.indexes import IndexEntry, entry_of
+from andon.lifecycle.unique import UNWRITTEN_MS, holds, lapsed
 from andon.stores.redis.partitions import Partitions
 from andon.stores.redis.reading import read
-
-UNWRITTEN_MS = 15_000
-"""How long a reservation is believed while its holder has no record: it may be on its way."""
 
 
 class Wish(msgspec.Struct, frozen=True):
@@ -29,7 +27,7 @@ def wish_of(entry: IndexEntry, task_id: str, now: int) -> Wish | None:
     """The wish of a record with this entry, unless its period has passed."""
     if entry.unique_key is None:
         return None
-    if entry.unique_until is not None and entry.unique_until <= now:
+    if lapsed(entry, now):
         return None
     return Wish(entry.unique_key, entry.unique_until, task_id)
 
@@ -66,9 +64,7 @@ async def _holds(at: Partitions, holder: str, key: str, age: int) -> bool:
     (record,) = await read(at, [holder])
     if record is None:
         return age < UNWRITTEN_MS
-    entry = entry_of(record)
-    lapsed = entry.unique_until is not None and entry.unique_until <= at.clock.now()
-    return entry.unique_key == key and not lapsed
+    return holds(entry_of(record), key, at.clock.now())
 
 
 async def let_go(at: Partitions, held: Sequence[tuple[str, str]]) -> None:

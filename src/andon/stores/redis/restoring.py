@@ -1,17 +1,17 @@
 """Restoring: records moved in from another store, in whatever state they were there."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.model.words import State
 from andon.stores.base import Edge, Snapshot
 from andon.stores.codec import encode, encode_event
+from andon.stores.kit.daily_sums import summed
 from andon.stores.redis import reserving
 from andon.stores.redis.dependencies import ANY_END, LOADS, SETTLED
+from andon.stores.redis.packed import RestoreItem
 from andon.stores.redis.partitions import Partitions
 from andon.stores.redis.records import FIRST_APART, body, packed_cell, packed_entry
-from andon.stores.tallying import summed
 
 
 def _flags(edge: Edge) -> int:
@@ -39,29 +39,30 @@ async def restore(at: Partitions, snapshots: Sequence[Snapshot]) -> list[bool]:
     return restored
 
 
-def _item(snapshot: Snapshot, entry: IndexEntry, *, keeps_key: bool) -> tuple[Any, ...]:
+def _item(snapshot: Snapshot, entry: IndexEntry, *, keeps_key: bool) -> RestoreItem:
     """One record as `restore.lua` takes it; `keeps_key` if its unique key is in its partition."""
     task = snapshot.task
     definition, status, cell = task.definition, task.status, task.cell
     moves = snapshot.history
     blocked = status.state is State.BLOCKED
     satisfied = set(snapshot.satisfied) & set(definition.dependencies) if blocked else ()
-    return (
-        definition.id,
-        body(encode(definition)),
-        body(encode(status)),
-        packed_entry(entry, task, status),
-        f"{status.revision} {status.created_at} ",
-        [body(encode_event(event, definition.id)) for event in moves],
-        _is_apart(snapshot),
-        None if cell is None else body(packed_cell(cell, status)),
-        None if task.result is None else body(task.result),
-        status.run if status.cancel_requested_at is not None and cell is not None else "",
-        [(edge.child, _flags(edge)) for edge in snapshot.edges],
-        tuple(satisfied),
-        keeps_key,
-        definition.digest,
-        [(day, tally, n) for (_, day, tally), n in summed((None, move) for move in moves).items()],
+    tallies = summed((None, move) for move in moves)
+    return RestoreItem(
+        id=definition.id,
+        definition=body(encode(definition)),
+        status=body(encode(status)),
+        entry=packed_entry(entry, task, status),
+        head=f"{status.revision} {status.created_at} ",
+        moves=[body(encode_event(event, definition.id)) for event in moves],
+        apart=_is_apart(snapshot),
+        cell=None if cell is None else body(packed_cell(cell, status)),
+        result=None if task.result is None else body(task.result),
+        asked=status.run if status.cancel_requested_at is not None and cell is not None else "",
+        edges=[(edge.child, _flags(edge)) for edge in snapshot.edges],
+        satisfied=tuple(satisfied),
+        keeps_key=keeps_key,
+        digest=definition.digest,
+        tallies=[(day, tally, n) for (_, day, tally), n in tallies.items()],
     )
 
 

@@ -1,8 +1,12 @@
-"""The Lua scripts, one per operation, each loaded from its own file when it is first used."""
+"""The Lua scripts, one per operation, each loaded from its own file when it is first used. They may
+name constants (`stores.kit.templates`)."""
 
 import hashlib
 import re
 from importlib.resources import files
+
+from andon.stores.kit import templates
+from andon.stores.redis.packed import FIELDS
 
 _FOLDER = files("andon.stores.redis") / "lua"
 
@@ -16,6 +20,16 @@ FIRST = {
 }
 """Scripts that begin with others, before any shared part is there: for most of what they are given
 one of these returns the answer, for all else it goes on to the rest."""
+
+WRITER_VERSION = 2
+"""What a process must know to write here; scripts check it, also of one that has long been open."""
+
+_OWN = {
+    "writer_version": WRITER_VERSION,
+    "few_lanes": 16,  # of a queue that has more, the kinds are kept
+    "fields_of_entry": len(FIELDS["entry"]),
+    "most_kinds": 15,  # that the short ways look at
+}
 
 
 class Script:
@@ -93,7 +107,9 @@ class Scripts:
 
 
 def _read(name: str) -> bytes:
-    return (_FOLDER / f"{name}.lua").read_bytes()
+    file = f"{name}.lua"
+    text = (_FOLDER / file).read_text(encoding="utf-8")
+    return templates.lua(text, f"redis/lua/{file}", _OWN, FIELDS).encode()
 
 
 script = Scripts()

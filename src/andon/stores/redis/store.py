@@ -36,9 +36,9 @@ from andon.stores.base import (
     Snapshot,
     Verdict,
 )
-from andon.stores.hints import Hub
 from andon.stores.isolation import AT_FAULT, each_alone, each_alone_blocking, renewal_refused
-from andon.stores.partitions import partition_of
+from andon.stores.kit.hints import Hub
+from andon.stores.kit.partitions import partition_of
 from andon.stores.redis import (
     claiming,
     committing,
@@ -55,7 +55,7 @@ from andon.stores.redis import (
     timing,
 )
 from andon.stores.redis.blocking import BlockingLine
-from andon.stores.redis.clock import RemoteClock
+from andon.stores.redis.clock import RedisClock
 from andon.stores.redis.hints import Refills, Subscription
 from andon.stores.redis.location import Location, parse
 from andon.stores.redis.network import Network
@@ -82,7 +82,7 @@ class RedisStore:
         self.url = url
         self._location = parse(url)
         self.partitions = self._location.partitions or 1
-        self._clock = RemoteClock(clock)
+        self._clock = RedisClock(clock)
         self._hub = Hub()
         self._open: _Open | None = None
         self._left: set[asyncio.Task[Any]] = set()
@@ -327,7 +327,7 @@ class RedisStore:
 class _Open:
     """What an open store holds."""
 
-    def __init__(self, location: Location, clock: RemoteClock, hub: Hub) -> None:
+    def __init__(self, location: Location, clock: RedisClock, hub: Hub) -> None:
         self.network = Network(location, clock)
         self.subscription = Subscription(location, hub, self.network.any_address)
         self.refills = Refills(hub)

@@ -1,19 +1,20 @@
 """Claiming: the one move made inside the store, by writing a fixed stamp."""
 
 import json
-import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from heapq import heappop, heappush
 
 from andon.lifecycle.apply import next_fence, stamped
 from andon.lifecycle.routing import name_of_kind
+from andon.lifecycle.token_bucket import claims_allowed, tokens_at
+from andon.lifecycle.unique import key_freed_by_claim
 from andon.model.fleet import QueueConfig
 from andon.model.task import Stamp, Task
 from andon.model.words import State
 from andon.stores.base import SCAN_BUDGET, TIMER_TOPIC, ClaimRequest
 from andon.stores.codec import Row, Undecodable, decode_definition, decode_status
-from andon.stores.codes import KnownCodes
+from andon.stores.kit.known_codes import KnownCodes
 from andon.stores.sqlite.committing import set_aside
 from andon.stores.sqlite.lanes import Bound, awake, raise_bound, sleep
 from andon.stores.sqlite.reading import read_task_by_seq
@@ -349,8 +350,9 @@ def _stamp(tx: Transaction, request: ClaimRequest, row: Row, index: int) -> Task
 
 def _free_key(tx: Transaction, task: Task) -> None:
     """A unique key that does not hold while the task is active is freed by the claim (R13)."""
-    if State.ACTIVE.value not in task.policy.unique_states:
-        tx.db.execute(LIFE.free_key, (task.definition.unique_key, task.definition.id))
+    key = key_freed_by_claim(task)
+    if key is not None:
+        tx.db.execute(LIFE.free_key, (key, task.definition.id))
 
 
 def _let_expire(tx: Transaction, seq: int) -> None:
@@ -367,19 +369,13 @@ def _allowed(tx: Transaction, config: QueueConfig, wanted: int) -> int:
         active = tx.counted(tx.name_id(config.name), State.ACTIVE)
         wanted = min(wanted, config.max_concurrent - active)
     if config.rate_limit is not None:
-        wanted = min(wanted, int(_tokens(tx, config)))
+        wanted = min(wanted, claims_allowed(_tokens(tx, config)))
     return wanted
 
 
 def _tokens(tx: Transaction, config: QueueConfig) -> float:
-    assert config.rate_limit is not None
-    # One claim must always fit, or a rate below one a second would never let any through.
-    burst = max(config.rate_burst or math.ceil(config.rate_limit), 1)
     row = tx.db.execute(CONFIG.bucket, (config.name,)).fetchone()
-    if row is None:
-        return float(burst)
-    tokens, at = row
-    return min(burst, tokens + (tx.now - at) * config.rate_limit / 1000)
+    return tokens_at(config, row, tx.now)
 
 
 def _draw(tx: Transaction, config: QueueConfig, count: int) -> None:

@@ -14,11 +14,12 @@ from andon.lifecycle.apply import set_aside as set_aside_event
 from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.lifecycle.interrupting import BY_OTHERS, interrupted_worker
 from andon.lifecycle.repeats import tombstone_of
+from andon.lifecycle.unique import lapsed
 from andon.model.task import Task, Tombstone
 from andon.model.words import TERMINAL, State
 from andon.stores.base import SUBMIT_WINDOW_MS, Change, Changed, ChangeKind, control_topic
 from andon.stores.codec import decode_event, encode
-from andon.stores.sqlite.creating import hold_key, key_holder, lapsed
+from andon.stores.sqlite.creating import hold_key, key_holder
 from andon.stores.sqlite.dependencies import unlink
 from andon.stores.sqlite.placing import leave_key, place, unplace
 from andon.stores.sqlite.reading import read_task_by_seq
@@ -172,7 +173,7 @@ def _commit_alone(tx: Transaction, p: Prepared) -> Changed:
         return _conflict(tx, seq, change)
     before, after = entry_of(change.before), p.after
     wants_key = after is not None and after.unique_key is not None and before.unique_key is None
-    if wants_key and after is not None and not lapsed(tx, after):
+    if wants_key and after is not None and not lapsed(after, tx.now):
         holder = key_holder(tx, after, task_id)
         if holder is not None:
             return Changed(ChangeKind.KEY_HELD, holder=holder)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from andon.lifecycle.indexes import IndexEntry, entry_of
+from andon.lifecycle.unique import keeps_from_others, lapsed
 from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.base import SUBMIT_WINDOW_MS, Created, CreateKind
@@ -141,7 +142,7 @@ def _refused(tx: Transaction, p: Prepared, keys: dict[str, str]) -> Created | No
     if entry.unique_key is not None:
         # First: making room in a full queue for a task whose key is held would be in vain.
         holder = keys.get(entry.unique_key) or key_holder(tx, entry, p.task.definition.id)
-        if holder is not None and not lapsed(tx, entry):
+        if holder is not None and not lapsed(entry, tx.now):
             return Created(CreateKind.KEY_HELD, holder=holder)
     config = tx.configs.get(entry.queue)
     if config is not None and config.max_size is not None and entry.ready is not None:
@@ -149,15 +150,10 @@ def _refused(tx: Transaction, p: Prepared, keys: dict[str, str]) -> Created | No
         if tx.counted(queue, State.PENDING) >= config.max_size:
             discards = config.on_full == "discard-old"
             return Created(CreateKind.FULL, oldest=_oldest(tx, queue) if discards else ())
-    if entry.unique_key is not None and not lapsed(tx, entry):
+    if entry.unique_key is not None and not lapsed(entry, tx.now):
         hold_key(tx, entry, p.task.definition.id)
         keys[entry.unique_key] = p.task.definition.id
     return None
-
-
-def lapsed(tx: Transaction, entry: IndexEntry) -> bool:
-    """Whether the period for which the record's unique key holds has passed."""
-    return entry.unique_until is not None and entry.unique_until <= tx.now
 
 
 def key_holder(tx: Transaction, entry: IndexEntry, task_id: str) -> str | None:
@@ -170,9 +166,8 @@ def key_holder(tx: Transaction, entry: IndexEntry, task_id: str) -> str | None:
     if row is None:
         return None
     holder, until, state = row
-    lives = state is not None and state != State.UNKNOWN
-    held = lives and (until is None or until > tx.now)
-    return str(holder) if held and holder != task_id else None
+    is_held = holder != task_id and keeps_from_others(state, until, tx.now)
+    return str(holder) if is_held else None
 
 
 def hold_key(tx: Transaction, entry: IndexEntry, task_id: str) -> None:

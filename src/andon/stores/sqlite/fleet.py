@@ -5,21 +5,13 @@ from collections.abc import Sequence
 
 import msgspec
 
+from andon.lifecycle.constants import CLAIM_KEPT_MS, EVENTS_KEPT_MS, WORKER_SEEN_MS
 from andon.model.fleet import QueueConfig, TypeInfo, WorkerInfo
 from andon.stores.base import CONFIG_TOPIC, SUBMIT_WINDOW_MS
 from andon.stores.codec import encode
 from andon.stores.sqlite import daily
 from andon.stores.sqlite.statements import CONFIG, LIFE, READING
 from andon.stores.sqlite.transaction import Transaction
-
-WORKER_SILENCE_MS = 60_000
-"""A worker unheard of for this long is not listed any more."""
-
-CLAIM_KEPT_MS = 120_000
-"""How long a claim's token is remembered; longer than any reply is waited for."""
-
-EVENTS_KEPT_MS = 7 * 86_400_000
-"""How long the event log keeps an event (R12); its number is bounded by `?max_events=`."""
 
 QueueConfigs = dict[str, QueueConfig]
 
@@ -66,7 +58,7 @@ def put_types(tx: Transaction, infos: Sequence[TypeInfo]) -> list[None]:
 
 def workers(db: sqlite3.Connection, now: int) -> list[WorkerInfo]:
     """Workers heard of lately."""
-    rows = db.execute(CONFIG.workers, (now - WORKER_SILENCE_MS,))
+    rows = db.execute(CONFIG.workers, (now - WORKER_SEEN_MS,))
     return [_decode_worker(body) for (body,) in rows]
 
 
@@ -115,5 +107,5 @@ def trim(tx: Transaction, limit: int, most: int) -> int:
     stubs = tx.db.execute(CONFIG.drop_stubs, (tx.now - SUBMIT_WINDOW_MS, limit)).rowcount
     daily.trim(tx, limit)
     tx.db.execute(LIFE.drop_claims, (tx.now - CLAIM_KEPT_MS,))
-    tx.db.execute(CONFIG.drop_silent_workers, (tx.now - WORKER_SILENCE_MS,))
+    tx.db.execute(CONFIG.drop_silent_workers, (tx.now - WORKER_SEEN_MS,))
     return passed - start + max(stubs, 0)

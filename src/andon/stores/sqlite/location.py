@@ -9,6 +9,7 @@ import msgspec
 
 from andon.model.errors import ConfigurationError, StoreUnavailable
 from andon.model.urls import shown
+from andon.stores.kit.url_options import MAX_EVENTS, number
 
 
 class Location(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,7 +18,7 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
     path: Path
     synchronous: Literal["full", "normal"] = "full"
     partitions: int | None = None
-    max_events: int = 1_000_000  #: events kept in the log (R12)
+    max_events: int = MAX_EVENTS  #: events kept in the log (R12)
 
 
 class SameFile:
@@ -75,17 +76,6 @@ def parse(url: str) -> Location:
     return Location(
         path=Path(path).absolute(),
         synchronous=synchronous,
-        partitions=_number(url, options, "partitions", 256),
-        max_events=_number(url, options, "max_events", 2**53) or 1_000_000,
+        partitions=number(url, options, "partitions", 256),
+        max_events=number(url, options, "max_events", 2**53) or MAX_EVENTS,
     )
-
-
-def _number(url: str, options: dict[str, str], name: str, most: int) -> int | None:
-    text = options.get(name)
-    if text is None:
-        return None
-    if not (text.isdigit() and 1 <= int(text) <= most):
-        raise ConfigurationError(
-            f"{shown(url)!r}: {name} is a number from 1 to {most}, not {text!r}."
-        )
-    return int(text)

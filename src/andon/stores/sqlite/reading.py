@@ -5,6 +5,7 @@ import itertools
 import sqlite3
 from collections.abc import Iterator, Sequence
 
+from andon.lifecycle.constants import HISTORY_KEPT
 from andon.lifecycle.discarded import Discarded, discarded_of
 from andon.model.errors import ConfigurationError
 from andon.model.fleet import QueueStats
@@ -12,13 +13,10 @@ from andon.model.task import Task, TaskEvent, Tombstone
 from andon.model.words import State
 from andon.stores.base import SCAN_BUDGET, EventPage, History, Page, Query, ReadyKind
 from andon.stores.codec import decode_event, task_of_row
-from andon.stores.matching import DUE, due_states, matches
-from andon.stores.place import Place, check_of, place_of
+from andon.stores.kit.log_position import Place, check_of, place_of
+from andon.stores.kit.query_filter import DUE, due_states, matches
 from andon.stores.sqlite.statements import CONFIG, LANES, READING
 from andon.stores.sqlite.transaction import DEAD, PARKED
-
-MOST_HISTORY = 1_000
-"""Moves that `history` gives; older ones are counted (R12)."""
 
 _LAST = 2**62
 _Place = tuple[int, ...]
@@ -56,7 +54,7 @@ def history(db: sqlite3.Connection, task_id: str) -> History:
     """The task's moves, walked back along their chain."""
     pos, revision = db.execute(READING.last_event, (task_id,)).fetchone() or (None, 0)
     events: list[TaskEvent] = []
-    while pos is not None and len(events) < MOST_HISTORY:
+    while pos is not None and len(events) < HISTORY_KEPT:
         found = db.execute(READING.event, (pos,)).fetchone()
         if found is None:
             break

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from andon.lifecycle.unique import lapsed
 from andon.model.words import TERMINAL, State
 from andon.stores.base import Snapshot
 from andon.stores.sqlite.creating import (
@@ -10,7 +11,6 @@ from andon.stores.sqlite.creating import (
     count,
     hold_key,
     key_holder,
-    lapsed,
 )
 from andon.stores.sqlite.creating import prepare as prepare_records
 from andon.stores.sqlite.placing import admit_run, place
@@ -77,7 +77,9 @@ def _index(tx: Transaction, seq: int, p: Prepared, snapshot: Snapshot) -> None:
     tx.hint_timer(entry.timer)
     if p.task.result is not None:
         tx.db.execute(LIFE.put_result, (seq, p.task.result))
-    if entry.unique_key is not None and not lapsed(tx, entry):  # held by nobody else, it is ours
+    if entry.unique_key is not None and not lapsed(
+        entry, tx.now
+    ):  # held by nobody else, it is ours
         holder = key_holder(tx, entry, task_id)
         if holder is None:
             hold_key(tx, entry, task_id)

@@ -1,6 +1,9 @@
-"""SQL by name: each file in `sql/` holds statements headed `-- name: x`, read once at import."""
+"""SQL by name: each file in `sql/` holds statements headed `-- name: x`, read once at import. They
+may name constants (`stores.kit.templates`); the scripts of the schema are as they were written."""
 
 from importlib.resources import files
+
+from andon.stores.kit import templates
 
 
 def _read(name: str) -> str:
@@ -11,9 +14,7 @@ class Statements:
     """The statements of one file, as attributes."""
 
     def __init__(self, file: str) -> None:
-        text = (
-            files("andon.stores.sqlite").joinpath("sql", f"{file}.sql").read_text(encoding="utf-8")
-        )
+        text = templates.sql(_read(f"{file}.sql"), f"sqlite/sql/{file}.sql")
         self.__dict__.update(
             {
                 block.partition("\n")[0].strip(): block.partition("\n")[2].strip()

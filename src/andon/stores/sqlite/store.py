@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from andon.lifecycle.constants import JUMP_MS, LEASE_PATIENCE_MS
 from andon.lifecycle.discarded import Discarded
 from andon.model.errors import StoreError, StoreUnavailable
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, Tallied, TypeInfo, WorkerInfo
@@ -41,11 +42,11 @@ from andon.stores.base import (
     Verdict,
     ready_topic,
 )
-from andon.stores.clock import JUMP_MS, MonotoneClock
-from andon.stores.codes import KnownCodes
-from andon.stores.hints import Hub
 from andon.stores.isolation import each_alone, each_alone_blocking, left_out, renewal_refused
-from andon.stores.partitions import partition_of
+from andon.stores.kit.hints import Hub
+from andon.stores.kit.known_codes import KnownCodes
+from andon.stores.kit.monotone_clock import MonotoneClock
+from andon.stores.kit.partitions import partition_of
 from andon.stores.sqlite import (
     claiming,
     committing,
@@ -72,9 +73,6 @@ if TYPE_CHECKING:
     from types import CoroutineType
 
 Result = TypeVar("Result")
-
-LEASE_PATIENCE_MS = 30_000
-"""How long lease expiry waits after the store was away (R19): one default lease."""
 
 
 class SqliteStore:

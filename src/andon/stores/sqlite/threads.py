@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import queue
+import random
 import sqlite3
 import threading
 import time
@@ -17,6 +18,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from andon.lifecycle.backoff import ExponentialBackoff
 from andon.model.errors import StoreUnavailable
 from andon.stores.sqlite.errors import is_passing, translated
 from andon.stores.sqlite.location import SameFile
@@ -35,6 +37,8 @@ LONGEST_SNAPSHOT_S = 0.01
 
 PATIENCE_S = 15.0
 """How long a passing trouble (locked, full, I/O) is retried before the caller is told."""
+
+_BACKOFF = ExponentialBackoff(0.02, 1.0)
 
 
 class Call:
@@ -214,6 +218,7 @@ class Writer(OperationThread):
     ) -> None:
         super().__init__("andon-sqlite-writer", db, path)
         self._lock = lock
+        self._rng = random.Random()
         self._same_file = same_file
         self._now = now
         self._begin = begin
@@ -239,14 +244,14 @@ class Writer(OperationThread):
 
     def _alone(self, call: Call) -> None:
         deadline = time.monotonic() + PATIENCE_S
-        pause = 0.02
+        failures = 0
         while True:
             try:
                 self._transact([call])
             except sqlite3.Error as error:
                 if is_passing(error) and time.monotonic() < deadline:
-                    time.sleep(pause)
-                    pause = min(pause * 2, 1.0)
+                    failures += 1
+                    time.sleep(_BACKOFF.pause(failures, self._rng))
                     continue
                 call.error = translated(error, self._path)
             except Exception as error:

@@ -4,19 +4,14 @@ import sqlite3
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from andon.lifecycle.constants import NEAR_TIMER_MS
 from andon.model.fleet import QueueConfig
 from andon.model.task import TaskEvent
-from andon.stores.base import (
-    CONFIG_TOPIC,
-    EVENTS_TOPIC,
-    SLOW_POLL_S,
-    TIMER_TOPIC,
-    ready_topic,
-)
+from andon.stores.base import CONFIG_TOPIC, EVENTS_TOPIC, TIMER_TOPIC, ready_topic
 from andon.stores.codec import encode_event
+from andon.stores.kit.daily_sums import add_up
 from andon.stores.sqlite.rows import write
 from andon.stores.sqlite.statements import CONFIG, DAILY, LIFE
-from andon.stores.tallying import add_up
 
 if TYPE_CHECKING:
     from andon.lifecycle.daily import Tally
@@ -203,7 +198,7 @@ class Transaction:
 
     def hint_timer(self, timer: int | None) -> None:
         """A timer was set; worth a hint if no timekeeper wakes up by itself in time."""
-        if timer is not None and timer - self.now < SLOW_POLL_S * 1000:
+        if timer is not None and timer - self.now < NEAR_TIMER_MS:
             self.hints.add(TIMER_TOPIC)
 
     def finish(self) -> None:

@@ -39,7 +39,7 @@ SELECT {schema}.state_of(u, {schema}.store_time($2)) FROM asked ORDER BY i
 
 -- name: tombstones
 SELECT s.state, s.run, s.report FROM unnest($1::text[]) WITH ORDINALITY u (id, i)
-LEFT JOIN {schema}.stub s ON s.id = u.id AND s.at > {schema}.store_time($2) - 600000 ORDER BY u.i
+LEFT JOIN {schema}.stub s ON s.id = u.id AND s.at > {schema}.store_time($2) - {{submit_window_ms}} ORDER BY u.i
 
 -- The last moves of deleted tasks, for those whose stub tells the place of the last: the deletion, and
 -- by its `prev` the end before it.
@@ -47,7 +47,7 @@ LEFT JOIN {schema}.stub s ON s.id = u.id AND s.at > {schema}.store_time($2) - 60
 SELECT e.body, e.revision, e.at, e.run_no, e.task, e.source, e.worker, e.run, s.id AS stub
 FROM {schema}.stub s JOIN {schema}.event d ON d.place = s.place
 JOIN {schema}.event e ON e.seq = d.seq AND e.place IN (d.place, d.prev)
-WHERE s.id = ANY ($1) AND s.at > {schema}.store_time($2) - 600000
+WHERE s.id = ANY ($1) AND s.at > {schema}.store_time($2) - {{submit_window_ms}}
     AND NOT EXISTS (SELECT FROM {schema}.definition x WHERE x.id = s.id)
 ORDER BY e.place
 
@@ -140,7 +140,7 @@ WHERE parent = $1 AND child > $2 ORDER BY child LIMIT $3
 -- name: unsettled
 SELECT u.parent, t.state FROM {schema}.unsettled u JOIN {schema}.definition d ON d.id = u.parent
 JOIN {schema}.task t USING (seq)
-WHERE t.state NOT IN ('blocked', 'scheduled', 'pending', 'active', 'retry') LIMIT $1
+WHERE t.state NOT IN ({{live_states}}) LIMIT $1
 
 -- name: queues
 SELECT n.name, q.body FROM {schema}.name n LEFT JOIN {schema}.queue q ON q.id = n.id
@@ -153,7 +153,7 @@ ORDER BY n.name
 SELECT body FROM {schema}.type ORDER BY name, version
 
 -- name: workers
-SELECT body, seen_at FROM {schema}.worker WHERE seen_at > {schema}.store_time($1) - 60000 ORDER BY id
+SELECT body, seen_at FROM {schema}.worker WHERE seen_at > {schema}.store_time($1) - {{worker_seen_ms}} ORDER BY id
 
 -- name: setting
 SELECT value FROM {schema}.setting WHERE name = $1

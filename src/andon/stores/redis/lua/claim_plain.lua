@@ -2,10 +2,11 @@
 -- claim made for the first time, with room for every type, from queues without limits that have one
 -- kind ready each that it has code for, or none, of tasks without keys, deadline or moves kept apart.
 -- Whatever else is left to `claim`, with nothing written. About 12 microseconds a task.
-local KEY, DEAD_AT, FIRST_LIMIT, UNIQUE, CREATED, RUN_NUMBER, FENCE = 4, 8, 9, 10, 14, 15, 16
+local {{fields.entry KEY, DEAD_AT, FIRST_LIMIT, UNIQUE, CREATED, RUN_NUMBER, FENCE}}
 local WORKER, TOKEN, LIMIT, LEASE_MS, ROOM, QUEUES, GRANTS, PART_OF = 1, 2, 3, 4, 5, 6, 7, 8
 local STANDS, STOOD, CODE, KNOWN = 9, 10, 11, 12 -- number, channel and ms; token and queues of what stood before
-local NEAR_MS, WINDOW_MS, MOST, MOST_QUEUES, MOST_KINDS = 5000, 600000, 999, 50, 15
+local NEAR_MS, WINDOW_MS, MOST, MOST_QUEUES, MOST_KINDS =
+  {{near_timer_ms}}, {{submit_window_ms}}, 999, 50, {{most_kinds}}
 local stood = A[STOOD]
 -- What stood before stands no more, whichever way this claim goes on; but if it stands again at the
 -- same places, what it writes there is enough.
@@ -33,7 +34,7 @@ if not (A[ROOM] or A[GRANTS] or A[PART_OF] or A[KNOWN]) and A[LIMIT] <= MOST
     for _, queue in ipairs(stood and stood[2] or {}) do twice = twice or not seen[queue] end
   end
   local found = call('HMGET', P .. 'meta', unpack(wanted))
-  local plain = found[1] == '2' and not twice
+  local plain = found[1] == '{{writer_version}}' and not twice
   for i = 2, last do plain = plain and found[i] == 'free' end
   local token_key = P .. 'claim:' .. token
   plain = plain and not call('GET', token_key)

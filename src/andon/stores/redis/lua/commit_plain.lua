@@ -8,7 +8,7 @@ local ENTRY, GUARD, NEXT, QUEUE, STATE, CREATED, TIMER, DEAD_LETTER, RESULTS, DA
   1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12
 local ID, STATUS, EVENT, WRITE_ID, RESULT = 1, 2, 3, 4, 5
 local UNSET, CLEARED = 0, 2 -- what becomes of the results of a group; else each is set
-local FIRST, PARTS, LETTER_H, NEAR_MS = 2, 5, 104, 5000
+local FIRST, PARTS, LETTER_H, NEAR_MS = 2, 5, 104, {{near_timer_ms}}
 if #ARGV > FIRST then
   local task, edges = P .. 'task:', P .. 'edges:'
   local wanted, last = {'min_writer'}, nil
@@ -19,7 +19,7 @@ if #ARGV > FIRST then
     end
   end
   local found = call('HMGET', P .. 'meta', unpack(wanted))
-  local plain = found[1] == '2'
+  local plain = found[1] == '{{writer_version}}'
   for i = 2, #wanted do plain = plain and found[i] == 'free' end
 
   local tasks, edged, tails, n = {}, {}, {}, 0

@@ -6,20 +6,20 @@
 -- that may refuse a change before it writes the first part of it. So an item whose record is damaged
 -- fails by itself, in `alone`, and the items beside it are done (R36).
 
--- Places in an index entry, as `records.packed_entry` packs it. SCORE, CREATED and TIMER are
+-- Places in an index entry, as `packed.py` has them. SCORE, CREATED and TIMER are
 -- strings: a number would be printed and read again each time it goes into an index.
-local STATE, QUEUE, KIND, KEY, GROUP, TIMER, SCORE, DEAD_AT, FIRST_LIMIT = 1, 2, 3, 4, 5, 6, 7, 8, 9
-local UNIQUE, UNIQUE_UNTIL, DEAD_LETTER, REMAINING, CREATED, RUN_NUMBER, FENCE = 10, 11, 12, 13, 14, 15, 16
-local FREES_ON_CLAIM = 17
+local {{fields.entry STATE, QUEUE, KIND, KEY, GROUP, TIMER, SCORE, DEAD_AT, FIRST_LIMIT}}
+local {{fields.entry UNIQUE, UNIQUE_UNTIL, DEAD_LETTER, REMAINING, CREATED, RUN_NUMBER, FENCE}}
+local {{fields.entry FREES_ON_CLAIM}}
 -- Places in a run cell.
 local C_REVISION, C_RUN, C_FENCE, C_WORKER, C_TOKEN, C_AT, C_LEASE, C_HEARTBEAT, C_PROGRESS, C_MESSAGE =
   1, 2, 3, 4, 5, 6, 7, 8, 9, 10
 
-local WRITER = 2         -- the newest form of a namespace that these scripts can write
-local FEW_LANES = 16     -- of more, the kinds are kept
-local WINDOW_MS = 600000 -- how long the stub of a deleted task stays
-local NEAR_MS = 5000     -- a timer nearer than this is hinted
-local LIVE = {blocked = true, scheduled = true, pending = true, active = true, retry = true}
+local WRITER = {{writer_version}}      -- the newest form of a namespace that these scripts can write
+local FEW_LANES = {{few_lanes}}        -- of more, the kinds are kept
+local WINDOW_MS = {{submit_window_ms}} -- how long the stub of a deleted task stays
+local NEAR_MS = {{near_timer_ms}}      -- a timer nearer than this is hinted
+local LIVE = { {{live_states}} }
 
 local function int(n) return string.format('%d', n) end -- as %.0f, at a third of its cost
 
@@ -210,5 +210,5 @@ local function parts_of(version)
 end
 local function keep_apart(id, event)
   call('RPUSH', P .. 'history:' .. id, event)
-  call('LTRIM', P .. 'history:' .. id, -1000, -1)
+  call('LTRIM', P .. 'history:' .. id, -{{history_kept}}, -1)
 end

@@ -7,6 +7,7 @@ local refused = refuse_strangers()
 if refused then return refused end
 
 local MOST_OFFERED = 200
+local {{fields.create ID, DEFINITION, STATUS, ENTRY, EVENT, KEEPS_KEY, HEAD, DIGEST, DAY, TALLY}}
 local reply = {now}
 local named = {}
 local fresh = #A
@@ -35,7 +36,7 @@ end
 local function any_taken()
   local keys = {}
   for i, item in ipairs(A) do
-    keys[2 * i - 1], keys[2 * i] = P .. 'task:' .. item[1], P .. 'stub:' .. item[1]
+    keys[2 * i - 1], keys[2 * i] = P .. 'task:' .. item[ID], P .. 'stub:' .. item[ID]
   end
   for i = 1, #keys, 1000 do
     if call('EXISTS', unpack(keys, i, math.min(i + 999, #keys))) > 0 then return true end
@@ -47,9 +48,9 @@ local look = fresh > 0 and any_taken()
 local here = {}
 
 local function write(item)
-  local id, x = item[1], entry_of(item[4])
+  local id, x = item[ID], entry_of(item[ENTRY])
   local outcome = (look or here[id]) and taken(id)
-  if not outcome and x[UNIQUE] and item[6] and not lapsed(x) then
+  if not outcome and x[UNIQUE] and item[KEEPS_KEY] and not lapsed(x) then
     local holder = holder_of(x[UNIQUE], id)
     if holder then outcome = {'k', holder} end
   end
@@ -59,12 +60,12 @@ local function write(item)
   number = number + 1
   local serial = numbered(number)
   here[id] = true
-  call('HSET', P .. 'task:' .. id, 'd', item[2], 's', item[3], 'x', item[4], 'st', x[STATE],
-    'v', version_of(item[7], serial, '', item[8]))
+  call('HSET', P .. 'task:' .. id, 'd', item[DEFINITION], 's', item[STATUS], 'x', item[ENTRY], 'st', x[STATE],
+    'v', version_of(item[HEAD], serial, '', item[DIGEST]))
   introduce(x, serial, id)
-  if x[UNIQUE] and item[6] and not lapsed(x) then reserve(x[UNIQUE], x[UNIQUE_UNTIL], id) end
-  log[#log + 1] = item[5]
-  tally(x[QUEUE], item[9], item[10], 1)
+  if x[UNIQUE] and item[KEEPS_KEY] and not lapsed(x) then reserve(x[UNIQUE], x[UNIQUE_UNTIL], id) end
+  log[#log + 1] = item[EVENT]
+  tally(x[QUEUE], item[DAY], item[TALLY], 1)
   return 'c'
 end
 

@@ -5,14 +5,15 @@
 local ENTRY, HEAD, QUEUE, KIND, CREATED, SCORE, DAY, TALLY = 1, 2, 3, 4, 5, 6, 7, 8
 local STATUS, BEGUN, ID, DEFINITION, DIGEST = 3, 4, 5, 6, 7
 local ALONE = 7
-local FIRST_LIMIT, RUN_NUMBER, FENCE = 9, 15, 16 -- of an entry
-local NEAR_MS, WINDOW_MS, MOST_KINDS, FEW_LANES = 5000, 600000, 15, 16
+local {{fields.entry FIRST_LIMIT, RUN_NUMBER, FENCE}}
+local NEAR_MS, WINDOW_MS, MOST_KINDS, FEW_LANES =
+  {{near_timer_ms}}, {{submit_window_ms}}, {{most_kinds}}, {{few_lanes}}
 if #ARGV == ALONE then
   local group, id = A[1], ARGV[ID]
   local queue, meta, task = group[QUEUE], P .. 'meta', P .. 'task:' .. id
   local found = call('HMGET', meta, 'min_writer', 'stubs', 'queue:' .. queue, 'stands:' .. queue)
   local limits, left = found[3], found[4]
-  if found[1] == '2' and (limits == 'free' or limits == 'open') and call('EXISTS', task) == 0
+  if found[1] == '{{writer_version}}' and (limits == 'free' or limits == 'open') and call('EXISTS', task) == 0
     and ((tonumber(found[2]) or now + 1) <= now -- stubs last until then
       or call('EXISTS', P .. 'stub:' .. id) == 0) then
     local kind, created, status = group[KIND], group[CREATED], ARGV[STATUS]

@@ -7,7 +7,7 @@
 -- twice. About 8 microseconds a record.
 local ENTRY, HEAD, QUEUE, KIND, CREATED, SCORE, DAY, TALLY, SIZE = 1, 2, 3, 4, 5, 6, 7, 8, 9
 local ID, DEFINITION, DIGEST, STATUS, EVENT = 1, 2, 3, 4, 5
-local FIRST, FEW_LANES = 4, 16
+local FIRST, FEW_LANES = 4, {{few_lanes}}
 if #ARGV > FIRST then
   local common, begun, width = ARGV[3], ARGV[4], 3
   if common == '' then common, width = nil, 5 end
@@ -20,7 +20,7 @@ if #ARGV > FIRST then
     end
   end
   local found = call('HMGET', meta, unpack(wanted))
-  local plain = found[1] == '2'
+  local plain = found[1] == '{{writer_version}}'
   for i = 3, #wanted do plain = plain and (found[i] == 'free' or found[i] == 'open') end
   local keys, n = {}, 0
   for at = FIRST + ID, #ARGV, width do
@@ -131,9 +131,13 @@ if #ARGV > FIRST then
   for _, group in ipairs(A) do
     for _ = 1, group[SIZE] do
       local id = ARGV[at + ID]
-      items[#items + 1] = {id, ARGV[at + DEFINITION], common or ARGV[at + STATUS], group[ENTRY],
-        common and begun .. id .. '\192' or ARGV[at + EVENT], true, group[HEAD], ARGV[at + DIGEST],
-        group[DAY], group[TALLY]}
+      items[#items + 1] = {
+        [{{create_id}}] = id, [{{create_definition}}] = ARGV[at + DEFINITION],
+        [{{create_status}}] = common or ARGV[at + STATUS], [{{create_entry}}] = group[ENTRY],
+        [{{create_event}}] = common and begun .. id .. '\192' or ARGV[at + EVENT],
+        [{{create_keeps_key}}] = true, [{{create_head}}] = group[HEAD],
+        [{{create_digest}}] = ARGV[at + DIGEST], [{{create_day}}] = group[DAY],
+        [{{create_tally}}] = group[TALLY]}
       at = at + width
     end
   end

@@ -5,7 +5,7 @@
 local refused = refuse_strangers()
 if refused then return refused end
 
-local FLIGHT_MS = 60000 -- how long a claimer that died holds what it drew
+local FLIGHT_MS = {{permit_ms}} -- how long a claimer that died holds what it drew
 local queue, rate, burst, wanted, token, used = A[1], A[2], A[3], A[4], A[5], A[6]
 local bucket, flights = P .. 'bucket:' .. queue, P .. 'flights:' .. queue
 

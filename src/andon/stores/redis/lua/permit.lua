@@ -4,7 +4,7 @@
 local refused = refuse_strangers()
 if refused then return refused end
 
-local PERMIT_MS = 60000
+local PERMIT_MS = {{permit_ms}}
 local token, count = A[1], A[2]
 
 local function take(name)

@@ -162,13 +162,15 @@ local function salvage(id)
     for i = #events, 1, -1 do
       if string.find(events[i], id, 1, true) then table.insert(found, 1, events[i]) end
     end
-    if #events < 1000 or #found >= 16 then break end
+    if #events < 1000 or #found >= {{events_in_status}} then break end
   end
   for _, event in ipairs(found) do keep_apart(id, event) end
 end
 
 -- What is known of a record whose index entry is damaged: in which queue it was found.
-local function entry_in(queue, st) return {st, queue, '', [CREATED] = int(now), [DEAD_LETTER] = false} end
+local function entry_in(queue, st)
+  return {[STATE] = st, [QUEUE] = queue, [KIND] = '', [CREATED] = int(now), [DEAD_LETTER] = false}
+end
 
 -- Take a record that does not decode out of every index, in one step. `queue` is where it was met; of
 -- one whose index entry is damaged nothing else is known.
@@ -187,7 +189,7 @@ local function set_aside(id, queue)
   local last = revision + 1
   x[STATE], x[SCORE], x[TIMER], x[DEAD_LETTER], x[UNIQUE] = 'unknown', nil, nil, false, nil
   local packed = {}
-  for i = 1, FREES_ON_CLAIM do packed[i] = x[i] == nil and cjson.null or x[i] end
+  for i = 1, {{fields_of_entry}} do packed[i] = x[i] == nil and cjson.null or x[i] end
   put_in(list_of(x[QUEUE], 'unknown'), x[CREATED], id)
   call('HDEL', P .. 'task:' .. id, 'c', 'q')
   call('HSET', P .. 'task:' .. id, 'st', 'unknown', 'v', version_of(int(last) .. ' ' .. created, number, 'h', digest),

@@ -4,6 +4,8 @@ local refused = refuse_strangers()
 if refused then return refused end
 
 local MOST_LOOKED_AT = 200
+local {{fields.restore ID, DEFINITION, STATUS, ENTRY, HEAD, MOVES, APART, CELL, RESULT, ASKED}}
+local {{fields.restore EDGES, SATISFIED, KEEPS_KEY, DIGEST, TALLIES}}
 local reply = {now}
 local number = call('HINCRBY', P .. 'meta', 'number', #A) - #A
 
@@ -66,35 +68,35 @@ local function link(id, edges, ended)
 end
 
 for i, item in ipairs(A) do
-  local id = item[1]
+  local id = item[ID]
   if taken(id) then
     reply[i + 1] = 0
   else
-    local x = entry_of(item[4])
+    local x = entry_of(item[ENTRY])
     local state = x[STATE]
     number = number + 1
     local serial = numbered(number)
     local task = P .. 'task:' .. id
-    call('HSET', task, 'd', item[2], 's', item[3], 'x', item[4], 'st', state,
-      'v', version_of(item[5], serial, item[7] and 'h' or '', item[14]))
-    if item[8] then call('HSET', task, 'c', item[8]) end
-    if item[9] then call('HSET', task, 'r', item[9]) end
-    if item[10] ~= '' then call('HSET', task, 'q', item[10]) end
+    call('HSET', task, 'd', item[DEFINITION], 's', item[STATUS], 'x', item[ENTRY], 'st', state,
+      'v', version_of(item[HEAD], serial, item[APART] and 'h' or '', item[DIGEST]))
+    if item[CELL] then call('HSET', task, 'c', item[CELL]) end
+    if item[RESULT] then call('HSET', task, 'r', item[RESULT]) end
+    if item[ASKED] ~= '' then call('HSET', task, 'q', item[ASKED]) end
     introduce(x, serial, id)
     if state == 'active' then run_on(x, id) end
-    if x[UNIQUE] and item[13] and not lapsed(x) and not holder_of(x[UNIQUE], id) then
+    if x[UNIQUE] and item[KEEPS_KEY] and not lapsed(x) and not holder_of(x[UNIQUE], id) then
       reserve(x[UNIQUE], x[UNIQUE_UNTIL], id)
     end
-    for _, parent in ipairs(item[12]) do call('SADD', P .. 'satisfied:' .. id, parent) end
-    link(id, item[11], not LIVE[state] and state ~= 'unknown')
-    for _, event in ipairs(item[6]) do
+    for _, parent in ipairs(item[SATISFIED]) do call('SADD', P .. 'satisfied:' .. id, parent) end
+    link(id, item[EDGES], not LIVE[state] and state ~= 'unknown')
+    for _, event in ipairs(item[MOVES]) do
       log[#log + 1] = event
-      if item[7] then call('RPUSH', P .. 'history:' .. id, event) end
+      if item[APART] then call('RPUSH', P .. 'history:' .. id, event) end
     end
-    for _, counted in ipairs(item[15]) do tally(x[QUEUE], unpack(counted)) end
-    if item[7] then
-      if #item[6] == 0 then call('RPUSH', P .. 'history:' .. id, '') end -- none of its moves is kept
-      call('LTRIM', P .. 'history:' .. id, -1000, -1)
+    for _, counted in ipairs(item[TALLIES]) do tally(x[QUEUE], unpack(counted)) end
+    if item[APART] then
+      if #item[MOVES] == 0 then call('RPUSH', P .. 'history:' .. id, '') end -- none of its moves is kept
+      call('LTRIM', P .. 'history:' .. id, -{{history_kept}}, -1)
     end
     hint('task', id)
     reply[i + 1] = 1

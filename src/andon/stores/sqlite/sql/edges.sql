@@ -73,7 +73,7 @@ AND NOT EXISTS (SELECT 1 FROM edge WHERE parent = ?1 AND settled = 0)
 -- name: unsettled
 SELECT u.parent, t.state FROM unsettled u CROSS JOIN definition d ON d.id = u.parent
 CROSS JOIN task t ON t.seq = d.seq
-WHERE t.state NOT IN ('blocked', 'scheduled', 'pending', 'active', 'retry') AND u.parent > ?
+WHERE t.state NOT IN ({{live_states}}) AND u.parent > ?
 ORDER BY u.parent LIMIT ?
 
 -- name: drop_unsettled
@@ -94,4 +94,4 @@ DELETE FROM put_off WHERE parent = ?
 -- name: holding
 SELECT e.child FROM edge e LEFT JOIN definition d ON d.id = e.child LEFT JOIN task t USING (seq)
 WHERE e.parent = ?1 AND (e.settled = 0 OR e.loads)
-AND t.state IN ('blocked', 'scheduled', 'pending', 'active', 'retry') LIMIT 1
+AND t.state IN ({{live_states}}) LIMIT 1

@@ -100,7 +100,7 @@ BEGIN
     due := false;
     SELECT x.* INTO k FROM task x WHERE x.seq = c.seq;
     IF NOT FOUND OR k.created <> c.created AND NOT c.unknown THEN
-        kind := CASE WHEN EXISTS (SELECT FROM stub s WHERE s.id = c.id AND s.at > t - 600000
+        kind := CASE WHEN EXISTS (SELECT FROM stub s WHERE s.id = c.id AND s.at > t - {{submit_window_ms}}
             AND c.write_id <> '' AND c.write_id = ANY (string_to_array(s.writes, ' '))) THEN 'a' ELSE 'g' END;
         RETURN;
     END IF;
@@ -128,7 +128,7 @@ BEGIN
     END IF;
 
     IF c.tally IS NOT NULL THEN
-        INSERT INTO delta (queue, n, day, tally) VALUES (k.queue, 1, c.at / 86400000, c.tally);
+        INSERT INTO delta (queue, n, day, tally) VALUES (k.queue, 1, c.at / {{day_ms}}, c.tally);
     END IF;
     -- It leaves where it was.
     INSERT INTO delta (queue, n, state) VALUES (k.queue, -1, k.state);
@@ -183,7 +183,7 @@ BEGIN
         PERFORM lower_marks(ARRAY[c.lane], ARRAY[c.ord]);
     END IF;
     kind := 'a';
-    IF c.state NOT IN ('blocked', 'scheduled', 'pending', 'active', 'retry') THEN
+    IF c.state NOT IN ({{live_states}}) THEN
         SELECT bool_or(NOT e.settled) INTO unsettled_edges FROM edge e WHERE e.parent = c.id;
         IF unsettled_edges THEN
             INSERT INTO unsettled (parent) VALUES (c.id) ON CONFLICT DO NOTHING;
@@ -248,7 +248,7 @@ BEGIN
         FROM moved m WHERE m.lane IS NOT NULL
     ), counted AS (
         INSERT INTO delta (queue, n, state, was, day, tally)
-        SELECT m.queue, count(*), m.state, m.was, m.at / 86400000, m.tally
+        SELECT m.queue, count(*), m.state, m.was, m.at / {{day_ms}}, m.tally
         FROM moved m WHERE m.state <> m.was GROUP BY 1, 3, 4, 5, 6
         UNION ALL SELECT m.queue, sum(CASE WHEN m.dead THEN 1 ELSE -1 END), '+dead', NULL, NULL, NULL
         FROM moved m WHERE m.dead <> m.was_dead GROUP BY 1
@@ -256,7 +256,7 @@ BEGIN
     SELECT count(*) AS n, array_agg(m.i) AS done,
         array_agg(m.lane) FILTER (WHERE m.lane IS NOT NULL) AS lanes,
         array_agg(m.ord) FILTER (WHERE m.lane IS NOT NULL) AS ords,
-        array_agg(m.i) FILTER (WHERE m.state NOT IN ('blocked', 'scheduled', 'pending', 'active', 'retry')) AS ended
+        array_agg(m.i) FILTER (WHERE m.state NOT IN ({{live_states}})) AS ended
     INTO o FROM moved m;
     IF o.lanes IS NOT NULL THEN
         PERFORM lower_marks(o.lanes, o.ords);

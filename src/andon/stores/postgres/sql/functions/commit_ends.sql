@@ -37,7 +37,7 @@ BEGIN
         SELECT m.last, nextval('event_pos'), m.seq, m.prev, m.at, m.event FROM moved m
     ), counted AS (
         INSERT INTO delta (queue, n, state, was, day, tally)
-        SELECT m.queue, count(*), p_state, 'active', m.at / 86400000, p_tally FROM moved m GROUP BY 1, 5
+        SELECT m.queue, count(*), p_state, 'active', m.at / {{day_ms}}, p_tally FROM moved m GROUP BY 1, 5
         UNION ALL SELECT m.queue, count(*), '+dead', NULL, NULL, NULL FROM moved m WHERE p_dead GROUP BY 1
     )
     SELECT array_agg(m.i) INTO done FROM moved m;

@@ -62,7 +62,7 @@ BEGIN
         END LOOP;
     END IF;
 
-    SELECT EXISTS (SELECT FROM stub s WHERE s.at > t - 600000),
+    SELECT EXISTS (SELECT FROM stub s WHERE s.at > t - {{submit_window_ms}}),
         EXISTS (SELECT FROM unnest(p_lanes, p_lows) u (lane, ord) JOIN lane l ON l.id = u.lane
             WHERE l.mark > u.ord OR l.quiet > 0),
         (SELECT array_agg(DISTINCT k) FROM sleeper s, unnest(s.kinds) k WHERE s.instance <> p_me)
@@ -70,7 +70,7 @@ BEGIN
     IF stubs THEN
         FOR r IN
             SELECT u.ordinality AS i, u.seq, s.state, s.digest FROM unnest(seqs, p_tasks) WITH ORDINALITY u (seq)
-            JOIN stub s ON s.id = u.id AND s.at > t - 600000
+            JOIN stub s ON s.id = u.id AND s.at > t - {{submit_window_ms}}
         LOOP
             outcomes := coalesce(outcomes, array_fill('n'::text, ARRAY[size]));
             states := coalesce(states, array_fill(NULL::text, ARRAY[size]));
@@ -137,7 +137,7 @@ BEGIN
         FROM u WHERE u.lane IS NOT NULL AND u.key IS NULL
     )
     INSERT INTO delta (queue, n, state, day, tally)
-    SELECT u.queue, count(*), u.state, u.created / 86400000, 'submitted' FROM u GROUP BY 1, 3, 4;
+    SELECT u.queue, count(*), u.state, u.created / {{day_ms}}, 'submitted' FROM u GROUP BY 1, 3, 4;
     IF p_more THEN
         INSERT INTO delta (queue, n, state)
         SELECT u.queue, count(*), '+dead' FROM unnest(outcomes, p_tasks) u (outcome)

@@ -43,8 +43,8 @@ BEGIN
     END;
     -- After the definitions and the first place in the log, as in `create_one`.
     SELECT EXISTS (SELECT FROM queue c WHERE c.id = p_queue AND c.max_size IS NOT NULL)
-            OR EXISTS (SELECT FROM stub s WHERE s.at > t - 600000)
-            AND EXISTS (SELECT FROM unnest(ids) u (id) JOIN stub s ON s.id = u.id AND s.at > t - 600000),
+            OR EXISTS (SELECT FROM stub s WHERE s.at > t - {{submit_window_ms}})
+            AND EXISTS (SELECT FROM unnest(ids) u (id) JOIN stub s ON s.id = u.id AND s.at > t - {{submit_window_ms}}),
         EXISTS (SELECT FROM lane l WHERE l.id = p_lane AND (l.mark > p_low OR l.quiet > 0)),
         (SELECT array_agg(DISTINCT k) FROM sleeper s, unnest(s.kinds) k WHERE s.instance <> p_me)
     INTO odd, lower, wanted;
@@ -66,10 +66,10 @@ BEGIN
     FROM unnest(p_starts, p_ords) WITH ORDINALITY u (start, ord, i);
     IF p_created IS NOT NULL THEN
         INSERT INTO delta (queue, n, state, day, tally)
-        VALUES (p_queue, size, 'pending', p_created / 86400000, 'submitted');
+        VALUES (p_queue, size, 'pending', p_created / {{day_ms}}, 'submitted');
     ELSE
         INSERT INTO delta (queue, n, state, day, tally)
-        SELECT p_queue, count(*), 'pending', u / 86400000, 'submitted' FROM unnest(p_submits) u GROUP BY 4;
+        SELECT p_queue, count(*), 'pending', u / {{day_ms}}, 'submitted' FROM unnest(p_submits) u GROUP BY 4;
     END IF;
     IF lower THEN
         PERFORM lower_marks(ARRAY[p_lane], ARRAY[p_low]);

@@ -47,7 +47,7 @@ BEGIN
     END IF;
     -- Both after what they must come after: see `create_one`.
     pos := nextval('{schema}.event_pos');
-    SELECT EXISTS (SELECT FROM {schema}.stub s WHERE s.id = p_id AND s.at > told - 600000),
+    SELECT EXISTS (SELECT FROM {schema}.stub s WHERE s.id = p_id AND s.at > told - {{submit_window_ms}}),
         ARRAY(SELECT DISTINCT unnest(s.kinds) FROM {schema}.sleeper s WHERE s.instance <> p_me)
     INTO odd, wanted;
     IF odd THEN
@@ -67,7 +67,7 @@ BEGIN
         p_status);
     INSERT INTO {schema}.claim (token, at, seqs) VALUES (s.token, told, ARRAY[number]);
     INSERT INTO {schema}.delta (queue, n, state, day, tally)
-    VALUES (p_queue, 1, 'active', p_created / 86400000, 'submitted');
+    VALUES (p_queue, 1, 'active', p_created / {{day_ms}}, 'submitted');
     ear := s.ear;
     run := concat_ws(E'\n', s.token, s.number, 0, told, greatest(1, told), number, length(p_definition),
         encode(p_definition || p_status, 'base64'));

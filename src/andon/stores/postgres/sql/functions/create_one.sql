@@ -24,7 +24,7 @@ BEGIN
     -- After the definition: who deletes a task of this id has gone, and its stub is seen. And after
     -- the place in the log was taken: who leaves a mark as a sleeper either is seen here or sees it.
     pos := nextval('{schema}.event_pos');
-    SELECT EXISTS (SELECT FROM {schema}.stub s WHERE s.id = p_id AND s.at > told - 600000)
+    SELECT EXISTS (SELECT FROM {schema}.stub s WHERE s.id = p_id AND s.at > told - {{submit_window_ms}})
             OR EXISTS (SELECT FROM {schema}.queue c WHERE c.id = p_queue AND c.max_size IS NOT NULL)
             OR EXISTS (SELECT FROM {schema}.lane l WHERE l.id = p_lane AND (l.mark > p_ord OR l.quiet > 0)),
         EXISTS (SELECT FROM {schema}.sleeper s WHERE s.instance <> p_me)
@@ -44,7 +44,7 @@ BEGIN
         VALUES (p_lane, p_ord, number, p_dead_at, p_first_limit, p_run_no);
     END IF;
     INSERT INTO {schema}.delta (queue, n, state, day, tally)
-    VALUES (p_queue, 1, p_state, p_created / 86400000, 'submitted');
+    VALUES (p_queue, 1, p_state, p_created / {{day_ms}}, 'submitted');
     IF watched THEN
         wanted := ARRAY(SELECT DISTINCT unnest(s.kinds) FROM {schema}.sleeper s WHERE s.instance <> p_me);
     END IF;

@@ -5,7 +5,7 @@ CREATE FUNCTION state_of(p_id text, t bigint) RETURNS text LANGUAGE plpgsql VOLA
 #variable_conflict use_column
 BEGIN
     RETURN coalesce((SELECT k.state FROM definition d JOIN task k USING (seq) WHERE d.id = p_id),
-        (SELECT s.state FROM stub s WHERE s.id = p_id AND s.at > t - 600000));
+        (SELECT s.state FROM stub s WHERE s.id = p_id AND s.at > t - {{submit_window_ms}}));
 END $$;
 
 -- Edges of blocked children, each beside its parents; `p_parents` are the parents of one after those of
@@ -41,7 +41,7 @@ BEGIN
         WHERE p_parents[n] <> c.child
     ), known AS MATERIALIZED (
         SELECT p.*, d.seq IS NOT NULL AS lives, CASE WHEN p.is_satisfied THEN 'completed' ELSE coalesce(k.state,
-            (SELECT s.state FROM stub s WHERE s.id = p.parent AND s.at > t - 600000)) END AS state
+            (SELECT s.state FROM stub s WHERE s.id = p.parent AND s.at > t - {{submit_window_ms}})) END AS state
         FROM pair p
         LEFT JOIN LATERAL (SELECT x.seq FROM definition x WHERE x.id = p.parent OFFSET 0) d ON true
         LEFT JOIN LATERAL (SELECT x.state FROM task x WHERE x.seq = d.seq OFFSET 0) k ON true
@@ -50,7 +50,7 @@ BEGIN
         -- that a rerun of one that failed can satisfy yet; its edge is settled. (One counted off
         -- already comes again if the child was perhaps not told that it is free.)
         SELECT DISTINCT ON (x.parent, x.child) x.parent, x.child, x.loads, x.any_end, x.holds FROM (
-            SELECT k.*, NOT k.is_satisfied AND k.state IN ('blocked', 'scheduled', 'pending', 'active', 'retry') AS holds
+            SELECT k.*, NOT k.is_satisfied AND k.state IN ({{live_states}}) AS holds
             FROM known k
         ) x
         WHERE x.holds OR x.lives AND CASE WHEN x.is_satisfied THEN x.loads
@@ -62,7 +62,7 @@ BEGIN
         ON CONFLICT (parent, child) DO UPDATE SET settled = false WHERE NOT excluded.settled
     )
     SELECT k.i, k.parent, k.state FROM known k
-    WHERE k.is_satisfied OR coalesce(k.state NOT IN ('blocked', 'scheduled', 'pending', 'active', 'retry'), true)
+    WHERE k.is_satisfied OR coalesce(k.state NOT IN ({{live_states}}), true)
     ORDER BY k.i, k.n;
 END $$;
 

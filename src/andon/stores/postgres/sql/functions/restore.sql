@@ -35,7 +35,7 @@ BEGIN
             heartbeat_at, progress, message, result, i)
         LEFT JOIN LATERAL (SELECT c.per_key FROM queue c WHERE c.id = u.queue) c ON true ORDER BY u.i
     LOOP
-        CONTINUE WHEN EXISTS (SELECT FROM stub s WHERE s.id = r.id AND s.at > t - 600000);
+        CONTINUE WHEN EXISTS (SELECT FROM stub s WHERE s.id = r.id AND s.at > t - {{submit_window_ms}});
         p_seq := nextval('task_seq');
         INSERT INTO definition (seq, id, body) VALUES (p_seq, r.id, r.definition) ON CONFLICT (id) DO NOTHING;
         CONTINUE WHEN NOT FOUND;
@@ -49,7 +49,7 @@ BEGIN
             INSERT INTO event (place, pos, seq, prev, at, body) VALUES (place, pos, p_seq, newest, m.at, m.body);
             newest := place;
             IF m.tally IS NOT NULL THEN
-                INSERT INTO delta (queue, n, day, tally) VALUES (r.queue, 1, m.at / 86400000, m.tally);
+                INSERT INTO delta (queue, n, day, tally) VALUES (r.queue, 1, m.at / {{day_ms}}, m.tally);
             END IF;
         END LOOP;
         INSERT INTO task (seq, partition, queue, revision, created, timer, fence, last, claimed_at, lease_until,
@@ -90,7 +90,7 @@ BEGIN
             u (of, child, loads, any_end, settled) WHERE u.of = r.i
         ON CONFLICT (parent, child) DO UPDATE SET loads = excluded.loads, any_end = excluded.any_end,
             settled = excluded.settled;
-        IF r.state NOT IN ('blocked', 'scheduled', 'pending', 'active', 'retry')
+        IF r.state NOT IN ({{live_states}})
             AND EXISTS (SELECT FROM edge e WHERE e.parent = r.id AND NOT e.settled) THEN
             INSERT INTO unsettled (parent) VALUES (r.id) ON CONFLICT DO NOTHING;
         END IF;

@@ -174,7 +174,7 @@ BEGIN
     RETURN EXISTS (
         SELECT FROM edge e JOIN definition d ON d.id = e.child JOIN task t USING (seq)
         WHERE e.parent = p_parent AND (NOT e.settled OR e.loads)
-            AND t.state IN ('blocked', 'scheduled', 'pending', 'active', 'retry'));
+            AND t.state IN ({{live_states}}));
 END $$;
 
 -- Edges have changed: a fan-out may be finished, a deletion put off may be due again; whether one is.

@@ -8,10 +8,6 @@ import threading
 import time
 from collections.abc import Callable
 
-JUMP_MS = 10_000
-"""A third of the default lease: a larger jump makes lease expiry wait one full lease (R19)."""
-
-
 MOST_APART_MS = 50
 """Most that the clocks of two processes on one machine are taken to differ."""
 

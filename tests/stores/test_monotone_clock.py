@@ -8,7 +8,7 @@ from andon.lifecycle.commands import Lose
 from andon.lifecycle.timers import on_timer
 from andon.model.task import Definition
 from andon.stores.base import ClaimRequest
-from andon.stores.clock import MOST_APART_MS, MonotoneClock
+from andon.stores.kit.monotone_clock import MOST_APART_MS, MonotoneClock
 from andon.stores.memory import MemoryStore
 
 HOUR = 3_600_000

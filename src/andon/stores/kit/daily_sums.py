@@ -3,7 +3,8 @@
 from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
-from andon.lifecycle.daily import DAY_MS, Tally, tally_of
+from andon.lifecycle.constants import DAY_MS
+from andon.lifecycle.daily import Tally, tally_of
 
 if TYPE_CHECKING:
     from andon.lifecycle.daily import Countable

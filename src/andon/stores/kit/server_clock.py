@@ -1,0 +1,81 @@
+"""A server's clock as known here: the newest time that it told, and the time since then.
+
+So it never runs ahead of the server: what was told was true before it arrived. It never goes back
+either. It knows when the server's time jumped against ours, or when the server was not heard of for
+long: lease expiry must wait then (R19).
+"""
+
+import threading
+import time
+from collections.abc import Callable
+
+from andon.lifecycle.constants import JUMP_MS, LEASE_PATIENCE_MS
+
+
+class ServerClock:
+    """Store time in ms UTC. Any thread may ask and tell.
+
+    A `virtual` clock stands for the server's: its jumps are no jumps.
+
+    Servers that were set back by more than `JUMP_MS` are followed if `follows`: then `now` stands
+    still until they have caught up. Otherwise the newest time counts, and whoever keeps the server
+    from going behind it gives it what was told.
+    """
+
+    def __init__(self, virtual: Callable[[], int] | None = None, *, follows: bool = False) -> None:
+        self.virtual = virtual
+        self.newest = 0  #: told so far
+        self._follows = follows
+        self._lock = threading.Lock()
+        # Told, and when that was, in monotonic seconds: replaced as one, so that readers need no
+        # lock. Until the server is heard it is our own time.
+        self._newest = (time.time_ns() // 1_000_000, time.monotonic())
+        self._last = 0
+        self._asked_in_vain_since: float | None = None
+        self._patience = 0
+
+    def now(self) -> int:
+        """Milliseconds since 1970 UTC; never less than before, once the server is heard."""
+        if self.virtual is not None:
+            self._last = max(self._last, self.virtual())
+            return self._last
+        if not self._follows:
+            return self._estimate(time.monotonic())
+        with self._lock:
+            self._last = max(self._last, self._estimate(time.monotonic()))
+            return self._last
+
+    def tell(self, at: int) -> None:
+        """Take the time that the server gave with a reply."""
+        if self.virtual is not None:
+            return
+        with self._lock:
+            heard = time.monotonic()
+            estimate = self._estimate(heard)
+            away = self._asked_in_vain_since
+            self._asked_in_vain_since = None
+            if not self.newest:
+                self._last = 0  # what was known before was our own clock
+            else:
+                is_long = away is not None and (heard - away) * 1000 > JUMP_MS
+                if is_long or at - estimate > JUMP_MS:
+                    self._patience = at + LEASE_PATIENCE_MS
+                if at < estimate and not (self._follows and at < estimate - JUMP_MS):
+                    return  # an older reply, or one that was long on its way
+            self.newest = max(self.newest, at)
+            self._newest = at, heard
+
+    def silence(self) -> None:
+        """Note that the server does not answer."""
+        with self._lock:
+            if self._asked_in_vain_since is None:
+                self._asked_in_vain_since = time.monotonic()
+
+    @property
+    def patience(self) -> int:
+        """Store time until which leases are not taken for run out."""
+        return self._patience
+
+    def _estimate(self, at: float) -> int:
+        told, heard = self._newest
+        return told + int((at - heard) * 1000)

@@ -1,0 +1,12 @@
+"""The server's clock, and how statements are given the time."""
+
+from andon.stores.kit.server_clock import ServerClock
+
+
+class PostgresClock(ServerClock):
+    """The time of a PostgreSQL server."""
+
+    def argument(self) -> int:
+        """What statements are given: the newest time told, which the server will not go behind; or
+        the time itself, as a negative number, if it is virtual."""
+        return self.newest if self.virtual is None else -self.now()

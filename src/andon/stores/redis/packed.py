@@ -1,0 +1,78 @@
+"""What scripts are given and keep as packed lists. The order of the fields here is the one list:
+Lua has their places as `{{fields.entry STATE, QUEUE}}`. Python sends fields by name, but for the
+entry and the item of a create, which are tuples for speed: `tests/stores/redis/test_fields.py`
+holds these against the list, and shuffles it.
+
+An index entry is kept with its record, and other releases read it: new fields go to the end.
+"""
+
+import msgspec
+
+Packed = msgspec.Raw
+"""A text that is packed already."""
+
+
+class PackedEntry(msgspec.Struct, array_like=True, kw_only=True, gc=False):
+    """An index entry. Scores and times that go into indexes are texts: a number would be printed
+    and read again each time."""
+
+    state: str
+    queue: str
+    kind: str
+    key: str | None
+    group: str | None
+    timer: str | None
+    score: str | None
+    dead_at: int | None
+    first_limit: int | None
+    unique: str | None
+    unique_until: int | None
+    dead_letter: bool
+    remaining: int
+    created: str
+    run_number: int
+    fence: int
+    frees_on_claim: bool
+
+
+class CreateItem(msgspec.Struct, array_like=True, kw_only=True, gc=False):
+    """A record as `create.lua` takes it."""
+
+    id: str
+    definition: Packed
+    status: Packed
+    entry: Packed
+    event: Packed
+    keeps_key: bool  #: whether its unique key is in its partition
+    head: str  #: what its version begins with
+    digest: str
+    day: int
+    tally: str | None
+
+
+class RestoreItem(msgspec.Struct, array_like=True, kw_only=True, gc=False):
+    """A record of another store as `restore.lua` takes it."""
+
+    id: str
+    definition: Packed
+    status: Packed
+    entry: Packed
+    head: str  #: what its version begins with
+    moves: list[Packed]
+    apart: bool  #: whether the moves are kept apart
+    cell: Packed | None
+    result: Packed | None
+    asked: str  #: the run that was asked to stop
+    edges: list[tuple[str, int]]
+    satisfied: tuple[str, ...]
+    keeps_key: bool
+    digest: str
+    tallies: list[tuple[int, str, int]]
+
+
+FIELDS = {
+    "entry": PackedEntry.__struct_fields__,
+    "create": CreateItem.__struct_fields__,
+    "restore": RestoreItem.__struct_fields__,
+}
+"""By the name that scripts use."""
