@@ -1,6 +1,6 @@
 """Unique keys: how one is made of a call, and when one that is held lapses. Pure.
 
-A reservation of a key is a hint, and its holder's record the truth (store contract, rule 6).
+A reservation of a key is a hint, and its holder's record the truth (docs/store-contract.md, 6).
 `take_unique` in `postgres/sql/functions/time_and_keys.sql` and `lapsed` and `holder_of` in
 `redis/lua/records.lua` are the same rules on their servers; `tests/properties/test_limits_agree.py`
 holds each store against these.
