@@ -11,7 +11,11 @@ from andon.engine.filtering import Filters
 _ACTS = "andon.cli.acts"
 
 COMMANDS = {
-    "list": Entry("andon.cli.tasks:list_tasks", "List tasks, the newest first.", "Look"),
+    "list": Entry(
+        "andon.cli.tasks:list_tasks",
+        "List tasks, the newest first; those that wait for a time, the soonest first.",
+        "Look",
+    ),
     "show": Entry("andon.cli.show:show", "Show one task with its runs and its history.", "Look"),
     "cancel": Entry(f"{_ACTS}:cancel", "Cancel tasks that have not ended.", "Act"),
     "retry": Entry(f"{_ACTS}:retry", "Rerun what has ended, run now what waits.", "Act"),

@@ -284,7 +284,7 @@ async def test_what_is_submitted_in_a_transaction_is_signed_as_all_else(
         else:
 
             def in_a_thread() -> list[Any]:
-                with opened(dsn) as connection:
+                with app.sync, opened(dsn) as connection:
                     lone = send.options(connection=connection).sync.submit("ann")
                     drafts = [send.options(connection=connection).draft(to) for to in ("bob", "cy")]
                     return [lone.id, *(one.id for one in app.sync.submit_many(drafts))]
