@@ -139,10 +139,26 @@ async def test_a_guardian_that_hangs_is_replaced_and_holds_up_nobody(
         assert guard._process is not None
         first = psutil.Process(guard._process.pid)
         first.suspend()
-        while guard._process is not None and guard._process.poll() is None:
+        while guard._process is not None and guard._process.pid == first.pid:
             guard.let_go(group.pid)  # until its pipe is full
             guard.hold(group.pid)
-        await until(lambda: guard._process is not None and guard._process.pid != first.pid)
+        await until(lambda: guard._process is not None)
+        guard.close()
+        assert group.wait(20) == -signal.SIGKILL
+    finally:
+        group.kill()
+        group.wait()
+
+
+async def test_groups_are_killed_when_their_guard_is_closed_while_the_guardian_hangs(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr("andon.worker.executors.guard._END_S", 0.0)
+    guard, group = Guard(), sleeper()
+    try:
+        guard.hold(group.pid)
+        assert guard._process is not None
+        psutil.Process(guard._process.pid).suspend()
         guard.close()
         assert group.wait(20) == -signal.SIGKILL
     finally:

@@ -57,9 +57,10 @@ class Guard:
             return
         try:
             process.wait(_END_S)
-        except subprocess.TimeoutExpired:
+        except subprocess.TimeoutExpired:  # it hangs, or has not even begun to read
             process.kill()
             process.wait()
+            guardian.kill(self._held)
 
     def _start(self) -> None:
         if self._closing.is_set():

@@ -20,7 +20,12 @@ def main(worker: int) -> None:
     """Hold groups until the worker, whose pid is given, is gone; then kill those that are left."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGTSTP):
         signal.signal(number, signal.SIG_IGN)  # the worker decides when this is over
-    for group in held_until_gone(0, worker):
+    kill(held_until_gone(0, worker))
+
+
+def kill(groups: set[int]) -> None:
+    """Kill process groups by force; those that have ended, or may not be killed, are passed over."""
+    for group in groups:
         try:
             os.killpg(group, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
