@@ -88,8 +88,8 @@ class WorkerLifespan:
         awaits: bool = True,
         passes: BaseException | None = None,
     ) -> Any:
-        """Call the hook and return what it gives. An exception is noted as the hook's own, unless it
-        is the one that was passed to it (`passes`)."""
+        """Call the hook and return what it gives. An exception that it raises is noted as its own,
+        unless it is the one that was passed to it (`passes`)."""
         try:
             outcome = hook()
             return await outcome if awaits and inspect.isawaitable(outcome) else outcome
