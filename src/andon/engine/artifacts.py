@@ -17,10 +17,12 @@ from andon.artifacts.base import Artifacts
 from andon.artifacts.blobs import Blobs
 from andon.artifacts.kept import KeptArtifacts
 from andon.artifacts.place import VARIABLE, default_place, named_place, open_blobs
+from andon.contract.isolation import why_of
+from andon.contract.limits import MAX_BATCH, in_batches
+from andon.contract.store import Store
+from andon.lifecycle.constants import SLOW_POLL_S
 from andon.model.errors import AndonError, ConfigurationError, StoreUnavailable
 from andon.model.settings import PLACE_SETTING, ROOT_SETTING, SWEPT_SETTING
-from andon.stores.base import MAX_BATCH, SLOW_POLL_S, Store, in_batches
-from andon.stores.isolation import why_of
 
 SWEEP_EVERY_MS = 3_600_000
 _LOOK_S = 60.0
