@@ -51,7 +51,7 @@ class Occurrence(msgspec.Struct, frozen=True, gc=False):
     due: int  #: when it is to be submitted: `at` and the jitter
 
 
-class Due(msgspec.Struct, frozen=True, gc=False):
+class Firing(msgspec.Struct, frozen=True, gc=False):
     """What a schedule must do now, and when again."""
 
     occurrences: tuple[Occurrence, ...]  #: to submit now, the oldest first

@@ -22,7 +22,7 @@ from andon.lifecycle.recurrence.occurrences import (
     occurrence_of,
 )
 from andon.model.errors import InvalidSubmission
-from andon.model.recurrence import Due, Occurrence, Recurrence
+from andon.model.recurrence import Firing, Occurrence, Recurrence
 from lifecycle.recurrence.moments import ms, shown
 
 NIGHTLY = Recurrence(cron=("0 2 * * *",), tz="Europe/Berlin")
@@ -31,12 +31,12 @@ MIDNIGHT = ms("2026-11-23T00:00")
 HOUR = 3_600_000
 
 
-def ask(at: str, after: str = "2026-11-23T00:00", fired: int = 0, **fields: Any) -> Due:
+def ask(at: str, after: str = "2026-11-23T00:00", fired: int = 0, **fields: Any) -> Firing:
     recurrence = Recurrence(**(fields or MINUTELY))
     return due(recurrence, "n", after=ms(after), now=ms(at), fired=fired)
 
 
-def hours(found: Due) -> list[str]:
+def hours(found: Firing) -> list[str]:
     return [shown(one.at)[11:16] for one in found.occurrences]
 
 

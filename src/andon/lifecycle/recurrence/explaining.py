@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from andon.lifecycle.recurrence.cron import Cron
 from andon.lifecycle.recurrence.occurrences import next_occurrence
 from andon.lifecycle.recurrence.times import Times, times_of
-from andon.lifecycle.recurrence.zones import Change
+from andon.lifecycle.recurrence.zones import ClockChange
 from andon.model.recurrence import ExplainedTime, Recurrence
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -53,7 +53,7 @@ def _notes(times: Times, before: int, at: int) -> Iterator[str]:
         yield from _repeated(times, repeat, at)
 
 
-def _leapt(times: Times, change: Change, at: int) -> Iterator[str]:
+def _leapt(times: Times, change: ClockChange, at: int) -> Iterator[str]:
     """What becomes of the times that the clocks leap over."""
     by_clock: list[int] = []
     fixed: list[int] = []
@@ -70,7 +70,7 @@ def _leapt(times: Times, change: Change, at: int) -> Iterator[str]:
         yield f"{told}: does not fire for {_listed(by_clock)}, which the clocks do not show."
 
 
-def _repeated(times: Times, change: Change, at: int) -> Iterator[str]:
+def _repeated(times: Times, change: ClockChange, at: int) -> Iterator[str]:
     wall = at + times.zone.offset(at)
     twice = any(cron.by_clock and cron.matches(wall) for cron in times.crons)
     if not twice:
@@ -88,7 +88,7 @@ def _within(cron: Cron, first: int, end: int) -> Iterator[int]:
         yield wall
 
 
-def _told(change: Change) -> str:
+def _told(change: ClockChange) -> str:
     way = "forward" if change.after > change.before else "back"
     day, _, since = _shown(change.shown_before).partition("T")
     to_day, _, to = _shown(change.shown_after).partition("T")

@@ -10,7 +10,7 @@ from itertools import islice, takewhile
 from andon.lifecycle.bounds import LARGEST_COUNT
 from andon.lifecycle.recurrence.times import Times, times_of
 from andon.model.errors import InvalidSubmission
-from andon.model.recurrence import Due, Occurrence, Range, Recurrence
+from andon.model.recurrence import Firing, Occurrence, Range, Recurrence
 
 LONGEST_NAME = 47
 """What R27's 64 leave for a name, before a colon and a time of 16."""
@@ -90,7 +90,7 @@ def due(
     now: int,
     fired: int = 0,
     most: int = MOST_AT_ONCE,
-) -> Due:
+) -> Firing:
     """What to submit at `now`, if all up to `after` is dealt with: by the rule of catch-up.
 
     `latest` submits the last that is due, `none` too, unless it is later than a minute; `all`
@@ -100,7 +100,7 @@ def due(
     """
     left = LARGEST_COUNT if recurrence.count is None else recurrence.count - fired
     if left <= 0:
-        return Due((), after, 0, None)
+        return Firing((), after, 0, None)
     times, shift = times_of(recurrence), jitter_ms(recurrence, name)
     done, until = after // 1000, (now - shift) // 1000
     oldest = max(done, _too_late(recurrence, now - shift))
@@ -115,7 +115,7 @@ def due(
         follows = times.next(found[-1] if found else until)
     reached = max(after, (found[-1] if found else until) * 1000)
     following = () if follows is None or len(found) == left else (follows,)
-    return Due(
+    return Firing(
         tuple(_made(name, found, shift)),
         reached,
         skipped,

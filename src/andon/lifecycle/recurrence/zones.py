@@ -35,7 +35,7 @@ _LONGEST_REPEAT = 25 * 3600
 """Clocks are set back by a day at the most."""
 
 
-class Change(NamedTuple):
+class ClockChange(NamedTuple):
     """A time at which the clocks are set, from one offset to another."""
 
     at: int
@@ -58,7 +58,7 @@ class Zone:
 
     def __init__(self, info: ZoneInfo) -> None:
         self._info = info
-        self._found: dict[int, tuple[Change, ...]] = {}
+        self._found: dict[int, tuple[ClockChange, ...]] = {}
 
     def offset(self, at: int) -> int:
         """By how many seconds the clocks are ahead of UTC."""
@@ -66,18 +66,18 @@ class Zone:
         assert offset is not None, "a ZoneInfo knows its offset at any time"
         return round(offset.total_seconds())
 
-    def next_change(self, after: int, until: int) -> Change | None:
+    def next_change(self, after: int, until: int) -> ClockChange | None:
         """The first change later than `after`, up to and with `until`."""
         return next(self.changes(after, until), None)
 
-    def changes(self, after: int, until: int) -> Iterator[Change]:
+    def changes(self, after: int, until: int) -> Iterator[ClockChange]:
         """The changes later than `after`, up to and with `until`, in order."""
         for block in range(after // BLOCK, until // BLOCK + 1):
             for change in self._changes_of(block):
                 if after < change.at <= until:
                     yield change
 
-    def repeat_around(self, at: int) -> Change | None:
+    def repeat_around(self, at: int) -> ClockChange | None:
         """The change that lets the clocks show twice what they show at `at`."""
         wall = at + self.offset(at)
         for change in self.changes(at - _LONGEST_REPEAT, at + _LONGEST_REPEAT):
@@ -93,19 +93,19 @@ class Zone:
             shown = max(shown, change.shown_before - 1)
         return shown
 
-    def _changes_of(self, block: int) -> tuple[Change, ...]:
+    def _changes_of(self, block: int) -> tuple[ClockChange, ...]:
         found = self._found.get(block)
         if found is None:  # threads may both look: they find the same
             found = self._found[block] = tuple(self._look(block * BLOCK))
         return found
 
-    def _look(self, start: int) -> Iterator[Change]:
+    def _look(self, start: int) -> Iterator[ClockChange]:
         """Changes from `start` for a block, the start not included, the end included."""
         before = self.offset(start)
         for low in range(start, start + BLOCK, _STEP):
             after = self.offset(low + _STEP)
             if after != before:
-                yield Change(self._when(low, low + _STEP, before), before, after)
+                yield ClockChange(self._when(low, low + _STEP, before), before, after)
             before = after
 
     def _when(self, low: int, high: int, before: int) -> int:
