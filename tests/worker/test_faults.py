@@ -22,9 +22,9 @@ from andon.model.task import Task
 from andon.model.words import Reason, State
 from andon.worker import runlogs
 from andon.worker.background import attempt, keep_on
+from andon.worker.backoff import Backoff
 from andon.worker.context import Context, Retry, Snooze
 from andon.worker.executors import lines
-from andon.worker.patience import Patience
 from andon.worker.runlogs import RunLogs
 from andon.worker.worker import Worker
 
@@ -37,10 +37,10 @@ PLACES = pytest.mark.parametrize("place", [0, 2, 4], ids=["first", "middle", "la
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What failed is tried again without a wait."""
 
-    def failed(_: Patience) -> float:
+    def failed(_: Backoff) -> float:
         return 0.0
 
-    monkeypatch.setattr(Patience, "failed", failed)
+    monkeypatch.setattr(Backoff, "failed", failed)
     monkeypatch.setattr(runlogs, "GATHER_S", 0.01)
 
 

@@ -28,8 +28,8 @@ from andon.model.task import RunCell
 from andon.model.words import State
 from andon.stores.isolation import AT_FAULT
 from andon.worker import outcomes, run_log
+from andon.worker.backoff import Backoff
 from andon.worker.executors.base import RunInHand
-from andon.worker.patience import Patience
 
 logger = logging.getLogger("andon.worker")
 
@@ -87,7 +87,7 @@ class Reporting:
         self, run: RunInHand, command: Command | None, error: BaseException
     ) -> None:
         """The report failed: find out whether it can be made another way, or later."""
-        attempts = _Attempts(run, Patience(self._rng))
+        attempts = _Attempts(run, Backoff(self._rng))
         try:
             while command is not None:
                 command = await attempts.after(command, error)
@@ -121,9 +121,9 @@ class Reporting:
 class _Attempts:
     """What to report next of one run, after what went wrong before."""
 
-    def __init__(self, run: RunInHand, patience: Patience) -> None:
+    def __init__(self, run: RunInHand, backoff: Backoff) -> None:
         self._run = run
-        self._patience = patience
+        self._backoff = backoff
         self._failures = 0
         self._is_plain = False  # it says nothing any more that a handler has made
 
@@ -138,14 +138,14 @@ class _Attempts:
         if isinstance(error, PayloadTooLarge) and isinstance(command, Complete):
             return outcomes.invalid_result(str(error))
         if isinstance(error, StoreUnavailable):
-            await asyncio.sleep(self._patience.failed())
+            await asyncio.sleep(self._backoff.failed())
             return command
         self._log(logging.ERROR, "could not be reported.", exc_info=error)
         self._failures += 1
         if isinstance(error, _REFUSED) or not self._is_hopeless(error):
             if self._failures >= _MOST_REPORTS:
                 return None  # left to its lease
-            await asyncio.sleep(self._patience.failed())
+            await asyncio.sleep(self._backoff.failed())
             return command
         self._is_plain, self._failures = True, 0
         self._clear_marks()

@@ -28,6 +28,7 @@ from andon.model.words import Reason, State
 from andon.stores.base import Verdict
 from andon.worker import outcomes, run_log
 from andon.worker.awaiting import Awaiting
+from andon.worker.backoff import Backoff
 from andon.worker.context import (
     Context,
     Dependency,
@@ -41,7 +42,6 @@ from andon.worker.executors.killing import KILL_AFTER_S
 from andon.worker.files import WorkerFiles
 from andon.worker.leases import Lease, LeaseKeeper
 from andon.worker.limits import Limits
-from andon.worker.patience import Patience
 from andon.worker.registry import Registry, TaskType
 from andon.worker.reporting import Reporting
 from andon.worker.runlogs import RunLogs
@@ -331,12 +331,12 @@ class Runs:
         run.timers = (*run.timers, timer)
 
     async def _load_dependencies(self, run: RunInHand) -> None:
-        patience = Patience(self._rng)
+        backoff = Backoff(self._rng)
         while True:
             try:
                 found = await self._engine.dependency_results(run.task)
             except StoreUnavailable:
-                await asyncio.sleep(patience.failed())
+                await asyncio.sleep(backoff.failed())
                 continue
             run.context.dependencies = {id: Dependency.of(task) for id, task in found.items()}
             return

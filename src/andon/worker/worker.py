@@ -24,7 +24,9 @@ from andon.model.errors import ConfigurationError, InvalidSubmission, Permission
 from andon.model.fleet import WorkerInfo
 from andon.stores.base import CONFIG_TOPIC, SLOW_POLL_S, Listener, control_topic
 from andon.worker.background import attempt, keep_on, until_done
-from andon.worker.claims import Claims
+from andon.worker.backoff import Backoff
+from andon.worker.claiming.loop import Claims
+from andon.worker.claiming.queues import QueueOrder
 from andon.worker.config import WorkerConfig
 from andon.worker.executors.async_ import AsyncExecutor
 from andon.worker.executors.base import Executor
@@ -35,9 +37,7 @@ from andon.worker.executors.threads import ThreadExecutor
 from andon.worker.leases import LeaseKeeper
 from andon.worker.limits import Limits
 from andon.worker.loop_watch import LoopWatch
-from andon.worker.patience import Patience
 from andon.worker.presence import EVERY_S, Presence
-from andon.worker.queues import QueueOrder
 from andon.worker.registry import Registry
 from andon.worker.runlogs import RunLogs
 from andon.worker.runs import Middleware, Runs
@@ -393,11 +393,11 @@ class Worker:
 
     async def _claim(self) -> None:
         """Publish the types, learn of the queues, then claim until stopped."""
-        patience = Patience(self._rng)
+        backoff = Backoff(self._rng)
         while not await attempt("Starting", self._prepare):
             if self._asked_to_stop.is_set():
                 return
-            await asyncio.sleep(patience.failed())
+            await asyncio.sleep(backoff.failed())
         self._spawn(self._follow("Queues", CONFIG_TOPIC, self._on_configuration, poll=self._poll_s))
         self._spawn(keep_on("Types", self._follow_types, self._rng))
         if self._partitions > 1:
@@ -460,7 +460,7 @@ class Worker:
         self._keeper.expired()
 
     async def _count_workers(self) -> None:
-        """Who shares the partitions with this one (see `turns`)."""
+        """Who shares the partitions with this one (see `claiming.rotation`)."""
         workers = await self._engine.workers()
         others = [worker for worker in workers if worker.id != self.id]
         room = [w for w in others if w.state == "running" and w.active < w.concurrency]

@@ -12,9 +12,9 @@ import pytest
 from andon.model.errors import PayloadTooLarge
 from andon.model.fleet import QueueConfig
 from andon.model.words import Reason, State
-from andon.worker import claims
+from andon.worker.claiming import loop as claims
+from andon.worker.claiming.queues import QueueOrder
 from andon.worker.context import Context
-from andon.worker.queues import QueueOrder
 from andon.worker.worker import Worker
 
 from .kit import WAIT, Kit, result_of, until

@@ -7,12 +7,13 @@ from collections.abc import Callable
 import pytest
 
 from andon.model.words import State
-from andon.worker import claims, slots
+from andon.worker import slots
+from andon.worker.claiming import loop as claims
 from andon.worker.context import Context
 from andon.worker.worker import Worker
 
 from .kit import Kit, until
-from .test_claims import Busy, add, most_in_hand, sleeps
+from .test_claim_loop import Busy, add, most_in_hand, sleeps
 
 AWAY = 20
 """Turns of the loop that a claim takes: more than quick runs and their reports."""

@@ -41,11 +41,11 @@ from andon.model.task import Task
 from andon.stores.base import MAX_BATCH, SLOW_POLL_S, ClaimRequest, Listener, ready_topic
 from andon.stores.waiting import once_waiting
 from andon.worker.background import is_asked_to_end
+from andon.worker.backoff import Backoff
+from andon.worker.claiming.queues import QueueOrder
+from andon.worker.claiming.rotation import PartitionRotation
 from andon.worker.limits import Limits
-from andon.worker.patience import Patience
-from andon.worker.queues import QueueOrder
 from andon.worker.runs import Runs
-from andon.worker.turns import Turns
 
 logger = logging.getLogger("andon.worker")
 
@@ -125,7 +125,7 @@ class Claims:
             self._ahead = max(concurrency, min(2 * concurrency, MAX_BATCH))
         self._took_at: float | None = None  #: while something of the last claim may run
         self._quick = False  #: all of the last claim was over soon
-        self._pressed = False  #: the last claim brought all that may run at once, or more
+        self._saturated = False  #: the last claim brought all that may run at once, or more
         self._lease = lease
         self._rng = rng
         self._wake = asyncio.Event()
@@ -134,7 +134,7 @@ class Claims:
         self._stopped = False
         self._quiet = False
         self._listener: Listener | None = None
-        self._turns = Turns(1, rng=rng, clock=clock)
+        self._rotation = PartitionRotation(1, rng=rng, clock=clock)
         self._polls = False  #: it looks because of the slow poll, not because it was told
         self._pause = poll_s
         self._can_stand = False  #: the store lets claims stand, and leases are long enough
@@ -206,7 +206,7 @@ class Claims:
 
     def fleet(self, *, workers: int, idle: int) -> None:
         """How many workers there are, and how many of them have room; with this one."""
-        self._turns.workers, self._turns.idle = workers, idle
+        self._rotation.workers, self._rotation.idle = workers, idle
 
     def stop(self) -> None:
         """Claim no more; `run` returns once the claim under way was answered."""
@@ -224,21 +224,21 @@ class Claims:
 
     async def run(self, partitions: int) -> None:
         """Claim until stopped."""
-        self._turns = Turns(partitions, rng=self._rng, clock=self._clock)
-        patience = Patience(self._rng)
+        self._rotation = PartitionRotation(partitions, rng=self._rng, clock=self._clock)
+        backoff = Backoff(self._rng)
         self._can_stand = self._engine.hands_over and self._lease >= _LEAST_LEASE_S
         self._engine.hand_over_to(self._worker, self._handed_over)
         try:
             while not self._stopped:
                 try:
                     await self._run_once()
-                    patience.succeeded()
+                    backoff.succeeded()
                 except (Exception, asyncio.CancelledError) as error:
                     if is_asked_to_end(error):
                         raise
                     _log(error)
                     self._polls = False  # hints may have been lost meanwhile
-                    await self._sleep_for(patience.failed())
+                    await self._sleep_for(backoff.failed())
             await self._withdraw()
         finally:
             self._engine.hand_over_to(self._worker, None)
@@ -262,24 +262,24 @@ class Claims:
             self._listener = self._engine.listen([ready_topic(q) for q in self._order.names])
         began = self._clock()
         got = 0
-        for look in range(self._turns.looks(polls=self._polls)):
+        for look in range(self._rotation.partitions_to_poll(polls=self._polls)):
             if look:
                 room = self._room()
                 if room <= 0:
                     return
             tasks, attempt = await self._claim(room)
-            while self._starves():
-                self._turns.filled()
+            while self._should_prefetch():
+                self._rotation.filled()
                 take = partial(self._take, tasks, attempt)
                 tasks, attempt = await once_waiting(self._claim(self._ahead), take)
             self._take(tasks, attempt)
             got += len(tasks)
-            if self._pressed or self._stopped:
-                self._turns.filled()
+            if self._saturated or self._stopped:
+                self._rotation.filled()
                 self._polls = False
                 self._vain = 0
                 return
-            self._turns.move_on()
+            self._rotation.move_on()
         self._looked_at = self._clock()
         self._looked_for = self._looked_at - began
         self._rest()
@@ -291,7 +291,7 @@ class Claims:
     def _room(self) -> int:
         if self._quiet or self._stopped or not self._order.names:
             return 0
-        if self._starves():
+        if self._should_prefetch():
             return self._ahead
         free = self._concurrency - self._runs.slots.unended
         # Claim while reports are under way, or the store is idle while we work and we while it
@@ -301,13 +301,13 @@ class Claims:
         share = min(free, self._share)
         return share if room >= share else 0
 
-    def _starves(self) -> bool:
+    def _should_prefetch(self) -> bool:
         """Whether to claim ahead: there is more to do than may run at once, and what ran last was
         over soon."""
         return (
             self._ahead > 0
             and self._quick
-            and self._pressed
+            and self._saturated
             and not self._runs.slots.unended
             and self._clock() > self._runs.slots.given_back_at + _NOT_AGAIN_S
             and not (self._quiet or self._stopped)
@@ -317,7 +317,7 @@ class Claims:
 
     async def _claim(self, limit: int) -> tuple[list[Task], _Attempt]:
         """One intended claim, repeated with its token while its reply may have been lost (R31)."""
-        patience = Patience(self._rng)
+        backoff = Backoff(self._rng)
         attempt = self._attempt(limit, self._standing)
         while not self._stopped:
             if self._clock() > attempt.sent_at + self._lease / 2:
@@ -331,15 +331,15 @@ class Claims:
                 if is_asked_to_end(error):
                     raise
                 _log(error)
-                await self._sleep_for(patience.failed())
+                await self._sleep_for(backoff.failed())
                 continue
-            self._pressed = len(tasks) >= min(limit, self._concurrency)
+            self._saturated = len(tasks) >= min(limit, self._concurrency)
             if tasks or self._standing is not attempt:  # else nothing was handed over meanwhile
                 self._standing = None
             else:
                 self._standing = attempt._replace(granted_after=attempt.sent_at)
             return tasks, attempt
-        self._pressed = False
+        self._saturated = False
         return [], attempt
 
     def _attempt(self, limit: int, standing: _Attempt | None) -> _Attempt:
@@ -351,7 +351,7 @@ class Claims:
             limit=limit,
             lease_ms=round(self._lease * 1000),
             room=self._limits.room(),
-            partition=self._turns.partition,
+            partition=self._rotation.partition,
             code=self._code,
             stands=self._rested and self._may_stand(),
         )
