@@ -13,7 +13,7 @@ from andon.engine.local import LocalEngine
 from andon.model.fleet import WorkerInfo
 from andon.model.words import State
 from andon.stores.base import Store
-from andon.worker.claiming.loop import Claims
+from andon.worker.claiming import policy
 from andon.worker.claiming.rotation import LONGEST_STAY_S, SHORTEST_STAY_S, PartitionRotation
 from andon.worker.config import WorkerConfig
 from andon.worker.worker import Worker
@@ -148,11 +148,11 @@ async def test_among_many_idle_workers_a_poll_looks_at_one_partition(
 
         async def job() -> None: ...
 
-        def paused(self: Claims, got: int) -> float:
+        def paused(*_: object) -> float:
             looks.append(len(kit.engine.called("claim")) - sum(looks))
             return 0.01
 
-        monkeypatch.setattr(Claims, "_next_pause", paused)
+        monkeypatch.setattr(policy, "_poll_pause", paused)
         kit.add(job)
         for number in range(100):
             await store_of(kit).put_worker(WorkerInfo(id=f"w{number}", concurrency=1))

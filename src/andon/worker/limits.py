@@ -55,6 +55,11 @@ class Limits:
             if most is not None:
                 group.most = most if group.most is None else min(group.most, most)
 
+    @property
+    def has_any(self) -> bool:
+        """Whether any type is limited."""
+        return bool(self._groups)
+
     def room(self) -> dict[str, int]:
         """Room per task name; a name that is absent is unlimited."""
         if not self._groups:

@@ -1,9 +1,8 @@
 """Carries claimed runs through: start the handler, stop it when it must, report how it ended.
 
 One asyncio task per run, which for an async handler is the handler's own, and ends with it. A run
-is *waiting* until it has a slot, *running* until then, and *reporting* until the engine tells that
-it has taken its report; only running takes a slot, so that a commit and the next claim travel
-together.
+is *running* until then, and *reporting* until the engine has taken its report; only running takes a
+slot, so that a commit and the next claim travel together.
 
 Whoever ends a run first decides it: the handler, or the grace after it was told to stop. What
 comes later changes nothing, here as in the record (the fence).
@@ -45,7 +44,6 @@ from andon.worker.limits import Limits
 from andon.worker.registry import Registry, TaskType
 from andon.worker.reporting import Reporting
 from andon.worker.runlogs import RunLogs
-from andon.worker.slots import Slots
 
 if TYPE_CHECKING:
     from andon.signing import TrustedKeys
@@ -141,14 +139,15 @@ class Runs:
         self._empty.set()
         self._abandoned: set[asyncio.Task[None]] = set()
         self.in_hand: dict[str, RunInHand] = {}
-        self.slots = Slots(concurrency, begin=self._begin, release=self._let_go, clock=clock)
+        self.running = 0
+        """Runs that were started and whose handler has not ended."""
         self.type_freed = False
         """A limited type had no room and has some again: worth a claim even without a hint."""
 
     @property
     def reporting(self) -> int:
         """Runs whose handler has ended and whose report is under way."""
-        return len(self.in_hand) - self.slots.unended
+        return len(self.in_hand) - self.running
 
     def when_freed(self, act: Callable[[], None]) -> None:
         """Call `act` whenever a handler has ended or a report was taken."""
@@ -171,8 +170,7 @@ class Runs:
         await self._empty.wait()
 
     def start(self, task: Task, sent_at: float) -> None:
-        """Start a run claimed by a request sent at `sent_at` (monotonic seconds), as soon as there
-        is a slot for it."""
+        """Start a run claimed by a request sent at `sent_at` (monotonic seconds)."""
         run_id = task.status.run
         if run_id in self.in_hand:
             return  # a claim repeated with its token
@@ -186,7 +184,7 @@ class Runs:
         if kind is not None and not self._limits.take(kind, definition.name):
             self._release(run)
             return
-        self.slots.expect()
+        self.running += 1
         run.handle = self._loop.create_task(self._conduct(run))
 
     def hand_back(self, task: Task, sent_at: float) -> None:
@@ -226,23 +224,9 @@ class Runs:
         run.ended = True
         self._reporting.report(run, Release())
 
-    def _let_go(self, run: RunInHand) -> None:
-        """Release a run that had room in its type, but has found no slot."""
-        self._make_room(run)
-        self._release(run)
-
-    def _make_room(self, run: RunInHand) -> None:
-        if run.kind is not None and self._limits.give(run.kind):
-            self.type_freed = True
-
     # --- the life of one run ---
 
-    def _begin(self, run: RunInHand) -> None:
-        run.handle = self._loop.create_task(self._conduct(run, has_slot=True))
-
-    async def _conduct(self, run: RunInHand, *, has_slot: bool = False) -> None:
-        if not has_slot and not self.slots.take(run):
-            return  # until its turn has come
+    async def _conduct(self, run: RunInHand) -> None:
         run.begun = True
         try:
             command = await self._perform(run)
@@ -444,9 +428,10 @@ class Runs:
         try:
             for timer in run.timers:
                 timer.cancel()
-            self._make_room(run)
+            if run.kind is not None and self._limits.give(run.kind):
+                self.type_freed = True
         finally:
-            self.slots.free()
+            self.running -= 1
         if self._logs is not None:
             self._logs.ended(run.task.definition.id, run.context.run)
         self._freed()

@@ -25,7 +25,7 @@ from andon.model.fleet import WorkerInfo
 from andon.stores.base import CONFIG_TOPIC, SLOW_POLL_S, Listener, control_topic
 from andon.worker.background import attempt, keep_on, until_done
 from andon.worker.backoff import Backoff
-from andon.worker.claiming.loop import Claims
+from andon.worker.claiming.loop import ClaimLoop
 from andon.worker.claiming.queues import QueueOrder
 from andon.worker.config import WorkerConfig
 from andon.worker.executors.async_ import AsyncExecutor
@@ -133,7 +133,7 @@ class Worker:
     @property
     def active(self) -> int:
         """Runs whose handler is running."""
-        return self._runs.slots.running
+        return self._runs.running
 
     async def start(self) -> None:
         """Begin to claim. Returns at once; a store that is away is waited for in the background.
@@ -183,7 +183,7 @@ class Worker:
             clock=self._clock,
             logs=self._logs,
         )
-        self._claims = Claims(
+        self._claim_loop = ClaimLoop(
             engine,
             self._runs,
             self._order,
@@ -195,7 +195,7 @@ class Worker:
             clock=self._clock,
             poll_s=self._poll_s,
         )
-        self._runs.when_freed(self._claims.freed)
+        self._runs.when_freed(self._claim_loop.freed)
         self._shutdown = Shutdown(self._runs, grace=config.shutdown_grace)
         every = EVERY_S * self._poll_s / SLOW_POLL_S
         self._presence = Presence(engine, self._describe, rng, every_s=every)
@@ -277,13 +277,13 @@ class Worker:
 
     def _begin_leaving(self) -> None:
         self._set_state("stopping")
-        self._claims.stop()
+        self._claim_loop.stop()
         self._shutdown.begin()
 
     def set_quiet(self, quiet: bool) -> None:
         """Claim nothing while quiet; what runs goes on."""
         if self._state != "stopping" and self._claiming is not None:
-            self._claims.set_quiet(quiet)
+            self._claim_loop.set_quiet(quiet)
             self._set_state("quiet" if quiet else "running")
 
     # --- the parts ---
@@ -338,7 +338,7 @@ class Worker:
             pid=os.getpid(),
             queues=self._order.names,
             concurrency=self.config.concurrency,
-            active=self._runs.slots.running,
+            active=self._runs.running,
             started_at=self._started_at,
             state=self._state,
             code=self._code.digest,
@@ -363,7 +363,7 @@ class Worker:
         # Types first: a claim fills in the policy of a task whose submitter had no code (R5).
         await self._engine.publish_types([kind.info for kind in kinds])
         await self._keep_code(code)
-        self._claims.set_code(code)
+        self._claim_loop.set_code(code)
         self._served = code
 
     async def _keep_code(self, code: Code) -> None:
@@ -405,7 +405,7 @@ class Worker:
         await until_done("Claiming", self._claim_on, self._rng)
 
     async def _claim_on(self) -> None:
-        await self._claims.run(self._partitions)
+        await self._claim_loop.run(self._partitions)
 
     async def _prepare(self) -> None:
         await self._publish()
@@ -444,7 +444,7 @@ class Worker:
     async def _on_configuration(self) -> None:
         await self._keep_code(self._code)  # costs nothing, but once a day
         if self._order.refresh(await self._engine.queues()):
-            self._claims.queues_changed()
+            self._claim_loop.queues_changed()
 
     def _set_busy(self, busy: bool) -> None:
         if busy:
@@ -464,7 +464,7 @@ class Worker:
         workers = await self._engine.workers()
         others = [worker for worker in workers if worker.id != self.id]
         room = [w for w in others if w.state == "running" and w.active < w.concurrency]
-        self._claims.fleet(workers=len(others) + 1, idle=len(room) + 1)
+        self._claim_loop.set_fleet(workers=len(others) + 1, idle=len(room) + 1)
         await asyncio.sleep(_COUNT_S * (0.75 + 0.5 * self._rng.random()))
 
     # --- the end ---
