@@ -23,7 +23,8 @@ from andon.model.words import Reason, State
 from andon.worker import runlogs
 from andon.worker.background import attempt, keep_on
 from andon.worker.backoff import Backoff
-from andon.worker.context import Context, Retry, Snooze
+from andon.worker.context import Context
+from andon.worker.control import Retry, Snooze
 from andon.worker.executors import lines
 from andon.worker.runlogs import RunLogs
 from andon.worker.worker import Worker

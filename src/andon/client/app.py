@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from andon.engine.local import LocalEngine
     from andon.signing import SigningKey, TrustedKeys
     from andon.worker.config import WorkerConfig
-    from andon.worker.runs import Middleware as WorkerMiddleware
+    from andon.worker.handler_runner import Middleware as WorkerMiddleware
     from andon.worker.worker import Lifespan, Worker
 
 P = ParamSpec("P")

@@ -1,6 +1,6 @@
 """The worker: claims tasks with room for them, runs their handlers, and leaves in good order.
 
-Put together from its parts: `claims` (the loop), `runs` (each run in hand), `executors` (where
+Put together from its parts: `claiming` (which tasks), `runs` (each run in hand), `executors` (where
 handlers run), `leases` (renewals, from a thread), `shutdown`, `presence`. It promises that it
 never dies of a store that is away or of anything a handler does, and that no run is reported by
 it after its lease may have passed on.
@@ -19,8 +19,7 @@ from typing import Any, Literal
 
 from andon.engine.artifacts import warn_if_not_kept
 from andon.engine.base import Engine
-from andon.model.code import Code
-from andon.model.errors import ConfigurationError, InvalidSubmission, PermissionRefused
+from andon.model.errors import ConfigurationError
 from andon.model.fleet import WorkerInfo
 from andon.stores.base import CONFIG_TOPIC, SLOW_POLL_S, Listener, control_topic
 from andon.worker.background import attempt, keep_on, until_done
@@ -28,20 +27,19 @@ from andon.worker.backoff import Backoff
 from andon.worker.claiming.loop import ClaimLoop
 from andon.worker.claiming.queues import QueueOrder
 from andon.worker.config import WorkerConfig
-from andon.worker.executors.async_ import AsyncExecutor
 from andon.worker.executors.base import Executor
-from andon.worker.executors.commands import CommandExecutor
+from andon.worker.executors.factory import make_executors, make_process_executor
 from andon.worker.executors.guard import Guard
-from andon.worker.executors.processes import ProcessExecutor
-from andon.worker.executors.threads import ThreadExecutor
+from andon.worker.handler_runner import Middleware
 from andon.worker.leases import LeaseKeeper
 from andon.worker.limits import Limits
 from andon.worker.loop_watch import LoopWatch
 from andon.worker.presence import EVERY_S, Presence
 from andon.worker.registry import Registry
 from andon.worker.runlogs import RunLogs
-from andon.worker.runs import Middleware, Runs
+from andon.worker.runs import Runs
 from andon.worker.shutdown import Shutdown, Signals
+from andon.worker.type_publisher import TypePublisher, queues_of
 
 logger = logging.getLogger("andon.worker")
 Lifespan = Callable[[], AbstractAsyncContextManager[Any]]
@@ -105,9 +103,6 @@ class Worker:
         self._claiming: asyncio.Task[None] | None = None
         self._asked_to_stop = asyncio.Event()
         self._is_begun = False
-        self._types_changed = asyncio.Event()
-        self._served: Code | None = None  #: what is claimed
-        self._unkept: Code | None = None  #: of which the log said that it is not kept
         self._unwatch: Callable[[], None] = _nothing
         self._closing: asyncio.Task[None] | None = None
         self._guard = Guard()
@@ -164,7 +159,9 @@ class Worker:
         limits = Limits(self._registry, config.per_type, children=config.children)
         self._executors = self._make_executors()
         self._limits = limits
-        self._order = QueueOrder(config.queues, own=self._own(), strict=config.strict, rng=rng)
+        self._order = QueueOrder(
+            config.queues, own=queues_of(self._registry), strict=config.strict, rng=rng
+        )
         self._keeper = self._make_keeper()
         self._logs = self._make_logs()
         self._runs = Runs(
@@ -196,6 +193,9 @@ class Worker:
             poll_s=self._poll_s,
         )
         self._runs.when_freed(self._claim_loop.freed)
+        self._types = TypePublisher(
+            engine, self._registry, self._executors, claim=self._claim_loop.set_code
+        )
         self._shutdown = Shutdown(self._runs, grace=config.shutdown_grace)
         every = EVERY_S * self._poll_s / SLOW_POLL_S
         self._presence = Presence(engine, self._describe, rng, every_s=every)
@@ -203,7 +203,7 @@ class Worker:
             await self._inside.enter_async_context(self._lifespan())
         self._started_at = engine.now()
         self._loop = asyncio.get_running_loop()
-        self._unwatch = self._registry.watch(self._note_types)
+        self._unwatch = self._types.watch()
         self._keeper.start(self._runs.told)
         self._watch = self._make_watch()
         self._runs.when_busy(self._set_busy)
@@ -300,29 +300,7 @@ class Worker:
         return RunLogs(self._engine)
 
     def _make_executors(self) -> dict[str, Executor]:
-        config, guard = self.config, self._guard
-        return {
-            "async": AsyncExecutor(),
-            "thread": ThreadExecutor(),
-            "command": CommandExecutor(
-                max_payload=config.max_payload, pass_env=config.pass_env, guard=guard
-            ),
-            **self._make_process_executor(),
-        }
-
-    def _make_process_executor(self) -> dict[str, Executor]:
-        """What runs handlers in processes of their own, where a type asks for that."""
-        config = self.config
-        if not any(kind.kind == "process" for kind in self._registry):
-            return {}
-        executor = ProcessExecutor(
-            app=config.app,
-            max_payload=config.max_payload,
-            keep=config.children if config.idle_children is None else config.idle_children,
-            pass_env=config.pass_env,
-            guard=self._guard,
-        )
-        return {"process": executor}
+        return make_executors(self.config, self._registry, self._guard)
 
     def _spawn(self, loop: Coroutine[Any, Any, None]) -> None:
         self._loops.append(asyncio.create_task(loop))
@@ -341,55 +319,22 @@ class Worker:
             active=self._runs.running,
             started_at=self._started_at,
             state=self._state,
-            code=self._code.digest,
+            code=self._types.code.digest,
             trusts=() if self.config.trusted_keys is None else self.config.trusted_keys.ids,
         )
 
-    # --- what it has code for ---
-
-    @property
-    def _code(self) -> Code:
-        """Names and versions of the types that it can run."""
-        types = (kind for kind in self._registry if kind.kind in self._executors)
-        return Code.of((kind.name, kind.version) for kind in types)
-
-    def _own(self) -> set[str]:
-        """Queues to which its types go."""
-        return {"default", *(kind.queue for kind in self._registry)}
-
-    async def _publish(self) -> None:
-        """Tell of the types, and from then on claim what there is code for."""
-        kinds, code = list(self._registry), self._code
-        # Types first: a claim fills in the policy of a task whose submitter had no code (R5).
-        await self._engine.publish_types([kind.info for kind in kinds])
-        await self._keep_code(code)
-        self._claim_loop.set_code(code)
-        self._served = code
-
-    async def _keep_code(self, code: Code) -> None:
-        try:
-            await self._engine.keep_code(code)
-        except (InvalidSubmission, PermissionRefused) as error:  # no reason not to run tasks
-            if self._unkept != code:
-                logger.warning("What this worker has code for is not shown: %s", error)
-            self._unkept = code
-
-    def _note_types(self) -> None:
-        """Types were registered, by whoever imports them, in whatever thread."""
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._types_changed.set)
+    # --- its loops ---
 
     async def _follow_types(self) -> None:
-        """Take in types that are registered while it runs."""
-        while self._served == self._code:
-            await self._types_changed.wait()
-            self._types_changed.clear()
-            self._take_in_processes()
-        self._limits.take_in(self._registry)
-        self._order.take_in(self._own())
-        await self._publish()
+        """Run tasks of types that are registered while the worker runs."""
+        await self._types.follow(self._take_in_types)
         await self._on_configuration()
         self._presence.changed()
+
+    def _take_in_types(self) -> None:
+        self._take_in_processes()
+        self._limits.take_in(self._registry)
+        self._order.take_in(queues_of(self._registry))
 
     async def _claim(self) -> None:
         """Publish the types, learn of the queues, then claim until stopped."""
@@ -408,7 +353,7 @@ class Worker:
         await self._claim_loop.run(self._partitions)
 
     async def _prepare(self) -> None:
-        await self._publish()
+        await self._types.publish()
         if self._prepare_app is not None:
             await self._prepare_app()
         self._partitions = await self._engine.partitions()
@@ -437,12 +382,13 @@ class Worker:
         """Be able to run handlers in processes of their own, if a type asks for that by now."""
         if "process" not in self._executors:
             try:
-                self._executors.update(self._make_process_executor())
+                made = make_process_executor(self.config, self._registry, self._guard)
+                self._executors.update(made)
             except ConfigurationError as error:
                 logger.error("Types registered since this worker began are not run: %s", error)
 
     async def _on_configuration(self) -> None:
-        await self._keep_code(self._code)  # costs nothing, but once a day
+        await self._types.keep_code()
         if self._order.refresh(await self._engine.queues()):
             self._claim_loop.queues_changed()
 
