@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.stores.base import SLOW_POLL_S
+from andon.lifecycle.constants import SLOW_POLL_S
 from andon.worker.claiming.policy import (
     LONGEST_COOLDOWN_S,
     LONGEST_HOLD_S,

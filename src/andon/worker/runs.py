@@ -18,11 +18,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from andon.contract.outcomes import Verdict
 from andon.engine.base import Engine
 from andon.lifecycle.commands import Command, Release
 from andon.model.task import Task
 from andon.model.words import Reason, State
-from andon.stores.base import Verdict
 from andon.worker import outcomes
 from andon.worker.artifact_writer import WorkerArtifactWriter
 from andon.worker.context import Context, StopReason

@@ -18,12 +18,13 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from andon.contract.topics import Listener, ready_topic
+from andon.coroutines.once_waiting import once_waiting
 from andon.engine.base import Engine
+from andon.lifecycle.constants import SLOW_POLL_S
 from andon.model.code import Code
 from andon.model.errors import ConfigurationError, StoreError, StoreUnavailable
 from andon.model.task import Task
-from andon.stores.base import SLOW_POLL_S, Listener, ready_topic
-from andon.stores.waiting import once_waiting
 from andon.worker.background import is_asked_to_end
 from andon.worker.backoff import Backoff
 from andon.worker.claiming.policy import (

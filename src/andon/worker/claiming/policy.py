@@ -26,7 +26,7 @@ from typing import Literal
 
 import msgspec
 
-from andon.stores.base import SLOW_POLL_S
+from andon.lifecycle.constants import SLOW_POLL_S
 
 SHORTEST_POLL_S = 0.05
 """How often a rate-limited queue is asked at most."""

@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from andon.stores.base import ClaimRequest
+from andon.contract.requests import ClaimRequest
 from andon.worker.claiming.queues import QueueOrder
 from andon.worker.limits import Limits
 
