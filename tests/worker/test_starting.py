@@ -15,7 +15,7 @@ from andon.model.errors import StoreIncompatible, StoreUnavailable
 from andon.model.settings import PLACE_SETTING
 from andon.worker.backoff import Backoff
 from andon.worker.config import WorkerConfig
-from andon.worker.opening import until_open
+from andon.worker.wait_for_store import until_open
 from andon.worker.worker import Worker
 
 from .kit import WAIT, Kit, result_of

@@ -478,7 +478,7 @@ class Andon(Declaring):
             assert await app.until_open()
             await app.close()
         """
-        from andon.worker.opening import until_open
+        from andon.worker.wait_for_store import until_open
 
         return await until_open(self.connections.engine, shown(self.url), signals=signals)
 

@@ -15,11 +15,12 @@ from andon.lifecycle.commands import Command, Expire, UnknownTask
 from andon.lifecycle.timers import run_timeout
 from andon.model.errors import StoreUnavailable
 from andon.model.words import Reason
-from andon.worker import outcomes, run_log
+from andon.worker import outcomes
 from andon.worker.backoff import Backoff
 from andon.worker.context import Context, Dependency, StopReason, running
 from andon.worker.control import Stopped, control_in
 from andon.worker.executors.base import Executor, Resolved, RunInHand
+from andon.worker.logs import activity
 
 if TYPE_CHECKING:
     from andon.signing import TrustedKeys
@@ -110,7 +111,7 @@ class HandlerRunner:
         executor = self._executors[kind.kind]
         run.executor = executor
         run.started_at = self._clock()
-        run_log.started(run)
+        activity.started(run)
         if self._middleware:
             value = await self._wrapped(run, executor)
         else:

@@ -27,9 +27,10 @@ from andon.model.errors import (
 )
 from andon.model.task import RunCell
 from andon.model.words import State
-from andon.worker import outcomes, run_log
+from andon.worker import outcomes
 from andon.worker.backoff import Backoff
 from andon.worker.executors.base import RunInHand
+from andon.worker.logs import activity
 
 logger = logging.getLogger("andon.worker")
 
@@ -46,7 +47,7 @@ _REFUSED = (AccessError, ConfigurationError, StoreIncompatible)
 """Errors of the place that a report goes to, not of what it says."""
 
 
-class Reporting:
+class RunReporter:
     """Reports runs; `done` is told of each that was taken, or will not be."""
 
     def __init__(
@@ -76,7 +77,7 @@ class Reporting:
         self, run: RunInHand, command: Command, state: State | None, error: BaseException | None
     ) -> None:
         if error is None:
-            run_log.ended(run, command, state)
+            activity.ended(run, command, state)
             self._done(run)
         elif isinstance(error, asyncio.CancelledError):  # the loop is being closed
             self._done(run)
@@ -95,7 +96,7 @@ class Reporting:
                     return
                 try:
                     state = await self._engine.report(run.task, command)
-                    run_log.ended(run, command, state)
+                    activity.ended(run, command, state)
                     return
                 except Exception as again:
                     error = again

@@ -29,12 +29,12 @@ from andon.worker.context import Context, StopReason
 from andon.worker.executors.base import Executor, RunInHand
 from andon.worker.executors.killing import KILL_AFTER_S
 from andon.worker.handler_runner import HandlerRunner, Middleware
-from andon.worker.leases import Lease, LeaseKeeper
-from andon.worker.limits import Limits
+from andon.worker.lease_keeper import Lease, LeaseKeeper
+from andon.worker.logs.capture import LogCapture
 from andon.worker.registry import Registry, TaskType
-from andon.worker.reporting import Reporting
-from andon.worker.runlogs import RunLogs
+from andon.worker.reporting import RunReporter
 from andon.worker.slot_deadlock import SlotDeadlockDetector
+from andon.worker.type_limits import TypeLimits
 
 if TYPE_CHECKING:
     from andon.signing import TrustedKeys
@@ -60,18 +60,18 @@ class Runs:
         *,
         worker: str,
         concurrency: int,
-        limits: Limits,
+        limits: TypeLimits,
         lease: float,
         max_payload: int,
         middleware: Sequence[Middleware],
         keeper: LeaseKeeper,
         rng: random.Random,
         clock: Callable[[], float],
-        logs: RunLogs | None = None,
+        logs: LogCapture | None = None,
         trusted_keys: "TrustedKeys | None" = None,
     ) -> None:
         self._clock = clock
-        self._reporting = Reporting(engine, self._forget, rng=rng, clock=clock)
+        self._reporting = RunReporter(engine, self._forget, rng=rng, clock=clock)
         self._logs = logs
         self._handlers = HandlerRunner(
             engine,

@@ -1,7 +1,7 @@
 """The worker: claims tasks with room for them, runs their handlers, and leaves in good order.
 
 Put together from its parts: `claiming` (which tasks), `runs` (each run in hand), `executors` (where
-handlers run), `leases` (renewals, from a thread), `shutdown`, `presence`. It promises that it
+handlers run), `lease_keeper` (renewals, from a thread), `shutdown`, `presence`. It promises that it
 never dies of a store that is away or of anything a handler does, and that no run is reported by
 it after its lease may have passed on.
 """
@@ -25,6 +25,7 @@ from andon.model.errors import ConfigurationError
 from andon.model.fleet import WorkerInfo
 from andon.worker.background import attempt, keep_on, until_done
 from andon.worker.backoff import Backoff
+from andon.worker.blocked_loop import BlockedLoopWatch
 from andon.worker.claiming.loop import ClaimLoop
 from andon.worker.claiming.queues import QueueOrder
 from andon.worker.config import WorkerConfig
@@ -32,14 +33,13 @@ from andon.worker.executors.base import Executor
 from andon.worker.executors.factory import make_executors, make_process_executor
 from andon.worker.executors.guard import Guard
 from andon.worker.handler_runner import Middleware
-from andon.worker.leases import LeaseKeeper
-from andon.worker.limits import Limits
-from andon.worker.loop_watch import LoopWatch
+from andon.worker.lease_keeper import LeaseKeeper
+from andon.worker.logs.capture import LogCapture
 from andon.worker.presence import EVERY_S, Presence
 from andon.worker.registry import Registry
-from andon.worker.runlogs import RunLogs
 from andon.worker.runs import Runs
 from andon.worker.shutdown import Shutdown, Signals
+from andon.worker.type_limits import TypeLimits
 from andon.worker.type_publisher import TypePublisher, queues_of
 
 logger = logging.getLogger("andon.worker")
@@ -157,7 +157,7 @@ class Worker:
 
     async def _start(self) -> None:
         config, engine, rng = self.config, self._engine, self._rng
-        limits = Limits(self._registry, config.per_type, children=config.children)
+        limits = TypeLimits(self._registry, config.per_type, children=config.children)
         self._executors = self._make_executors()
         self._limits = limits
         self._order = QueueOrder(
@@ -294,11 +294,11 @@ class Worker:
     def _make_keeper(self) -> LeaseKeeper:
         return LeaseKeeper(self._engine, shortest=self.lease, clock=self._clock, rng=self._rng)
 
-    def _make_watch(self) -> LoopWatch | None:
-        return LoopWatch(self._runs.named)
+    def _make_watch(self) -> BlockedLoopWatch | None:
+        return BlockedLoopWatch(self._runs.named)
 
-    def _make_logs(self) -> RunLogs | None:
-        return RunLogs(self._engine)
+    def _make_logs(self) -> LogCapture | None:
+        return LogCapture(self._engine)
 
     def _make_executors(self) -> dict[str, Executor]:
         return make_executors(self.config, self._registry, self._guard)

@@ -45,8 +45,8 @@ from andon.worker.claiming.policy import (
 from andon.worker.claiming.queues import QueueOrder
 from andon.worker.claiming.requests import ClaimRequests, SentClaim
 from andon.worker.claiming.rotation import PartitionRotation
-from andon.worker.limits import Limits
 from andon.worker.runs import Runs
+from andon.worker.type_limits import TypeLimits
 
 logger = logging.getLogger("andon.worker")
 
@@ -70,7 +70,7 @@ class ClaimLoop:
         engine: Engine,
         runs: Runs,
         order: QueueOrder,
-        limits: Limits,
+        limits: TypeLimits,
         *,
         worker: str,
         concurrency: int,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from andon.contract.requests import ClaimRequest
 from andon.worker.claiming.queues import QueueOrder
-from andon.worker.limits import Limits
+from andon.worker.type_limits import TypeLimits
 
 if TYPE_CHECKING:
     from andon.model.code import Code
@@ -26,7 +26,7 @@ class ClaimRequests:
     def __init__(
         self,
         order: QueueOrder,
-        limits: Limits,
+        limits: TypeLimits,
         *,
         worker: str,
         lease: float,

@@ -26,7 +26,7 @@ class _Group:
         self.names = set[str]() if name is None else {name}
 
 
-class Limits:
+class TypeLimits:
     """Counts the runs of limited types. Costs nothing while no type is limited."""
 
     def __init__(
