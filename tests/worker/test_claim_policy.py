@@ -32,7 +32,7 @@ PREFETCHING = ClaimSettings(concurrency=5, batch=5, prefetches=True)
 PARKING = ClaimSettings(concurrency=5, batch=5, parks=True)
 PATIENT = ClaimSettings(concurrency=5, batch=5, poll_s=60.0)
 
-BUSY = ClaimView(now=100.0, was_quick=True, saturated=True, unstarted=5)
+BUSY = ClaimView(now=100.0, was_quick=True, was_full=True, unstarted=5)
 """Five tasks came, those before ended quickly, and there are more."""
 ASKED = ClaimView(now=100.0, to_ask=0)
 """All partitions were asked."""
@@ -83,7 +83,7 @@ TABLE = [
     Row("quick tasks, and more of them", PREFETCHING, BUSY, Claim(5, prefetch=True)),
     Row("the store asks for no prefetch", FIVE, BUSY, Start(5)),
     Row("the last tasks took their time", PREFETCHING, but(BUSY, was_quick=False), Start(5)),
-    Row("the last claim was not full", PREFETCHING, but(BUSY, saturated=False), Start(5)),
+    Row("the last claim was not full", PREFETCHING, but(BUSY, was_full=False), Start(5)),
     Row("tasks still run", PREFETCHING, but(BUSY, running=1), Start(4)),
     Row("some types are limited", PREFETCHING, but(BUSY, has_limited_types=True), Start(5)),
     Row("reports of two claims are under way", PREFETCHING, but(BUSY, reporting=10),
@@ -172,7 +172,7 @@ all_views = st.builds(
     answered_at=seconds,
     retry_in=st.none() | st.floats(0.0, 5.0),
     is_unanswered=st.booleans(),
-    saturated=st.booleans(),
+    was_full=st.booleans(),
     was_quick=st.booleans(),
     released_at=seconds,
     to_ask=st.integers(0, 3),

@@ -258,14 +258,14 @@ class ClaimLoop:
         now = self._clock()
         if len(tasks) >= claim.request.limit:
             self._backoff.succeeded()
-            self._note(saturated=True, answered_at=now, empty_wakes=0)
+            self._note(was_full=True, answered_at=now, empty_wakes=0)
             self._rotation.filled()
             self._begin_round()
             return
         self._rotation.move_on()
         known = self._known
         got = known.got + len(tasks)
-        self._note(saturated=False, answered_at=now, got=got, to_ask=known.to_ask - 1)
+        self._note(was_full=False, answered_at=now, got=got, to_ask=known.to_ask - 1)
         if known.to_ask == 1:
             empty = known.empty_wakes + 1 if self._round_hinted and not got else 0
             self._note(empty_wakes=empty, round_s=now - self._round_began, round_ended_at=now)

@@ -83,7 +83,7 @@ class ClaimView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     retry_in: float | None = None  #: seconds to wait, after a failure
     is_unanswered: bool = False  #: the reply to the last claim was lost
 
-    saturated: bool = False  #: the last claim brought all that it asked for
+    was_full: bool = False  #: the last claim brought all that it asked for
     was_quick: bool = False  #: the tasks of the last claim have ended, within `QUICK_S`
     released_at: float = -math.inf  #: when prefetched tasks were last released for want of a slot
 
@@ -181,7 +181,7 @@ def should_prefetch(settings: ClaimSettings, view: ClaimView) -> bool:
     return (
         settings.prefetches
         and view.was_quick
-        and view.saturated
+        and view.was_full
         and not view.running
         and not (view.quiet or view.stopping or view.has_limited_types)
         and view.has_queues
