@@ -121,6 +121,8 @@ TABLE = [
     # Failures.
     Row("the store did not answer", FIVE, ClaimView(retry_in=0.7, is_unanswered=True),
         Sleep("retry", 0.7)),
+    Row("a claim failed before it was sent, and tasks have come", PREFETCHING,
+        but(BUSY, retry_in=0.7), Start(5)),
     Row("the store may answer again", FIVE, ClaimView(is_unanswered=True), Repeat()),
     Row("a claim is unanswered, and no slot is free", FIVE,
         ClaimView(is_unanswered=True, running=5), Repeat()),
@@ -273,3 +275,11 @@ def test_claimed_tasks_wait_no_longer_than_a_moment(
 ) -> None:
     step = next_step(settings, but(view, unstarted=1, now=view.answered_at + LONGEST_HOLD_S))
     assert not isinstance(step, Sleep)
+
+
+@given(all_settings, all_views)
+def test_after_a_failure_nothing_is_claimed_before_a_pause(
+    settings: ClaimSettings, view: ClaimView
+) -> None:
+    step = next_step(settings, but(view, retry_in=1.0))
+    assert not isinstance(step, Claim | Park | Repeat)

@@ -185,6 +185,7 @@ def should_prefetch(settings: ClaimSettings, view: ClaimView) -> bool:
         and not view.running
         and not (view.quiet or view.stopping or view.has_limited_types)
         and view.has_queues
+        and view.retry_in is None
         and view.reporting <= REPORTED_AT_PREFETCH * settings.concurrency
         and view.now > view.released_at + NO_PREFETCH_S
     )
