@@ -1,8 +1,9 @@
 """A fleet of workers on a store of many partitions, simulated: the same events for the same seed.
 
-Real: the policy by which a worker walks the partitions (`andon.worker.turns`). Modelled: servers,
-network and handlers, as `Model` says. A worker goes about it as `andon.worker.claims` does: it
-claims for the slots it has, sleeps when it looked everywhere in vain, is woken by a hint or polls.
+Real: the policy by which a worker walks the partitions (`andon.worker.claiming.rotation`).
+Modelled: servers, network and handlers, as `Model` says. A worker goes about it as
+`andon.worker.claiming.loop` does: it claims for the slots it has, sleeps when it looked everywhere
+in vain, is woken by a hint or polls.
 """
 
 import heapq
@@ -30,7 +31,7 @@ class Model:
 
 
 class Policy(Protocol):
-    """Which partition a worker asks next: what `Turns` offers."""
+    """Which partition a worker asks next: what `PartitionRotation` offers."""
 
     workers: int
     idle: int
@@ -38,7 +39,7 @@ class Policy(Protocol):
     @property
     def partition(self) -> int: ...
 
-    def looks(self, *, polls: bool) -> int: ...
+    def partitions_to_poll(self, *, polls: bool) -> int: ...
 
     def filled(self) -> None: ...
 
@@ -46,14 +47,14 @@ class Policy(Protocol):
 
 
 class Former:
-    """The policy before `Turns`: begin at 0, stay as long as it gives, poll everything."""
+    """The former policy: begin at 0, stay as long as it gives, poll everything."""
 
     def __init__(self, partitions: int, **_: object) -> None:
         self._partitions = partitions
         self.partition = 0
         self.workers = self.idle = 1
 
-    def looks(self, *, polls: bool) -> int:
+    def partitions_to_poll(self, *, polls: bool) -> int:
         return self._partitions
 
     def filled(self) -> None:
@@ -145,7 +146,7 @@ class Fleet:
                 continue
             got = 0
             policy.idle = len(self._sleeping) + 1  # known at once, not after a minute
-            for _ in range(policy.looks(polls=polls)):
+            for _ in range(policy.partitions_to_poll(polls=polls)):
                 yield model.trip_s / 2
                 partition = self.partitions[policy.partition]
                 taken = self._take(partition, room - got)

@@ -19,7 +19,7 @@ from pathlib import Path
 from fleet_model import Fleet, Former, Model, Partition, Policy
 
 from andon.stores.kit.partitions import partition_of
-from andon.worker.turns import Turns
+from andon.worker.claiming.rotation import PartitionRotation
 
 PAGE = Path(__file__).parents[1] / "docs" / "scaling.md"
 PLOT = PAGE.with_name("scaling.svg")
@@ -28,7 +28,7 @@ STORED = 1_000_000_000
 SAMPLE = 400_000
 SEED = 20_261_121
 _CALM_S = 7.0  # by then every idle worker has looked everywhere once
-POLICIES: dict[str, Callable[..., Policy]] = {"former": Former, "now": Turns}
+POLICIES: dict[str, Callable[..., Policy]] = {"former": Former, "now": PartitionRotation}
 
 Table = tuple[Sequence[str], list[Sequence[str]]]
 

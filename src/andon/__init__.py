@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from andon.engine.base import Submitted
     from andon.model.policy import Backoff
     from andon.model.words import Reason, State
-    from andon.worker.context import Context, Retry, Snooze, Terminate, current
+    from andon.worker.context import Context, current
+    from andon.worker.control import Retry, Snooze, Terminate
 
 __all__ = [
     "Andon",
@@ -52,14 +53,14 @@ _HOMES = {
     "Draft": "andon.client.function",
     "Queue": "andon.client.queues",
     "Reason": "andon.model.words",
-    "Retry": "andon.worker.context",
-    "Snooze": "andon.worker.context",
+    "Retry": "andon.worker.control",
+    "Snooze": "andon.worker.control",
     "State": "andon.model.words",
     "Submitted": "andon.engine.base",
     "TaskFunction": "andon.client.function",
     "TaskHandle": "andon.client.handle",
     "TaskView": "andon.client.views",
-    "Terminate": "andon.worker.context",
+    "Terminate": "andon.worker.control",
     "current": "andon.worker.context",
 }
 

@@ -62,7 +62,7 @@ def test_the_spread_of_partitions_is_that_of_chance(scaling: Any) -> None:
 
 def test_the_same_seed_gives_the_same_run_and_another_another(scaling: Any) -> None:
     def run(seed: int) -> list[Any]:
-        fleet = scaling.Fleet(small(scaling), scaling.Turns, seed=seed)
+        fleet = scaling.Fleet(small(scaling), scaling.PartitionRotation, seed=seed)
         for partition in fleet.partitions:
             partition.stored = 1_000
         return [(p.claims, p.started, p.unasked) for p in fleet.run()]
@@ -72,7 +72,7 @@ def test_the_same_seed_gives_the_same_run_and_another_another(scaling: Any) -> N
 
 
 def test_no_task_is_made_or_lost(scaling: Any) -> None:
-    fleet = scaling.Fleet(small(scaling, seconds=20.0), scaling.Turns, seed=1)
+    fleet = scaling.Fleet(small(scaling, seconds=20.0), scaling.PartitionRotation, seed=1)
     fleet.partitions[0].stored = 50
     for number in range(20):
         fleet.at(0.5 + number / 10, lambda number=number: fleet.arrive(number % 4))
@@ -86,7 +86,7 @@ def test_no_task_is_made_or_lost(scaling: Any) -> None:
 
 def test_full_workers_start_as_many_tasks_as_their_slots_allow(scaling: Any) -> None:
     model = small(scaling, workers=20, concurrency=5, task_s=0.5, seconds=20.0)
-    fleet = scaling.Fleet(model, scaling.Turns, seed=3)
+    fleet = scaling.Fleet(model, scaling.PartitionRotation, seed=3)
     for partition in fleet.partitions:
         partition.stored = 1_000_000
     started = sum(p.started for p in fleet.run())
@@ -95,7 +95,7 @@ def test_full_workers_start_as_many_tasks_as_their_slots_allow(scaling: Any) -> 
 
 def test_a_server_is_never_busier_than_it_can_be(scaling: Any) -> None:
     model = small(scaling, workers=50, task_s=0.001, call_s=0.01, each_s=0.001)
-    fleet = scaling.Fleet(model, scaling.Turns, seed=3)
+    fleet = scaling.Fleet(model, scaling.PartitionRotation, seed=3)
     for partition in fleet.partitions:
         partition.stored = 1_000_000
     for partition in fleet.run():
@@ -111,7 +111,7 @@ def test_a_long_line_starves_the_others_under_the_former_policy_only(scaling: An
         return [partition.started for partition in fleet.run()]
 
     assert [count > 0 for count in started(scaling.Former)] == [True, False, False, False]
-    assert scaling.jain(started(scaling.Turns)) > 0.8
+    assert scaling.jain(started(scaling.PartitionRotation)) > 0.8
 
 
 def test_idle_workers_ask_less_than_all_of_everybody(scaling: Any) -> None:
@@ -119,11 +119,11 @@ def test_idle_workers_ask_less_than_all_of_everybody(scaling: Any) -> None:
         model = small(scaling, partitions=16, workers=100, seconds=60.0)
         return sum(p.claims for p in scaling.Fleet(model, policy, seed=1).run())
 
-    assert claims(scaling.Turns) * 5 < claims(scaling.Former)
+    assert claims(scaling.PartitionRotation) * 5 < claims(scaling.Former)
 
 
 def test_a_task_whose_hint_was_lost_is_found_by_a_poll(scaling: Any) -> None:
-    fleet = scaling.Fleet(small(scaling, seconds=60.0), scaling.Turns, seed=1)
+    fleet = scaling.Fleet(small(scaling, seconds=60.0), scaling.PartitionRotation, seed=1)
     fleet.at(7.0, lambda: fleet.arrive(2, hinted=False))
     (wait,) = fleet.run()[2].waits
     assert wait < 10

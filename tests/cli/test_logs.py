@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from andon import Andon, Context, current
 from andon.cli.logs import JsonLines, TextLines
 from andon.testing import running, virtual_time
-from andon.worker.logs import OfRun
+from andon.worker.logs.fields import RunFieldsFilter
 
 
 class Lines(logging.Handler):
@@ -21,7 +21,7 @@ class Lines(logging.Handler):
     def __init__(self, formatter: logging.Formatter) -> None:
         super().__init__()
         self.setFormatter(formatter)
-        self.addFilter(OfRun())
+        self.addFilter(RunFieldsFilter())
         self.lines: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from andon.worker.calls import Call
-from andon.worker.context import Context, Retry, Snooze, Terminate, current
+from andon.worker.context import Context, current
+from andon.worker.control import Retry, Snooze, Terminate
 from andon.worker.registry import Registry, TaskType
 
 registry = Registry()

@@ -11,8 +11,8 @@ import pytest
 
 from andon.artifacts import Artifact
 from andon.model.words import State
-from andon.worker import runlogs
 from andon.worker.context import Context
+from andon.worker.logs import capture
 
 from . import children
 from .kit import WAIT, Kit, result_of
@@ -148,7 +148,7 @@ async def test_what_was_logged_last_is_kept_when_the_worker_stops(kit: Kit):
 
 
 async def test_a_log_without_bounds_is_cut_and_says_so(kit: Kit, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(runlogs, "MAX_LOG", 1_000)
+    monkeypatch.setattr(capture, "MAX_LOG", 1_000)
 
     async def job(ctx: Context) -> None:
         for number in range(100):

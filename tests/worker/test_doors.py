@@ -11,7 +11,8 @@ from andon.lifecycle.admission import admit
 from andon.lifecycle.apply import stamped
 from andon.model.task import Definition, Stamp
 from andon.model.text import one_line, storable
-from andon.worker.context import MOST_MESSAGE, Context, Retry, Snooze
+from andon.worker.context import MOST_MESSAGE, Context
+from andon.worker.control import Retry, Snooze
 from andon.worker.outcomes import error_of
 
 NAME = b"caf\xe9.txt".decode("utf-8", "surrogateescape")

@@ -20,12 +20,13 @@ from andon.model.errors import (
 )
 from andon.model.task import Task
 from andon.model.words import Reason, State
-from andon.worker import runlogs
 from andon.worker.background import attempt, keep_on
-from andon.worker.context import Context, Retry, Snooze
+from andon.worker.backoff import Backoff
+from andon.worker.context import Context
+from andon.worker.control import Retry, Snooze
 from andon.worker.executors import lines
-from andon.worker.patience import Patience
-from andon.worker.runlogs import RunLogs
+from andon.worker.logs import capture
+from andon.worker.logs.capture import LogCapture
 from andon.worker.worker import Worker
 
 from .kit import Kit, error_of, result_of, until
@@ -37,11 +38,11 @@ PLACES = pytest.mark.parametrize("place", [0, 2, 4], ids=["first", "middle", "la
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What failed is tried again without a wait."""
 
-    def failed(_: Patience) -> float:
+    def failed(_: Backoff) -> float:
         return 0.0
 
-    monkeypatch.setattr(Patience, "failed", failed)
-    monkeypatch.setattr(runlogs, "GATHER_S", 0.01)
+    monkeypatch.setattr(Backoff, "failed", failed)
+    monkeypatch.setattr(capture, "GATHER_S", 0.01)
 
 
 # --- handlers ---
@@ -439,7 +440,7 @@ class Engine:
         return 1
 
 
-def say(logs: RunLogs, task: str, text: str, **fields: Any) -> None:
+def say(logs: LogCapture, task: str, text: str, **fields: Any) -> None:
     # Not through the root logger: what is no text does not travel from pytest's processes.
     record = logging.LogRecord("shop", logging.INFO, "here", 1, text, None, None)
     record.__dict__.update({"task_id": task, "run": 0, **fields})
@@ -449,7 +450,7 @@ def say(logs: RunLogs, task: str, text: str, **fields: Any) -> None:
 @PLACES
 async def test_a_line_that_cannot_be_kept_costs_no_other_line(place: int):
     kept = Kept()
-    logs = RunLogs(cast("Any", Engine(kept)))
+    logs = LogCapture(cast("Any", Engine(kept)))
     for n in range(5):
         if n == place:
             say(logs, "a", "half \ud800 a line\0")
@@ -476,7 +477,7 @@ async def test_a_run_whose_log_cannot_be_kept_costs_no_other_run_a_line(
     caplog: pytest.LogCaptureFixture, error: Exception, place: int
 ):
     kept = Kept()
-    logs = RunLogs(cast("Any", Engine(kept)))
+    logs = LogCapture(cast("Any", Engine(kept)))
     bad = f"r{place}"
     kept.fails[bad] = error
     for n in range(5):
@@ -503,16 +504,16 @@ async def test_log_keeping_goes_on_and_ends_whatever_it_meets():
             return await super().artifacts()
 
     kept = Kept()
-    logs = RunLogs(cast("Any", Broken(kept)))
+    logs = LogCapture(cast("Any", Broken(kept)))
     say(logs, "a", "kept")
     await until(lambda: kept.texts("a") == ["kept"])
     await logs.aclose()
 
 
 async def test_a_worker_whose_logs_can_never_be_kept_stops(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(runlogs, "_CLOSE_S", 0.2)
+    monkeypatch.setattr(capture, "_CLOSE_S", 0.2)
     kept = Kept()
-    logs = RunLogs(cast("Any", Engine(kept)))
+    logs = LogCapture(cast("Any", Engine(kept)))
     kept.fails["a"] = StoreUnavailable("away")
     say(logs, "a", "lost")
     await logs.aclose()

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from andon.model.words import Event, Reason, State
-from andon.worker.context import Context, Retry, Snooze, Stopped, Terminate, current
+from andon.worker.context import Context, current
+from andon.worker.control import Retry, Snooze, Stopped, Terminate
 
 from .kit import Kit, error_of, last_run, result_of
 

@@ -18,7 +18,7 @@ from andon.model.task import Task
 from andon.model.words import Event, Reason, State
 from andon.signing import SigningKey, TrustedKeys
 from andon.worker.calls import Call
-from andon.worker.context import Retry
+from andon.worker.control import Retry
 
 from . import children
 from .kit import Kit, error_of, last_run, result_of

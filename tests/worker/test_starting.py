@@ -13,9 +13,9 @@ import pytest
 from andon.engine.local import LocalEngine
 from andon.model.errors import StoreIncompatible, StoreUnavailable
 from andon.model.settings import PLACE_SETTING
+from andon.worker.backoff import Backoff
 from andon.worker.config import WorkerConfig
-from andon.worker.opening import until_open
-from andon.worker.patience import Patience
+from andon.worker.wait_for_store import until_open
 from andon.worker.worker import Worker
 
 from .kit import WAIT, Kit, result_of
@@ -104,7 +104,7 @@ class Store:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Patience, "failed", lambda _self: 0.0)
+    monkeypatch.setattr(Backoff, "failed", lambda _self: 0.0)
 
 
 @pytest.mark.usefixtures("impatient")

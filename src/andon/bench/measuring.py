@@ -29,7 +29,7 @@ from andon.client.app import Andon
 from andon.contract.limits import MAX_BATCH
 from andon.engine.base import Engine
 from andon.model.errors import ConfigurationError
-from andon.worker.loops import run_on
+from andon.worker.event_loop import run_on
 
 Kind = Literal["submit", "drain", "e2e", "latency"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

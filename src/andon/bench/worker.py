@@ -14,7 +14,7 @@ from andon.bench.usage import usage
 def main(queue: str, concurrency: int) -> None:
     """Work until told to stop."""
     from andon.bench.app import app
-    from andon.worker.loops import run_on
+    from andon.worker.event_loop import run_on
     from andon.worker.tuning import tune_process
 
     tune_process()

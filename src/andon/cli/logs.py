@@ -11,8 +11,8 @@ import msgspec
 
 from andon.cli.tracebacks import folded
 from andon.model.text import one_line, storable
-from andon.worker.logs import RUN_FIELDS, OfRun
-from andon.worker.run_log import RUNS
+from andon.worker.logs.activity import RUNS
+from andon.worker.logs.fields import RUN_FIELDS, RunFieldsFilter
 
 Format = Literal["text", "json"]
 
@@ -53,7 +53,7 @@ def log_to_stderr(*, quiet: bool = False, level: str | None = None, form: Format
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if form == "json" else TextLines())
-    handler.addFilter(OfRun())
+    handler.addFilter(RunFieldsFilter())
     default = logging.WARNING if quiet else logging.INFO
     chosen = default if level is None else getattr(logging, level.upper())
     logging.basicConfig(level=chosen, handlers=[handler])

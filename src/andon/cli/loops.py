@@ -4,7 +4,7 @@ from typing import get_args
 
 import click
 
-from andon.worker.loops import Loop
+from andon.worker.event_loop import Loop
 
 event_loop = click.option(
     "--loop",

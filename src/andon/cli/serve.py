@@ -11,7 +11,7 @@ from andon.cli.session import Session, common
 from andon.cli.values import DURATION
 from andon.model.errors import ConfigurationError
 from andon.model.urls import shown
-from andon.worker.loops import Loop
+from andon.worker.event_loop import Loop
 from andon.worker.tuning import tune_process
 
 logger = logging.getLogger("andon.cli")

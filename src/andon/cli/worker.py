@@ -15,7 +15,7 @@ from andon.cli.values import DURATION, comma_separated
 from andon.client.app import Andon, WorkerSettings
 from andon.model.errors import ConfigurationError
 from andon.model.urls import shown
-from andon.worker.loops import Loop, run_on
+from andon.worker.event_loop import Loop, run_on
 from andon.worker.shutdown import Signals
 from andon.worker.tuning import tune_process
 

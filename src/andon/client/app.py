@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from andon.engine.local import LocalEngine
     from andon.signing import SigningKey, TrustedKeys
     from andon.worker.config import WorkerConfig
-    from andon.worker.runs import Middleware as WorkerMiddleware
+    from andon.worker.handler_runner import Middleware as WorkerMiddleware
     from andon.worker.worker import Lifespan, Worker
 
 P = ParamSpec("P")
@@ -478,7 +478,7 @@ class Andon(Declaring):
             assert await app.until_open()
             await app.close()
         """
-        from andon.worker.opening import until_open
+        from andon.worker.wait_for_store import until_open
 
         return await until_open(self.connections.engine, shown(self.url), signals=signals)
 

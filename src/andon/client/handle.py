@@ -19,7 +19,7 @@ from andon.lifecycle.commands import (
 from andon.model.errors import TaskCancelled, TaskFailed, TaskNotFound
 from andon.model.task import Task
 from andon.model.words import State
-from andon.worker.awaiting import awaited_in_run
+from andon.worker.slot_deadlock import awaited_in_run
 
 if TYPE_CHECKING:
     from andon.artifacts.base import Artifact, LogLine

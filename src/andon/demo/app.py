@@ -15,7 +15,8 @@ from andon.client.app import Andon
 from andon.demo import scanning
 from andon.demo.analysis import Facts, Unparsable, analyse
 from andon.demo.report import Outcome, write_report
-from andon.worker.context import Context, Terminate
+from andon.worker.context import Context
+from andon.worker.control import Terminate
 
 LEASE_S = 5.0
 """Short, so that what a killed worker had in hand goes on within seconds."""

@@ -14,7 +14,7 @@ import uvicorn
 from andon.model.errors import ConfigurationError
 from andon.service.app import make_app
 from andon.service.protocol import protocol_with
-from andon.worker.loops import Loop, run_on
+from andon.worker.event_loop import Loop, run_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

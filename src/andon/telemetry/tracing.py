@@ -22,7 +22,8 @@ from msgspec.structs import replace
 
 from andon.engine.base import Submission
 from andon.model.errors import ConfigurationError
-from andon.worker.context import Context, Snooze, Stopped, Terminate, control_in
+from andon.worker.context import Context
+from andon.worker.control import Snooze, Stopped, Terminate, control_in
 
 try:
     from opentelemetry import propagate, trace

@@ -29,7 +29,8 @@ from andon.testing.ledger import Ledger, Unbalanced
 from andon.testing.worker import VirtualWorker
 from andon.worker.calls import Call
 from andon.worker.config import WorkerConfig
-from andon.worker.context import Context, Snooze, Terminate
+from andon.worker.context import Context
+from andon.worker.control import Snooze, Terminate
 from andon.worker.registry import Registry, TaskType
 
 LEASE = 10.0

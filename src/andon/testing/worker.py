@@ -15,7 +15,7 @@ from andon.contract.outcomes import Verdict
 from andon.testing.clock import VirtualLoop
 from andon.worker.context import Context
 from andon.worker.executors.base import Executor, RunInHand
-from andon.worker.leases import Lease, LeaseKeeper, Renews
+from andon.worker.lease_keeper import Lease, LeaseKeeper, Renews
 from andon.worker.worker import Worker
 
 if TYPE_CHECKING:

@@ -6,28 +6,28 @@ import random
 from collections.abc import Awaitable, Callable
 
 from andon.model.errors import ConfigurationError, StoreError, StoreUnavailable
-from andon.worker.patience import Patience
+from andon.worker.backoff import Backoff
 
 logger = logging.getLogger("andon.worker")
 
 
 async def keep_on(what: str, once: Callable[[], Awaitable[None]], rng: random.Random) -> None:
     """Run `once` again and again until cancelled. `what` names it in the log."""
-    patience = Patience(rng)
+    backoff = Backoff(rng)
     while True:
         if await attempt(what, once):
-            patience.succeeded()
+            backoff.succeeded()
         else:
-            await asyncio.sleep(patience.failed())
+            await asyncio.sleep(backoff.failed())
 
 
 async def until_done(what: str, work: Callable[[], Awaitable[None]], rng: random.Random) -> None:
     """Do `work` again until it returns without an error. `what` names it in the log."""
-    patience = Patience(rng)
+    backoff = Backoff(rng)
     while True:
         if await attempt(what, work):
             return
-        await asyncio.sleep(patience.failed())
+        await asyncio.sleep(backoff.failed())
 
 
 async def attempt(what: str, once: Callable[[], Awaitable[None]]) -> bool:

@@ -9,23 +9,21 @@ any thread.
 import logging
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from contextvars import ContextVar
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol
 
 import msgspec
 
-from andon.lifecycle.bounds import LONGEST_DELAY_MS
 from andon.model.errors import ConfigurationError
 from andon.model.task import Task, TaskError
 from andon.model.text import storable
+from andon.worker.control import Snooze, Stopped
 from andon.worker.files import NewArtifact
 
 if TYPE_CHECKING:
     from andon.artifacts.base import Artifact
-    from andon.worker.awaiting import Awaiting
-    from andon.worker.files import Content, RunFiles
+    from andon.worker.files import Content
 
 StopReason = Literal["", "cancel", "lease-lost", "timeout", "deadline", "shutdown"]
 """Why a handler was told to stop; empty while it was not."""
@@ -33,105 +31,9 @@ StopReason = Literal["", "cancel", "lease-lost", "timeout", "deadline", "shutdow
 MOST_MESSAGE = 1_024
 """Characters of a progress message that are kept."""
 
-_LONGEST_S = LONGEST_DELAY_MS // 1000
-_MOST_SHOWN = 80
-_MOST_GROUPS = 100
 
 _logger = logging.getLogger("andon.task")
 _NOTHING: Mapping[str, "Dependency"] = MappingProxyType({})
-
-
-class Snooze(Exception):
-    """Raised by a handler: start this task again in `seconds`; costs no try.
-
-    Raises `ValueError` for what is negative, no number, or more than a hundred years.
-
-    Example:
-        from andon import Snooze
-
-        @app.task
-        async def export(day: str) -> None:
-            if day == "today":
-                raise Snooze(3600)  # not over yet
-    """
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = checked_seconds(seconds, "A snooze")  #: until the task may start again
-        super().__init__(f"again in {seconds} s")
-
-
-class Retry(Exception):
-    """Raised by a handler: this run failed, try again while the budget lasts.
-
-    `delay` in seconds replaces the policy's delay; None keeps it. Raises `ValueError` for what is
-    negative, no number, or more than a hundred years.
-
-    Example:
-        from andon import Retry
-
-        @app.task
-        async def fetch(url: str) -> None:
-            raise Retry(delay=30, message="the server asked us to wait")
-    """
-
-    def __init__(self, delay: float | None = None, message: str = "") -> None:
-        super().__init__(message or "The handler asked for a retry.")
-        self.delay = None if delay is None else checked_seconds(delay, "The delay of a retry")
-        """Seconds; None: as the policy says."""
-
-
-class Terminate(Exception):
-    """Raised by a handler: give this task up, whatever its budget.
-
-    Example:
-        from andon import Terminate
-
-        @app.task
-        async def deliver(address: str) -> None:
-            if not address:
-                raise Terminate("there is no address")
-    """
-
-    def __init__(self, message: str = "The handler gave the task up.") -> None:
-        super().__init__(message)
-
-
-class Stopped(BaseException):
-    """Raised by `raise_if_cancelled` in a handler that was told to stop.
-
-    Not an `Exception`, so that a handler's own `except Exception` does not swallow it.
-
-    Example:
-        from andon import Context
-        from andon.worker.context import Stopped
-
-        @app.task
-        def crunch(ctx: Context, rows: int) -> None:
-            try:
-                for _ in range(rows):
-                    ctx.raise_if_cancelled()
-            except Stopped:
-                print("tidying up")
-                raise
-    """
-
-
-def control_in(error: BaseException) -> BaseException:
-    """What a handler asked for by raising: the control exception (`Snooze`, `Retry`, `Terminate`,
-    `Stopped`) that an exception group has in it and nothing else, in however many groups, as
-    `asyncio.TaskGroup` raises it. Any other error is given back as it is."""
-    inner = error
-    for _ in range(_MOST_GROUPS):
-        if not isinstance(inner, BaseExceptionGroup):
-            break
-        within = cast("BaseExceptionGroup[BaseException]", inner).exceptions
-        if len(within) != 1:
-            break
-        inner = within[0]
-    return inner if isinstance(inner, _CONTROL) else error
-
-
-_CONTROL = (Snooze, Retry, Terminate, Stopped)
 
 
 class Dependency(msgspec.Struct, frozen=True, kw_only=True):
@@ -167,6 +69,30 @@ class Dependency(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class ArtifactWriter(Protocol):
+    """Keeps artifacts for the runs of one process."""
+
+    async def put(self, context: "Context", new: NewArtifact) -> "Artifact":
+        """Keep one; it is there when this returns."""
+        ...
+
+    def put_blocking(self, context: "Context", new: NewArtifact) -> "Artifact":
+        """The same from a thread that is not the loop's."""
+        ...
+
+
+class TaskWaits(Protocol):
+    """Notes which runs wait for other tasks from inside."""
+
+    def begin(self, context: "Context", task_id: str) -> int:
+        """A run waits for this task from now on; the number to `end` it with."""
+        ...
+
+    def end(self, number: int) -> None:
+        """It waits no longer."""
+        ...
+
+
 class Context:
     """One run, as its handler sees it.
 
@@ -191,13 +117,13 @@ class Context:
         "_files",
         "_mark",
         "_marked",
-        "awaiting",
         "beat_at",
         "dependencies",
         "message",
         "percent",
         "stop_reason",
         "task",
+        "task_waits",
         "worker",
     )
 
@@ -207,7 +133,7 @@ class Context:
         worker: str,
         mark: Callable[["Context"], None],
         clock: Callable[[], float] = time.monotonic,
-        files: "RunFiles | None" = None,
+        files: "ArtifactWriter | None" = None,
     ) -> None:
         self.task = task  #: the record as it was claimed
         self.worker = worker  #: id of the worker
@@ -222,7 +148,7 @@ class Context:
         self._files = files
         self._mark = mark
         self._marked = False
-        self.awaiting: Awaiting | None = None  #: for the worker: runs that wait for tasks
+        self.task_waits: TaskWaits | None = None  #: for the worker: runs that wait for tasks
         self._adapter: logging.LoggerAdapter[logging.Logger] | None = None
 
     def __repr__(self) -> str:
@@ -369,7 +295,7 @@ class Context:
             assert await (await draw.submit()).result(timeout=60) == 6
         """
         new = NewArtifact(name, content, content_type, expires_in)
-        return await self._keeper.put(self, new)
+        return await self._writer.put(self, new)
 
     def artifact_blocking(
         self,
@@ -391,10 +317,10 @@ class Context:
             assert await (await draw.submit()).result(timeout=60) == 6
         """
         new = NewArtifact(name, content, content_type, expires_in)
-        return self._keeper.put_blocking(self, new)
+        return self._writer.put_blocking(self, new)
 
     @property
-    def _keeper(self) -> "RunFiles":
+    def _writer(self) -> "ArtifactWriter":
         if self._files is None:
             raise ConfigurationError("This run has nowhere to keep artifacts.")
         return self._files
@@ -417,27 +343,6 @@ class Context:
     def unmark(self) -> None:
         """Let the next progress or heartbeat mark anew; for the worker, before it sends them."""
         self._marked = False
-
-
-def checked_seconds(value: float, what: str) -> float:
-    """The seconds that a handler asks its task to wait. Raises `ValueError` for what cannot be;
-    `what` names it."""
-    seconds = -1.0
-    if not isinstance(value, str | bytes):  # what `float` reads numbers in
-        with suppress(TypeError, ValueError, ArithmeticError):  # the last for huge integers
-            seconds = float(value)
-    if not 0 <= seconds <= _LONGEST_S:
-        raise ValueError(
-            f"{what} takes seconds, from 0 to {_LONGEST_S} (a hundred years), got {_shown(value)}."
-        )
-    return seconds
-
-
-def _shown(value: object) -> str:
-    try:
-        return repr(value)[:_MOST_SHOWN]
-    except Exception:  # integers of too many digits, and whatever objects do
-        return f"a {type(value).__name__}"
 
 
 running: ContextVar[Context] = ContextVar("andon_context")

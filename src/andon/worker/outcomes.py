@@ -34,8 +34,9 @@ from andon.model.policy import Policy
 from andon.model.task import Task, TaskError
 from andon.model.text import storable
 from andon.model.words import Reason
-from andon.worker import context
+from andon.worker import control
 from andon.worker.calls import MalformedPayload, ResultInvalid
+from andon.worker.context import StopReason
 from andon.worker.registry import TaskType
 
 if TYPE_CHECKING:
@@ -116,13 +117,13 @@ def unwritten(command: Command, error: BaseException, *, of_value: bool) -> Comm
 
 
 def _raised(kind: TaskType, task: Task, error: BaseException) -> Command:
-    error = context.control_in(error)
-    if isinstance(error, context.Snooze):
+    error = control.control_in(error)
+    if isinstance(error, control.Snooze):
         return SnoozeRun(delay=_delay(error.seconds, "A snooze"))
-    if isinstance(error, context.Terminate):
+    if isinstance(error, control.Terminate):
         return Terminate(error=error_of(error))
     failure = error_of(error)
-    if isinstance(error, context.Retry):
+    if isinstance(error, control.Retry):
         delay = None if error.delay is None else _delay(error.delay, "The delay of a retry")
         return Fail(
             error=failure,
@@ -138,7 +139,7 @@ def _raised(kind: TaskType, task: Task, error: BaseException) -> Command:
 def told(
     kind: TaskType,
     task: Task,
-    reason: context.StopReason,
+    reason: StopReason,
     on_shutdown: OnShutdown,
     own: Command | None,
     *,
@@ -268,7 +269,7 @@ def _bounded(message: str) -> str:
 
 def _delay(seconds: float, what: str) -> int:
     # Again: a subclass need not have called the constructor that checks it.
-    return round(context.checked_seconds(seconds, what) * 1000)
+    return round(control.checked_seconds(seconds, what) * 1000)
 
 
 def _type_name(error: BaseException) -> str:

@@ -27,9 +27,10 @@ from andon.model.errors import (
 )
 from andon.model.task import RunCell
 from andon.model.words import State
-from andon.worker import outcomes, run_log
+from andon.worker import outcomes
+from andon.worker.backoff import Backoff
 from andon.worker.executors.base import RunInHand
-from andon.worker.patience import Patience
+from andon.worker.logs import activity
 
 logger = logging.getLogger("andon.worker")
 
@@ -46,7 +47,7 @@ _REFUSED = (AccessError, ConfigurationError, StoreIncompatible)
 """Errors of the place that a report goes to, not of what it says."""
 
 
-class Reporting:
+class RunReporter:
     """Reports runs; `done` is told of each that was taken, or will not be."""
 
     def __init__(
@@ -76,7 +77,7 @@ class Reporting:
         self, run: RunInHand, command: Command, state: State | None, error: BaseException | None
     ) -> None:
         if error is None:
-            run_log.ended(run, command, state)
+            activity.ended(run, command, state)
             self._done(run)
         elif isinstance(error, asyncio.CancelledError):  # the loop is being closed
             self._done(run)
@@ -87,7 +88,7 @@ class Reporting:
         self, run: RunInHand, command: Command | None, error: BaseException
     ) -> None:
         """The report failed: find out whether it can be made another way, or later."""
-        attempts = _Attempts(run, Patience(self._rng))
+        attempts = _Attempts(run, Backoff(self._rng))
         try:
             while command is not None:
                 command = await attempts.after(command, error)
@@ -95,7 +96,7 @@ class Reporting:
                     return
                 try:
                     state = await self._engine.report(run.task, command)
-                    run_log.ended(run, command, state)
+                    activity.ended(run, command, state)
                     return
                 except Exception as again:
                     error = again
@@ -121,9 +122,9 @@ class Reporting:
 class _Attempts:
     """What to report next of one run, after what went wrong before."""
 
-    def __init__(self, run: RunInHand, patience: Patience) -> None:
+    def __init__(self, run: RunInHand, backoff: Backoff) -> None:
         self._run = run
-        self._patience = patience
+        self._backoff = backoff
         self._failures = 0
         self._is_plain = False  # it says nothing any more that a handler has made
 
@@ -138,14 +139,14 @@ class _Attempts:
         if isinstance(error, PayloadTooLarge) and isinstance(command, Complete):
             return outcomes.invalid_result(str(error))
         if isinstance(error, StoreUnavailable):
-            await asyncio.sleep(self._patience.failed())
+            await asyncio.sleep(self._backoff.failed())
             return command
         self._log(logging.ERROR, "could not be reported.", exc_info=error)
         self._failures += 1
         if isinstance(error, _REFUSED) or not self._is_hopeless(error):
             if self._failures >= _MOST_REPORTS:
                 return None  # left to its lease
-            await asyncio.sleep(self._patience.failed())
+            await asyncio.sleep(self._backoff.failed())
             return command
         self._is_plain, self._failures = True, 0
         self._clear_marks()

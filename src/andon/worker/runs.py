@@ -1,9 +1,8 @@
 """Carries claimed runs through: start the handler, stop it when it must, report how it ended.
 
 One asyncio task per run, which for an async handler is the handler's own, and ends with it. A run
-is *waiting* until it has a slot, *running* until then, and *reporting* until the engine tells that
-it has taken its report; only running takes a slot, so that a commit and the next claim travel
-together.
+is *running* until then, and *reporting* until the engine has taken its report; only running takes a
+slot, so that a commit and the next claim travel together.
 
 Whoever ends a run first decides it: the handler, or the grace after it was told to stop. What
 comes later changes nothing, here as in the record (the fence).
@@ -17,35 +16,25 @@ import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from andon.contract.outcomes import Verdict
 from andon.engine.base import Engine
-from andon.lifecycle.commands import Command, Expire, Release, UnknownTask
-from andon.lifecycle.timers import run_timeout
-from andon.model.errors import StoreUnavailable
+from andon.lifecycle.commands import Command, Release
 from andon.model.task import Task
 from andon.model.words import Reason, State
-from andon.worker import outcomes, run_log
-from andon.worker.awaiting import Awaiting
-from andon.worker.context import (
-    Context,
-    Dependency,
-    Stopped,
-    StopReason,
-    control_in,
-    running,
-)
-from andon.worker.executors.base import Executor, Resolved, RunInHand
+from andon.worker import outcomes
+from andon.worker.artifact_writer import WorkerArtifactWriter
+from andon.worker.context import Context, StopReason
+from andon.worker.executors.base import Executor, RunInHand
 from andon.worker.executors.killing import KILL_AFTER_S
-from andon.worker.files import WorkerFiles
-from andon.worker.leases import Lease, LeaseKeeper
-from andon.worker.limits import Limits
-from andon.worker.patience import Patience
+from andon.worker.handler_runner import HandlerRunner, Middleware
+from andon.worker.lease_keeper import Lease, LeaseKeeper
+from andon.worker.logs.capture import LogCapture
 from andon.worker.registry import Registry, TaskType
-from andon.worker.reporting import Reporting
-from andon.worker.runlogs import RunLogs
-from andon.worker.slots import Slots
+from andon.worker.reporting import RunReporter
+from andon.worker.slot_deadlock import SlotDeadlockDetector
+from andon.worker.type_limits import TypeLimits
 
 if TYPE_CHECKING:
     from andon.signing import TrustedKeys
@@ -55,46 +44,9 @@ logger = logging.getLogger("andon.worker")
 STOP_GRACE_S = 5.0
 """How long a handler that was told to stop for a shutdown may take to clean up."""
 
-_MAY_COMPLETE = frozenset(("", "cancel", "shutdown"))
-"""A handler that was told to stop for these and completes all the same, completes (R7)."""
-
 _LONGEST_TIMER_S = 366 * 86_400.0
 """Timers are set for at most so long: more than any process runs, and no more than every event
 loop can count."""
-
-
-class Middleware(Protocol):
-    """Wraps every run of a worker.
-
-    Example:
-        import time
-        from andon import Andon
-
-        class Timed:
-            async def around(self, context, call_next):
-                began = time.monotonic()
-                try:
-                    return await call_next()
-                finally:
-                    print(context.name, "took", time.monotonic() - began)
-
-        app = Andon("memory://", middleware=[Timed()])
-
-        @app.task
-        async def double(number: int) -> int:
-            return 2 * number
-
-        async with app, app.working():
-            assert await (await double.submit(21)).result(timeout=60) == 42
-    """
-
-    async def around(self, context: Context, call_next: Callable[[], Any]) -> Any:
-        """Await `call_next()` for the handler's result, and return what is to be reported.
-
-        A sync handler is wrapped from the loop's side. The result of a child process or command
-        is a `msgspec.Raw`; one that ended otherwise raises through here.
-        """
-        ...
 
 
 class Runs:
@@ -108,47 +60,53 @@ class Runs:
         *,
         worker: str,
         concurrency: int,
-        limits: Limits,
+        limits: TypeLimits,
         lease: float,
         max_payload: int,
         middleware: Sequence[Middleware],
         keeper: LeaseKeeper,
         rng: random.Random,
         clock: Callable[[], float],
-        logs: RunLogs | None = None,
+        logs: LogCapture | None = None,
         trusted_keys: "TrustedKeys | None" = None,
     ) -> None:
         self._clock = clock
-        self._reporting = Reporting(engine, self._forget, rng=rng, clock=clock)
+        self._reporting = RunReporter(engine, self._forget, rng=rng, clock=clock)
         self._logs = logs
-        self._trusted_keys = trusted_keys
-        self._files = WorkerFiles(engine)
-        self._awaiting = Awaiting(concurrency)
+        self._handlers = HandlerRunner(
+            engine,
+            executors,
+            arm=self._arm,
+            max_payload=max_payload,
+            middleware=middleware,
+            trusted_keys=trusted_keys,
+            rng=rng,
+            clock=clock,
+        )
+        self._artifacts = WorkerArtifactWriter(engine)
+        self._deadlocks = SlotDeadlockDetector(concurrency)
         self._engine = engine
         self._registry = registry
-        self._executors = executors
         self._worker = worker
         self._limits = limits
         self._lease = lease
-        self._max_payload = max_payload
-        self._middleware = tuple(middleware)
         self._freed: Callable[[], None] = _nothing
         self._busy: Callable[[bool], None] = _unwatched
         self._keeper = keeper
-        self._rng = rng
         self._loop = asyncio.get_running_loop()
         self._empty = asyncio.Event()
         self._empty.set()
         self._abandoned: set[asyncio.Task[None]] = set()
         self.in_hand: dict[str, RunInHand] = {}
-        self.slots = Slots(concurrency, begin=self._begin, release=self._let_go, clock=clock)
+        self.running = 0
+        """Runs that were started and whose handler has not ended."""
         self.type_freed = False
         """A limited type had no room and has some again: worth a claim even without a hint."""
 
     @property
     def reporting(self) -> int:
         """Runs whose handler has ended and whose report is under way."""
-        return len(self.in_hand) - self.slots.unended
+        return len(self.in_hand) - self.running
 
     def when_freed(self, act: Callable[[], None]) -> None:
         """Call `act` whenever a handler has ended or a report was taken."""
@@ -171,8 +129,7 @@ class Runs:
         await self._empty.wait()
 
     def start(self, task: Task, sent_at: float) -> None:
-        """Start a run claimed by a request sent at `sent_at` (monotonic seconds), as soon as there
-        is a slot for it."""
+        """Start a run claimed by a request sent at `sent_at` (monotonic seconds)."""
         run_id = task.status.run
         if run_id in self.in_hand:
             return  # a claim repeated with its token
@@ -186,7 +143,7 @@ class Runs:
         if kind is not None and not self._limits.take(kind, definition.name):
             self._release(run)
             return
-        self.slots.expect()
+        self.running += 1
         run.handle = self._loop.create_task(self._conduct(run))
 
     def hand_back(self, task: Task, sent_at: float) -> None:
@@ -199,8 +156,8 @@ class Runs:
             self._release(run)
 
     def _hold(self, task: Task, sent_at: float, kind: TaskType | None) -> RunInHand:
-        context = Context(task, self._worker, self._keeper.mark, self._clock, self._files)
-        context.awaiting = self._awaiting
+        context = Context(task, self._worker, self._keeper.mark, self._clock, self._artifacts)
+        context.task_waits = self._deadlocks
         run = RunInHand(context, task, kind)
         run.asked_at = sent_at
         self.in_hand[task.status.run] = run
@@ -226,120 +183,25 @@ class Runs:
         run.ended = True
         self._reporting.report(run, Release())
 
-    def _let_go(self, run: RunInHand) -> None:
-        """Release a run that had room in its type, but has found no slot."""
-        self._make_room(run)
-        self._release(run)
-
-    def _make_room(self, run: RunInHand) -> None:
-        if run.kind is not None and self._limits.give(run.kind):
-            self.type_freed = True
-
     # --- the life of one run ---
 
-    def _begin(self, run: RunInHand) -> None:
-        run.handle = self._loop.create_task(self._conduct(run, has_slot=True))
-
-    async def _conduct(self, run: RunInHand, *, has_slot: bool = False) -> None:
-        if not has_slot and not self.slots.take(run):
-            return  # until its turn has come
+    async def _conduct(self, run: RunInHand) -> None:
         run.begun = True
         try:
-            command = await self._perform(run)
+            command = await self._handlers.run(run)
         except BaseException as error:  # R24: nothing a handler raises gets past here
             if isinstance(error, GeneratorExit) and not self._loop.is_running():
                 raise  # closed with the loop; nothing can be awaited any more
             try:
-                command = self._raised(run, error)
+                command = self._handlers.raised(run, error)
             except Exception as broken:
                 command = outcomes.undecided(run.task, broken)
         if not run.ended:  # else abandoned; decided without the handler
             self._finish(run, command)
 
-    async def _perform(self, run: RunInHand) -> Command | None:
-        kind, context, task = run.kind, run.context, run.task
-        if kind is None:
-            return UnknownTask()
-        if self._trusted_keys is not None:  # before any code of the user's
-            refusal = self._trusted_keys.refusal(task.definition, self._engine.now())
-            if refusal is not None:
-                return outcomes.unsigned(refusal)
-        running.set(context)
-        if task.status.deadline is not None and self._past_deadline(run):
-            return Expire()
-        timeout = run_timeout(task.status, task.policy)
-        if timeout is not None:
-            self._arm(run, timeout / 1000 - self._since_claim(run), "timeout")
-        if task.definition.load_dependencies:
-            await self._load_dependencies(run)
-        if context.stop_reason:
-            raise Stopped(context.stop_reason)
-        executor = self._executors[kind.kind]
-        run.executor = executor
-        run.started_at = self._clock()
-        run_log.started(run)
-        if self._middleware:
-            value = await self._wrapped(run, executor)
-        else:
-            value = await executor.execute(run)
-        reason = context.stop_reason
-        if reason in _MAY_COMPLETE:
-            return outcomes.completed(kind, value, self._max_payload)
-        return outcomes.told(kind, task, reason, run.on_shutdown, None)
-
-    async def _wrapped(self, run: RunInHand, executor: Executor) -> Any:
-        call: Callable[[], Any] = partial(executor.execute, run)
-        for middleware in reversed(self._middleware):
-            call = partial(middleware.around, run.context, call)
-        return await call()
-
-    def _raised(self, run: RunInHand, error: BaseException) -> Command | None:
-        kind, reason = run.kind, run.context.stop_reason
-        assert kind is not None
-        own: Command | None
-        if isinstance(error, Resolved):
-            own = error.command
-        elif reason and isinstance(control_in(error), asyncio.CancelledError | Stopped):
-            own = None
-        else:
-            own = outcomes.raised(kind, run.task, error)
-            run.error = error
-        if not reason:
-            return own
-        cancelled = Reason.HANDLER_KILLED if run.killed else Reason.CANCEL_REQUESTED
-        return outcomes.told(kind, run.task, reason, run.on_shutdown, own, cancelled=cancelled)
-
-    def _since_claim(self, run: RunInHand) -> float:
-        """Seconds. By the store's clock, which may have been set, or be another server's since: so
-        never more than have passed here since the claim was asked for."""
-        now = self._engine.now()
-        told = (now - (run.task.status.runs[-1].claimed_at or now)) / 1000
-        return min(max(told, 0.0), self._clock() - run.asked_at)
-
-    def _past_deadline(self, run: RunInHand) -> bool:
-        """Arm the deadline where it covers the run; True if it has passed already (R6)."""
-        if run.task.policy.deadline_covers != "task":
-            return False
-        left = (run.task.status.deadline or 0) - self._engine.now()
-        if left <= 0:
-            return True
-        self._arm(run, left / 1000, "deadline")
-        return False
-
     def _arm(self, run: RunInHand, seconds: float, reason: StopReason) -> None:
         timer = self._loop.call_later(timed(seconds), self.tell, run, reason)
         run.timers = (*run.timers, timer)
-
-    async def _load_dependencies(self, run: RunInHand) -> None:
-        patience = Patience(self._rng)
-        while True:
-            try:
-                found = await self._engine.dependency_results(run.task)
-            except StoreUnavailable:
-                await asyncio.sleep(patience.failed())
-                continue
-            run.context.dependencies = {id: Dependency.of(task) for id, task in found.items()}
-            return
 
     # --- stopping ---
 
@@ -444,9 +306,10 @@ class Runs:
         try:
             for timer in run.timers:
                 timer.cancel()
-            self._make_room(run)
+            if run.kind is not None and self._limits.give(run.kind):
+                self.type_freed = True
         finally:
-            self.slots.free()
+            self.running -= 1
         if self._logs is not None:
             self._logs.ended(run.task.definition.id, run.context.run)
         self._freed()

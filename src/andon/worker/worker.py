@@ -1,7 +1,7 @@
 """The worker: claims tasks with room for them, runs their handlers, and leaves in good order.
 
-Put together from its parts: `claims` (the loop), `runs` (each run in hand), `executors` (where
-handlers run), `leases` (renewals, from a thread), `shutdown`, `presence`. It promises that it
+Put together from its parts: `claiming` (which tasks), `runs` (each run in hand), `executors` (where
+handlers run), `lease_keeper` (renewals, from a thread), `shutdown`, `presence`. It promises that it
 never dies of a store that is away or of anything a handler does, and that no run is reported by
 it after its lease may have passed on.
 """
@@ -21,28 +21,26 @@ from andon.contract.topics import CONFIG_TOPIC, Listener, control_topic
 from andon.engine.artifacts import warn_if_not_kept
 from andon.engine.base import Engine
 from andon.lifecycle.constants import SLOW_POLL_S
-from andon.model.code import Code
-from andon.model.errors import ConfigurationError, InvalidSubmission, PermissionRefused
+from andon.model.errors import ConfigurationError
 from andon.model.fleet import WorkerInfo
 from andon.worker.background import attempt, keep_on, until_done
-from andon.worker.claims import Claims
+from andon.worker.backoff import Backoff
+from andon.worker.blocked_loop import BlockedLoopWatch
+from andon.worker.claiming.loop import ClaimLoop
+from andon.worker.claiming.queues import QueueOrder
 from andon.worker.config import WorkerConfig
-from andon.worker.executors.async_ import AsyncExecutor
 from andon.worker.executors.base import Executor
-from andon.worker.executors.commands import CommandExecutor
+from andon.worker.executors.factory import make_executors, make_process_executor
 from andon.worker.executors.guard import Guard
-from andon.worker.executors.processes import ProcessExecutor
-from andon.worker.executors.threads import ThreadExecutor
-from andon.worker.leases import LeaseKeeper
-from andon.worker.limits import Limits
-from andon.worker.loop_watch import LoopWatch
-from andon.worker.patience import Patience
+from andon.worker.handler_runner import Middleware
+from andon.worker.lease_keeper import LeaseKeeper
+from andon.worker.logs.capture import LogCapture
 from andon.worker.presence import EVERY_S, Presence
-from andon.worker.queues import QueueOrder
 from andon.worker.registry import Registry
-from andon.worker.runlogs import RunLogs
-from andon.worker.runs import Middleware, Runs
+from andon.worker.runs import Runs
 from andon.worker.shutdown import Shutdown, Signals
+from andon.worker.type_limits import TypeLimits
+from andon.worker.type_publisher import TypePublisher, queues_of
 
 logger = logging.getLogger("andon.worker")
 Lifespan = Callable[[], AbstractAsyncContextManager[Any]]
@@ -106,9 +104,6 @@ class Worker:
         self._claiming: asyncio.Task[None] | None = None
         self._asked_to_stop = asyncio.Event()
         self._is_begun = False
-        self._types_changed = asyncio.Event()
-        self._served: Code | None = None  #: what is claimed
-        self._unkept: Code | None = None  #: of which the log said that it is not kept
         self._unwatch: Callable[[], None] = _nothing
         self._closing: asyncio.Task[None] | None = None
         self._guard = Guard()
@@ -134,7 +129,7 @@ class Worker:
     @property
     def active(self) -> int:
         """Runs whose handler is running."""
-        return self._runs.slots.running
+        return self._runs.running
 
     async def start(self) -> None:
         """Begin to claim. Returns at once; a store that is away is waited for in the background.
@@ -162,10 +157,12 @@ class Worker:
 
     async def _start(self) -> None:
         config, engine, rng = self.config, self._engine, self._rng
-        limits = Limits(self._registry, config.per_type, children=config.children)
+        limits = TypeLimits(self._registry, config.per_type, children=config.children)
         self._executors = self._make_executors()
         self._limits = limits
-        self._order = QueueOrder(config.queues, own=self._own(), strict=config.strict, rng=rng)
+        self._order = QueueOrder(
+            config.queues, own=queues_of(self._registry), strict=config.strict, rng=rng
+        )
         self._keeper = self._make_keeper()
         self._logs = self._make_logs()
         self._runs = Runs(
@@ -184,7 +181,7 @@ class Worker:
             clock=self._clock,
             logs=self._logs,
         )
-        self._claims = Claims(
+        self._claim_loop = ClaimLoop(
             engine,
             self._runs,
             self._order,
@@ -196,7 +193,10 @@ class Worker:
             clock=self._clock,
             poll_s=self._poll_s,
         )
-        self._runs.when_freed(self._claims.freed)
+        self._runs.when_freed(self._claim_loop.freed)
+        self._types = TypePublisher(
+            engine, self._registry, self._executors, claim=self._claim_loop.set_code
+        )
         self._shutdown = Shutdown(self._runs, grace=config.shutdown_grace)
         every = EVERY_S * self._poll_s / SLOW_POLL_S
         self._presence = Presence(engine, self._describe, rng, every_s=every)
@@ -204,7 +204,7 @@ class Worker:
             await self._inside.enter_async_context(self._lifespan())
         self._started_at = engine.now()
         self._loop = asyncio.get_running_loop()
-        self._unwatch = self._registry.watch(self._note_types)
+        self._unwatch = self._types.watch()
         self._keeper.start(self._runs.told)
         self._watch = self._make_watch()
         self._runs.when_busy(self._set_busy)
@@ -278,13 +278,13 @@ class Worker:
 
     def _begin_leaving(self) -> None:
         self._set_state("stopping")
-        self._claims.stop()
+        self._claim_loop.stop()
         self._shutdown.begin()
 
     def set_quiet(self, quiet: bool) -> None:
         """Claim nothing while quiet; what runs goes on."""
         if self._state != "stopping" and self._claiming is not None:
-            self._claims.set_quiet(quiet)
+            self._claim_loop.set_quiet(quiet)
             self._set_state("quiet" if quiet else "running")
 
     # --- the parts ---
@@ -294,36 +294,14 @@ class Worker:
     def _make_keeper(self) -> LeaseKeeper:
         return LeaseKeeper(self._engine, shortest=self.lease, clock=self._clock, rng=self._rng)
 
-    def _make_watch(self) -> LoopWatch | None:
-        return LoopWatch(self._runs.named)
+    def _make_watch(self) -> BlockedLoopWatch | None:
+        return BlockedLoopWatch(self._runs.named)
 
-    def _make_logs(self) -> RunLogs | None:
-        return RunLogs(self._engine)
+    def _make_logs(self) -> LogCapture | None:
+        return LogCapture(self._engine)
 
     def _make_executors(self) -> dict[str, Executor]:
-        config, guard = self.config, self._guard
-        return {
-            "async": AsyncExecutor(),
-            "thread": ThreadExecutor(),
-            "command": CommandExecutor(
-                max_payload=config.max_payload, pass_env=config.pass_env, guard=guard
-            ),
-            **self._make_process_executor(),
-        }
-
-    def _make_process_executor(self) -> dict[str, Executor]:
-        """What runs handlers in processes of their own, where a type asks for that."""
-        config = self.config
-        if not any(kind.kind == "process" for kind in self._registry):
-            return {}
-        executor = ProcessExecutor(
-            app=config.app,
-            max_payload=config.max_payload,
-            keep=config.children if config.idle_children is None else config.idle_children,
-            pass_env=config.pass_env,
-            guard=self._guard,
-        )
-        return {"process": executor}
+        return make_executors(self.config, self._registry, self._guard)
 
     def _spawn(self, loop: Coroutine[Any, Any, None]) -> None:
         self._loops.append(asyncio.create_task(loop))
@@ -339,66 +317,33 @@ class Worker:
             pid=os.getpid(),
             queues=self._order.names,
             concurrency=self.config.concurrency,
-            active=self._runs.slots.running,
+            active=self._runs.running,
             started_at=self._started_at,
             state=self._state,
-            code=self._code.digest,
+            code=self._types.code.digest,
             trusts=() if self.config.trusted_keys is None else self.config.trusted_keys.ids,
         )
 
-    # --- what it has code for ---
-
-    @property
-    def _code(self) -> Code:
-        """Names and versions of the types that it can run."""
-        types = (kind for kind in self._registry if kind.kind in self._executors)
-        return Code.of((kind.name, kind.version) for kind in types)
-
-    def _own(self) -> set[str]:
-        """Queues to which its types go."""
-        return {"default", *(kind.queue for kind in self._registry)}
-
-    async def _publish(self) -> None:
-        """Tell of the types, and from then on claim what there is code for."""
-        kinds, code = list(self._registry), self._code
-        # Types first: a claim fills in the policy of a task whose submitter had no code (R5).
-        await self._engine.publish_types([kind.info for kind in kinds])
-        await self._keep_code(code)
-        self._claims.set_code(code)
-        self._served = code
-
-    async def _keep_code(self, code: Code) -> None:
-        try:
-            await self._engine.keep_code(code)
-        except (InvalidSubmission, PermissionRefused) as error:  # no reason not to run tasks
-            if self._unkept != code:
-                logger.warning("What this worker has code for is not shown: %s", error)
-            self._unkept = code
-
-    def _note_types(self) -> None:
-        """Types were registered, by whoever imports them, in whatever thread."""
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._types_changed.set)
+    # --- its loops ---
 
     async def _follow_types(self) -> None:
-        """Take in types that are registered while it runs."""
-        while self._served == self._code:
-            await self._types_changed.wait()
-            self._types_changed.clear()
-            self._take_in_processes()
-        self._limits.take_in(self._registry)
-        self._order.take_in(self._own())
-        await self._publish()
+        """Run tasks of types that are registered while the worker runs."""
+        await self._types.follow(self._take_in_types)
         await self._on_configuration()
         self._presence.changed()
 
+    def _take_in_types(self) -> None:
+        self._take_in_processes()
+        self._limits.take_in(self._registry)
+        self._order.take_in(queues_of(self._registry))
+
     async def _claim(self) -> None:
         """Publish the types, learn of the queues, then claim until stopped."""
-        patience = Patience(self._rng)
+        backoff = Backoff(self._rng)
         while not await attempt("Starting", self._prepare):
             if self._asked_to_stop.is_set():
                 return
-            await asyncio.sleep(patience.failed())
+            await asyncio.sleep(backoff.failed())
         self._spawn(self._follow("Queues", CONFIG_TOPIC, self._on_configuration, poll=self._poll_s))
         self._spawn(keep_on("Types", self._follow_types, self._rng))
         if self._partitions > 1:
@@ -406,10 +351,10 @@ class Worker:
         await until_done("Claiming", self._claim_on, self._rng)
 
     async def _claim_on(self) -> None:
-        await self._claims.run(self._partitions)
+        await self._claim_loop.run(self._partitions)
 
     async def _prepare(self) -> None:
-        await self._publish()
+        await self._types.publish()
         if self._prepare_app is not None:
             await self._prepare_app()
         self._partitions = await self._engine.partitions()
@@ -438,14 +383,15 @@ class Worker:
         """Be able to run handlers in processes of their own, if a type asks for that by now."""
         if "process" not in self._executors:
             try:
-                self._executors.update(self._make_process_executor())
+                made = make_process_executor(self.config, self._registry, self._guard)
+                self._executors.update(made)
             except ConfigurationError as error:
                 logger.error("Types registered since this worker began are not run: %s", error)
 
     async def _on_configuration(self) -> None:
-        await self._keep_code(self._code)  # costs nothing, but once a day
+        await self._types.keep_code()
         if self._order.refresh(await self._engine.queues()):
-            self._claims.queues_changed()
+            self._claim_loop.queues_changed()
 
     def _set_busy(self, busy: bool) -> None:
         if busy:
@@ -461,11 +407,11 @@ class Worker:
         self._keeper.expired()
 
     async def _count_workers(self) -> None:
-        """Who shares the partitions with this one (see `turns`)."""
+        """Who shares the partitions with this one (see `claiming.rotation`)."""
         workers = await self._engine.workers()
         others = [worker for worker in workers if worker.id != self.id]
         room = [w for w in others if w.state == "running" and w.active < w.concurrency]
-        self._claims.fleet(workers=len(others) + 1, idle=len(room) + 1)
+        self._claim_loop.set_fleet(workers=len(others) + 1, idle=len(room) + 1)
         await asyncio.sleep(_COUNT_S * (0.75 + 0.5 * self._rng.random()))
 
     # --- the end ---

@@ -21,7 +21,8 @@ from typing import Any, BinaryIO, cast
 from andon.lifecycle.commands import Command, Interrupted, UnknownTask
 from andon.model.text import storable
 from andon.worker import outcomes
-from andon.worker.context import Context, Stopped, control_in, running
+from andon.worker.context import Context, running
+from andon.worker.control import Stopped, control_in
 from andon.worker.executors import frames
 from andon.worker.executors.base import Resolved, RunInHand
 from andon.worker.executors.childfiles import ChildFiles

@@ -35,7 +35,8 @@ from andon.model.task import TaskError
 from andon.model.text import storable
 from andon.model.words import Reason
 from andon.worker import environment, outcomes
-from andon.worker.context import Context, Stopped
+from andon.worker.context import Context
+from andon.worker.control import Stopped
 from andon.worker.executors.base import Resolved, RunInHand
 from andon.worker.executors.guard import Guard
 from andon.worker.executors.killing import KILL_AFTER_S, signal_group, stop_group

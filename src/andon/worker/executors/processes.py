@@ -22,7 +22,7 @@ from andon.lifecycle.commands import Command, Complete, Interrupted
 from andon.model.errors import AndonError, ConfigurationError
 from andon.model.text import storable
 from andon.worker import outcomes
-from andon.worker.context import Stopped
+from andon.worker.control import Stopped
 from andon.worker.environment import of_child, worker_environment
 from andon.worker.executors import frames
 from andon.worker.executors.base import Resolved, RunInHand

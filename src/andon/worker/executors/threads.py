@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from andon.worker import outcomes
-from andon.worker.context import Stopped
+from andon.worker.control import Stopped
 from andon.worker.executors.base import Resolved, RunInHand
 
 IDLE_S = 30.0

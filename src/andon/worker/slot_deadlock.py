@@ -1,4 +1,4 @@
-"""Runs that wait for other tasks from inside, and what is said when they take every slot.
+"""Detects that runs which wait for other tasks from inside take every slot of a worker.
 
 A handler that awaits the result of a task keeps its slot meanwhile. When all slots of a worker are
 taken so, none of the tasks waited for can run on this worker: if no other one runs them, all wait
@@ -13,7 +13,7 @@ from collections.abc import Awaitable
 from contextlib import suppress
 from typing import TypeVar
 
-from andon.worker.context import Context, running
+from andon.worker.context import Context, TaskWaits, running
 
 logger = logging.getLogger("andon.worker")
 
@@ -25,8 +25,9 @@ AFTER_S = 5.0
 _MOST_NAMED = 5
 
 
-class Awaiting:
-    """Those runs of one worker. `most` is how many runs it has slots for."""
+class SlotDeadlockDetector:
+    """Logs a warning when every slot of one worker is taken by a run that waits for another task.
+    `most` is how many slots it has."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -95,15 +96,15 @@ class Awaiting:
 def awaited_in_run(task_id: str, wait: Awaitable[X]) -> Awaitable[X]:
     """The wait for a task; within a run, one that tells its worker of it."""
     context = running.get(None)
-    awaiting = None if context is None else context.awaiting
-    if context is None or awaiting is None:
+    waits = None if context is None else context.task_waits
+    if context is None or waits is None:
         return wait
-    return _told(awaiting, context, task_id, wait)
+    return _noted(waits, context, task_id, wait)
 
 
-async def _told(awaiting: Awaiting, context: Context, task_id: str, wait: Awaitable[X]) -> X:
-    number = awaiting.begin(context, task_id)
+async def _noted(waits: TaskWaits, context: Context, task_id: str, wait: Awaitable[X]) -> X:
+    number = waits.begin(context, task_id)
     try:
         return await wait
     finally:
-        awaiting.end(number)
+        waits.end(number)

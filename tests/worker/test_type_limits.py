@@ -7,8 +7,8 @@ import pytest
 from andon.model.errors import ConfigurationError
 from andon.worker.calls import Call
 from andon.worker.config import WorkerConfig, processors
-from andon.worker.limits import Limits
 from andon.worker.registry import TaskType
+from andon.worker.type_limits import TypeLimits
 
 
 def handler() -> None:
@@ -21,7 +21,7 @@ def kind(name: str, kind: str = "process", **settings: int) -> TaskType:
 
 def test_types_in_children_share_them_and_others_are_unlimited():
     resize, render, mail = kind("resize"), kind("render"), kind("mail", "async")
-    limits = Limits([resize, render, mail], children=2)
+    limits = TypeLimits([resize, render, mail], children=2)
     assert limits.room() == {"resize": 2, "render": 2}
     assert limits.take(resize, "resize")
     assert limits.room() == {"resize": 1, "render": 1}
@@ -36,7 +36,7 @@ def test_types_in_children_share_them_and_others_are_unlimited():
 
 def test_a_type_has_its_own_limit_besides():
     resize, render = kind("resize", max_concurrent=1), kind("render")
-    limits = Limits([resize, render], children=3)
+    limits = TypeLimits([resize, render], children=3)
     assert limits.take(resize, "resize")
     assert not limits.take(resize, "resize")
     assert limits.room() == {"resize": 0, "render": 2}
@@ -45,7 +45,7 @@ def test_a_type_has_its_own_limit_besides():
 
 def test_a_version_that_runs_elsewhere_needs_no_child():
     old, new = kind("resize"), kind("resize", "thread", version=2)
-    limits = Limits([old, new], children=1)
+    limits = TypeLimits([old, new], children=1)
     assert limits.take(old, "resize")
     assert limits.take(new, "resize")
     assert not limits.take(old, "resize")
@@ -54,7 +54,7 @@ def test_a_version_that_runs_elsewhere_needs_no_child():
 
 
 def test_types_registered_later_share_the_children():
-    limits = Limits([], children=1)
+    limits = TypeLimits([], children=1)
     assert limits.room() == {}
     late = kind("late")
     limits.take_in([late])

@@ -26,7 +26,7 @@ LOOKERS = 3
 """How many idle workers look at a partition in one round of slow polls, on the average."""
 
 
-class Turns:
+class PartitionRotation:
     """The partitions of a store as one worker walks them. `clock` gives monotonic seconds."""
 
     def __init__(self, partitions: int, *, rng: random.Random, clock: Callable[[], float]) -> None:
@@ -44,7 +44,7 @@ class Turns:
         """The one to ask now."""
         return self._round[self._at]
 
-    def looks(self, *, polls: bool) -> int:
+    def partitions_to_poll(self, *, polls: bool) -> int:
         """How many partitions to look at before sleeping; `polls` if nobody told of work."""
         if not polls:
             return self._partitions

@@ -17,7 +17,7 @@ from andon.model.policy import Policy
 from andon.model.task import Definition, Stamp
 from andon.model.words import State
 from andon.worker.context import Context
-from andon.worker.leases import MARKS_S, Lease, LeaseKeeper
+from andon.worker.lease_keeper import MARKS_S, Lease, LeaseKeeper
 
 from .kit import WAIT, Kit, result_of
 

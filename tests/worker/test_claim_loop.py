@@ -2,19 +2,17 @@
 
 import asyncio
 import random
-import time
 from collections import Counter
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from andon.model.errors import PayloadTooLarge
 from andon.model.fleet import QueueConfig
 from andon.model.words import Reason, State
-from andon.worker import claims
+from andon.worker.claiming import policy
+from andon.worker.claiming.queues import QueueOrder
 from andon.worker.context import Context
-from andon.worker.queues import QueueOrder
 from andon.worker.worker import Worker
 
 from .kit import WAIT, Kit, result_of, until
@@ -178,12 +176,12 @@ async def test_a_store_that_is_away_is_waited_for(kit: Kit):
 @pytest.fixture
 def only_hints(monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker that sleeps is woken by a hint or not at all while the test lasts."""
-    monkeypatch.setattr(claims.Claims, "_next_pause", lambda *_: 3_600.0)
+    monkeypatch.setattr(policy, "_poll_pause", lambda *_: 3_600.0)
 
 
 async def sleeps(worker: Worker) -> None:
     """Wait until the worker has asked for tasks and waits for a hint."""
-    await until(lambda: worker._claims._sleeping)
+    await until(lambda: worker._claim_loop._asleep == "no-work")
 
 
 @pytest.mark.usefixtures("only_hints")
@@ -236,8 +234,8 @@ async def most_in_hand(kit: Kit, *, tasks: int) -> int:
     held = kit.engine.held["report"] = asyncio.Event()
     worker = await kit.start(concurrency=5)
     ids = [await kit.submit("fine") for _ in range(tasks)]
-    asks = worker._claims
-    await until(lambda: asks._full and not (asks._wake.is_set() or worker._runs.slots.running))
+    loop, runs = worker._claim_loop, worker._runs
+    await until(lambda: loop._asleep == "no-capacity" and not (loop._wake.is_set() or runs.running))
     most = len(worker._runs.in_hand)
     held.set()
     for task_id in ids:
@@ -247,41 +245,6 @@ async def most_in_hand(kit: Kit, *, tasks: int) -> int:
 
 async def test_a_worker_claims_while_it_reports_but_holds_no_more_than_twice_its_runs(kit: Kit):
     assert 5 < await most_in_hand(kit, tasks=40) <= 10
-
-
-@pytest.mark.parametrize(
-    ("running", "waiting", "reporting", "room"),
-    [
-        (0, 0, 0, 5),
-        (0, 0, 5, 5),
-        (0, 0, 6, 0),
-        (2, 0, 5, 3),
-        (2, 0, 6, 0),
-        (4, 0, 5, 1),
-        (4, 0, 6, 0),
-        (5, 0, 0, 0),
-        (5, 3, 0, 0),
-    ],
-)
-def test_what_is_free_is_claimed_whole_or_waits_for_reports(
-    running: int, waiting: int, reporting: int, room: int
-) -> None:
-    """Parts of it would go round and round, each a claim of its own."""
-    asks = claims.Claims(
-        cast("Any", SimpleNamespace(in_flight=1, claims_ahead=False)),
-        cast(
-            "Any",
-            SimpleNamespace(slots=SimpleNamespace(unended=running + waiting), reporting=reporting),
-        ),
-        QueueOrder(("default",), strict=False, rng=random.Random(1)),
-        cast("Any", None),
-        worker="worker",
-        concurrency=5,
-        lease=30.0,
-        rng=random.Random(1),
-        clock=time.monotonic,
-    )
-    assert max(asks._room(), 0) == room
 
 
 async def test_a_rate_limited_queue_is_asked_at_its_rate(kit: Kit):

@@ -22,8 +22,8 @@ from andon.engine.base import Engine
 from andon.model.errors import ConfigurationError, LeaseLost, StoreUnavailable
 from andon.model.text import storable
 from andon.worker.background import is_asked_to_end
-from andon.worker.logs import OfRun
-from andon.worker.run_log import RUNS
+from andon.worker.logs.activity import RUNS
+from andon.worker.logs.fields import RunFieldsFilter
 
 logger = logging.getLogger("andon.worker")
 
@@ -59,12 +59,12 @@ class _Gathered(msgspec.Struct):
     failures: int = 0  #: times in a row that they could not be kept, for a reason of their own
 
 
-class RunLogs(logging.Handler):
+class LogCapture(logging.Handler):
     """Takes records from the root logger and keeps those of runs through `engine`."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__()
-        self.addFilter(OfRun())
+        self.addFilter(RunFieldsFilter())
         self._engine = engine
         self._loop = asyncio.get_running_loop()
         self._mutex = threading.Lock()

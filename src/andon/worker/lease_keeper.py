@@ -25,8 +25,8 @@ from andon.contract.limits import in_batches
 from andon.contract.outcomes import Verdict
 from andon.contract.requests import Renewal
 from andon.model.errors import AccessError, ConfigurationError, StoreError, StoreUnavailable
+from andon.worker.backoff import Backoff
 from andon.worker.context import Context
-from andon.worker.patience import Patience
 
 logger = logging.getLogger("andon.worker")
 
@@ -44,11 +44,11 @@ class Lease:
     """One run's hold on its task. `sent_at` is monotonic: when the last good renewal was sent."""
 
     __slots__ = (
+        "backoff",
         "beat_sent",
         "context",
         "gone",
         "length",
-        "patience",
         "renew_length",
         "run",
         "sent_at",
@@ -66,13 +66,13 @@ class Lease:
         self.gone = False
         self.unsaid: tuple[int | None, str] | None = None
         """Progress and message that cannot be written; the renewals go without them."""
-        self.patience: Patience | None = None  #: while its renewals fail for a fault of their own
+        self.backoff: Backoff | None = None  #: while its renewals fail for a fault of their own
         self.wait_until = 0.0
 
     @property
     def due(self) -> float:
         """When the next renewal is to be sent."""
-        if self.patience is not None:
+        if self.backoff is not None:
             return self.wait_until
         return self.sent_at + self.length / _SHARE
 
@@ -101,7 +101,7 @@ class LeaseKeeper:
         self._shortest = shortest
         self._clock = clock
         self._rng = rng or random.Random()
-        self._patience = Patience(self._rng)
+        self._backoff = Backoff(self._rng)
         self._held: dict[str, Lease] = {}
         self._marked: dict[str, None] = {}  # run ids in order; single dict operations are atomic
         self._wake = threading.Event()
@@ -185,7 +185,7 @@ class LeaseKeeper:
             return self.run_once()
         except Exception:
             logger.exception("The lease keeper failed; it goes on.")
-            return self._patience.failed()
+            return self._backoff.failed()
 
     def run_once(self) -> float:
         """Give up what has passed, send what is due; seconds until the next time."""
@@ -220,7 +220,7 @@ class LeaseKeeper:
             for run in list(self._marked):
                 self._marked.pop(run, None)
                 lease = self._held.get(run)
-                if lease is not None and run not in known and lease.patience is None:
+                if lease is not None and run not in known and lease.backoff is None:
                     leases.append(lease)
         return leases
 
@@ -240,8 +240,8 @@ class LeaseKeeper:
             for lease in leases:
                 if lease.context.beat_at != lease.beat_sent:
                     self._marked[lease.run] = None
-            return min(self._patience.failed(), self._shortest / _SHARE / 2)
-        self._patience.succeeded()
+            return min(self._backoff.failed(), self._shortest / _SHARE / 2)
+        self._backoff.succeeded()
         for lease, verdict in verdicts.items():
             if verdict is Verdict.LOST:
                 if self._held.get(lease.run) is lease:
@@ -252,7 +252,7 @@ class LeaseKeeper:
             lease.beat_sent = beats[lease.run]
             lease.sent_at = sent_at
             lease.length = lease.renew_length
-            lease.patience = None
+            lease.backoff = None
             if verdict is Verdict.CANCEL:
                 self._tell(lease, verdict)
         return None
@@ -301,10 +301,10 @@ class LeaseKeeper:
                     context.message,
                 )
                 continue
-            if lease.patience is None:
-                lease.patience = Patience(self._rng)
+            if lease.backoff is None:
+                lease.backoff = Backoff(self._rng)
                 logger.error("%s cannot be renewed; the others are. Trying again.", _name(lease))
-            lease.wait_until = self._clock() + lease.patience.failed()
+            lease.wait_until = self._clock() + lease.backoff.failed()
 
     def _beat(self, lease: Lease) -> float | None:
         # Lower the flag before reading: a mark made in between raises it again and goes next.

@@ -1,18 +1,16 @@
-"""Claims that leave before the runs of the last one begin, where the store is elsewhere."""
+"""Prefetch: the next claim leaves before the tasks of the last one start."""
 
 import asyncio
-import time
 from collections.abc import Callable
 
 import pytest
 
 from andon.model.words import State
-from andon.worker import claims, slots
-from andon.worker.context import Context
+from andon.worker.claiming import loop, policy
 from andon.worker.worker import Worker
 
 from .kit import Kit, until
-from .test_claims import Busy, add, most_in_hand, sleeps
+from .test_claim_loop import Busy, add, most_in_hand, sleeps
 
 AWAY = 20
 """Turns of the loop that a claim takes: more than quick runs and their reports."""
@@ -30,14 +28,14 @@ class Away(Kit):
 @pytest.fixture
 def kit(monkeypatch: pytest.MonkeyPatch) -> Kit:
     """Behind HTTP nobody claims ahead. What is over at once is quick, however busy the machine."""
-    monkeypatch.setattr(claims, "_QUICK_S", 3600.0)
+    monkeypatch.setattr(loop, "QUICK_S", 3600.0)
     return Away()
 
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What waits for a slot is not given back for being late."""
-    monkeypatch.setattr(slots, "_LONGEST_WAIT_S", 3600.0)
+    """Tasks that wait for a slot are not released for being late."""
+    monkeypatch.setattr(policy, "LONGEST_HOLD_S", 3600.0)
 
 
 def add_quick(kit: Kit, **settings: int) -> list[int]:
@@ -51,8 +49,13 @@ def add_quick(kit: Kit, **settings: int) -> list[int]:
     return seen
 
 
+def has_released(worker: Worker) -> bool:
+    """Whether it has released prefetched tasks that got no slot."""
+    return worker._claim_loop._known.released_at > 0
+
+
 async def with_three_that_wait(kit: Kit) -> tuple[Worker, Busy, list[str], list[str]]:
-    """A worker of three slots that claims ahead because its runs were quick; now three of them are
+    """A worker of three slots that prefetched because its runs were quick; now three of them are
     not. Returns the tasks that run and those that wait, or did."""
     busy = add(kit, "busy")
     for _ in range(6):
@@ -60,21 +63,21 @@ async def with_three_that_wait(kit: Kit) -> tuple[Worker, Busy, list[str], list[
     ids = [await kit.submit("busy") for _ in range(6)]
     worker = await kit.start(concurrency=3)
     await busy.reaches(3)
-    await until(lambda: worker._runs.slots.waiting == 3 or worker._runs.slots.given_back_at > 0)
+    await until(lambda: len(worker._claim_loop._claimed) == 3 or has_released(worker))
     return worker, busy, ids[:3], ids[3:]
 
 
-async def test_the_next_claim_leaves_before_the_runs_of_the_last_begin(kit: Kit):
+async def test_a_prefetching_claim_leaves_before_the_runs_of_the_last_begin(kit: Kit):
     seen = add_quick(kit)
     ids = [await kit.submit("quick") for _ in range(25)]
     await kit.start(concurrency=5)
     for task_id in ids:
         await kit.end(task_id)
-    # Nothing is known of the first; then claims bring twice as many as may run at once.
-    assert seen == [1] * 5 + [3] * 10 + [4] * 10
+    # Nothing is known before the first have ended; then a claim is always ahead.
+    assert seen == [1] * 5 + [3] * 5 + [4] * 5 + [5] * 5 + [6] * 5
 
 
-async def test_of_what_comes_with_a_claim_ahead_no_more_run_at_once_than_ever(kit: Kit):
+async def test_a_worker_that_prefetches_runs_no_more_at_once_than_it_has_slots(kit: Kit):
     most = now = 0
 
     async def turns(n: int) -> None:
@@ -86,17 +89,17 @@ async def test_of_what_comes_with_a_claim_ahead_no_more_run_at_once_than_ever(ki
         now -= 1
 
     kit.add(turns)
-    ids = [await kit.submit("turns", n % 4) for n in range(60)]
+    ids = [await kit.submit("turns", 1 + n % 4) for n in range(60)]
     worker = await kit.start(concurrency=5)
     seen = [await kit.end(task_id) for task_id in ids]
     assert {task.state for task in seen} == {State.COMPLETED}
     assert most == 5
-    assert max(request.limit for (request,) in kit.engine.called("claim")) == 10
+    assert max(request.limit for (request,) in kit.engine.called("claim")) == 5
     await until(lambda: not worker._runs.in_hand)
-    assert (worker._runs.slots.running, worker._runs.slots.waiting) == (0, 0)
+    assert (worker._runs.running, worker._claim_loop._claimed) == (0, [])
 
 
-async def test_a_claim_waits_for_the_runs_of_the_last_where_the_store_is_here(kit: Kit):
+async def test_nothing_is_prefetched_where_the_store_does_not_ask_for_it(kit: Kit):
     kit.engine.claims_ahead = False
     seen = add_quick(kit)
     ids = [await kit.submit("quick") for _ in range(15)]
@@ -106,7 +109,7 @@ async def test_a_claim_waits_for_the_runs_of_the_last_where_the_store_is_here(ki
     assert seen == [1] * 5 + [2] * 5 + [3] * 5
 
 
-async def test_nothing_is_claimed_ahead_beside_limited_types(kit: Kit):
+async def test_nothing_is_prefetched_beside_limited_types(kit: Kit):
     seen = add_quick(kit, max_concurrent=5)
     ids = [await kit.submit("quick") for _ in range(15)]
     await kit.start(concurrency=5)
@@ -115,10 +118,10 @@ async def test_nothing_is_claimed_ahead_beside_limited_types(kit: Kit):
     assert seen == [1] * 5 + [2] * 5 + [3] * 5
 
 
-async def test_nothing_is_claimed_ahead_of_runs_that_take_their_time(
+async def test_nothing_is_prefetched_while_runs_take_their_time(
     kit: Kit, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(claims, "_QUICK_S", 0.02)
+    monkeypatch.setattr(loop, "QUICK_S", 0.02)
     seen: list[int] = []
 
     async def slow() -> None:
@@ -133,36 +136,10 @@ async def test_nothing_is_claimed_ahead_of_runs_that_take_their_time(
     assert seen == [1, 2, 3, 4]
 
 
-@pytest.mark.usefixtures("patient")
-async def test_handlers_that_keep_the_loop_to_themselves_leave_others_what_was_claimed_ahead(
-    kit: Kit,
-):
-    add_quick(kit)
-    began: list[str] = []
-    passed = 0.0
-
-    async def heavy(ctx: Context) -> None:
-        nonlocal passed
-        began.append(ctx.task_id)
-        passed += 4000.0
-
-    kit.add(heavy)
-    for _ in range(5):
-        await kit.submit("quick")
-    ids = [await kit.submit("heavy") for _ in range(10)]
-    worker = await kit.start(concurrency=5)
-    worker._runs.slots._clock = lambda: time.monotonic() + passed
-    ended = [await kit.end(task_id) for task_id in ids]
-    assert sorted(began) == sorted(ids)  # each once
-    # All ten came with one claim: when one had run, four of the nine were given back.
-    assert sum(len(task.status.runs) > 1 for task in ended) >= 4
-    assert {task.status.tries for task in ended} == {1}
-
-
-async def test_who_had_to_give_back_claims_nothing_ahead_for_a_while(kit: Kit):
+async def test_a_worker_that_released_prefetched_tasks_does_not_prefetch_for_a_while(kit: Kit):
     seen = add_quick(kit)
     worker, busy, running, waiting = await with_three_that_wait(kit)
-    await until(lambda: worker._runs.slots.given_back_at > 0)
+    await until(lambda: has_released(worker))
     busy.go_on.set()
     for task_id in running + waiting:
         await kit.end(task_id)
@@ -178,7 +155,7 @@ async def test_who_had_to_give_back_claims_nothing_ahead_for_a_while(kit: Kit):
 
 
 @pytest.mark.usefixtures("patient")
-async def test_what_was_claimed_ahead_waits_for_slots_and_begins_as_they_are_free(kit: Kit):
+async def test_prefetched_tasks_wait_for_slots_and_start_as_slots_become_free(kit: Kit):
     add_quick(kit)
     _, busy, running, waiting = await with_three_that_wait(kit)
     busy.go_on.set()
@@ -188,10 +165,10 @@ async def test_what_was_claimed_ahead_waits_for_slots_and_begins_as_they_are_fre
     assert busy.most == 3
 
 
-async def test_what_waits_for_long_is_given_back_at_no_cost_of_a_try(kit: Kit):
+async def test_prefetched_tasks_that_wait_for_long_are_released_at_no_cost_of_a_try(kit: Kit):
     add_quick(kit)
     worker, busy, running, waiting = await with_three_that_wait(kit)
-    await until(lambda: worker._runs.slots.given_back_at > 0)
+    await until(lambda: has_released(worker))
     for task_id in waiting:
         task = await kit.until(task_id, lambda task: task.state is State.PENDING)
         assert task.status.tries == 0
@@ -207,7 +184,9 @@ async def test_what_waits_for_long_is_given_back_at_no_cost_of_a_try(kit: Kit):
 @pytest.mark.parametrize(
     "leave", [Worker.begin_stop, lambda worker: worker.set_quiet(True)], ids=["stopped", "quiet"]
 )
-async def test_who_claims_no_more_gives_back_what_waits(kit: Kit, leave: Callable[[Worker], None]):
+async def test_a_worker_that_claims_no_more_releases_prefetched_tasks(
+    kit: Kit, leave: Callable[[Worker], None]
+):
     add_quick(kit)
     worker, busy, running, waiting = await with_three_that_wait(kit)
     leave(worker)
@@ -220,18 +199,5 @@ async def test_who_claims_no_more_gives_back_what_waits(kit: Kit, leave: Callabl
     assert busy.most == 3
 
 
-@pytest.mark.usefixtures("patient")
-async def test_what_is_cancelled_while_it_waits_never_runs(kit: Kit):
-    add_quick(kit)
-    worker, busy, running, waiting = await with_three_that_wait(kit)
-    await kit.local.cancel(waiting[:1])
-    held = worker._runs.in_hand.values()
-    await until(lambda: any(run.context.stop_reason == "cancel" for run in held))
-    busy.go_on.set()
-    states = [(await kit.end(task_id)).state for task_id in running + waiting]
-    assert states == [State.COMPLETED] * 3 + [State.CANCELLED] + [State.COMPLETED] * 2
-    assert busy.began == 5
-
-
-async def test_who_claims_ahead_holds_no_more_than_eight_times_its_runs(kit: Kit):
-    assert 20 < await most_in_hand(kit, tasks=80) <= 40
+async def test_a_worker_that_prefetches_holds_no_more_than_four_times_its_slots(kit: Kit):
+    assert 10 < await most_in_hand(kit, tasks=80) <= 20

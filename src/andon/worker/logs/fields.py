@@ -8,7 +8,7 @@ RUN_FIELDS = ("task_id", "task_name", "run", "worker")
 """What a record made inside a run carries, whichever logger made it."""
 
 
-class OfRun(logging.Filter):
+class RunFieldsFilter(logging.Filter):
     """Adds `RUN_FIELDS` to records made by a handler and by what it calls. Lets all pass."""
 
     def filter(self, record: logging.LogRecord) -> bool:

@@ -27,7 +27,7 @@ _MOST_FRAMES = 20
 _frames = sys._current_frames  # pyright: ignore[reportPrivateUsage]  # documented, for debuggers
 
 
-class LoopWatch:
+class BlockedLoopWatch:
     """Watches the running loop from a thread of its own.
 
     `describe` names the run that an asyncio task carries, "" if it carries none.

@@ -13,9 +13,9 @@ from andon.contract.store import Store
 from andon.engine.local import LocalEngine
 from andon.model.fleet import WorkerInfo
 from andon.model.words import State
-from andon.worker.claims import Claims
+from andon.worker.claiming import policy
+from andon.worker.claiming.rotation import LONGEST_STAY_S, SHORTEST_STAY_S, PartitionRotation
 from andon.worker.config import WorkerConfig
-from andon.worker.turns import LONGEST_STAY_S, SHORTEST_STAY_S, Turns
 from andon.worker.worker import Worker
 
 from .kit import Kit, until
@@ -31,8 +31,8 @@ class Clock:
         return self.now
 
 
-def turns(partitions: int, seed: int = 1, clock: Clock | None = None) -> Turns:
-    return Turns(partitions, rng=random.Random(seed), clock=clock or Clock())
+def turns(partitions: int, seed: int = 1, clock: Clock | None = None) -> PartitionRotation:
+    return PartitionRotation(partitions, rng=random.Random(seed), clock=clock or Clock())
 
 
 def test_workers_begin_all_over_the_partitions():
@@ -60,7 +60,7 @@ def test_a_round_passes_every_partition_once_and_workers_go_different_ways():
 def test_who_is_told_of_work_looks_everywhere():
     ours = turns(64)
     ours.idle = 1_000
-    assert ours.looks(polls=False) == 64
+    assert ours.partitions_to_poll(polls=False) == 64
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_who_is_told_of_work_looks_everywhere():
 def test_idle_workers_share_the_looking(idle: int, looks: int):
     ours = turns(64)
     ours.idle = idle
-    assert ours.looks(polls=True) == looks
+    assert ours.partitions_to_poll(polls=True) == looks
 
 
 @pytest.mark.parametrize(
@@ -148,11 +148,11 @@ async def test_among_many_idle_workers_a_poll_looks_at_one_partition(
 
         async def job() -> None: ...
 
-        def paused(self: Claims, got: int) -> float:
+        def paused(*_: object) -> float:
             looks.append(len(kit.engine.called("claim")) - sum(looks))
             return 0.01
 
-        monkeypatch.setattr(Claims, "_next_pause", paused)
+        monkeypatch.setattr(policy, "_poll_pause", paused)
         kit.add(job)
         for number in range(100):
             await store_of(kit).put_worker(WorkerInfo(id=f"w{number}", concurrency=1))

@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from andon.model.errors import StoreUnavailable
-from andon.worker.patience import Patience
+from andon.worker.backoff import Backoff
 from andon.worker.shutdown import Signals
 
 logger = logging.getLogger("andon.worker")
@@ -60,7 +60,7 @@ async def until_open(
 
 
 async def _keep_opening(open_store: Callable[[], Awaitable[object]], where: str) -> None:
-    patience = Patience(random.Random())
+    backoff = Backoff(random.Random())
     said_at: float | None = None
     while True:
         try:
@@ -72,7 +72,7 @@ async def _keep_opening(open_store: Callable[[], Awaitable[object]], where: str)
                 logger.warning(
                     "The store at %s is away; this worker waits for it: %s", where, error
                 )
-            await asyncio.sleep(patience.failed())
+            await asyncio.sleep(backoff.failed())
         else:
             if said_at is not None:
                 logger.info("The store at %s has answered.", where)

@@ -7,7 +7,7 @@ import pytest
 
 from andon import Andon, Retry, Snooze, Terminate
 from andon.testing import running, virtual_time
-from andon.worker.run_log import RUNS
+from andon.worker.logs.activity import RUNS
 
 
 @pytest.fixture

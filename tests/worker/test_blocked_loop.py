@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from andon.worker import loop_watch
-from andon.worker.loop_watch import LoopWatch
+from andon.worker import blocked_loop
+from andon.worker.blocked_loop import BlockedLoopWatch
 
 
 class Seen(logging.Handler):
@@ -25,8 +25,8 @@ class Seen(logging.Handler):
 
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(loop_watch, "LONG_S", 0.05)
-    monkeypatch.setattr(loop_watch, "PAUSE_S", 0.01)
+    monkeypatch.setattr(blocked_loop, "LONG_S", 0.05)
+    monkeypatch.setattr(blocked_loop, "PAUSE_S", 0.01)
     handler = Seen()
     logging.getLogger("andon.worker").addHandler(handler)
     yield handler
@@ -38,7 +38,7 @@ async def test_a_blocked_loop_is_said_with_the_task_and_its_stack(seen: Seen):
         assert seen.come.wait(30), "nothing was said"
 
     task = asyncio.create_task(blocks_the_loop())
-    watch = LoopWatch(lambda current: "Task 7 (slow)" if current is task else "")
+    watch = BlockedLoopWatch(lambda current: "Task 7 (slow)" if current is task else "")
     watch.set_busy(True)
     try:
         await task
@@ -49,7 +49,7 @@ async def test_a_blocked_loop_is_said_with_the_task_and_its_stack(seen: Seen):
 
 
 async def test_a_loop_that_answers_is_left_alone(seen: Seen):
-    watch = LoopWatch(lambda current: "")
+    watch = BlockedLoopWatch(lambda current: "")
     watch.set_busy(True)
     for _ in range(20):
         await asyncio.sleep(0)
@@ -60,7 +60,7 @@ async def test_a_loop_that_answers_is_left_alone(seen: Seen):
 
 async def test_stopping_ends_the_thread(seen: Seen):
     before = threading.active_count()
-    watch = LoopWatch(lambda current: "")
+    watch = BlockedLoopWatch(lambda current: "")
     watch.stop()
     watch.stop()
     assert threading.active_count() == before

@@ -7,7 +7,7 @@ from andon.lifecycle.backoff import ExponentialBackoff
 _BACKOFF = ExponentialBackoff(0.1, 5.0)
 
 
-class Patience:
+class Backoff:
     """Jittered waits that grow from 0.1 to 5 s until the next success."""
 
     def __init__(self, rng: random.Random) -> None:

@@ -26,7 +26,7 @@ class _Group:
         self.names = set[str]() if name is None else {name}
 
 
-class Limits:
+class TypeLimits:
     """Counts the runs of limited types. Costs nothing while no type is limited."""
 
     def __init__(
@@ -54,6 +54,11 @@ class Limits:
             group.in_children |= in_child
             if most is not None:
                 group.most = most if group.most is None else min(group.most, most)
+
+    @property
+    def has_any(self) -> bool:
+        """Whether any type is limited."""
+        return bool(self._groups)
 
     def room(self) -> dict[str, int]:
         """Room per task name; a name that is absent is unlimited."""

@@ -1,0 +1,1 @@
+"""How a worker gets its tasks: when it claims, how many, and from which queue and partition."""
