@@ -4,6 +4,8 @@ import asyncio
 import secrets
 
 from andon.lifecycle.apply import next_fence, stamped
+from andon.lifecycle.effects import between
+from andon.lifecycle.indexes import entry_of
 from andon.lifecycle.token_bucket import claims_allowed, seconds_to_next, tokens_at
 from andon.model.task import Stamp, Task
 from andon.stores.base import ClaimRequest, ready_topic
@@ -94,5 +96,7 @@ class Claims:
             lease_until=now + request.lease_ms,
         )
         task = stamped(row.task, stamp)
-        self._records.write(row, task, task.status.events[-1], now, token=request.token)
+        event = task.status.events[-1]
+        effects = between(row.entry, entry_of(task), event)
+        self._records.write(row, task, effects, event, now, token=request.token)
         return row.copy()
