@@ -15,10 +15,10 @@ from andon.lifecycle.interrupting import interrupted_worker
 from andon.lifecycle.moves import TARGETS
 from andon.lifecycle.unique import lapsed
 from andon.model.task import Definition, Task
-from andon.model.words import LIVE, TERMINAL, State
+from andon.model.words import LIVE, TERMINAL, Event, State
 from andon.stores.base import Change
 
-from .examples import NOW, SAMPLES, STORED, claimed, decided, in_state, submitted
+from .examples import ERROR, NOW, SAMPLES, STORED, claimed, decided, in_state, submitted
 
 KEYS: dict[str, Any] = {"unique_key": "u", "key": "k", "group": "g"}
 POLICIES: tuple[dict[str, Any], ...] = (
@@ -47,7 +47,7 @@ def change_of(task: Task, command: c.Command) -> Change:
 def test_effects_lead_from_the_index_of_the_record_before_to_that_of_the_record_after(
     command: c.Command, state: State, *, asked: bool, given: dict[str, Any], policy: dict[str, Any]
 ) -> None:
-    owes = command.event is c.Event.DELIVER
+    owes = command.event is Event.DELIVER
     task = in_state(state, asked=asked, owes=owes, policy=policy, **given)
     change = change_of(task, command)
     old, new = entry_of(task), None
@@ -81,7 +81,7 @@ def test_effects_lead_from_the_index_of_the_record_before_to_that_of_the_record_
 def test_what_is_separate_touches_nothing_that_another_task_shares(
     command: c.Command, state: State, *, asked: bool, given: dict[str, Any], policy: dict[str, Any]
 ) -> None:
-    owes = command.event is c.Event.DELIVER
+    owes = command.event is Event.DELIVER
     task = in_state(state, asked=asked, owes=owes, policy=policy, **given)
     change = change_of(task, command)
     effects = of_change(change)
@@ -104,14 +104,12 @@ def test_what_is_separate_touches_nothing_that_another_task_shares(
 def test_dependents_and_limits_are_looked_at_when_a_state_is_left(
     command: c.Command, state: State, *, asked: bool, given: dict[str, Any], policy: dict[str, Any]
 ) -> None:
-    owes = command.event is c.Event.DELIVER
+    owes = command.event is Event.DELIVER
     task = in_state(state, asked=asked, owes=owes, policy=policy, **given)
     effects = of_change(change_of(task, command))
     counted = (State.PENDING, State.ACTIVE)
     assert effects.frees_slot is (state is State.ACTIVE and effects.state is not State.ACTIVE)
-    assert effects.leaves_key is (
-        bool(given) and state in counted and effects.state not in counted
-    )
+    assert effects.leaves_key is (bool(given) and state in counted and effects.state not in counted)
     assert effects.unblocks is (state is State.BLOCKED and effects.state is not State.BLOCKED)
     assert effects.ends is (effects.state in TERMINAL)
     assert effects.revives is (state in TERMINAL and effects.state in LIVE)
@@ -122,7 +120,7 @@ def test_a_life_leaves_nothing_behind() -> None:
     policy = {"unique_states": ("pending", "failed"), "dead_letter": "save", "max_retries": 0}
     pending = submitted(policy=policy, **KEYS)
     active = claimed(pending)
-    end = change_of(active, c.Terminate(error=None))
+    end = change_of(active, c.Terminate(error=ERROR))
     assert end.after is not None
     failed = Task(definition=active.definition, status=end.after)
     rerun = change_of(failed, c.Rerun())
@@ -172,7 +170,7 @@ def test_a_new_record_has_no_past(state: State) -> None:
     assert effects.entry == entry_of(task)
     assert (effects.left, effects.ready_out, effects.frees_key) == (None, None, None)
     assert (effects.takes_key, effects.tally) == ("u", "submitted")
-    assert not (effects.ends or effects.revives or effects.unblocks or effects.frees_slot)
+    assert not any((effects.ends, effects.revives, effects.unblocks, effects.frees_slot))
     assert of_new(in_state(state)).is_separate is (state is not State.BLOCKED)
 
 
@@ -225,4 +223,3 @@ def test_tasks_of_another_status_are_another_batch() -> None:
     later = submitted(now=NOW + 1)
     assert [len(batch.tasks) for batch in alike([submitted(), submitted(), later])] == [2, 1]
     assert alike([]) == []
-
