@@ -199,9 +199,9 @@ def of_change(
     )
 
 
-def between(old: IndexEntry, new: IndexEntry | None, event: "TaskEvent") -> Effects:
-    """The effects of a write that needs no guard and interrupts nobody, by the index entries before
-    and after it: a claim, or a deletion."""
+def between(old: IndexEntry, new: IndexEntry | None, event: "TaskEvent | None" = None) -> Effects:
+    """The effects of a write that interrupts nobody, by the index entries before and after it: a
+    claim, or a deletion. Without its event, for an index that only follows, nothing is counted."""
     state, ready_in, takes, frees = None, None, None, old.unique_key
     if new is not None:
         state, ready_in = new.state, new.ready
@@ -218,7 +218,7 @@ def between(old: IndexEntry, new: IndexEntry | None, event: "TaskEvent") -> Effe
         old.dead_letter,
         takes,
         frees,
-        tally_of(event),
+        None if event is None else tally_of(event),
         "",
         old.state is _ACTIVE and state is not _ACTIVE,
         False,
