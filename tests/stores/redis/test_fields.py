@@ -10,6 +10,7 @@ from msgspec.structs import fields
 from servers.redis import RedisServer
 
 from andon.lifecycle.commands import Cancel, Complete, Fail, Rerun
+from andon.lifecycle.effects import of_new
 from andon.lifecycle.indexes import entry_of
 from andon.model.task import TaskError
 from andon.model.words import State
@@ -62,7 +63,7 @@ async def test_an_item_of_a_create_is_packed_in_the_order_of_its_list(
 ) -> None:
     kit = await open_kit(shared.url("item"))
     task = kit.record(key="k")
-    item: Any = creating._item(task, entry_of(task), keeps_key=True)
+    item: Any = creating._item(task, of_new(task), keeps_key=True)
     found = msgspec.msgpack.decode(encode(item), type=CreateItem)
     assert (found.id, found.keeps_key, found.digest) == (task.id, True, task.definition.digest)
     assert found.head == f"{task.status.revision} {task.status.created_at} "
