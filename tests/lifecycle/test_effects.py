@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import fields, replace
 
+from andon.contract.requests import Change
 from andon.lifecycle import commands as c
 from andon.lifecycle.batches import alike
 from andon.lifecycle.daily import tally_of
@@ -16,7 +17,6 @@ from andon.lifecycle.moves import TARGETS
 from andon.lifecycle.unique import lapsed
 from andon.model.task import Definition, Task
 from andon.model.words import LIVE, TERMINAL, Event, State
-from andon.stores.base import Change
 
 from .examples import ERROR, NOW, SAMPLES, STORED, claimed, decided, in_state, submitted
 

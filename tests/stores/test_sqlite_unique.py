@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from andon.contract.outcomes import ChangeKind
+from andon.contract.requests import Change
 from andon.lifecycle.admission import admit
 from andon.lifecycle.apply import apply
 from andon.lifecycle.commands import Cancel
 from andon.model.policy import Policy, Retention
 from andon.model.task import Definition
-from andon.stores.base import Change, ChangeKind
 from andon.stores.sqlite import SqliteStore
 
 POLICIES = (

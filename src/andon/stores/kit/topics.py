@@ -6,9 +6,9 @@ has room again, which only the store can know.
 
 from collections.abc import Iterator
 
+from andon.contract.topics import EVENTS_TOPIC, TIMER_TOPIC, control_topic, ready_topic
 from andon.lifecycle.constants import NEAR_TIMER_MS
 from andon.lifecycle.effects import Effects
-from andon.stores.base import EVENTS_TOPIC, TIMER_TOPIC, control_topic, ready_topic
 
 
 def topics_of(effects: Effects, now: int) -> Iterator[str]:

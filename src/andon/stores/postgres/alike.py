@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
+from andon.contract.topics import CONFIG_TOPIC
 from andon.lifecycle.batches import NewTasks
 from andon.lifecycle.indexes import IndexEntry
 from andon.model.words import State
-from andon.stores.base import CONFIG_TOPIC
 from andon.stores.codec import encode, encode_event
 from andon.stores.kit.topics import topics_of
 from andon.stores.postgres.arrays import numbers

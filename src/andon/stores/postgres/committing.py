@@ -10,19 +10,16 @@ from typing import Any
 
 import msgspec
 
+from andon.contract.isolation import each_alone
+from andon.contract.outcomes import Changed, ChangeKind
+from andon.contract.requests import Change
+from andon.contract.topics import TIMER_TOPIC
 from andon.lifecycle.effects import Effects, of_change
 from andon.lifecycle.indexes import ReadyEntry
 from andon.lifecycle.repeats import tombstone_of
 from andon.model.task import Task
 from andon.model.words import State
-from andon.stores.base import (
-    TIMER_TOPIC,
-    Change,
-    Changed,
-    ChangeKind,
-)
 from andon.stores.codec import encode, encode_event
-from andon.stores.isolation import each_alone
 from andon.stores.kit.topics import topics_of
 from andon.stores.postgres import ends
 from andon.stores.postgres.creating import frees, lane_of, names_of

@@ -4,19 +4,15 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any
 
+from andon.contract.limits import MAX_BATCH
+from andon.contract.outcomes import Created, CreateKind
+from andon.contract.topics import CONFIG_TOPIC, task_topic
 from andon.lifecycle.batches import alike
 from andon.lifecycle.effects import Effects
 from andon.lifecycle.indexes import IndexEntry, ReadyEntry
 from andon.lifecycle.unique import key_freed_by_claim
 from andon.model.task import Task
 from andon.model.words import State
-from andon.stores.base import (
-    CONFIG_TOPIC,
-    MAX_BATCH,
-    Created,
-    CreateKind,
-    task_topic,
-)
 from andon.stores.codec import Undecodable, decode_definition, encode, encode_event
 from andon.stores.kit.topics import topics_of
 from andon.stores.postgres.names import Lane, Names

@@ -5,12 +5,13 @@ from typing import Any
 
 import msgspec
 
+from andon.contract.outcomes import Changed, ChangeKind
+from andon.contract.requests import Change
 from andon.lifecycle.constants import DAY_MS
 from andon.lifecycle.effects import Effects, of_change
 from andon.lifecycle.repeats import tombstone_of
 from andon.model.task import MAX_EVENTS_KEPT
 from andon.model.words import LIVE, TERMINAL, State
-from andon.stores.base import Change, Changed, ChangeKind
 from andon.stores.codec import encode, encode_event
 from andon.stores.redis import reserving
 from andon.stores.redis.dependencies import unlink

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from andon.contract.outcomes import Created, CreateKind
 from andon.lifecycle.batches import NewTasks, alike
 from andon.lifecycle.daily import day_of
 from andon.lifecycle.effects import Effects
 from andon.model.task import Status, Task
 from andon.model.words import State
-from andon.stores.base import Created, CreateKind
 from andon.stores.codec import encode, encode_event
 from andon.stores.kit.partitions import rounds_of
 from andon.stores.redis import reserving
