@@ -4,15 +4,13 @@ A store is handed records and derives every index from `entry_of`, so there is n
 effects to get wrong (docs/design.md, 5.1).
 """
 
-from typing import Any
-
 import msgspec
 
 from andon.lifecycle.apply import is_dead_letter
 from andon.lifecycle.routing import kind_of
 from andon.lifecycle.timers import first_limit, next_timer
 from andon.model.task import Task
-from andon.model.words import State
+from andon.model.words import DEAD_LETTER_STATES, State
 
 _PENDING, _BLOCKED = State.PENDING, State.BLOCKED  # 0.1 us less each, see `admission`
 
@@ -45,34 +43,6 @@ class IndexEntry(msgspec.Struct, frozen=True, gc=False):
 
 def entry_of(task: Task) -> IndexEntry:
     """The index entry of a record."""
-    return _pending_entry(task) if task.status.state is _PENDING else _derived(task)
-
-
-class _PendingEntries:
-    """Entries of pending records. Tasks that are submitted together mostly have the same one, which
-    is then derived once: to know that takes half as long."""
-
-    def __init__(self) -> None:
-        self._last: tuple[tuple[Any, ...], IndexEntry | None] = ((), None)  # one, for threads
-
-    def __call__(self, task: Task) -> IndexEntry:
-        d, s = task.definition, task.status
-        # All that an entry of a pending record is made of.
-        told = (
-            s.created_at, s.submitted_at, s.order, s.priority, s.deadline,
-            d.queue, d.name, d.version, d.key, d.group, d.unique_key, s.policy or d.policy,
-        )  # fmt: skip
-        last, entry = self._last
-        if entry is None or told != last:
-            entry = _derived(task)
-            self._last = (told, entry)
-        return entry
-
-
-_pending_entry = _PendingEntries()
-
-
-def _derived(task: Task) -> IndexEntry:
     definition, status = task.definition, task.status
     state = status.state
     timer = next_timer(task)
@@ -97,6 +67,6 @@ def _derived(task: Task) -> IndexEntry:
         ready,
         unique_key,
         unique_until,
-        is_dead_letter(task, status),
+        state in DEAD_LETTER_STATES and is_dead_letter(task, status),
         len(definition.dependencies) if state is _BLOCKED else 0,
     )

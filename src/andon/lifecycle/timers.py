@@ -101,10 +101,10 @@ def first_limit(task: Task) -> int | None:
     timer without knowing any rule (docs/store-contract.md, 1).
     """
     policy = task.policy
-    timeout = run_timeout(task.status, policy)
-    backstop = None if timeout is None else timeout + round(policy.lease * 1000)
-    interval = policy.max_heartbeat_interval
-    return _least(backstop, None if interval is None else round(interval * 1000))
+    timeout, interval = run_timeout(task.status, policy), policy.max_heartbeat_interval
+    if timeout is not None:
+        timeout += round(policy.lease * 1000)
+    return timeout if interval is None else _least(timeout, round(interval * 1000))
 
 
 def _active_timer(task: Task) -> int | None:

@@ -12,6 +12,7 @@ from servers.redis import RedisServer
 from andon.contract.outcomes import CreateKind
 from andon.contract.requests import Snapshot
 from andon.lifecycle.commands import Cancel, Complete, Fail, Rerun
+from andon.lifecycle.effects import of_new
 from andon.lifecycle.indexes import entry_of
 from andon.model.task import TaskError
 from andon.model.words import State
@@ -63,7 +64,7 @@ async def test_an_item_of_a_create_is_packed_in_the_order_of_its_list(
 ) -> None:
     kit = await open_kit(shared.url("item"))
     task = kit.record(key="k")
-    item: Any = creating._item(task, entry_of(task), keeps_key=True)
+    item: Any = creating._item(task, of_new(task), keeps_key=True)
     found = msgspec.msgpack.decode(encode(item), type=CreateItem)
     assert (found.id, found.keeps_key, found.digest) == (task.id, True, task.definition.digest)
     assert found.head == f"{task.status.revision} {task.status.created_at} "

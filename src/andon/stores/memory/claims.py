@@ -7,6 +7,8 @@ from andon.contract.hints import Hub
 from andon.contract.requests import ClaimRequest
 from andon.contract.topics import ready_topic
 from andon.lifecycle.apply import next_fence, stamped
+from andon.lifecycle.effects import between
+from andon.lifecycle.indexes import entry_of
 from andon.lifecycle.token_bucket import claims_allowed, seconds_to_next, tokens_at
 from andon.model.task import Stamp, Task
 from andon.stores.memory.fleet import Fleet
@@ -95,5 +97,7 @@ class Claims:
             lease_until=now + request.lease_ms,
         )
         task = stamped(row.task, stamp)
-        self._records.write(row, task, task.status.events[-1], now, token=request.token)
+        event = task.status.events[-1]
+        effects = between(row.entry, entry_of(task), event)
+        self._records.write(row, task, effects, event, now, token=request.token)
         return row.copy()

@@ -2,9 +2,8 @@
 
 from collections import Counter, defaultdict
 
-from andon.lifecycle.daily import day_of, first_day, tally_of
+from andon.lifecycle.daily import Tally, day_of, first_day
 from andon.model.fleet import Tallied
-from andon.model.task import TaskEvent
 
 
 class Days:
@@ -13,11 +12,10 @@ class Days:
     def __init__(self) -> None:
         self._counts: defaultdict[int, Counter[tuple[str, str]]] = defaultdict(Counter)
 
-    def add(self, queue: str, event: TaskEvent) -> None:
-        """Count an event of a task of this queue."""
-        tally = tally_of(event)
+    def add(self, queue: str, at: int, tally: Tally | None) -> None:
+        """Count an event of a task of this queue, at that time (ms UTC)."""
         if tally is not None:
-            self._counts[day_of(event.at)][queue, tally] += 1
+            self._counts[day_of(at)][queue, tally] += 1
 
     def read(self, queue: str | None, since: int) -> list[Tallied]:
         """What was counted of a queue, or of all, from a day on."""

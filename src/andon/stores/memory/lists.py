@@ -56,7 +56,7 @@ class Lists:
             self._wait(row.entry, row.task.id, begun=False)
 
     def move(self, row: Row, old: IndexEntry, new: IndexEntry) -> None:
-        """Follow a row from state to state."""
+        """Bring a row from the lists of its old entry to those of the new."""
         if old.state is not new.state:
             _remove(self._states[old.state], old.queue, row.place)
             _add(self._states.setdefault(new.state, {}), new.queue, row.place)

@@ -12,7 +12,7 @@ from heapq import heapify, heappop, heapreplace
 
 from andon.contract.limits import SCAN_BUDGET
 from andon.contract.queries import ReadyKind
-from andon.lifecycle.indexes import IndexEntry
+from andon.lifecycle.effects import Effects
 from andon.lifecycle.routing import name_of_kind
 from andon.model.code import Code
 from andon.model.words import State
@@ -52,17 +52,13 @@ class Ready:
         self.parked: Counter[str] = Counter()
         self._codes = KnownCodes()
 
-    def update(
-        self, row: Row, old: IndexEntry | None, new: IndexEntry | None, key_limit: int | None
-    ) -> bool:
-        """Follow a move of the row; whether a task became ready by it."""
-        definition = row.task.definition
-        queue, key = definition.queue, definition.key
-        was_active = old is not None and old.state is State.ACTIVE
-        is_active = new is not None and new.state is State.ACTIVE
-        was_ready = old is not None and old.ready is not None
-        is_ready = new is not None and new.ready is not None
-        if not (was_active or is_active or was_ready or is_ready):
+    def update(self, row: Row, effects: Effects, key_limit: int | None) -> bool:
+        """Carry out what a write of the row does here; whether a task became ready by it."""
+        queue, key = effects.queue, effects.key
+        was_active = effects.left is State.ACTIVE
+        is_active = effects.state is State.ACTIVE
+        is_ready = effects.ready_in is not None
+        if not (was_active or is_active or is_ready or effects.ready_out is not None):
             return False
         if is_active is not was_active:
             self._count(self.active, queue, is_active - was_active)

@@ -14,8 +14,10 @@ from andon.contract.hints import Hub
 from andon.contract.requests import Snapshot
 from andon.contract.topics import CONFIG_TOPIC, EVENTS_TOPIC, TIMER_TOPIC, ready_topic, task_topic
 from andon.lifecycle.constants import SLOW_POLL_S, SUBMIT_WINDOW_MS
+from andon.lifecycle.daily import Tally, tally_of
 from andon.lifecycle.discarded import discarded_of
-from andon.lifecycle.indexes import IndexEntry, entry_of
+from andon.lifecycle.effects import Effects, between, of_new
+from andon.lifecycle.indexes import entry_of
 from andon.lifecycle.repeats import tombstone_of
 from andon.lifecycle.unique import lapsed
 from andon.model.task import RunCell, Task, TaskEvent
@@ -58,37 +60,47 @@ class Records:
 
     # --- the four writes ---
 
-    def insert(self, row: Row, now: int) -> None:
+    def insert(self, row: Row, effects: Effects, now: int) -> None:
         """Store a new record with its submit event."""
-        self._insert(row, now)
-        self._record(row, row.task.status.events[-1])
+        self._insert(row, effects, now)
+        self._record(row, row.task.status.events[-1], effects.tally)
 
     def restore(self, snapshot: Snapshot, partition: int, now: int) -> None:
         """Store a record as it was elsewhere, with all that was known beside it."""
         task = copy(snapshot.task)
         task.ref = 0
-        row = Row(task, partition)
-        self._insert(row, now)
+        row = Row(task, partition, entry_of(task))
+        self._insert(row, of_new(task, row.entry), now)
         self._take_up(row, "")
         self.edges.restore(task.id, snapshot.edges, ended=task.state not in LIVE)
         if task.state is State.BLOCKED:
             for parent in {*snapshot.satisfied} & {*task.definition.dependencies}:
                 self.edges.satisfy(task.id, parent)
         for event in snapshot.history:
-            self._record(row, event)
+            self._record(row, event, tally_of(event))
 
-    def _insert(self, row: Row, now: int) -> None:
+    def _insert(self, row: Row, effects: Effects, now: int) -> None:
         self.rows[row.id] = row
         if row.entry.queue not in self._fleet.queues:
             self._fleet.use(row.entry.queue)
             self._hub.hint(CONFIG_TOPIC)  # a worker that serves every queue has one more
         self.lists.insert(row)
-        self._follow(row, None, row.entry, now)
+        self._follow(row, effects, now)
         self.arm(row, row.entry.timer, now)
 
-    def write(self, row: Row, task: Task, event: TaskEvent, now: int, *, token: str = "") -> None:
-        """Store a move; `token` is that of the claim which made it."""
-        old, new = row.entry, entry_of(task)
+    def write(
+        self,
+        row: Row,
+        task: Task,
+        effects: Effects,
+        event: TaskEvent,
+        now: int,
+        *,
+        token: str = "",
+    ) -> None:
+        """Store a move and carry out its effects; `token` is that of the claim which made it."""
+        old, new = row.entry, effects.entry
+        assert new is not None
         changes_hands = row.task.status.run != task.status.run
         if changes_hands:
             self._let_go(row)
@@ -96,20 +108,20 @@ class Records:
         if changes_hands:
             self._take_up(row, token)
         self.lists.move(row, old, new)
-        self._follow(row, old, new, now)
+        self._follow(row, effects, now)
         self.arm(row, new.timer, now)
-        self._record(row, event)
+        self._record(row, event, effects.tally)
 
     def delete(self, row: Row, event: TaskEvent, now: int) -> None:
         """Remove a record and all that was derived from it; a stub stays for the window."""
-        task, entry = row.task, row.entry
+        task, effects = row.task, between(row.entry, None, event)
         end = row.history[-1].write_id if row.history else ""
         self._let_go(row)
         self.lists.remove(row)
-        self._follow(row, entry, None, now)
+        self._follow(row, effects, now)
         self.timers[row.partition].discard(task.id)
         self.free(self.edges.remove_task(task.id), now)
-        self._record(row, event)
+        self._record(row, event, effects.tally)
         del self.rows[task.id]
         self._stubs[task.id] = Stub(
             task.definition.digest,
@@ -159,11 +171,11 @@ class Records:
         held = self._tokens.get(token)
         return [self.rows[task_id].copy() for task_id in held] if held else []
 
-    def holder(self, task_id: str, entry: IndexEntry, now: int) -> str | None:
-        """The other task that holds the unique key which this entry wants to hold."""
-        if entry.unique_key is None or lapsed(entry, now):
+    def holder(self, task_id: str, key: str | None, now: int) -> str | None:
+        """The other task that holds this unique key; nobody holds None."""
+        if key is None:
             return None
-        holder = self._unique.get(entry.unique_key)
+        holder = self._unique.get(key)
         if holder is None or holder == task_id or lapsed(self.rows[holder].entry, now):
             return None
         return holder
@@ -262,42 +274,37 @@ class Records:
             row.token = token
             self._tokens.setdefault(token, {})[row.id] = None
 
-    def _follow(self, row: Row, old: IndexEntry | None, new: IndexEntry | None, now: int) -> None:
-        """Bring readiness, unique key and edges from the old entry to the new."""
-        config = self._fleet.queue(row.task.definition.queue)
-        offered = self.ready.update(row, old, new, config.max_concurrent_per_key)
-        left_active = old is not None and old.state is State.ACTIVE
-        made_room = left_active and config.max_concurrent is not None
+    def _follow(self, row: Row, effects: Effects, now: int) -> None:
+        """Carry out what a write does to readiness, unique keys and edges."""
+        config = self._fleet.queue(effects.queue)
+        offered = self.ready.update(row, effects, config.max_concurrent_per_key)
+        made_room = config.max_concurrent is not None and effects.frees_slot
         if offered or (made_room and self.ready.waiting(config.name)):
             self._hub.hint(ready_topic(config.name))
         if row.task.definition.unique_key is not None:
-            self._reserve(row.id, old, new, now)
-        if old is not None and new is not None:
-            self._follow_edges(row.id, old.state, new.state)
+            self._reserve(row.id, effects, now)
+        if effects.left is not None and effects.left is not effects.state:
+            self._follow_edges(row.id, effects)
 
-    def _reserve(
-        self, task_id: str, old: IndexEntry | None, new: IndexEntry | None, now: int
-    ) -> None:
-        had = None if old is None else old.unique_key
-        has = None if new is None else new.unique_key
-        if has is not None and had is None and new is not None and not lapsed(new, now):
-            if self.holder(task_id, new, now) is None:  # a restored record may find it taken
-                self._unique[has] = task_id
-        elif had is not None and has is None and self._unique.get(had) == task_id:
-            del self._unique[had]
+    def _reserve(self, task_id: str, effects: Effects, now: int) -> None:
+        key, freed = effects.key_to_reserve(now), effects.frees_key
+        if key is not None and self.holder(task_id, key, now) is None:
+            self._unique[key] = task_id  # a restored record may find it taken
+        elif freed is not None and self._unique.get(freed) == task_id:
+            del self._unique[freed]
 
-    def _follow_edges(self, task_id: str, old: State, new: State) -> None:
-        if old is State.BLOCKED and new is not State.BLOCKED:
+    def _follow_edges(self, task_id: str, effects: Effects) -> None:
+        if effects.unblocks:
             self.edges.unblocked(task_id)
-        if old in LIVE and new not in LIVE:
+        if effects.ends:
             self.edges.ended(task_id)
-        elif new in LIVE and old not in LIVE:
+        elif effects.revives:
             self.edges.revived(task_id)
 
-    def _record(self, row: Row, event: TaskEvent) -> None:
+    def _record(self, row: Row, event: TaskEvent, tally: Tally | None) -> None:
         event = replace(event, task=row.id)
         row.history.append(event)
-        self.days.add(row.entry.queue, event)
+        self.days.add(row.entry.queue, event.at, tally)
         self._log.append(row.partition, event)
         self._hub.hint(EVENTS_TOPIC)
         self._hub.hint(task_topic(row.id))

@@ -8,7 +8,7 @@ import msgspec
 
 from andon.lifecycle.constants import HISTORY_KEPT
 from andon.lifecycle.discarded import Discarded
-from andon.lifecycle.indexes import entry_of
+from andon.lifecycle.indexes import IndexEntry
 from andon.model.task import Task, TaskEvent, Tombstone
 from andon.model.words import State
 
@@ -25,10 +25,10 @@ class Row:
         "entry", "held", "history", "id", "lane", "number", "partition", "place", "task", "token",
     )  # fmt: skip
 
-    def __init__(self, task: Task, partition: int) -> None:
+    def __init__(self, task: Task, partition: int, entry: IndexEntry) -> None:
         self.id = task.definition.id
         self.task = task
-        self.entry = entry_of(task)
+        self.entry = entry
         self.partition = partition
         self.number = next(_numbers)  #: decides between equals, so that a release keeps its place
         self.place = (task.status.created_at, self.id)

@@ -18,22 +18,22 @@ from msgspec.structs import replace
 
 from andon.contract.edges import Edge, Ended, Link, Settlement
 from andon.contract.hints import Hub
-from andon.contract.isolation import AT_FAULT
+from andon.contract.isolation import AT_FAULT, each_alone_blocking
 from andon.contract.limits import MAX_BATCH, SCAN_BUDGET
 from andon.contract.outcomes import Changed, ChangeKind, Created, CreateKind, Due, Verdict
 from andon.contract.queries import EventPage, History, Page, Query, ReadyKind
 from andon.contract.requests import Change, ClaimRequest, Renewal, Snapshot
 from andon.contract.topics import CONFIG_TOPIC, Listener, control_topic, ready_topic, task_topic
+from andon.lifecycle.batches import alike
 from andon.lifecycle.constants import JUMP_MS, SLOW_POLL_S, WORKER_SEEN_MS
 from andon.lifecycle.discarded import Discarded
-from andon.lifecycle.indexes import entry_of
-from andon.lifecycle.interrupting import interrupted_worker
+from andon.lifecycle.effects import Effects, of_change
 from andon.lifecycle.timers import next_timer
 from andon.model.errors import ConfigurationError
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, Tallied, TypeInfo, WorkerInfo
 from andon.model.task import RECORD_VERSION, RunCell, Status, Task, Tombstone
 from andon.model.urls import shown
-from andon.model.words import LIVE, State
+from andon.model.words import TERMINAL, State
 from andon.stores.kit.monotone_clock import MonotoneClock
 from andon.stores.kit.partitions import partition_of
 from andon.stores.kit.url_options import MAX_EVENTS
@@ -102,22 +102,29 @@ class MemoryStore:
     # --- the life of a task ---
 
     async def create(self, tasks: Sequence[Task]) -> list[Created]:
-        now = self._clock.now()
-        named: dict[str, int] = {}
-        return [self._create(task, now, named) for task in tasks]
-
-    def _create(self, task: Task, now: int, named: dict[str, int]) -> Created:
         try:
-            row = Row(task, self.partition_of(task.definition.id))
-        except AT_FAULT as error:
-            return Created(CreateKind.INVALID, why=str(error))
-        refused = self._taken(row, now) or self._full(task, named)
-        if refused is not None:
-            return refused
-        self._records.insert(row, now)
-        return _CREATED
+            return self._create(tasks)
+        except AT_FAULT:
+            return each_alone_blocking(self._create, tasks, _invalid)
 
-    def _taken(self, new: Row, now: int) -> Created | None:
+    def _create(self, tasks: Sequence[Task]) -> list[Created]:
+        """Every row is made before the first is written: what cannot be is found by then."""
+        now = self._clock.now()
+        fresh = [
+            (Row(task, self.partition_of(task.definition.id), batch.entry), batch.effects)
+            for batch in alike(tasks)
+            for task in batch.tasks
+        ]
+        named: dict[str, int] = {}
+        outcomes: list[Created] = []
+        for row, effects in fresh:
+            refused = self._taken(row, effects, now) or self._full(row.task, named)
+            if refused is None:
+                self._records.insert(row, effects, now)
+            outcomes.append(refused or _CREATED)
+        return outcomes
+
+    def _taken(self, new: Row, effects: Effects, now: int) -> Created | None:
         """The outcome when the id or the unique key is taken."""
         row = self._records.rows.get(new.id)
         if row is not None:
@@ -125,9 +132,9 @@ class MemoryStore:
         stub = self._records.stub(new.id, now)
         if stub is not None:
             return Created(CreateKind.EXISTS, stub.digest, stub.state)
-        if new.entry.unique_key is None:
+        if effects.takes_key is None:
             return None
-        holder = self._records.holder(new.id, new.entry, now)
+        holder = self._records.holder(new.id, effects.key_to_reserve(now), now)
         return None if holder is None else Created(CreateKind.KEY_HELD, holder=holder)
 
     def _full(self, task: Task, named: dict[str, int]) -> Created | None:
@@ -226,21 +233,22 @@ class MemoryStore:
             cell=task.cell if after.state is State.ACTIVE else None,
             result=change.result if change.sets_result else task.result,
         )
-        if task.definition.unique_key is not None and row.entry.unique_key is None:
-            holder = self._records.holder(row.id, entry_of(new), now)
-            if holder is not None:
-                return Changed(ChangeKind.KEY_HELD, holder=holder)
-        self._records.write(row, new, change.event, now)
+        effects = of_change(change, old=row.entry)
+        holder = None
+        if effects.takes_key is not None:
+            holder = self._records.holder(row.id, effects.key_to_reserve(now), now)
+        if holder is not None:
+            return Changed(ChangeKind.KEY_HELD, holder=holder)
+        self._records.write(row, new, effects, change.event, now)
         outcome = self._applied(row)
         if change.discard is not None and not self._records.held(row):
             self._records.delete(row, change.discard, now)
-        worker = interrupted_worker(task.status, change.event.event)
-        if worker:
-            self._hub.hint(control_topic(worker))
+        if effects.interrupts:
+            self._hub.hint(control_topic(effects.interrupts))
         return outcome
 
     def _applied(self, row: Row) -> Changed:
-        has_dependents = row.entry.state not in LIVE and self._records.edges.any_of(row.id)
+        has_dependents = row.entry.state in TERMINAL and self._records.edges.any_of(row.id)
         return Changed(ChangeKind.APPLIED, has_dependents=has_dependents)
 
     # --- timers ---
@@ -443,6 +451,11 @@ class MemoryStore:
             retention=None,
             durability=dict.fromkeys(("process_crash", "os_crash", "power_cut"), "nothing"),
         )
+
+
+def _invalid(_task: Task, why: str) -> Created:
+    """The outcome of a record that no index can be made of."""
+    return Created(CreateKind.INVALID, why=why)
 
 
 def _options(url: str) -> dict[str, int]:

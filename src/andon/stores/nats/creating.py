@@ -48,7 +48,7 @@ class _New:
         self.task = task
         self.partition = core.partition(task.id)
         entry = self.entry = entry_of(task)
-        self.line = last.line if last is not None and entry is last.entry else line_of(task)
+        self.line = last.line if last is not None and entry == last.entry else line_of(task)
         if entry.unique_key is not None:
             hashed(entry.unique_key)
         heads = core.heads[self.partition]
@@ -77,7 +77,7 @@ async def create(core: Core, index: Index, tasks: Sequence[Task]) -> list[Create
             if refused is not None:
                 continue
             one = new[position] = _New(core, task, last)
-            if last is None or one.line is not last.line:
+            if last is None or one.line != last.line:
                 lines[one.line] = None
             last = one
         except AT_FAULT as error:

@@ -18,6 +18,8 @@ from msgspec.structs import replace
 from andon.contract.hints import Hub
 from andon.contract.limits import MAX_BATCH
 from andon.contract.queries import Page, Query
+from andon.lifecycle.effects import Effects, between, of_new
+from andon.lifecycle.indexes import entry_of
 from andon.model.fleet import QueueStats
 from andon.model.task import RunCell, Task
 from andon.model.words import TERMINAL, State
@@ -161,25 +163,22 @@ class Index:
 
     def _insert(self, task: Task, partition: int, number: int) -> None:
         records = self.records
-        row = records.rows[task.id] = Row(task, partition)
+        row = records.rows[task.id] = Row(task, partition, entry_of(task))
         row.number = number
         self._fleet.use(row.entry.queue)
         records.lists.insert(row)
-        self._ready(row, None)
+        self._ready(row, of_new(task, row.entry))
         if task.status.worker:
             records.lists.work(row, task.status.worker, begun=True)
 
     def _move(self, row: Row, task: Task, number: int) -> None:
-        from andon.lifecycle.indexes import entry_of
-
         records = self.records
         if row.task.status.worker:
             records.lists.work(row, row.task.status.worker, begun=False)
         old, new = row.entry, entry_of(task)
         records.lists.move(row, old, new)
         row.task, row.entry, row.number = task, new, number
-        config = self._fleet.queue(new.queue)
-        records.ready.update(row, old, new, config.max_concurrent_per_key)
+        self._ready(row, between(old, new))
         if task.status.worker:
             records.lists.work(row, task.status.worker, begun=True)
 
@@ -188,13 +187,12 @@ class Index:
         if row.task.status.worker:
             records.lists.work(row, row.task.status.worker, begun=False)
         records.lists.remove(row)
-        config = self._fleet.queue(row.entry.queue)
-        records.ready.update(row, row.entry, None, config.max_concurrent_per_key)
+        self._ready(row, between(row.entry, None))
         del records.rows[row.task.id]
 
-    def _ready(self, row: Row, old: None) -> None:
-        config = self._fleet.queue(row.entry.queue)
-        self.records.ready.update(row, old, row.entry, config.max_concurrent_per_key)
+    def _ready(self, row: Row, effects: Effects) -> None:
+        config = self._fleet.queue(effects.queue)
+        self.records.ready.update(row, effects, config.max_concurrent_per_key)
 
     # --- reading ---
 
@@ -251,8 +249,7 @@ class Index:
         """Rows that were taken for a claim which was not made."""
         for row in rows:
             if self.records.rows.get(row.task.id) is row:
-                config = self._fleet.queue(row.entry.queue)
-                self.records.ready.update(row, row.entry, row.entry, config.max_concurrent_per_key)
+                self._ready(row, between(row.entry, row.entry))
 
 
 class _NoLog(EventLog):

@@ -13,15 +13,14 @@ import msgspec
 from andon.contract.isolation import each_alone
 from andon.contract.outcomes import Changed, ChangeKind
 from andon.contract.requests import Change
-from andon.contract.topics import EVENTS_TOPIC, TIMER_TOPIC, control_topic, ready_topic
-from andon.lifecycle.constants import NEAR_TIMER_MS
-from andon.lifecycle.daily import tally_of
-from andon.lifecycle.indexes import IndexEntry, entry_of
-from andon.lifecycle.interrupting import interrupted_worker
+from andon.contract.topics import TIMER_TOPIC
+from andon.lifecycle.effects import Effects, of_change
+from andon.lifecycle.indexes import ReadyEntry
 from andon.lifecycle.repeats import tombstone_of
 from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.codec import encode, encode_event
+from andon.stores.kit.topics import topics_of
 from andon.stores.postgres import ends
 from andon.stores.postgres.creating import frees, lane_of, names_of
 from andon.stores.postgres.edges import Edges
@@ -36,118 +35,76 @@ GONE = Changed(ChangeKind.GONE)
 
 
 class _Prepared(msgspec.Struct, frozen=True, gc=False):
-    """A change with its index entries before and after."""
+    """A change with its effects."""
 
     change: Change
-    record: Task | None
-    before: IndexEntry
-    after: IndexEntry | None
+    effects: Effects
 
+    @property
     def names(self) -> tuple[str, ...]:
         """What must have a number before it is written."""
-        before = names_of(self.before)
-        return before if self.after is None else before + names_of(self.after)
+        queue, name = self.effects.queue, self.change.before.definition.name
+        out, into = self.effects.ready_out, self.effects.ready_in
+        return names_of(queue, name, out) + names_of(queue, name, into)
 
+    @property
     def is_plain(self) -> bool:
-        """Nothing but the record, its ready entry and its timer: written with others."""
-        c, before, after = self.change, self.before, self.after
-        return (
-            c.before.ref > 0
-            and after is not None
-            and c.discard is None
-            and before.key is None
-            and before.unique_key is None
-            and after.unique_key is None
-            and before.state not in (State.BLOCKED, State.UNKNOWN)
-            and not self._stays_in_place()
-        )
-
-    def _stays_in_place(self) -> bool:
-        """It is ready before and after, at the same place: one statement cannot take an entry out
-        and put the same in, since it sees what was there when it began."""
-        ready, after = self.before.ready, None if self.after is None else self.after.ready
-        return (
-            ready is not None
-            and after is not None
-            and (
-                (ready.kind, ready.priority, ready.order)
-                == (after.kind, after.priority, after.order)
-            )
-        )
+        """Whether it is written with others: one statement cannot take an entry out of the ready
+        order and put the same in, since it sees what was there when it began."""
+        effects = self.effects
+        return self.change.before.ref > 0 and effects.is_separate and not effects.stays_in_place
 
 
 class Commit:
     """One batch on its way."""
 
     def __init__(self, changes: Sequence[Change], partition_of: Callable[[str], int]) -> None:
-        self._prepared = [_prepare(change) for change in changes]
+        self._prepared = [_Prepared(change, of_change(change)) for change in changes]
         self._partition_of = partition_of
 
     async def arguments(self, names: Names) -> tuple[list[Any], set[str]]:
         """Arguments of the statement after its first two, and the topics of its hints but for the
         tasks' own."""
         batch = self._prepared
-        await names.know([name for p in batch for name in p.names()])
-        old = [self._lane(p.change, p.before, names) for p in batch]
-        new = [None if p.after is None else self._lane(p.change, p.after, names) for p in batch]
+        await names.know([name for p in batch for name in p.names])
+        old = [self._lane(p, p.effects.ready_out, names) for p in batch]
+        new = [self._lane(p, p.effects.ready_in, names) for p in batch]
         await names.know_lanes(lane for lane in (*old, *new) if lane is not None)
-        keyed = [p.before for p in batch if p.before.key is not None]
+        keyed = [p.effects for p in batch if p.effects.key is not None]
         return [
             [_row(p, names, *lanes) for p, *lanes in zip(batch, old, new, strict=True)],
-            list({names.ids[p.before.queue] for p in batch}),
-            [names.ids[entry.queue] for entry in keyed],
-            [entry.key for entry in keyed],
-        ], self._topics()
+            list({names.ids[p.effects.queue] for p in batch}),
+            [names.ids[effects.queue] for effects in keyed],
+            [effects.key for effects in keyed],
+        ], {topic for p in batch for topic in topics_of(p.effects, p.change.event.at)}
 
-    def _lane(self, change: Change, entry: IndexEntry, names: Names) -> Any:
-        return lane_of(entry, names, self._partition_of(change.before.definition.id))
-
-    def _topics(self) -> set[str]:
-        topics = {EVENTS_TOPIC}
-        for p in self._prepared:
-            change, after = p.change, p.after
-            if worker := interrupted_worker(change.before.status, change.event.event):
-                topics.add(control_topic(worker))
-            if after is None:
-                continue
-            if after.ready is not None:
-                topics.add(ready_topic(after.queue))
-            if after.timer is not None and after.timer - change.event.at < NEAR_TIMER_MS:
-                topics.add(TIMER_TOPIC)
-        return topics
-
-
-def _prepare(change: Change) -> _Prepared:
-    record = after = None
-    if change.after is not None:
-        record = Task(
-            definition=change.before.definition, status=change.after, cell=change.before.cell
-        )
-        after = entry_of(record)
-    return _Prepared(change, record, entry_of(change.before), after)
+    def _lane(self, p: _Prepared, ready: ReadyEntry | None, names: Names) -> Lane | None:
+        definition = p.change.before.definition
+        partition = self._partition_of(definition.id)
+        return lane_of(definition.queue, definition.name, ready, names, partition)
 
 
 def _row(p: _Prepared, names: Names, old: Lane | None, new: Lane | None) -> tuple[Any, ...]:
     """One `change` of the schema: its fields in their order."""
-    c, status, before, after = p.change, p.change.after, p.before, p.after
+    c, status, effects = p.change, p.change.after, p.effects
     task_id = c.before.definition.id
     writes = c.event.write_id
     if status is None and c.before.status.events:
         # a stub knows the write that ended its task too, whose reply may be lost as well (R31)
         writes = f"{c.before.status.events[-1].write_id} {writes}"
     moved = (
-        p.is_plain(),
+        p.is_plain,
         c.before.ref,
         task_id,
         c.before.status.created_at,
         c.before.status.revision,
-        before.state.value,
-        before.dead_letter,
+        c.before.status.state.value,
+        effects.dead_letter_out,
         c.seen_lease,
         None if status is None else status.state.value,
         None if status is None else status.revision,
-        None if after is None else after.timer,
-        after is not None and after.dead_letter,
+        effects.timer,
+        effects.dead_letter_in,
         status is not None and status.cancel_requested_at is not None,
         None if status is None else encode(status),
         (status.run or None) if status is not None else None,
@@ -167,11 +124,11 @@ def _row(p: _Prepared, names: Names, old: Lane | None, new: Lane | None) -> tupl
     places = (
         None if old is None else names.lanes[old],
         None if old is None else old[2],
-        None if before.ready is None else before.ready.order,
+        None if effects.ready_out is None else effects.ready_out.order,
         None if new is None else names.lanes[new],
         None if new is None else new[2],
     )
-    return (*moved, *places, *_ready(p), *_keys(p), tally_of(c.event))
+    return (*moved, *places, *_ready(p), *_keys(effects), effects.tally)
 
 
 def _invalid(_change: Change, why: str) -> Changed:
@@ -187,27 +144,24 @@ def _left(c: Change) -> tuple[str | None, str | None]:
 
 
 def _ready(p: _Prepared) -> tuple[Any, ...]:
-    if p.after is None or p.after.ready is None or p.record is None:
+    ready, status, entry = p.effects.ready_in, p.change.after, p.effects.entry
+    if ready is None or status is None or entry is None:
         return (None, None, None, None, None)
-    ready = p.after.ready
+    record = Task(definition=p.change.before.definition, status=status)
     return (
         ready.order,
         ready.dead_at,
         ready.first_limit,
-        p.record.status.runs[-1].number,
-        frees(p.record, p.after),
+        status.runs[-1].number,
+        frees(record, entry),
     )
 
 
-def _keys(p: _Prepared) -> tuple[Any, ...]:
-    before = p.before.unique_key
-    after = None if p.after is None else p.after.unique_key
-    takes = after if before is None else None
-    return (
-        takes,
-        p.after.unique_until if takes is not None and p.after is not None else None,
-        before if after is None else None,
-    )
+def _keys(effects: Effects) -> tuple[Any, ...]:
+    until = None
+    if effects.takes_key is not None and effects.entry is not None:
+        until = effects.entry.unique_until
+    return effects.takes_key, until, effects.frees_key
 
 
 class Committing:

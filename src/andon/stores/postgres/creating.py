@@ -1,18 +1,20 @@
 """Creating records: what is sent for each, column by column, and what comes back."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any
 
 from andon.contract.limits import MAX_BATCH
 from andon.contract.outcomes import Created, CreateKind
-from andon.contract.topics import CONFIG_TOPIC, EVENTS_TOPIC, TIMER_TOPIC, ready_topic, task_topic
-from andon.lifecycle.constants import NEAR_TIMER_MS
-from andon.lifecycle.indexes import IndexEntry, entry_of
+from andon.contract.topics import CONFIG_TOPIC, task_topic
+from andon.lifecycle.batches import alike
+from andon.lifecycle.effects import Effects
+from andon.lifecycle.indexes import IndexEntry, ReadyEntry
 from andon.lifecycle.unique import key_freed_by_claim
 from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.codec import Undecodable, decode_definition, encode, encode_event
+from andon.stores.kit.topics import topics_of
 from andon.stores.postgres.names import Lane, Names
 
 CREATED = Created(CreateKind.CREATED)
@@ -32,12 +34,14 @@ def frees(task: Task, entry: IndexEntry) -> str | None:
     return None if entry.unique_key is None else key_freed_by_claim(task)
 
 
-def lane_of(entry: IndexEntry, names: Names, partition: int) -> Lane | None:
-    """Where the record stands when it may be claimed."""
-    if entry.ready is None:
+def lane_of(
+    queue: str, name: str, ready: ReadyEntry | None, names: Names, partition: int
+) -> Lane | None:
+    """Where a record of this queue and task type stands when it may be claimed."""
+    if ready is None:
         return None
-    ids, ready = names.ids, entry.ready
-    return ids[entry.queue], partition, -ready.priority, ids[ready.kind], ids[entry.name]
+    ids = names.ids
+    return ids[queue], partition, -ready.priority, ids[ready.kind], ids[name]
 
 
 def invalid(_task: Task, why: str) -> Created:
@@ -45,37 +49,27 @@ def invalid(_task: Task, why: str) -> Created:
     return Created(CreateKind.INVALID, why=why)
 
 
-def names_of(entry: IndexEntry) -> tuple[str, ...]:
+def names_of(queue: str, name: str, ready: ReadyEntry | None) -> tuple[str, ...]:
     """What must have a number before the record is written."""
-    if entry.ready is None:
-        return (entry.queue,)
-    return entry.queue, entry.name, entry.ready.kind
+    return (queue,) if ready is None else (queue, name, ready.kind)
 
 
-def is_plain(entry: IndexEntry) -> bool:
+def is_plain(effects: Effects) -> bool:
     """Whether one call for one record does (sql/functions/create_one.sql)."""
-    return not (entry.key or entry.unique_key or entry.remaining or entry.dead_letter)
-
-
-def topics_of(task: Task, entry: IndexEntry) -> Iterable[str]:
-    """What its creation hints."""
-    yield EVENTS_TOPIC
-    yield task_topic(task.definition.id)
-    if entry.ready is not None:
-        yield ready_topic(entry.queue)
-    if entry.timer is not None and entry.timer - task.status.created_at < NEAR_TIMER_MS:
-        yield TIMER_TOPIC
+    return effects.is_separate and not effects.dead_letter_in
 
 
 async def arguments_of_one(
-    task: Task, entry: IndexEntry, partition: int, names: Names
+    task: Task, effects: Effects, partition: int, names: Names
 ) -> tuple[list[Any], set[str]]:
     """Arguments of the statement for one plain record, after its first two, and its topics."""
-    definition, status, ready = task.definition, task.status, entry.ready
-    topics = set(topics_of(task, entry))
-    if await names.know(names_of(entry)):
+    definition, status, entry = task.definition, task.status, effects.entry
+    assert entry is not None
+    queue, ready = entry.queue, entry.ready
+    topics = {*topics_of(effects, status.created_at), task_topic(definition.id)}
+    if await names.know(names_of(queue, definition.name, ready)):
         topics.add(CONFIG_TOPIC)
-    lane = lane_of(entry, names, partition)
+    lane = lane_of(queue, definition.name, ready, names, partition)
     if lane is not None:
         await names.know_lanes((lane,))
     arguments: list[Any] = [
@@ -114,7 +108,8 @@ class Creation:
 
     def __init__(self, tasks: Sequence[Task], partition_of: Callable[[str], int]) -> None:
         self.tasks = tasks
-        self.entries = [entry_of(task) for task in tasks]
+        self.batches = alike(tasks)
+        self.effects = [batch.effects for batch in self.batches for _ in batch.tasks]
         self._lanes: list[int | None] = []
         self._partitions = [partition_of(task.definition.id) for task in tasks]
 
@@ -122,10 +117,15 @@ class Creation:
         """The part of it at some places, once its columns are made."""
         part = copy(self)
         part.tasks = [self.tasks[i] for i in places]
-        part.entries = [self.entries[i] for i in places]
+        part.effects = [self.effects[i] for i in places]
         part._lanes = [self._lanes[i] for i in places]
         part._partitions = [self._partitions[i] for i in places]
         return part
+
+    @property
+    def entries(self) -> list[IndexEntry]:
+        """The index entry of each."""
+        return [effects.entry for effects in self.effects if effects.entry is not None]
 
     @property
     def partition(self) -> int | None:
@@ -149,8 +149,18 @@ class Creation:
     async def columns(self, names: Names) -> tuple[list[Any], set[str]]:
         """What is sent of every record that comes in, and the topics of its hints."""
         entries, tasks = self.entries, self.tasks
-        is_new = await names.know([name for entry in entries for name in names_of(entry)])
-        lanes = [lane_of(e, names, p) for e, p in zip(entries, self._partitions, strict=True)]
+        is_new = await names.know(
+            [
+                name
+                for b in self.batches
+                for e in (b.entry,)
+                for name in names_of(e.queue, e.name, e.ready)
+            ]
+        )
+        lanes = [
+            lane_of(e.queue, e.name, e.ready, names, p)
+            for e, p in zip(entries, self._partitions, strict=True)
+        ]
         await names.know_lanes(lane for lane in lanes if lane is not None)
         self._lanes = [None if lane is None else names.lanes[lane] for lane in lanes]
         ready = [e.ready for e in entries]
@@ -184,9 +194,9 @@ class Creation:
             [e.unique_key for e in entries],
             [e.unique_until for e in entries],
         ]
-        topics = {
-            topic for task, e in zip(tasks, entries, strict=True) for topic in topics_of(task, e)
-        }
+        topics = {task_topic(task.definition.id) for task in tasks}
+        for batch in self.batches:
+            topics.update(topics_of(batch.effects, batch.status.created_at))
         if is_new:
             topics.add(CONFIG_TOPIC)  # a worker that serves every queue has one more
         return columns, topics

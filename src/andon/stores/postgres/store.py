@@ -25,7 +25,7 @@ from andon.contract.topics import CONFIG_TOPIC, TIMER_TOPIC, Listener, ready_top
 from andon.lifecycle.constants import EVENTS_KEPT_MS
 from andon.lifecycle.daily import day_of, first_day
 from andon.lifecycle.discarded import Discarded
-from andon.lifecycle.indexes import entry_of
+from andon.lifecycle.effects import of_new
 from andon.model.errors import InvalidSubmission, StoreIncompatible, StoreUnavailable
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, Tallied, TypeInfo, WorkerInfo
 from andon.model.task import RECORD_VERSION, Task, Tombstone
@@ -181,11 +181,9 @@ class PostgresStore:
         partition = creation.partition
         if partition is None or creation.is_heavy:
             return False
-        if not alike.are_alike(creation.tasks, creation.entries):
+        if not alike.are_alike(creation.batches):
             return False
-        arguments, topics = await alike.arguments(
-            creation.tasks, creation.entries, partition, self._names
-        )
+        arguments, topics = await alike.arguments(creation.batches, partition, self._names)
         row = await self._server.call(self._calls.create_alike, *arguments)
         if row["created"]:
             ids = [task.definition.id for task in creation.tasks]
@@ -194,11 +192,11 @@ class PostgresStore:
 
     async def _created_alone(self, task: Task) -> bool:
         """Create one record by the call for plain ones; False if that left it to the other."""
-        entry = entry_of(task)
-        if not is_plain(entry):
+        effects = of_new(task)
+        if not is_plain(effects):
             return False
         partition = self.partition_of(task.definition.id)
-        arguments, topics = await arguments_of_one(task, entry, partition, self._names)
+        arguments, topics = await arguments_of_one(task, effects, partition, self._names)
         # What wakes others costs a call more than it saves while nobody sleeps, so it is sent with
         # the record if somebody slept the last time, or a claim of this process stands.
         tells = self._sleepers or self._wake.standing.any

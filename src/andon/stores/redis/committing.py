@@ -8,11 +8,9 @@ import msgspec
 from andon.contract.outcomes import Changed, ChangeKind
 from andon.contract.requests import Change
 from andon.lifecycle.constants import DAY_MS
-from andon.lifecycle.daily import tally_of
-from andon.lifecycle.indexes import IndexEntry, entry_of
-from andon.lifecycle.interrupting import BY_OTHERS, interrupted_worker
+from andon.lifecycle.effects import Effects, of_change
 from andon.lifecycle.repeats import tombstone_of
-from andon.model.task import MAX_EVENTS_KEPT, Task
+from andon.model.task import MAX_EVENTS_KEPT
 from andon.model.words import LIVE, TERMINAL, State
 from andon.stores.codec import encode, encode_event
 from andon.stores.redis import reserving
@@ -34,15 +32,15 @@ _UNSET, _SET, _CLEARED = 0, 1, 2
 
 
 class _Prepared(msgspec.Struct, frozen=True, gc=False):
-    """A change with the index entry it leads to."""
+    """A change with its effects."""
 
     change: Change
-    after: IndexEntry | None
+    effects: Effects
 
 
 async def commit(at: Partitions, changes: Sequence[Change]) -> list[Changed]:
     """Write the changes; outcomes in order."""
-    prepared = [_prepare(change) for change in changes]
+    prepared = [_Prepared(change, of_change(change)) for change in changes]
     if at.count > 1 and any(p.change.before.definition.unique_key for p in prepared):
         outcomes = await _commit_apart(at, prepared)
     else:
@@ -61,7 +59,11 @@ async def commit(at: Partitions, changes: Sequence[Change]) -> list[Changed]:
 
 async def _commit_apart(at: Partitions, prepared: Sequence[_Prepared]) -> list[Changed]:
     """The same where unique keys are reserved in partitions of their own."""
-    wishes = [wish for p in prepared if (wish := _wish(p, at.clock.now())) is not None]
+    wishes = [
+        wish
+        for p in prepared
+        if (wish := reserving.wish_of(p.effects, p.change.before.id, at.clock.now())) is not None
+    ]
     for one in prepared:  # what cannot be encoded is found before anything is reserved
         encode(_item(one, reserved=True))
     held = await reserving.reserve(at, wishes)
@@ -97,23 +99,17 @@ async def _commit(
 
 
 def _is_plain(prepared: _Prepared) -> bool:
-    """Whether a change ends a run of its own accord and frees nothing: no key, no place in line,
-    nothing that needs more than the record and its lists."""
-    change, entry = prepared.change, prepared.after
-    before, after = change.before, change.after
+    """Whether a change ends a run of its own accord, and nothing needs to be looked at but the
+    record's version, which tells whether its moves are kept apart."""
+    change, effects = prepared.change, prepared.effects
+    after = change.after
     return (
         after is not None
-        and entry is not None
-        and before.status.state is State.ACTIVE
-        and after.state is not State.ACTIVE
-        and entry.ready is None
-        and entry.key is None
-        and before.definition.unique_key is None
         and change.seen_lease is None
-        and change.discard is None
         and not change.force
         and after.revision < FIRST_APART
-        and change.event.event not in BY_OTHERS
+        and not effects.interrupts
+        and effects.ends_run
     )
 
 
@@ -122,9 +118,10 @@ def _parts(places: Sequence[int], prepared: Sequence[_Prepared]) -> Parts:
     there are results."""
     groups: list[list[Any]] = []
     parts: list[bytes | str] = []
-    last, last_shared, last_move, tally = None, None, None, None
+    last, last_shared = None, None
     for place in places:
-        change, entry = prepared[place].change, prepared[place].after
+        change, effects = prepared[place].change, prepared[place].effects
+        entry, tally = effects.entry, effects.tally or False
         before, after, event = change.before, change.after, change.event
         assert after is not None
         assert entry is not None
@@ -133,11 +130,9 @@ def _parts(places: Sequence[int], prepared: Sequence[_Prepared]) -> Parts:
         results = _UNSET
         if change.sets_result:
             results = _CLEARED if change.result is None else _SET
-        if event.event is not last_move or packed is not last:
-            last_move, tally = event.event, tally_of(event) or False
         day = event.at // DAY_MS
         shared = (status.revision, after.revision, results, day, tally)
-        if packed is not last or shared != last_shared:
+        if shared != last_shared or packed != last:
             last, last_shared = packed, shared
             created = str(status.created_at)
             groups.append(
@@ -187,42 +182,22 @@ def _lives(state: State | None) -> bool:
     return state in LIVE
 
 
-def _prepare(change: Change) -> _Prepared:
-    if change.after is None:
-        return _Prepared(change, None)
-    record = Task(definition=change.before.definition, status=change.after, cell=change.before.cell)
-    return _Prepared(change, entry_of(record))
-
-
-def _wish(prepared: _Prepared, now: int) -> reserving.Wish | None:
-    """The unique key that a change begins to hold."""
-    after, before = prepared.after, prepared.change.before
-    if after is None or after.unique_key is None or entry_of(before).unique_key is not None:
-        return None
-    return reserving.wish_of(after, before.id, now)
-
-
 def _perhaps_free(prepared: Sequence[_Prepared]) -> list[tuple[str, str]]:
     """Unique keys that changes may have given up, or may have reserved in vain."""
     return [
         (definition.unique_key, definition.id)
         for p in prepared
-        for definition in (p.change.before.definition,)
+        for definition, effects in ((p.change.before.definition, p.effects),)
         if definition.unique_key is not None
-        and (p.after is None or p.change.discard is not None or _key_changes(p))
+        and (effects.takes_key or effects.frees_key or effects.discards or effects.entry is None)
     ]
-
-
-def _key_changes(prepared: _Prepared) -> bool:
-    before, after = entry_of(prepared.change.before), prepared.after
-    assert after is not None
-    return (before.unique_key is None) != (after.unique_key is None)
 
 
 def _item(prepared: _Prepared, *, reserved: bool) -> tuple[Any, ...]:
     """One change as `commit.lua` takes it; `reserved`: its unique key is seen to elsewhere."""
     change = prepared.change
-    before, after, event, entry = change.before, change.after, change.event, prepared.after
+    effects, before, after, event = prepared.effects, change.before, change.after, change.event
+    entry = effects.entry
     status = before.status
     task_id, created_at = before.definition.id, status.created_at
     packed = body(encode_event(event, task_id))
@@ -249,9 +224,9 @@ def _item(prepared: _Prepared, *, reserved: bool) -> tuple[Any, ...]:
         entry_body,
         packed,
         event.write_id,
-        interrupted_worker(status, event.event),
+        effects.interrupts,
         event.at // DAY_MS,
-        tally_of(event) or False,
+        effects.tally or False,
         result,
     )
     rare = (

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from andon.contract.outcomes import Created, CreateKind
-from andon.lifecycle.daily import day_of, tally_of
-from andon.lifecycle.indexes import IndexEntry, entry_of
+from andon.lifecycle.batches import NewTasks, alike
+from andon.lifecycle.daily import day_of
+from andon.lifecycle.effects import Effects
 from andon.model.task import Status, Task
 from andon.model.words import State
 from andon.stores.codec import encode, encode_event
@@ -28,43 +27,52 @@ _CREATED = Created(CreateKind.CREATED)
 
 def create(at: Partitions, tasks: Sequence[Task]) -> "CoroutineType[Any, Any, list[Created]]":
     """Write new records with their events and index entries; outcomes in order."""
-    if len(tasks) == 1:
-        beginning = _beginning_of(tasks[0])
-        if beginning is not None:
-            return _create_alone(at, tasks[0], beginning)
-    return _create(at, tasks, [entry_of(task) for task in tasks])
+    batches = alike(tasks)
+    if len(tasks) == 1 and _is_plain(batches[0].effects):
+        return _create_alone(at, tasks[0], batches[0])
+    return _create(at, tasks, batches)
 
 
 async def _create(
-    at: Partitions, tasks: Sequence[Task], entries: Sequence[IndexEntry]
+    at: Partitions, tasks: Sequence[Task], batches: Sequence[NewTasks]
 ) -> list[Created]:
-    if at.count > 1 and any(entry.unique_key for entry in entries):
+    ids = [task.definition.id for task in tasks]
+    if all(_is_plain(batch.effects) for batch in batches) and is_short(ids):
+        numbers = [number for number, batch in enumerate(batches) for _ in batch.tasks]
+        replies = await at.spread_parts(
+            "create", ids, lambda here: _parts(here, tasks, batches, numbers)
+        )
+        return _outcomes(replies)
+    effects = [batch.effects for batch in batches for _ in batch.tasks]
+    if at.count > 1 and any(one.takes_key for one in effects):
         outcomes: dict[int, Created] = {}
-        for positions in rounds_of([task.id for task in tasks]):
+        for positions in rounds_of(ids):
             found = await _create_apart(
-                at, [tasks[i] for i in positions], [entries[i] for i in positions]
+                at, [tasks[i] for i in positions], [effects[i] for i in positions]
             )
             outcomes.update(zip(positions, found, strict=True))
         return [outcomes[position] for position in range(len(tasks))]
-    ids = [task.definition.id for task in tasks]
-    if all(map(_is_plain, entries)) and is_short(ids):
-        replies = await at.spread_parts("create", ids, lambda here: _parts(here, tasks, entries))
-    else:
-        pairs = zip(tasks, entries, strict=True)
-        items = [_item(task, entry, keeps_key=True) for task, entry in pairs]
-        replies = await at.spread("create", items, ids)
+    pairs = zip(tasks, effects, strict=True)
+    items = [_item(task, one, keeps_key=True) for task, one in pairs]
+    return _outcomes(await at.spread("create", items, ids))
+
+
+def _outcomes(replies: Sequence[Any]) -> list[Created]:
     return [_CREATED if reply is None else _outcome(reply) for reply in replies]
 
 
-async def _create_alone(
-    at: Partitions, task: Task, beginning: tuple[bytes, bytes, bytes]
-) -> list[Created]:
+async def _create_alone(at: Partitions, task: Task, batch: NewTasks) -> list[Created]:
     """The same for one plain task, as most that are awaited one after another: what batches need
     and it does not costs a tenth of the whole submit."""
     definition = task.definition
     partition = 0 if at.count == 1 else at.of(definition.id)
-    packed, status_body, begun = beginning
-    parts = (status_body, begun, definition.id, encode(definition), definition.digest)
+    packed = encode((_group(batch, 1),))
+    parts = (
+        *_in_common(task.status, definition.id),
+        definition.id,
+        encode(definition),
+        definition.digest,
+    )
     reply = await at.run_packed(
         "create", partition, packed, parts, last=at.hands_over_now, awake=True
     )
@@ -72,74 +80,58 @@ async def _create_alone(
     return [_CREATED if len(reply) == 1 else _outcome(reply[1])]
 
 
-class _Beginnings:
-    """What a lone task begins with, packed, if it is plain: its group, its status, and its event as
-    far as the id. Tasks submitted within a millisecond mostly have the same, made only once."""
-
-    def __init__(self) -> None:
-        self._last: tuple[Status | None, IndexEntry | None, int, tuple[bytes, bytes, bytes] | None]
-        self._last = (None, None, 0, None)  # one, for threads
-
-    def __call__(self, task: Task) -> tuple[bytes, bytes, bytes] | None:
-        entry, status, task_id = entry_of(task), task.status, task.definition.id
-        last_status, last_entry, length, packed = self._last
-        if status is not last_status or entry is not last_entry or len(task_id) != length:
-            packed = None
-            if _is_plain(entry):
-                group = _group(packed_entry(entry, task, status), entry, status, 1)
-                packed = (encode((group,)), *_in_common(status, task_id))
-            self._last = (status, entry, len(task_id), packed)
-        return packed
-
-
-_beginning_of = _Beginnings()
-
-
-def _is_plain(entry: IndexEntry) -> bool:
+def _is_plain(effects: Effects) -> bool:
     """Whether a task takes a place in its lane and in its queue's list, and none anywhere else."""
+    entry = effects.entry
     return (
-        entry.state is State.PENDING
-        and entry.key is None
-        and entry.group is None
+        entry is not None
+        and effects.ready_in is not None
         and entry.timer is None
-        and entry.unique_key is None
-        and not entry.dead_letter
+        and entry.group is None
+        and effects.is_separate
     )
 
 
-def _parts(places: Sequence[int], tasks: Sequence[Task], entries: Sequence[IndexEntry]) -> Parts:
+def _parts(
+    places: Sequence[int],
+    tasks: Sequence[Task],
+    batches: Sequence[NewTasks],
+    numbers: Sequence[int],
+) -> Parts:
     """Tasks as `create_plain.lua` takes them: what all have in common, if they do, then what each
-    has alone. A group shares an entry and a revision."""
+    has alone. `numbers` says of which batch each is; the tasks of a batch are a group."""
     groups: list[list[Any]] = []
-    shared = _shared_status(places, tasks)
-    parts: list[bytes | str] = [b"", b""]
-    if shared is not None:
-        parts = [*_in_common(shared, tasks[places[0]].definition.id)]
-    last_entry, last_status, last, last_revision = None, None, None, 0
+    here = dict.fromkeys(numbers[place] for place in places)
+    common, first_id = batches[numbers[places[0]]].status, tasks[places[0]].definition.id
+    shared = all(batches[number].status == common for number in here) and all(
+        len(tasks[place].definition.id) == len(first_id) for place in places
+    )
+    parts: list[bytes | str] = [*_in_common(common, first_id)] if shared else [b"", b""]
+    last, status_body = -1, b""
     for place in places:
-        task, entry = tasks[place], entries[place]
-        definition, status = task.definition, task.status
-        if entry is not last_entry or status is not last_status:
-            last_entry, last_status = entry, status
-            packed = packed_entry(entry, task, status)
-            if packed is not last or status.revision != last_revision:
-                last, last_revision = packed, status.revision
-                groups.append(_group(packed, entry, status, 0))
+        definition, number = tasks[place].definition, numbers[place]
+        if number != last:
+            last = number
+            groups.append(_group(batches[number], 0))
+            if not shared:
+                status_body = encode(batches[number].status)
         groups[-1][-1] += 1
         parts += (definition.id, encode(definition), definition.digest)
-        if shared is None:
-            parts += (encode(status), encode_event(status.events[-1], definition.id))
+        if not shared:
+            event = batches[number].status.events[-1]
+            parts += (status_body, encode_event(event, definition.id))
     return groups, parts
 
 
-def _group(packed: msgspec.Raw, entry: IndexEntry, status: Status, size: int) -> list[Any]:
+def _group(batch: NewTasks, size: int) -> list[Any]:
+    entry, status, effects = batch.entry, batch.status, batch.effects
     assert entry.ready is not None
+    packed = packed_entry(entry, batch.tasks[0], status)
     created = str(status.created_at)
     head = f"{status.revision} {created} "
     kind, score = entry.ready.kind, score_of(entry.ready)
-    event = status.events[-1]
-    day, tally = day_of(event.at), tally_of(event)
-    return [packed, head, entry.queue, kind, created, score, day, tally, size]
+    day = day_of(status.events[-1].at)
+    return [packed, head, entry.queue, kind, created, score, day, effects.tally, size]
 
 
 def _in_common(status: Status, task_id: str) -> tuple[bytes, bytes]:
@@ -148,30 +140,18 @@ def _in_common(status: Status, task_id: str) -> tuple[bytes, bytes]:
     return encode(status), event.rpartition(task_id.encode())[0]
 
 
-def _shared_status(places: Sequence[int], tasks: Sequence[Task]) -> Status | None:
-    """The status of all these tasks, if it is one and their ids are equally long: then their
-    events differ in the id only."""
-    first = tasks[places[0]]
-    status, length = first.status, len(first.definition.id)
-    for place in places:
-        task = tasks[place]
-        if task.status is not status or len(task.definition.id) != length:
-            return None
-    return status
-
-
 async def _create_apart(
-    at: Partitions, tasks: Sequence[Task], entries: Sequence[IndexEntry]
+    at: Partitions, tasks: Sequence[Task], effects: Sequence[Effects]
 ) -> list[Created]:
     """The same where unique keys are reserved in partitions of their own; no id comes twice."""
-    pairs = zip(tasks, entries, strict=True)
-    items = {task.id: _item(task, entry, keeps_key=False) for task, entry in pairs}
+    pairs = zip(tasks, effects, strict=True)
+    items = {task.id: _item(task, one, keeps_key=False) for task, one in pairs}
     known = await states(at, [task.id for task in tasks])
     wishes = [
         wish
-        for task, entry, state in zip(tasks, entries, known, strict=True)
+        for task, one, state in zip(tasks, effects, known, strict=True)
         if state is None  # else the id is taken, which create will say
-        and (wish := reserving.wish_of(entry, task.id, at.clock.now())) is not None
+        and (wish := reserving.wish_of(one, task.id, at.clock.now())) is not None
     ]
     held = await reserving.reserve(at, wishes)
     written = [task.id for task in tasks if task.id not in held]
@@ -183,9 +163,9 @@ async def _create_apart(
         for task in tasks
     ]
     in_vain = [
-        (entry.unique_key, task.id)
-        for task, entry, outcome in zip(tasks, entries, outcomes, strict=True)
-        if entry.unique_key is not None and outcome.kind in (CreateKind.FULL, CreateKind.EXISTS)
+        (one.takes_key, task.id)
+        for task, one, outcome in zip(tasks, effects, outcomes, strict=True)
+        if one.takes_key is not None and outcome.kind in (CreateKind.FULL, CreateKind.EXISTS)
     ]
     await reserving.let_go(at, in_vain)
     return outcomes
@@ -196,9 +176,10 @@ def refused(task: Task | None, why: str) -> Created:
     return Created(CreateKind.INVALID, why=why)
 
 
-def _item(task: Task, entry: IndexEntry, *, keeps_key: bool) -> tuple[Any, ...]:
+def _item(task: Task, effects: Effects, *, keeps_key: bool) -> tuple[Any, ...]:
     """One record as `create.lua` takes it; `keeps_key` if its unique key is in its partition."""
-    definition, status = task.definition, task.status
+    definition, status, entry = task.definition, task.status, effects.entry
+    assert entry is not None
     return (  # in the order of `CreateItem`
         definition.id,
         body(encode(definition)),
@@ -209,7 +190,7 @@ def _item(task: Task, entry: IndexEntry, *, keeps_key: bool) -> tuple[Any, ...]:
         f"{status.revision} {status.created_at} ",
         definition.digest,
         day_of(status.events[-1].at),
-        tally_of(status.events[-1]),
+        effects.tally,
     )
 
 

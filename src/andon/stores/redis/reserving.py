@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from andon.lifecycle.indexes import IndexEntry, entry_of
-from andon.lifecycle.unique import UNWRITTEN_MS, holds, lapsed
+from andon.lifecycle.effects import Effects
+from andon.lifecycle.indexes import entry_of
+from andon.lifecycle.unique import UNWRITTEN_MS, holds
 from andon.stores.redis.partitions import Partitions
 from andon.stores.redis.reading import read
 
@@ -23,13 +24,10 @@ class Wish(msgspec.Struct, frozen=True):
     task: str
 
 
-def wish_of(entry: IndexEntry, task_id: str, now: int) -> Wish | None:
-    """The wish of a record with this entry, unless its period has passed."""
-    if entry.unique_key is None:
-        return None
-    if lapsed(entry, now):
-        return None
-    return Wish(entry.unique_key, entry.unique_until, task_id)
+def wish_of(effects: Effects, task_id: str, now: int) -> Wish | None:
+    """The wish that a write has by its effects, unless the period has passed."""
+    key, entry = effects.key_to_reserve(now), effects.entry
+    return None if key is None or entry is None else Wish(key, entry.unique_until, task_id)
 
 
 async def reserve(at: Partitions, wishes: Sequence[Wish]) -> dict[str, str]:

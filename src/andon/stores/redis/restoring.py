@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from andon.contract.edges import Edge
 from andon.contract.requests import Snapshot
+from andon.lifecycle.effects import of_new
 from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.model.words import State
 from andon.stores.codec import encode, encode_event
@@ -31,10 +32,11 @@ async def restore(at: Partitions, snapshots: Sequence[Snapshot]) -> list[bool]:
     restored = [reply == 1 for reply in replies]
     if at.count > 1:
         now = at.clock.now()
+        effects = [of_new(s.task, e) for s, e in zip(snapshots, entries, strict=True)]
         wishes = [
             wish
-            for entry, snapshot, done in zip(entries, snapshots, restored, strict=True)
-            if done and (wish := reserving.wish_of(entry, snapshot.task.id, now)) is not None
+            for one, snapshot, done in zip(effects, snapshots, restored, strict=True)
+            if done and (wish := reserving.wish_of(one, snapshot.task.id, now)) is not None
         ]
         await reserving.reserve(at, wishes)  # a key that another task holds stays with that one
     return restored

@@ -15,14 +15,12 @@ from andon.contract.requests import Change
 from andon.contract.topics import control_topic
 from andon.lifecycle.apply import set_aside as set_aside_event
 from andon.lifecycle.constants import SUBMIT_WINDOW_MS
-from andon.lifecycle.indexes import IndexEntry, entry_of
-from andon.lifecycle.interrupting import BY_OTHERS, interrupted_worker
+from andon.lifecycle.effects import Effects, of_change, of_discard
 from andon.lifecycle.repeats import tombstone_of
-from andon.lifecycle.unique import lapsed
 from andon.model.task import Task, Tombstone
 from andon.model.words import TERMINAL, State
 from andon.stores.codec import decode_event, encode
-from andon.stores.sqlite.creating import hold_key, key_holder
+from andon.stores.sqlite.creating import count, hold_key, key_holder
 from andon.stores.sqlite.dependencies import unlink
 from andon.stores.sqlite.placing import leave_key, place, unplace
 from andon.stores.sqlite.reading import read_task_by_seq
@@ -36,25 +34,19 @@ _GONE = Changed(ChangeKind.GONE)
 
 
 class Prepared(msgspec.Struct, frozen=True, gc=False):
-    """A change with the index entry that follows, encoded before the transaction."""
+    """A change with its effects, encoded before the transaction."""
 
     change: Change
-    after: IndexEntry | None
+    effects: Effects
     status: bytes
 
 
 def prepare(changes: Sequence[Change]) -> list[Prepared]:
     """Derive what follows and encode it outside the transaction."""
-    prepared: list[Prepared] = []
-    for change in changes:
-        after, status = None, b""
-        if change.after is not None:
-            record = Task(
-                definition=change.before.definition, status=change.after, cell=change.before.cell
-            )
-            after, status = entry_of(record), encode(change.after)
-        prepared.append(Prepared(change, after, status))
-    return prepared
+    return [
+        Prepared(change, of_change(change), b"" if change.after is None else encode(change.after))
+        for change in changes
+    ]
 
 
 def invalid(_change: Change, why: str) -> Changed:
@@ -64,7 +56,7 @@ def invalid(_change: Change, why: str) -> Changed:
 
 def commit(tx: Transaction, prepared: Sequence[Prepared]) -> list[Changed]:
     """Write the changes; outcomes in order."""
-    if not all(_is_plain(p) for p in prepared):
+    if not all(map(_goes_with_others, prepared)):
         return [_commit_alone(tx, p) for p in prepared]
     tx.db.execute("SAVEPOINT batch")
     hints, ready = set(tx.hints), set(tx.ready)
@@ -78,21 +70,11 @@ def commit(tx: Transaction, prepared: Sequence[Prepared]) -> list[Changed]:
     return [_commit_alone(tx, p) for p in prepared]
 
 
-def _is_plain(p: Prepared) -> bool:
-    """A worker's report on a run in hand: the hot path."""
-    c = p.change
-    return (
-        c.before.ref > 0
-        and c.after is not None
-        and c.seen_lease is None
-        and c.discard is None
-        and c.before.status.state is State.ACTIVE
-        and p.after is not None
-        and p.after.ready is None
-        and c.before.definition.key is None
-        and c.before.definition.unique_key is None
-        and c.after.state is not State.ACTIVE
-    )
+def _goes_with_others(p: Prepared) -> bool:
+    """Whether a statement for many changes does for this one: a worker's report on a run in hand,
+    whose record is known by its key, and nothing to look at but its revision."""
+    change = p.change
+    return p.effects.ends_run and change.before.ref > 0 and change.seen_lease is None
 
 
 def _commit_plain(tx: Transaction, prepared: Sequence[Prepared]) -> list[Changed] | None:
@@ -106,28 +88,27 @@ def _commit_plain(tx: Transaction, prepared: Sequence[Prepared]) -> list[Changed
     for p, pos in zip(prepared, positions, strict=True):
         seq = p.change.before.ref
         moves.append(_move_row(p, seq, pos))
-        if p.change.event.event in BY_OTHERS:
-            _hint_worker(tx, p.change)
+        _hint_worker(tx, p.effects)
         if p.change.sets_result and p.change.result is not None:
             results.append((seq, p.change.result))
     if write(db, LIFE.move, moves) != len(moves):
         return None
     write(db, LIFE.put_result, results)
-    entries = [p.after for p in prepared if p.after is not None]
     tx.tally((p.change.before.definition.queue, p.change.event) for p in prepared)
     ended = False
-    alike = Counter((entry.queue, entry.state, entry.dead_letter) for entry in entries)
-    for (queue_name, state, dead), n in alike.items():
+    ends = Counter((e.queue, e.state, e.dead_letter_in) for p in prepared for e in (p.effects,))
+    for (queue_name, state, dead), n in ends.items():
+        assert state is not None
         queue = tx.name_id(queue_name)
         tx.count(queue, State.ACTIVE, -n)
         tx.count(queue, state, n)
         if dead:
             tx.count(queue, DEAD, n)
         ended = ended or state in TERMINAL
-    tx.hint_timers(entry.timer for entry in entries)
+    tx.hint_timers(p.effects.timer for p in prepared)
     if tx.configs:
         for p in prepared:
-            _hint_room(tx, p)
+            _hint_room(tx, p.effects)
     if ended and tx.db.execute(EDGES.any_edges).fetchone()[0]:
         return [_told(tx, p) for p in prepared]
     return [_APPLIED] * len(prepared)
@@ -135,7 +116,7 @@ def _commit_plain(tx: Transaction, prepared: Sequence[Prepared]) -> list[Changed
 
 def _move_row(p: Prepared, seq: int, pos: int) -> tuple[object, ...]:
     """Parameters of `LIFE.move`."""
-    after, status = p.after, p.change.after
+    after, status = p.effects.entry, p.change.after
     assert after is not None
     assert status is not None
     return (
@@ -174,16 +155,16 @@ def _commit_alone(tx: Transaction, p: Prepared) -> Changed:
     if change.after is None and not change.force and _is_needed(tx, task_id):
         tx.db.execute(EDGES.put_off, (task_id,))
         return _conflict(tx, seq, change)
-    before, after = entry_of(change.before), p.after
-    wants_key = after is not None and after.unique_key is not None and before.unique_key is None
-    if wants_key and after is not None and not lapsed(after, tx.now):
-        holder = key_holder(tx, after, task_id)
+    effects = p.effects
+    key = effects.key_to_reserve(tx.now)
+    if key is not None:
+        holder = key_holder(tx, key, task_id)
         if holder is not None:
             return Changed(ChangeKind.KEY_HELD, holder=holder)
-        hold_key(tx, after, task_id)
-    _hint_worker(tx, change)
-    tx.tally([(before.queue, change.event)])
-    _leave(tx, p, before, seq, partition)
+        hold_key(tx, key, task_id, effects)
+    _hint_worker(tx, effects)
+    tx.tally([(effects.queue, change.event)])
+    _leave(tx, effects, task_id, seq, partition)
     if change.after is None:
         writes = f"{_write_id_at(tx, last)} {change.event.write_id}"
         left = replace(tombstone_of(change.before.status), state=State(state))
@@ -197,7 +178,7 @@ def _commit_alone(tx: Transaction, p: Prepared) -> Changed:
         if _is_needed(tx, task_id):
             tx.db.execute(EDGES.put_off, (task_id,))
         else:
-            _discard(tx, p, seq, pos)
+            _discard(tx, p, seq, partition, pos)
     return outcome
 
 
@@ -226,52 +207,47 @@ def _is_needed(tx: Transaction, task_id: str) -> bool:
     return tx.db.execute(EDGES.holding, (task_id,)).fetchone() is not None
 
 
-def _leave(tx: Transaction, p: Prepared, before: IndexEntry, seq: int, partition: int) -> None:
-    state = before.state
-    returns = p.after is not None and p.after.ready is not None
-    queue = tx.name_id(before.queue)
-    tx.count(queue, state, -1)
-    if before.dead_letter:
+def _leave(tx: Transaction, effects: Effects, task_id: str, seq: int, partition: int) -> None:
+    """Carry out what the change takes away."""
+    queue = tx.name_id(effects.queue)
+    assert effects.left is not None
+    tx.count(queue, effects.left, -1)
+    if effects.dead_letter_out:
         tx.count(queue, DEAD, -1)
-    if state is State.PENDING:
-        unplace(tx, before, seq, partition, returns=returns)
-    elif state is State.ACTIVE and (p.after is None or p.after.state is not State.ACTIVE):
-        if before.key is not None:
-            leave_key(tx, before.queue, before.key, returns=returns)
-        _hint_room(tx, p)
-    elif state is State.BLOCKED and (p.after is None or p.after.state is not State.BLOCKED):
-        child = p.change.before.definition.id
-        tx.db.execute(EDGES.drop_fan_in, (child,))
-        tx.db.execute(EDGES.drop_satisfied, (child,))
-    elif state in TERMINAL and p.after is not None:  # its children wait on
-        tx.db.execute(EDGES.drop_unsettled, (p.change.before.definition.id,))
-    if before.unique_key is not None and (p.after is None or p.after.unique_key is None):
-        tx.db.execute(LIFE.free_key, (before.unique_key, p.change.before.definition.id))
+    if effects.ready_out is not None:
+        unplace(tx, effects, seq, partition)
+    elif effects.frees_slot:
+        if effects.key is not None:
+            leave_key(tx, effects.queue, effects.key, returns=effects.ready_in is not None)
+        _hint_room(tx, effects)
+    elif effects.unblocks:
+        tx.db.execute(EDGES.drop_fan_in, (task_id,))
+        tx.db.execute(EDGES.drop_satisfied, (task_id,))
+    elif effects.revives:  # its children wait on
+        tx.db.execute(EDGES.drop_unsettled, (task_id,))
+    if effects.frees_key is not None:
+        tx.db.execute(LIFE.free_key, (effects.frees_key, task_id))
 
 
 def _enter(tx: Transaction, p: Prepared, seq: int, partition: int, pos: int) -> None:
-    change, after = p.change, p.after
-    assert after is not None
-    assert change.after is not None
-    queue = tx.name_id(after.queue)
+    """Carry out what the change brings."""
+    change, effects = p.change, p.effects
+    assert effects.entry is not None
     tx.db.execute(LIFE.move, _move_row(p, seq, pos))
     if change.sets_result:
         if change.result is None:
             tx.db.execute(LIFE.drop_result, (seq,))
         else:
             tx.db.execute(LIFE.put_result, (seq, change.result))
-    tx.count(queue, after.state, 1)
-    if after.dead_letter:
-        tx.count(queue, DEAD, 1)
-    if after.ready is not None:
-        place(tx, after, seq, partition)
-    tx.hint_timer(after.timer)
+    count(tx, effects, 1)
+    if effects.ready_in is not None:
+        place(tx, effects.entry, seq, partition)
+    tx.hint_timer(effects.timer)
 
 
 def _told(tx: Transaction, p: Prepared) -> Changed:
     """Whether the end that was written has dependents to be told."""
-    assert p.after is not None
-    if p.after.state not in TERMINAL:
+    if not p.effects.ends:
         return _APPLIED
     task_id = p.change.before.definition.id
     unsettled = tx.db.execute(EDGES.has_edges, (task_id,)).fetchone()[0]
@@ -282,32 +258,28 @@ def _told(tx: Transaction, p: Prepared) -> Changed:
     return _HAS_DEPENDENTS
 
 
-def _hint_worker(tx: Transaction, change: Change) -> None:
+def _hint_worker(tx: Transaction, effects: Effects) -> None:
     """Others made this move: whose run it ends or asks to stop is to know."""
-    worker = interrupted_worker(change.before.status, change.event.event)
-    if worker:
-        tx.hints.add(control_topic(worker))
+    if effects.interrupts:
+        tx.hints.add(control_topic(effects.interrupts))
 
 
-def _hint_room(tx: Transaction, p: Prepared) -> None:
+def _hint_room(tx: Transaction, effects: Effects) -> None:
     """A run ended: a queue that is limited fleet-wide may have room again."""
-    queue = p.change.before.definition.queue
-    config = tx.configs.get(queue)
+    config = tx.configs.get(effects.queue)
     if config is not None and config.max_concurrent is not None:
-        tx.hint_ready(queue)
+        tx.hint_ready(effects.queue)
 
 
-def _discard(tx: Transaction, p: Prepared, seq: int, pos: int) -> None:
+def _discard(tx: Transaction, p: Prepared, seq: int, partition: int, pos: int) -> None:
     """Delete right after the end was written, so that watchers saw it first."""
     change = p.change
     assert change.discard is not None
     assert change.after is not None
-    assert p.after is not None
-    queue = tx.name_id(p.after.queue)
-    tx.count(queue, p.after.state, -1)
-    if p.after.dead_letter:
-        tx.count(queue, DEAD, -1)
-    gone = tx.add_event(seq, change.before.definition.id, change.discard, pos)
+    assert p.effects.entry is not None
+    task_id = change.before.definition.id
+    _leave(tx, of_discard(p.effects.entry, change.discard), task_id, seq, partition)
+    gone = tx.add_event(seq, task_id, change.discard, pos)
     delete(
         tx, change.before, seq, change.event.write_id, tombstone_of(change.after), discarded_at=gone
     )

@@ -2,15 +2,15 @@
 
 import json
 import sqlite3
-from collections import Counter
 from collections.abc import Callable, Sequence
 
 import msgspec
 
 from andon.contract.outcomes import Created, CreateKind
+from andon.lifecycle.batches import NewTasks, alike
 from andon.lifecycle.constants import SUBMIT_WINDOW_MS
-from andon.lifecycle.indexes import IndexEntry, entry_of
-from andon.lifecycle.unique import keeps_from_others, lapsed
+from andon.lifecycle.effects import Effects
+from andon.lifecycle.unique import keeps_from_others
 from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.codec import Undecodable, decode_definition, encode
@@ -27,26 +27,35 @@ _MOST_OFFERED = 8
 
 
 class Prepared(msgspec.Struct, frozen=True, gc=False):
-    """A record ready to be written, encoded before the transaction begins."""
+    """Tasks that begin alike, ready to be written: encoded before the transaction begins."""
 
-    task: Task
-    entry: IndexEntry
-    partition: int
-    definition: bytes
+    batch: NewTasks
     status: bytes
+    partitions: Sequence[int]
+    definitions: Sequence[bytes]
+
+    def only(self, places: Sequence[int]) -> "Prepared":
+        """The part of it at some places."""
+        batch = self.batch
+        return Prepared(
+            NewTasks(batch.status, batch.effects, [batch.tasks[i] for i in places]),
+            self.status,
+            [self.partitions[i] for i in places],
+            [self.definitions[i] for i in places],
+        )
 
 
 def prepare(tasks: Sequence[Task], partition_of: Callable[[str], int]) -> list[Prepared]:
-    """Encode records outside the transaction; a status that tasks share only once."""
-    prepared: list[Prepared] = []
-    last, status = None, b""
-    for task in tasks:
-        definition = task.definition
-        if task.status is not last:
-            last, status = task.status, encode(task.status)
-        partition = partition_of(definition.id)
-        prepared.append(Prepared(task, entry_of(task), partition, encode(definition), status))
-    return prepared
+    """Encode records outside the transaction; what they share only once."""
+    return [
+        Prepared(
+            batch,
+            encode(batch.status),
+            [partition_of(task.definition.id) for task in batch.tasks],
+            [encode(task.definition) for task in batch.tasks],
+        )
+        for batch in alike(tasks)
+    ]
 
 
 def invalid(_task: Task, why: str) -> Created:
@@ -56,30 +65,35 @@ def invalid(_task: Task, why: str) -> Created:
 
 def create(tx: Transaction, prepared: Sequence[Prepared]) -> list[Created]:
     """Write new records with their events and index entries; outcomes in order."""
-    if not tx.any_tombstone() and all(_is_plain(tx, p) for p in prepared):
+    if not tx.any_tombstone() and not any(_may_be_refused(tx, p.batch.effects) for p in prepared):
         first = _insert_definitions(tx, prepared)
         if first is not None:
-            count(tx, prepared)
-            _tally(tx, prepared)
+            for p in prepared:
+                count(tx, p.batch.effects, len(p.batch.tasks))
             _write(tx, prepared, first)
-            return [_CREATED] * len(prepared)
+            return [_CREATED] * sum(len(p.batch.tasks) for p in prepared)
     return _create_each(tx, prepared)
 
 
-def _is_plain(tx: Transaction, p: Prepared) -> bool:
-    """Whether nothing but its id can be taken: the hot path, which looks for nothing before it
-    writes and lets the unique index say what is there already."""
-    if p.entry.unique_key is not None:
-        return False
-    config = tx.configs.get(p.entry.queue)
-    return config is None or config.max_size is None
+def _may_be_refused(tx: Transaction, effects: Effects) -> bool:
+    """Whether more than its id can be taken. The hot path looks for nothing before it writes, and
+    lets the unique index say what is there already."""
+    if effects.takes_key is not None:
+        return True
+    config = tx.configs.get(effects.queue)
+    return config is not None and config.max_size is not None and effects.ready_in is not None
 
 
 def _insert_definitions(tx: Transaction, fresh: Sequence[Prepared]) -> int | None:
     """Write the definitions; the first of their keys, or None, nothing written, if an id is
     taken."""
-    first = tx.take_seqs(len(fresh))
-    rows = [(seq, p.task.definition.id, p.definition) for seq, p in enumerate(fresh, first)]
+    bodies = [
+        (task.definition.id, body)
+        for p in fresh
+        for task, body in zip(p.batch.tasks, p.definitions, strict=True)
+    ]
+    first = tx.take_seqs(len(bodies))
+    rows = [(seq, *body) for seq, body in enumerate(bodies, first)]
     if len(rows) == 1:  # a statement that fails leaves nothing behind
         try:
             tx.db.execute(LIFE.insert_definition, rows[0])
@@ -99,32 +113,36 @@ def _insert_definitions(tx: Transaction, fresh: Sequence[Prepared]) -> int | Non
 
 def _create_each(tx: Transaction, prepared: Sequence[Prepared]) -> list[Created]:
     """Look for what is taken first, and write the rest."""
-    taken = already_there(tx, prepared)
+    taken = already_there(tx, [task.id for p in prepared for task in p.batch.tasks])
     outcomes: list[Created] = []
     fresh: list[Prepared] = []
     keys: dict[str, str] = {}
     for p in prepared:
-        task_id = p.task.definition.id
-        outcome = taken.get(task_id) or _refused(tx, p, keys)
-        if outcome is None:
-            outcome = _CREATED
-            fresh.append(p)
-            taken[task_id] = Created(
-                CreateKind.EXISTS, p.task.definition.digest, p.task.status.state
-            )
-            count(tx, [p])
-        outcomes.append(outcome)
+        effects = p.batch.effects
+        written: list[int] = []
+        for at, task in enumerate(p.batch.tasks):
+            definition = task.definition
+            outcome = taken.get(definition.id) or _refused(tx, effects, definition.id, keys)
+            if outcome is None:
+                outcome = _CREATED
+                written.append(at)
+                taken[definition.id] = Created(
+                    CreateKind.EXISTS, definition.digest, task.status.state
+                )
+                count(tx, effects, 1)
+            outcomes.append(outcome)
+        if written:
+            fresh.append(p.only(written))
     if fresh:
         first = _insert_definitions(tx, fresh)
         assert first is not None, "nobody else writes, and these ids were free"
-        _tally(tx, fresh)
         _write(tx, fresh, first)
     return outcomes
 
 
-def already_there(tx: Transaction, prepared: Sequence[Prepared]) -> dict[str, Created]:
+def already_there(tx: Transaction, wanted: Sequence[str]) -> dict[str, Created]:
     """Ids that are there already, or were until a moment ago (R31)."""
-    ids = json.dumps([p.task.definition.id for p in prepared])
+    ids = json.dumps(wanted)
     taken: dict[str, Created] = {}
     for task_id, digest, state in tx.db.execute(LIFE.stubs, (ids, tx.now - SUBMIT_WINDOW_MS)):
         taken[task_id] = Created(CreateKind.EXISTS, digest, State(state))
@@ -137,33 +155,35 @@ def already_there(tx: Transaction, prepared: Sequence[Prepared]) -> dict[str, Cr
     return taken
 
 
-def _refused(tx: Transaction, p: Prepared, keys: dict[str, str]) -> Created | None:
+def _refused(
+    tx: Transaction, effects: Effects, task_id: str, keys: dict[str, str]
+) -> Created | None:
     """Why a record cannot be created, if so. `keys` are those taken earlier in this batch."""
-    entry = p.entry
-    if entry.unique_key is not None:
+    key = effects.key_to_reserve(tx.now)
+    if key is not None:
         # First: making room in a full queue for a task whose key is held would be in vain.
-        holder = keys.get(entry.unique_key) or key_holder(tx, entry, p.task.definition.id)
-        if holder is not None and not lapsed(entry, tx.now):
+        holder = keys.get(key) or key_holder(tx, key, task_id)
+        if holder is not None:
             return Created(CreateKind.KEY_HELD, holder=holder)
-    config = tx.configs.get(entry.queue)
-    if config is not None and config.max_size is not None and entry.ready is not None:
-        queue = tx.name_id(entry.queue)
+    config = tx.configs.get(effects.queue)
+    if config is not None and config.max_size is not None and effects.ready_in is not None:
+        queue = tx.name_id(effects.queue)
         if tx.counted(queue, State.PENDING) >= config.max_size:
             discards = config.on_full == "discard-old"
             return Created(CreateKind.FULL, oldest=_oldest(tx, queue) if discards else ())
-    if entry.unique_key is not None and not lapsed(entry, tx.now):
-        hold_key(tx, entry, p.task.definition.id)
-        keys[entry.unique_key] = p.task.definition.id
+    if key is not None:
+        hold_key(tx, key, task_id, effects)
+        keys[key] = task_id
     return None
 
 
-def key_holder(tx: Transaction, entry: IndexEntry, task_id: str) -> str | None:
-    """The other task that holds the record's unique key.
+def key_holder(tx: Transaction, key: str, task_id: str) -> str | None:
+    """The other task that holds a unique key.
 
     A reservation is a hint, its holder's record the truth: one that is past its period, or whose
     holder is gone or does not decode, holds nothing.
     """
-    row = tx.db.execute(LIFE.key_holder, (entry.unique_key,)).fetchone()
+    row = tx.db.execute(LIFE.key_holder, (key,)).fetchone()
     if row is None:
         return None
     holder, until, state = row
@@ -171,9 +191,10 @@ def key_holder(tx: Transaction, entry: IndexEntry, task_id: str) -> str | None:
     return str(holder) if is_held else None
 
 
-def hold_key(tx: Transaction, entry: IndexEntry, task_id: str) -> None:
-    """Reserve the record's unique key, which nobody else holds."""
-    tx.db.execute(LIFE.hold_key, (entry.unique_key, task_id, entry.unique_until))
+def hold_key(tx: Transaction, key: str, task_id: str, effects: Effects) -> None:
+    """Reserve a unique key, which nobody else holds, for as long as these effects say."""
+    assert effects.entry is not None
+    tx.db.execute(LIFE.hold_key, (key, task_id, effects.entry.unique_until))
 
 
 def _oldest(tx: Transaction, queue: int) -> tuple[Task, ...]:
@@ -181,58 +202,67 @@ def _oldest(tx: Transaction, queue: int) -> tuple[Task, ...]:
     return tuple(task for (task_id,) in rows if (task := read_task(tx.db, task_id)) is not None)
 
 
-def count(tx: Transaction, fresh: Sequence[Prepared]) -> None:
-    """Count records that come in."""
-    alike = Counter((p.entry.queue, p.entry.state, p.entry.dead_letter) for p in fresh)
-    for (queue_name, state, dead), n in alike.items():
-        queue = tx.name_id(queue_name)
-        tx.count(queue, state, n)
-        if dead:
-            tx.count(queue, DEAD, n)
-
-
-def _tally(tx: Transaction, fresh: Sequence[Prepared]) -> None:
-    # Tasks that are submitted together mostly share their status and their entry.
-    last, n = fresh[0], 0
-    for p in fresh:
-        if p.task.status is not last.task.status or p.entry is not last.entry:
-            tx.tally([(last.entry.queue, last.task.status.events[-1])], n)
-            last, n = p, 0
-        n += 1
-    tx.tally([(last.entry.queue, last.task.status.events[-1])], n)
+def count(tx: Transaction, effects: Effects, n: int) -> None:
+    """Count so many records in, by the states that they enter."""
+    assert effects.state is not None
+    queue = tx.name_id(effects.queue)
+    tx.count(queue, effects.state, n)
+    if effects.dead_letter_in:
+        tx.count(queue, DEAD, n)
 
 
 def _write(tx: Transaction, fresh: Sequence[Prepared], first: int) -> None:
-    tasks: list[tuple[object, ...]] = []
-    ready: list[tuple[object, ...]] = []
-    firsts: dict[int, Bound] = {}  # of the lanes that got something
-    last: IndexEntry | None = None  # that of the task before, mostly the same
-    queue = lane = level = order = 0
-    partition = -1  # of the lane
-    for seq, p in enumerate(fresh, first):
-        entry, task_id, status, ready_entry = p.entry, p.task.id, p.task.status, p.entry.ready
-        if entry is not last:
-            last, queue, partition = entry, tx.name_id(entry.queue), -1
-        pos = tx.add_event(seq, task_id, status.events[-1], None)
-        tasks.append(
-            (seq, p.partition, queue, entry.state, status.revision, entry.timer,
-             entry.key, entry.group, 1 if entry.dead_letter else None, pos, p.status)
-        )  # fmt: skip
-        if entry.timer is not None:
-            tx.hint_timer(entry.timer)
-        if ready_entry is None:
+    rows = _Rows()
+    for p in fresh:
+        _add_rows(tx, p, first, rows)
+        first += len(p.batch.tasks)
+    write(tx.db, LIFE.insert_task, rows.tasks)
+    write(tx.db, LANES.insert_ready, rows.ready)
+    wake(tx, rows.firsts)
+
+
+class _Rows:
+    """What is gathered of all batches, to be written at once."""
+
+    def __init__(self) -> None:
+        self.tasks: list[tuple[object, ...]] = []
+        self.ready: list[tuple[object, ...]] = []
+        self.firsts: dict[int, Bound] = {}  #: of the lanes that got something
+
+
+def _add_rows(tx: Transaction, p: Prepared, first: int, rows: _Rows) -> None:
+    """Add the rows of tasks that begin alike, the first of them under the record key `first`."""
+    batch, body = p.batch, p.status
+    effects, entry, status = batch.effects, batch.entry, batch.status
+    queue, ready_in, event = tx.name_id(entry.queue), effects.ready_in, status.events[-1]
+    state, revision, timer, key, group = (
+        entry.state, status.revision, entry.timer, entry.key, entry.group,
+    )  # fmt: skip
+    dead = 1 if entry.dead_letter else None
+    tx.tally([(entry.queue, event)], len(batch.tasks))
+    tx.hint_timer(timer)
+    lanes: dict[int, int] = {}
+    for seq, (task, partition) in enumerate(zip(batch.tasks, p.partitions, strict=True), first):
+        task_id = task.definition.id
+        pos = tx.add_event(seq, task_id, event, None)
+        rows.tasks.append(
+            (seq, partition, queue, state, revision, timer, key, group, dead, pos, body)
+        )
+        if ready_in is None:
             if entry.remaining:
                 tx.db.execute(EDGES.start_fan_in, (task_id, entry.remaining))
-        elif entry.key is not None:
-            place(tx, entry, seq, p.partition)
+        elif key is not None:
+            place(tx, entry, seq, partition)
         else:
-            if p.partition != partition:
-                partition = p.partition
-                level, order = bound = -ready_entry.priority, ready_entry.order
-                lane = lane_of(tx, tx.place(queue, partition), ready_entry.kind)
-                firsts[lane] = min(firsts.get(lane, bound), bound)
-                tx.hint_ready(entry.queue)
-            ready.append((lane, level, order, seq, ready_entry.dead_at, ready_entry.first_limit))
-    write(tx.db, LIFE.insert_task, tasks)
-    write(tx.db, LANES.insert_ready, ready)
-    wake(tx, firsts)
+            lane = lanes.get(partition)
+            if lane is None:
+                lane = lanes[partition] = lane_of(tx, tx.place(queue, partition), ready_in.kind)
+            rows.ready.append(
+                (lane, -ready_in.priority, ready_in.order, seq, ready_in.dead_at,
+                 ready_in.first_limit)
+            )  # fmt: skip
+    if ready_in is not None and lanes:
+        bound = -ready_in.priority, ready_in.order
+        for lane in lanes.values():
+            rows.firsts[lane] = min(rows.firsts.get(lane, bound), bound)
+        tx.hint_ready(entry.queue)

@@ -8,6 +8,7 @@ a task of the key leaves (docs/store-contract.md, 7).
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from andon.lifecycle.effects import Effects
 from andon.lifecycle.indexes import IndexEntry
 from andon.stores.codec import Row
 from andon.stores.sqlite.lanes import lane_of, wake
@@ -53,24 +54,23 @@ def place(tx: Transaction, entry: IndexEntry, seq: int, partition: int) -> None:
     tx.hint_ready(entry.queue)
 
 
-def unplace(tx: Transaction, entry: IndexEntry, seq: int, partition: int, *, returns: bool) -> None:
-    """Take a record that was pending out of the ready order, or out of the park; `returns` as in
-    `leave_key`."""
-    ready = entry.ready
+def unplace(tx: Transaction, effects: Effects, seq: int, partition: int) -> None:
+    """Take a record that was pending out of the ready order, or out of the park."""
+    ready, key, returns = effects.ready_out, effects.key, effects.ready_in is not None
     assert ready is not None
-    queue = tx.name_id(entry.queue)
+    queue = tx.name_id(effects.queue)
     where = tx.place(queue, partition)
     stands = (-ready.priority, ready.order, seq)
     was_ready = tx.db.execute(LANES.delete_ready, (lane_of(tx, where, ready.kind), *stands))
     if not was_ready.rowcount:
-        if entry.key is not None:
-            parked = tx.db.execute(LANES.delete_parked, (queue, entry.key, *stands))
+        if key is not None:
+            parked = tx.db.execute(LANES.delete_parked, (queue, key, *stands))
             if parked.rowcount:
                 tx.count(queue, PARKED, -1)
                 return
         tx.db.execute(LANES.delete_ready_elsewhere, (where, *stands))
-    if entry.key is not None:
-        leave_key(tx, entry.queue, entry.key, returns=returns)
+    if key is not None:
+        leave_key(tx, effects.queue, key, returns=returns)
 
 
 def leave_key(tx: Transaction, queue_name: str, key: str, *, returns: bool) -> None:

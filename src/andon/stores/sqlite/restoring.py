@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 
 from andon.contract.requests import Snapshot
-from andon.lifecycle.unique import lapsed
 from andon.model.words import TERMINAL, State
 from andon.stores.sqlite.creating import (
     Prepared,
@@ -19,23 +18,23 @@ from andon.stores.sqlite.statements import EDGES, LIFE
 from andon.stores.sqlite.transaction import Transaction
 
 Arrival = tuple[Prepared, Snapshot]
+"""One record that moves in: a batch of its own, since no two lives are alike."""
 
 
 def prepare(snapshots: Sequence[Snapshot], partition_of: Callable[[str], int]) -> list[Arrival]:
     """Encode records outside the transaction."""
-    prepared = prepare_records([snapshot.task for snapshot in snapshots], partition_of)
-    return list(zip(prepared, snapshots, strict=True))
+    return [(prepare_records([s.task], partition_of)[0], s) for s in snapshots]
 
 
 def restore(tx: Transaction, arrivals: Sequence[Arrival]) -> list[bool]:
     """Write those whose id is free; which they were, in order."""
-    taken = set(already_there(tx, [p for p, _ in arrivals]))
+    taken = set(already_there(tx, [snapshot.task.id for _, snapshot in arrivals]))
     outcomes: list[bool] = []
     fresh: list[Arrival] = []
     for p, snapshot in arrivals:
-        outcomes.append(p.task.id not in taken)
+        outcomes.append(snapshot.task.id not in taken)
         if outcomes[-1]:
-            taken.add(p.task.id)
+            taken.add(snapshot.task.id)
             fresh.append((p, snapshot))
     if fresh:
         _write(tx, fresh)
@@ -44,7 +43,10 @@ def restore(tx: Transaction, arrivals: Sequence[Arrival]) -> list[bool]:
 
 def _write(tx: Transaction, fresh: Sequence[Arrival]) -> None:
     seqs = range(first := tx.take_seqs(len(fresh)), first + len(fresh))
-    definitions = [(seq, p.task.id, p.definition) for seq, (p, _) in zip(seqs, fresh, strict=True)]
+    definitions = [
+        (seq, snapshot.task.id, p.definitions[0])
+        for seq, (p, snapshot) in zip(seqs, fresh, strict=True)
+    ]
     write(tx.db, LIFE.insert_definition, definitions)
     rows = [_row(tx, seq, p, snapshot) for seq, (p, snapshot) in zip(seqs, fresh, strict=True)]
     write(tx.db, LIFE.restore_task, rows)
@@ -54,17 +56,18 @@ def _write(tx: Transaction, fresh: Sequence[Arrival]) -> None:
 
 def _row(tx: Transaction, seq: int, p: Prepared, snapshot: Snapshot) -> tuple[object, ...]:
     """Parameters of `LIFE.restore_task`; the task's moves are added to the log on the way."""
-    entry, status, cell = p.entry, p.task.status, p.task.cell
+    task, entry = snapshot.task, p.batch.entry
+    status, cell = task.status, task.cell
     last = None
     for event in snapshot.history:
-        last = tx.add_event(seq, p.task.id, event, last)
+        last = tx.add_event(seq, task.id, event, last)
     tx.tally((entry.queue, event) for event in snapshot.history)
     run: tuple[object, ...] = (None, status.fence, None, None, None, None, None, None)
     if cell is not None:
         run = (cell.run, status.fence, status.worker, status.runs[-1].claimed_at,
                cell.lease_until, cell.heartbeat_at, cell.progress, cell.message)  # fmt: skip
     return (
-        seq, p.partition, tx.name_id(entry.queue), entry.state.value, status.revision,
+        seq, p.partitions[0], tx.name_id(entry.queue), entry.state.value, status.revision,
         entry.timer, entry.key, entry.group, 1 if entry.dead_letter else None, last,
         *run, p.status,
     )  # fmt: skip
@@ -72,23 +75,21 @@ def _row(tx: Transaction, seq: int, p: Prepared, snapshot: Snapshot) -> tuple[ob
 
 def _index(tx: Transaction, seq: int, p: Prepared, snapshot: Snapshot) -> None:
     """All that is derived from a record, and what was known beside it."""
-    entry, task_id = p.entry, p.task.id
-    count(tx, [p])
+    task, entry, effects = snapshot.task, p.batch.entry, p.batch.effects
+    task_id = task.id
+    count(tx, effects, 1)
     tx.hint_timer(entry.timer)
-    if p.task.result is not None:
-        tx.db.execute(LIFE.put_result, (seq, p.task.result))
-    if entry.unique_key is not None and not lapsed(
-        entry, tx.now
-    ):  # held by nobody else, it is ours
-        holder = key_holder(tx, entry, task_id)
-        if holder is None:
-            hold_key(tx, entry, task_id)
+    if task.result is not None:
+        tx.db.execute(LIFE.put_result, (seq, task.result))
+    key = effects.key_to_reserve(tx.now)
+    if key is not None and key_holder(tx, key, task_id) is None:
+        hold_key(tx, key, task_id, effects)  # held by nobody else, it is ours
     if entry.state is State.PENDING:
-        place(tx, entry, seq, p.partition)
+        place(tx, entry, seq, p.partitions[0])
     elif entry.state is State.ACTIVE:
         admit_run(tx, entry)
     elif entry.state is State.BLOCKED:
-        satisfied = set(snapshot.satisfied) & set(p.task.definition.dependencies)
+        satisfied = set(snapshot.satisfied) & set(task.definition.dependencies)
         tx.db.execute(EDGES.start_fan_in, (task_id, entry.remaining - len(satisfied)))
         tx.db.executemany(EDGES.satisfy, [(task_id, parent) for parent in satisfied])
     _link(tx, task_id, entry.state, snapshot)
