@@ -116,7 +116,7 @@ async def test_lists_by_due_time_go_by_their_index(
     tasks = [await kit.submit(run_at=base + n) for n in range(5)]
     sql = Statements("reading", schema).by_due
     states = [state.value for state in WAITS_FOR_TIME]
-    plan = await db.fetch(f"EXPLAIN {sql}", base, 0, 100, states, "default")
+    plan = await db.fetch(f"EXPLAIN {sql}", "default", states, base, 0, 100)
     told = "\n".join(row[0] for row in plan)
     assert "task_due" in told, told
     assert "ROW(" in told, told
