@@ -8,9 +8,8 @@ from conformance.kit import LEASE_MS, Kit, ids
 
 from andon.lifecycle.commands import Cancel, Complete, Release
 from andon.model.task import Task
-from andon.model.words import State
+from andon.model.words import WAITS_FOR_TIME, State
 from andon.stores.base import ChangeKind, Query, Renewal, Verdict
-from andon.stores.kit.query_filter import WAITS_FOR_TIME
 from andon.stores.postgres.statements import Statements
 
 _MANY = 200

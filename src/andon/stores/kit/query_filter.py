@@ -3,11 +3,8 @@
 from andon.lifecycle.apply import is_dead_letter
 from andon.model.errors import ConfigurationError
 from andon.model.task import Task
-from andon.model.words import State
+from andon.model.words import WAITS_FOR_TIME, State
 from andon.stores.base import Query
-
-WAITS_FOR_TIME = (State.SCHEDULED, State.RETRY)
-"""States whose tasks have a due time. Stores keep them in that order, too."""
 
 DUE = "d"
 """How a cursor among due times begins, so that it is not taken for one among times of creation."""

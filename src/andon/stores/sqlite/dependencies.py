@@ -3,7 +3,7 @@
 import sqlite3
 from collections.abc import Sequence
 
-from andon.model.words import TERMINAL, State
+from andon.model.words import OVER, TERMINAL, State
 from andon.stores.base import SUBMIT_WINDOW_MS, Edge, Ended, Link, Settlement
 from andon.stores.isolation import left_out
 from andon.stores.sqlite.statements import EDGES, LIFE
@@ -29,7 +29,7 @@ def link(tx: Transaction, links: Sequence[Link]) -> list[list[Ended]]:
                     tx.db.execute(EDGES.link_ended, edge)
                 continue
             (state,) = states(tx.db, [parent], stubs_since)
-            if state is None or state in TERMINAL or state is State.UNKNOWN:
+            if state is None or state in OVER:
                 ended.append(Ended(wish.child, parent, state, wish.any_end))
                 satisfies = wish.any_end or state is State.COMPLETED
                 if state in TERMINAL and (wish.loads or not satisfies):

@@ -232,6 +232,6 @@ SELECT x.seq FROM ({queues_asked}) q CROSS JOIN unnest($2::text[]) s CROSS JOIN 
 -- name: by_due
 SELECT x.timer, x.seq FROM ({queues_asked}) q CROSS JOIN unnest($2::text[]) s CROSS JOIN LATERAL (
     SELECT t.timer, t.seq FROM {schema}.task t
-    WHERE t.queue = q.id AND t.state = s AND t.state IN ('scheduled', 'retry') AND (t.timer, t.seq) > ($3, $4)
+    WHERE t.queue = q.id AND t.state = s AND t.state IN ({{waits_for_time}}) AND (t.timer, t.seq) > ($3, $4)
     ORDER BY t.queue, t.state, t.timer, t.seq LIMIT $5
 ) x ORDER BY 1, 2 LIMIT $5

@@ -25,13 +25,13 @@ SELECT seq FROM task WHERE queue = ? AND state = ? AND seq < ? ORDER BY seq DESC
 -- The states are named once more so that the index can be used, which has no others.
 -- name: by_due
 SELECT timer, seq FROM task INDEXED BY task_due
-WHERE queue = ? AND state = ? AND state IN ('scheduled', 'retry') AND timer > ?
+WHERE queue = ? AND state = ? AND state IN ({{waits_for_time}}) AND timer > ?
 ORDER BY timer, seq LIMIT ?
 
 -- The rest of those that are due at the same time: a comparison of both at once would walk them all.
 -- name: by_same_due
 SELECT timer, seq FROM task INDEXED BY task_due
-WHERE queue = ? AND state = ? AND state IN ('scheduled', 'retry') AND timer = ? AND seq > ?
+WHERE queue = ? AND state = ? AND state IN ({{waits_for_time}}) AND timer = ? AND seq > ?
 ORDER BY seq LIMIT ?
 
 -- Its plus signs keep the walk on the index of ids: few begin so, and those are sorted.
