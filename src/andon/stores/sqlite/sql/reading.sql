@@ -59,8 +59,10 @@ SELECT seq FROM task WHERE dead IS NOT NULL AND seq > ? ORDER BY seq LIMIT ?
 -- name: by_dead_newest
 SELECT seq FROM task WHERE dead IS NOT NULL AND seq < ? ORDER BY seq DESC LIMIT ?
 
+-- The counts but those of the daily history (`daily.sql`).
 -- name: counters
-SELECT n.name, c.state, c.n, n.id FROM counter c JOIN name n ON n.id = c.queue
+SELECT n.name, c.what, c.n, n.id FROM name n CROSS JOIN counts c ON c.queue = n.id
+WHERE c.what > '+:'
 
 -- name: event
 SELECT prev, body FROM event WHERE pos = ?
@@ -80,11 +82,12 @@ SELECT s.seq, e.body FROM sqlite_sequence s LEFT JOIN event e ON e.pos = s.seq W
 -- name: queue_ids
 SELECT id, name FROM name
 
+-- States only: no other count begins with a letter.
 -- name: entries
-SELECT coalesce(sum(n), 0) FROM counter WHERE state NOT LIKE '+%'
+SELECT coalesce(sum(c.n), 0) FROM name n CROSS JOIN counts c ON c.queue = n.id WHERE c.what >= 'a'
 
 -- name: counted_queues
-SELECT DISTINCT queue FROM counter
+SELECT n.id FROM name n WHERE EXISTS (SELECT 1 FROM counts c WHERE c.queue = n.id)
 
 -- The event that deleted a task which was discarded at its end, then the event of that end.
 -- name: discarded
