@@ -58,18 +58,15 @@ def test_two_releases_killed_beside_each_other_lose_nothing(
 
 
 @pytest.mark.parametrize(
-    ("release", "newcomer"),
+    "upgrade",
     [(SCHEMA_BEFORE, "work"), (SCHEMA_BEFORE, "submit"), (COUNTS_ELSEWHERE, "work")],
+    ids=["schema-before-work", "schema-before-submit", "counts-elsewhere-work"],
 )
 def test_a_newer_release_migrates_under_an_older_one_and_loses_nothing(
-    fleet: Fleet,
-    rng: random.Random,
-    tmp_path: Path,
-    store_kind: str,
-    release: str,
-    newcomer: str,
+    fleet: Fleet, rng: random.Random, tmp_path: Path, store_kind: str, upgrade: tuple[str, str]
 ) -> None:
     """Whatever the older release was told is stored is done by the newer one."""
+    release, newcomer = upgrade
     migrating = ("sqlite",) if release == COUNTS_ELSEWHERE else ("sqlite", "postgres")
     if store_kind not in migrating:
         pytest.skip("this store has nothing to migrate, or refuses the older schema")

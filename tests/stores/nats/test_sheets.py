@@ -9,10 +9,10 @@ import pytest
 from conformance.kit import LEASE_MS, Kit
 from conformance.test_daily import Counted, counted
 
+from andon.contract.requests import Renewal
 from andon.lifecycle.commands import Complete, Fail, RunNow
 from andon.model.fleet import QueueConfig
 from andon.model.task import TaskError
-from andon.stores.base import Renewal
 from andon.stores.nats import NatsStore, daily
 from andon.stores.nats.events import Log
 from andon.stores.nats.heads import Heads

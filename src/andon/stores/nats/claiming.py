@@ -13,10 +13,11 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from andon.contract.requests import ClaimRequest
+from andon.contract.topics import ready_topic
 from andon.lifecycle.routing import may_claim, name_of_kind
 from andon.model.code import Code
 from andon.model.task import Task
-from andon.stores.base import ClaimRequest, ready_topic
 from andon.stores.nats.core import Core
 from andon.stores.nats.index import Index
 from andon.stores.nats.limiting import claim_limited, is_limited

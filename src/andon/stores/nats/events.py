@@ -17,9 +17,9 @@ from typing import cast
 import msgspec
 from msgspec.structs import replace
 
+from andon.contract.queries import EventPage, History
 from andon.lifecycle.constants import HISTORY_KEPT
 from andon.model.task import TaskEvent
-from andon.stores.base import EventPage, History
 from andon.stores.codec import Undecodable
 from andon.stores.nats.bodies import Head, decode_archive, decode_body, moves_of
 from andon.stores.nats.core import Core
@@ -261,7 +261,7 @@ class Log:
 
     async def _drop(self, heads: Heads, start: int, end: int) -> None:
         """Delete what stands in the stream for the log alone."""
-        from andon.stores.base import SUBMIT_WINDOW_MS
+        from andon.lifecycle.constants import SUBMIT_WINDOW_MS
 
         now = self._core.clock.now()
         page, _ = await heads.page(heads.names.of("t", ">"), start + 1, 500)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from nats.aio.msg import Msg
 
-from andon.stores.base import CONFIG_TOPIC, ready_topic
-from andon.stores.kit.hints import HintListener, Hub
+from andon.contract.hints import HintListener, Hub
+from andon.contract.topics import CONFIG_TOPIC, ready_topic
 from andon.stores.nats.wire import Wire
 
 if TYPE_CHECKING:

@@ -7,11 +7,12 @@ records are written. The timers of the runs are written with them: they come bef
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from andon.contract.requests import ClaimRequest
+from andon.contract.topics import EVENTS_TOPIC, TIMER_TOPIC, task_topic
 from andon.lifecycle.apply import next_fence, stamped
 from andon.lifecycle.timers import first_limit, next_timer
 from andon.model.task import Stamp, Task
 from andon.model.words import State
-from andon.stores.base import EVENTS_TOPIC, TIMER_TOPIC, ClaimRequest, task_topic
 from andon.stores.nats.aside import is_broken, put_aside
 from andon.stores.nats.bodies import Body, Head
 from andon.stores.nats.core import Core

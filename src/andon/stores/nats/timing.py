@@ -11,8 +11,8 @@ from contextlib import suppress
 
 import msgspec
 
+from andon.contract.isolation import left_out
 from andon.stores.codec import encode
-from andon.stores.isolation import left_out
 from andon.stores.nats.bodies import Head
 from andon.stores.nats.heads import Heads, iso
 from andon.stores.nats.library import Reply
