@@ -36,9 +36,11 @@ if not (A[ROOM] or A[GRANTS] or A[PART_OF] or A[KNOWN]) and A[LIMIT] <= MOST
   local found = call('HMGET', P .. 'meta', unpack(wanted))
   local plain = found[1] == '{{writer_version}}' and not twice
   for i = 2, last do plain = plain and found[i] == 'free' end
+  local token_key = P .. 'claim:' .. token
+  plain = plain and not call('GET', token_key)
 
   -- What stands first, then whether each of it is plain.
-  local of, kinds, first_of, lasts, records, entries, ids, n = {}, {}, {}, {}, {}, {}, {}, 0
+  local of, kinds, first_of, lasts, records, entries, n = {}, {}, {}, {}, {}, {}, 0
   local ready = plain and #queues > 0 and call('HMGET', P .. 'ready', unpack(queues)) or {}
   for i, queue in ipairs(queues) do
     if not plain or n >= limit then break end
@@ -92,18 +94,11 @@ if not (A[ROOM] or A[GRANTS] or A[PART_OF] or A[KNOWN]) and A[LIMIT] <= MOST
       local before, rest, apart = string.match(record[4] or '', '^(%d+)( %d+ %d+(h?) .*)$')
       plain = apart == '' and type(x) == 'table' and not (x[KEY] or x[UNIQUE] or x[DEAD_AT])
       record[3], record[4], record[5], record[6], record[7] = x, before, rest, id, task
-      records[n], ids[n] = record, id
+      records[n] = record
     end
     if not plain then break end
   end
 
-  -- Whether the token is new: who has it again gets what it got. It is noted by the same look.
-  local token_key, all = P .. 'claim:' .. token, table.concat(ids, '\n')
-  if n == 0 then
-    plain = plain and not call('GET', token_key)
-  else
-    plain = plain and call('SET', token_key, all, 'PX', WINDOW_MS, 'NX')
-  end
   if plain then
     local claimed = {now, 'claim', 0, {}, {}, {}, 0}
     if n == 0 then
@@ -129,7 +124,7 @@ if not (A[ROOM] or A[GRANTS] or A[PART_OF] or A[KNOWN]) and A[LIMIT] <= MOST
     local NOW, LEASE_UNTIL = string.format('%d', now), string.format('%d', lease_until)
     local fence_and_ends = cmsgpack.pack(now) .. cell_ends
     local last_before, last_number, cell_begins, event_begins, revision
-    local log, timers, first, at = {}, {}, lease_until, 7
+    local ids, log, timers, first, at = {}, {}, {}, lease_until, 7
     n = 0
     for i, queue in ipairs(queues) do
       local lane, moved, into = of[i] or {}, {}, {}
@@ -160,7 +155,7 @@ if not (A[ROOM] or A[GRANTS] or A[PART_OF] or A[KNOWN]) and A[LIMIT] <= MOST
           'c', cell_begins .. run .. cell_rest)
         log[n] = event_begins .. run .. (id_size < 32 and string.char(160 + id_size) .. id
           or cmsgpack.pack(id))
-        moved[j] = id
+        ids[n], moved[j] = id, id
         into[2 * j - 1], into[2 * j] = x[CREATED], id
         timers[2 * n - 1], timers[2 * n] = timer, id
         claimed[at + 1], claimed[at + 2], claimed[at + 3], claimed[at + 4] =
@@ -187,7 +182,9 @@ if not (A[ROOM] or A[GRANTS] or A[PART_OF] or A[KNOWN]) and A[LIMIT] <= MOST
         call('ZADD', list .. '|active', unpack(into))
       end
     end
+    local all = table.concat(ids, '\n')
     call('ZADD', P .. 'timers', unpack(timers))
+    call('SET', token_key, all, 'PX', WINDOW_MS)
     call('RPUSH', P .. 'log', unpack(log))
     local channel = string.match(P, '^{(.*):%d+}:$') .. ':hints:'
     call('PUBLISH', channel .. 'events', '')
