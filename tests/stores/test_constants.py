@@ -10,7 +10,7 @@ import pytest
 import andon.stores
 from andon.lifecycle import constants
 from andon.lifecycle.constants import STATEMENT_CONSTANTS
-from andon.model.words import LIVE
+from andon.model.words import LIVE, WAITS_FOR_TIME
 from andon.stores.kit import templates
 
 STORES = Path(andon.stores.__file__).parent
@@ -23,12 +23,14 @@ SHARED_MS = {
 }
 """Those that mean nothing else anywhere."""
 
-CHANGES_TO_TABLES = re.compile(r"^(\d{4}_.*|schema_\d{4})\.sql$")
+CHANGES_TO_TABLES = re.compile(r"^(\d{4}_.*|schema_\d{4}|indexes)\.sql$")
 """Scripts that stay as they were written, whatever becomes of the constants."""
 
 LIVE_NAME = "|".join(state.value for state in LIVE)
+TIMED_NAME = "|".join(state.value for state in WAITS_FOR_TIME)
 LIST_OF_STATES = re.compile(
     rf"(?:'(?:{LIVE_NAME})',?\s*){{3}}|(?:\b(?:{LIVE_NAME}) = true,?\s*){{3}}"
+    rf"|(?:'(?:{TIMED_NAME})'[,\s]*(?:or \w+ == )?){{2}}|(?:\b(?:{TIMED_NAME}) = true,?\s*){{2}}"
 )
 
 
@@ -49,15 +51,17 @@ def test_sql_and_lua_name_shared_numbers() -> None:
     assert not written, "write {{the_name}} of the constant instead (andon.lifecycle.constants)"
 
 
-def test_sql_and_lua_name_the_list_of_live_states() -> None:
+def test_sql_and_lua_name_the_lists_of_states() -> None:
     written = {file: found for file, text in texts() if (found := LIST_OF_STATES.findall(text))}
-    assert not written, "write {{live_states}} instead"
+    assert not written, "write {{live_states}} or {{waits_for_time}} instead"
 
 
 def test_the_checks_of_texts_find_what_they_look_for() -> None:
     assert shared_numbers_in("WHERE s.at > t - 600000 OR s.at > now + 5000") == ["600000", "5000"]
     assert LIST_OF_STATES.search("state IN ('blocked', 'scheduled', 'retry')")
     assert LIST_OF_STATES.search("{pending = true, active = true, blocked = true}")
+    assert LIST_OF_STATES.search("state IN ('scheduled', 'retry')")
+    assert LIST_OF_STATES.search("if state == 'retry' or state == 'scheduled' then")
     assert not LIST_OF_STATES.search("moved(queue, 'active', 'pending')")
 
 
@@ -92,7 +96,18 @@ def test_a_list_is_written_as_the_language_has_it() -> None:
 
 @pytest.mark.parametrize("name", sorted(STATEMENT_CONSTANTS))
 def test_each_constant_is_named_by_some_text(name: str) -> None:
-    assert any(f"{{{{{name}}}}}" in text for _, text in texts())
+    assert any(re.search(rf"\{{\{{(\w+ in )?{name}\}}\}}", text) for _, text in texts())
+
+
+def test_lua_compares_with_each_of_a_list() -> None:
+    text = templates.lua("if {{state in few}} then", "x.lua", {"few": ("a", "b")})
+    assert text == "if (state == 'a' or state == 'b') then"
+
+
+@pytest.mark.parametrize("name", ["no_such_thing", "day_ms"])
+def test_lua_looks_in_lists_only(name: str) -> None:
+    with pytest.raises(templates.UnknownConstant, match=r"redis/lua/claim\.lua .*" + name):
+        templates.lua(f"if {{{{state in {name}}}}} then", "redis/lua/claim.lua")
 
 
 LISTS = {"entry": ("state", "queue", "kind")}

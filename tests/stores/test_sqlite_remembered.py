@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+import pytest
 from tests.conformance.kit import Kit, opened
 
 from andon.contract.outcomes import CreateKind
@@ -39,23 +40,12 @@ def test_two_stores_that_write_by_turns_give_each_task_a_place_of_its_own(tmp_pa
     asyncio.run(main())
 
 
-def test_a_tombstone_that_this_store_has_left_is_found(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with opened(_url(tmp_path)) as kit:
-            await kit.submit("other")  # it is known now that there is no tombstone
-            await kit.claim()
-            await _ended_and_deleted(kit, "gone")
-            (created,) = await kit.create(kit.record("gone"))
-            assert created.kind is CreateKind.EXISTS
-
-    asyncio.run(main())
-
-
-def test_a_tombstone_that_another_store_has_left_is_found(tmp_path: Path) -> None:
+@pytest.mark.parametrize("deleted_by", ["this store", "another"])
+def test_a_tombstone_is_found_by_a_store_that_knew_of_none(tmp_path: Path, deleted_by: str) -> None:
     async def main() -> None:
         async with opened(_url(tmp_path)) as one, opened(_url(tmp_path)) as other:
             await one.submit("waits", queue="elsewhere")
-            await _ended_and_deleted(other, "gone")
+            await _ended_and_deleted(other if deleted_by == "another" else one, "gone")
             (created,) = await one.create(one.record("gone"))
             assert created.kind is CreateKind.EXISTS
 

@@ -13,8 +13,10 @@ from andon.contract.requests import Change, ClaimRequest
 from andon.lifecycle.admission import admit
 from andon.lifecycle.apply import apply
 from andon.lifecycle.commands import Cancel
+from andon.lifecycle.daily import day_of
 from andon.lifecycle.indexes import entry_of
 from andon.model.code import Code
+from andon.model.fleet import Tallied
 from andon.model.task import Definition, Task
 from andon.model.words import State
 from andon.stores.codec import encode, encode_event
@@ -136,6 +138,57 @@ def test_a_pending_task_of_schema_1_can_be_moved(tmp_path: Path, task_id: str) -
         await store.close()
 
     asyncio.run(main())
+
+
+def test_what_schema_3_counted_is_kept(tmp_path: Path, runner: asyncio.Runner) -> None:
+    path = tmp_path / "andon.db"
+    _file_of_schema_1(path, 1)
+    earlier = day_of(NOW) - 3
+    with sqlite3.connect(path) as db:
+        db.executescript(schema(2) + schema(3))
+        db.execute("PRAGMA user_version = 3")
+        rows = [(day_of(NOW), 1, "submitted", 3), (earlier, 1, "failed", 2)]
+        db.executemany("INSERT INTO daily VALUES (?, ?, ?, ?)", rows)
+    db.close()
+
+    async def counted() -> None:
+        store = SqliteStore(f"sqlite:///{path}", clock=lambda: NOW)
+        await store.open()
+        await store.create([_pending("one more")])
+        stats = {queue.queue: queue for queue in await store.stats()}
+        assert stats["default"].counts == {"pending": 4}
+        assert (stats["keys"].parked, stats["keys"].counts) == (1, {"pending": 2})
+        assert (await store.info()).entries == len(TASKS) + 1
+        assert sorted(await store.tallies("default", 0), key=lambda one: one.day) == [
+            Tallied("default", earlier, "failed", 2),
+            Tallied("default", day_of(NOW), "submitted", 4),
+        ]
+        await store.close()
+
+    runner.run(counted())
+
+
+@pytest.mark.parametrize("table", ["counter", "daily"])
+def test_a_process_that_counts_as_schema_3_did_is_refused(
+    tmp_path: Path, runner: asyncio.Runner, table: str
+) -> None:
+    """It has had the file open since before another process brought it to this schema."""
+    path = tmp_path / "andon.db"
+    _file_of_schema_1(path, 1)
+    older = sqlite3.connect(path)
+    older.executescript(schema(2) + schema(3))
+    older.execute("PRAGMA user_version = 3")
+    older.execute(f"SELECT count(*) FROM {table}").fetchone()
+
+    async def opened() -> None:
+        store = SqliteStore(f"sqlite:///{path}")
+        await store.open()
+        await store.close()
+
+    runner.run(opened())
+    with pytest.raises(sqlite3.OperationalError, match="no such table"):
+        older.execute(f"UPDATE {table} SET n = n + 1")
+    older.close()
 
 
 def test_a_file_that_lacks_a_later_index_is_given_it(

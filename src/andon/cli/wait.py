@@ -13,7 +13,7 @@ from andon.cli.ids import sure_ids
 from andon.cli.session import Session, common, fail
 from andon.cli.values import DURATION
 from andon.model.errors import AndonError, TaskNotFound
-from andon.model.words import TERMINAL, State
+from andon.model.words import OVER, State
 
 if TYPE_CHECKING:
     from andon.engine.base import Engine, Submission
@@ -100,7 +100,7 @@ async def wait_for(
 
 
 def _ended(task: "Task | None") -> bool:
-    return task is not None and (task.state in TERMINAL or task.state is State.UNKNOWN)
+    return task is not None and task.state in OVER
 
 
 def _tell_end(

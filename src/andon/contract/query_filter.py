@@ -4,10 +4,7 @@ from andon.contract.queries import Query
 from andon.lifecycle.apply import is_dead_letter
 from andon.model.errors import ConfigurationError
 from andon.model.task import Task
-from andon.model.words import State
-
-WAITS_FOR_TIME = (State.SCHEDULED, State.RETRY)
-"""States whose tasks have a due time. Stores keep them in that order, too."""
+from andon.model.words import WAITS_FOR_TIME, State
 
 DUE = "d"
 """How a cursor among due times begins, so that it is not taken for one among times of creation."""

@@ -25,7 +25,7 @@ from andon.demo.place import Place
 from andon.demo.watching import Watch, screen_on
 from andon.engine.base import Engine
 from andon.model.errors import AndonError, ConfigurationError
-from andon.model.words import TERMINAL, State
+from andon.model.words import LIVE, State
 
 BALANCED = 0
 NOT_BALANCED = 1
@@ -33,7 +33,6 @@ UNUSABLE = 2
 INTERRUPTED = 128 + signal.SIGINT
 
 WORKERS = 2
-_LIVE = tuple(s for s in State if s not in TERMINAL and s not in (State.UNSUBMITTED, State.UNKNOWN))
 _PAGE = 500
 
 
@@ -125,7 +124,7 @@ class _Demo:
     async def _start_over(self, engine: Engine) -> None:
         """Begin another round; what the last one left undone is cancelled."""
         place = self._place
-        query = Query(queue=place.queue, states=_LIVE, limit=_PAGE)
+        query = Query(queue=place.queue, states=tuple(LIVE), limit=_PAGE)
         while tasks := (await engine.find(query)).tasks:
             await engine.cancel([task.id for task in tasks], force=True)
         if await engine.get([place.scan_id]) != [None]:
@@ -199,7 +198,7 @@ class _Demo:
 async def live_tasks(engine: Engine, queue: str) -> int:
     """How many tasks of the queue have not ended, by its counters."""
     stats = [s for s in await engine.stats() if s.queue == queue]
-    return sum(s.counts.get(state.value, 0) for s in stats for state in _LIVE)
+    return sum(s.counts.get(state.value, 0) for s in stats for state in LIVE)
 
 
 @contextlib.contextmanager

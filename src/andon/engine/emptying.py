@@ -17,12 +17,12 @@ from andon.engine.fleet import counts_in
 from andon.lifecycle.commands import Delete
 from andon.model.errors import QueueNotEmpty
 from andon.model.fleet import QueueStats
-from andon.model.words import TERMINAL, State
+from andon.model.words import OVER, State
 
 WAITING = (State.BLOCKED, State.SCHEDULED, State.PENDING, State.RETRY)
 """States of tasks that nobody runs yet, or now."""
 
-ENDED = tuple(state for state in State if state in TERMINAL or state is State.UNKNOWN)
+ENDED = tuple(state for state in State if state in OVER)
 
 
 class Emptied(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ their files put in the values (`stores.kit.templates`).
 from collections.abc import Mapping
 
 from andon.model.task import MAX_EVENTS_KEPT
-from andon.model.words import LIVE, State
+from andon.model.words import LIVE, WAITS_FOR_TIME, State
 
 SUBMIT_WINDOW_MS = 600_000
 """A deleted task leaves a stub this long, so that a repeated submit cannot run it twice (R31)."""
@@ -53,5 +53,6 @@ STATEMENT_CONSTANTS: Mapping[str, int | tuple[str, ...]] = {
     "permit_ms": PERMIT_MS,
     "day_ms": DAY_MS,
     "live_states": tuple(state.value for state in State if state in LIVE),
+    "waits_for_time": tuple(state.value for state in WAITS_FOR_TIME),
 }
 """By the name that SQL and Lua use."""

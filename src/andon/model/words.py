@@ -155,6 +155,9 @@ WAITING = frozenset({State.BLOCKED, State.SCHEDULED, State.PENDING, State.RETRY}
 LIVE = WAITING | {State.ACTIVE}
 """States in which the task has not ended."""
 
+WAITS_FOR_TIME = (State.SCHEDULED, State.RETRY)
+"""States whose tasks have a due time. Stores keep them in that order, too."""
+
 TERMINAL = frozenset(
     {
         State.COMPLETED,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from andon.lifecycle.discarded import defined, is_bare
 from andon.model.errors import AuthenticationFailed, StoreUnavailable, TaskNotFound
 from andon.model.task import Task
-from andon.model.words import TERMINAL, State
+from andon.model.words import OVER
 
 if TYPE_CHECKING:
     from litestar.types import Receive
@@ -112,7 +112,7 @@ async def readable(request: "Call", task_id: str, wait: float) -> Task:
     [task] = await service.engine.get([task_id])
     if task is not None:
         request.need(read_scope(task))
-        if wait > 0 and task.state not in TERMINAL and task.state is not State.UNKNOWN:
+        if wait > 0 and task.state not in OVER:
             return await ended_or_now(request, task, wait)
         return task
     most = min(wait, service.settings.max_wait)

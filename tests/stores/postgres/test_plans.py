@@ -8,11 +8,10 @@ from conformance.kit import LEASE_MS, Kit, ids
 
 from andon.contract.outcomes import ChangeKind, Verdict
 from andon.contract.queries import Query
-from andon.contract.query_filter import WAITS_FOR_TIME
 from andon.contract.requests import Renewal
 from andon.lifecycle.commands import Cancel, Complete, Release
 from andon.model.task import Task
-from andon.model.words import State
+from andon.model.words import WAITS_FOR_TIME, State
 from andon.stores.postgres.statements import Statements
 
 _MANY = 200
@@ -118,7 +117,7 @@ async def test_lists_by_due_time_go_by_their_index(
     tasks = [await kit.submit(run_at=base + n) for n in range(5)]
     sql = Statements("reading", schema).by_due
     states = [state.value for state in WAITS_FOR_TIME]
-    plan = await db.fetch(f"EXPLAIN {sql}", base, 0, 100, states, "default")
+    plan = await db.fetch(f"EXPLAIN {sql}", "default", states, base, 0, 100)
     told = "\n".join(row[0] for row in plan)
     assert "task_due" in told, told
     assert "ROW(" in told, told

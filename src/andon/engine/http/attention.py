@@ -21,7 +21,7 @@ from andon.engine.http.wire import Frame, decode_frame, encode
 from andon.lifecycle.backoff import ExponentialBackoff
 from andon.model.errors import AccessError, AndonError
 from andon.model.task import Task
-from andon.model.words import TERMINAL, State
+from andon.model.words import OVER
 
 _BACKOFF = ExponentialBackoff(0.1, 5.0)
 
@@ -83,7 +83,7 @@ class Attention:
                 if frame.record is not None and _differs(frame.record, last):
                     last = frame.record
                     yield last
-                    if last.state in TERMINAL or last.state is State.UNKNOWN:
+                    if last.state in OVER:
                         return
                 if frame.error is not None:
                     raise error_of(frame.error)

@@ -12,14 +12,8 @@ MOST_APART_MS = 50
 """Most that the clocks of two processes on one machine are taken to differ."""
 
 
-def wall_ms() -> int:
-    """Wall time in ms since 1970 UTC; may be set back or forth at any time."""
-    return time.time_ns() // 1_000_000
-
-
-def steady_ms() -> int:
-    """Elapsed time in ms since some fixed moment; stands still while the machine sleeps."""
-    return time.monotonic_ns() // 1_000_000
+_MS = 1_000_000
+"""In ns, which the hands tell: those of the machine are then asked without a step between."""
 
 
 class MonotoneClock:
@@ -29,8 +23,9 @@ class MonotoneClock:
 
     Any thread may ask: leases are renewed from a thread of their own.
 
-    A `wall` given alone is its own steady clock: virtual time may be advanced by any amount and
-    has not jumped.
+    `wall` (ms since 1970 UTC, may be set back or forth at any time) and `steady` (ms since some
+    moment, stands still while the machine sleeps) are its hands. A `wall` given alone is its own
+    steady one: virtual time may be advanced by any amount and has not jumped.
     """
 
     def __init__(
@@ -39,11 +34,12 @@ class MonotoneClock:
         *,
         steady: Callable[[], int] | None = None,
     ) -> None:
-        self._wall = wall or wall_ms
-        self._steady = steady or wall or steady_ms
+        steady = steady or wall
+        self._wall_ns = time.time_ns if wall is None else _in_ns(wall)
+        self._steady_ns = time.monotonic_ns if steady is None else _in_ns(steady)
         self._lock = threading.Lock()
-        self._last = self._wall()
-        self._last_steady = self._steady()
+        self._last = self._wall_ns() // _MS
+        self._last_steady = self._steady_ns() // _MS
         self._ahead = self._last - self._last_steady
 
     def now(self) -> int:
@@ -69,7 +65,7 @@ class MonotoneClock:
     def _advance(self) -> int:
         # The wall clock first: a thread that has to wait between the two would else be ahead of it
         # by its wait from then on. Conditions rather than `max`: every report asks what time it is.
-        wall, steady = self._wall(), self._steady()
+        wall, steady = self._wall_ns() // _MS, self._steady_ns() // _MS
         ahead = self._last - wall
         if ahead <= 0:
             self._last = wall
@@ -77,3 +73,7 @@ class MonotoneClock:
             self._last += steady - self._last_steady
         self._last_steady = steady
         return self._last
+
+
+def _in_ns(hand: Callable[[], int]) -> Callable[[], int]:
+    return lambda: hand() * _MS

@@ -2,7 +2,8 @@
 that the store adds. A list is written as the language has it: `'a', 'b'` in SQL, `a = true,
 b = true` in Lua.
 
-In Lua, `local {{fields.entry STATE, QUEUE}}` makes locals of the places that fields have in a
+In Lua, `{{state in live_states}}` compares with each of a list, without a table to
+look in, and `local {{fields.entry STATE, QUEUE}}` makes locals of the places that fields have in a
 packed list, and `{{entry_state}}` is one such place. Text that names what does not exist is refused
 when it is loaded.
 """
@@ -13,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from andon.lifecycle.constants import STATEMENT_CONSTANTS
 
 _MARKER = re.compile(r"\{\{(\w+)\}\}")
+_IS_IN = re.compile(r"\{\{(\w+) in (\w+)\}\}")
 _FIELDS = re.compile(r"\{\{fields\.(\w+) ([\w\s,]+)\}\}")
 
 Constants = Mapping[str, int | tuple[str, ...]]
@@ -37,10 +39,18 @@ def lua(
     `fields`: of each packed list, in their order."""
     fields = fields or {}
     text = _FIELDS.sub(lambda found: _places(found, file, fields), text)
+    text = _IS_IN.sub(lambda found: _comparisons(found, file, more or {}), text)
     each = {f"{of}_{name}": i for of, names in fields.items() for i, name in enumerate(names, 1)}
     return _filled(
         text, file, {**each, **(more or {})}, lambda names: ", ".join(f"{n} = true" for n in names)
     )
+
+
+def _comparisons(found: re.Match[str], file: str, more: Constants) -> str:
+    names = _constant(found[2], file, more)
+    if isinstance(names, int):
+        raise UnknownConstant(f"{file} looks in {{{{{found[2]}}}}}, which is a number, not a list.")
+    return "(" + " or ".join(f"{found[1]} == '{name}'" for name in names) + ")"
 
 
 def _places(found: re.Match[str], file: str, fields: Mapping[str, Sequence[str]]) -> str:
@@ -59,11 +69,15 @@ def _filled(
     text: str, file: str, more: Constants, as_list: Callable[[tuple[str, ...]], str]
 ) -> str:
     def value(found: re.Match[str]) -> str:
-        name = found[1]
-        constant = more[name] if name in more else STATEMENT_CONSTANTS.get(name)
-        if constant is None:
-            known = ", ".join(sorted({*STATEMENT_CONSTANTS, *more}))
-            raise UnknownConstant(f"{file} names {{{{{name}}}}}, which is none of: {known}.")
+        constant = _constant(found[1], file, more)
         return str(constant) if isinstance(constant, int) else as_list(constant)
 
     return _MARKER.sub(value, text)
+
+
+def _constant(name: str, file: str, more: Constants) -> int | tuple[str, ...]:
+    constant = more[name] if name in more else STATEMENT_CONSTANTS.get(name)
+    if constant is None:
+        known = ", ".join(sorted({*STATEMENT_CONSTANTS, *more}))
+        raise UnknownConstant(f"{file} names {{{{{name}}}}}, which is none of: {known}.")
+    return constant

@@ -15,7 +15,7 @@ from andon.lifecycle.constants import SUBMIT_WINDOW_MS
 from andon.lifecycle.discarded import Discarded, discarded_of
 from andon.lifecycle.timers import next_timer
 from andon.model.task import Tombstone
-from andon.model.words import TERMINAL, State
+from andon.model.words import OVER, State
 from andon.stores.codec import encode
 from andon.stores.kit.partitions import partition_of
 from andon.stores.nats.bodies import Head
@@ -39,7 +39,7 @@ _decode = msgspec.msgpack.Decoder(_Edge).decode
 
 def is_over(state: State) -> bool:
     """Whether a task of this state has ended; one that does not decode counts as ended."""
-    return state in TERMINAL or state is State.UNKNOWN
+    return state in OVER
 
 
 def state_of(head: Head | None, now: int) -> State | None:

@@ -171,7 +171,7 @@ class Reading:
     async def _axis(self, query: Query, after: _Place, count: int) -> list[_Place]:
         name, values = _axis_of(query)
         sql: str = getattr(self._sql, name + ("_newest" if query.newest_first else ""))
-        return [tuple(row) for row in await self._run(sql, *after, count, *values)]
+        return [tuple(row) for row in await self._run(sql, *values, *after, count)]
 
 
 def _start(query: Query) -> _Place:
@@ -191,7 +191,7 @@ def _cursor(query: Query, place: _Place) -> str:
 
 def _axis_of(query: Query) -> tuple[str, tuple[Any, ...]]:
     if query.due_first:
-        return "by_due", ([state.value for state in due_states(query)], query.queue)
+        return "by_due", (query.queue, [state.value for state in due_states(query)])
     if query.id_prefix is not None:
         return "by_id", (query.id_prefix,)
     if query.key is not None:
@@ -203,7 +203,7 @@ def _axis_of(query: Query) -> tuple[str, tuple[Any, ...]]:
     states = (State.ACTIVE,) if query.worker is not None else query.states
     if not states and query.queue is None:
         return "by_seq", ()
-    return "by_state", ([s.value for s in (states or tuple(State))], query.queue)
+    return "by_state", (query.queue, [s.value for s in (states or tuple(State))])
 
 
 def _is_there(place: Place, row: Row) -> bool:

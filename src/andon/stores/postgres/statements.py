@@ -16,15 +16,23 @@ _SETTINGS = (
 )
 
 
+_PART = re.compile(r"\{(\w+)\}")
+"""Where a statement has another of its file in it, by name."""
+
+
 class Statements:
     """The statements of one file for one schema, as attributes."""
 
     def __init__(self, file: str, schema: str) -> None:
         text = templates.sql(_read(f"{file}.sql"), f"postgres/sql/{file}.sql")
         text = text.replace("{schema}", quoted(schema))
-        self._by_name = {
+        found = {
             block.partition("\n")[0].strip(): block.partition("\n")[2].strip()
             for block in text.split("-- name: ")[1:]
+        }
+        self._by_name = {
+            name: _PART.sub(lambda part: found[part[1]], statement)
+            for name, statement in found.items()
         }
 
     def __getattr__(self, name: str) -> str:

@@ -169,17 +169,13 @@ async def _delete_needed(
     parent = prepared.change.before.id
     children = sorted({child.decode() for child in reply[1:]})
     found = await states(at, children)
-    ended = [child for child, state in zip(children, found, strict=True) if not _lives(state)]
+    ended = [child for child, state in zip(children, found, strict=True) if state not in LIVE]
     if len(ended) < len(children):
         (current,) = await read(at, [parent])
         return _GONE if current is None else Changed(ChangeKind.CONFLICT, current=current)
     await unlink(at, [(parent, child) for child in ended])
     (changed,) = await _commit(at, [prepared], reserved=reserved)
     return changed
-
-
-def _lives(state: State | None) -> bool:
-    return state in LIVE
 
 
 def _perhaps_free(prepared: Sequence[_Prepared]) -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@ from andon.stores.sqlite.location import Location
 from andon.stores.sqlite.lock import WriteLock
 from andon.stores.sqlite.statements import CONFIG, indexes, schema
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """The schema this release writes. Kept in the file as `PRAGMA user_version`."""
 
 APPLICATION_ID = 0x414E444F

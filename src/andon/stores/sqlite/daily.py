@@ -1,22 +1,38 @@
-"""The daily history: reading it, and dropping the days that are not kept any more."""
+"""The daily history: how its counts are named, reading it, and dropping days that are not kept."""
 
-import json
 import sqlite3
+from typing import TYPE_CHECKING
 
-from andon.lifecycle.daily import day_of, first_day
+from andon.lifecycle.daily import first_day
 from andon.model.fleet import Tallied
 from andon.stores.sqlite.statements import DAILY
-from andon.stores.sqlite.transaction import Transaction
+
+if TYPE_CHECKING:
+    from andon.stores.sqlite.transaction import Transaction
+
+
+def counted_as(day: int, tally: str = "") -> str:
+    """What a tally of a day is called among the counts; without one, what comes before all of the
+    day. Days have seven digits, up to the year 9999, so that they sort."""
+    return f"+{day:07d} {tally}"
 
 
 def read(db: sqlite3.Connection, queue: str | None, since: int, now: int) -> list[Tallied]:
     """What was counted of a queue, or of all, from a day on."""
-    if queue is None:
-        return [Tallied(*row) for row in db.execute(DAILY.of_all, (since,))]
-    days = json.dumps([*range(max(since, first_day(now)), day_of(now) + 1)])
-    return [Tallied(*row) for row in db.execute(DAILY.of_queue, (days, queue))]
+    first = counted_as(max(since, first_day(now)))
+    rows = (
+        db.execute(DAILY.of_all, (first,))
+        if queue is None
+        else db.execute(DAILY.of_queue, (queue, first))
+    )
+    return [Tallied(*row) for row in rows]
 
 
-def trim(tx: Transaction, limit: int) -> None:
-    """Drop up to `limit` counts of days that are not kept any more."""
-    tx.db.execute(DAILY.drop, (first_day(tx.now), limit))
+def trim(tx: "Transaction", limit: int) -> None:
+    """Drop up to `limit` counts of days that are not kept any more; looked for once a day."""
+    first = first_day(tx.now)
+    if first == tx.memory.days_from:
+        return
+    dropped = tx.db.execute(DAILY.drop, (counted_as(first), limit)).rowcount
+    if dropped < limit:
+        tx.memory.days_from = first

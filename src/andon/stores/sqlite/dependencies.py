@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from andon.contract.edges import Edge, Ended, Link, Settlement
 from andon.contract.isolation import left_out
 from andon.lifecycle.constants import SUBMIT_WINDOW_MS
-from andon.model.words import TERMINAL, State
+from andon.model.words import OVER, TERMINAL, State
 from andon.stores.sqlite.statements import EDGES, LIFE
 from andon.stores.sqlite.transaction import Transaction
 
@@ -30,7 +30,7 @@ def link(tx: Transaction, links: Sequence[Link]) -> list[list[Ended]]:
                     tx.db.execute(EDGES.link_ended, edge)
                 continue
             (state,) = states(tx.db, [parent], stubs_since)
-            if state is None or state in TERMINAL or state is State.UNKNOWN:
+            if state is None or state in OVER:
                 ended.append(Ended(wish.child, parent, state, wish.any_end))
                 satisfies = wish.any_end or state is State.COMPLETED
                 if state in TERMINAL and (wish.loads or not satisfies):

@@ -58,15 +58,6 @@ class Call:
         self.result: Any = None
         self.error: BaseException | None = None
 
-    def settle(self) -> None:
-        """Tell the caller. In the caller's loop, if it has one."""
-        if self.future.done():
-            return
-        if self.error is not None:
-            self.future.set_exception(self.error)
-        else:
-            self.future.set_result(self.result)
-
 
 class Ended:
     """Tells a loop that a thread has ended. Needs no other thread, so it works at exit too."""
@@ -137,35 +128,34 @@ class OperationThread(threading.Thread):
     def run(self) -> None:
         """Take groups of operations until told to finish."""
         while not self._finishing:
-            group: list[Call] = []
-            self._add(group, self._calls.get())
+            first = self._calls.get()
+            if first is None:
+                break
+            group = [first]
             if not self._calls.empty():
                 self._add_waiting(group)
-            if group:
-                try:
-                    self._run_group(group)
-                except Exception as error:  # no caller is to wait for ever
-                    log.exception("%s: operations failed together", self.name)
-                    for call in group:
-                        call.error = call.error or error
-                self._settle(group)
-                self._settled()
+            try:
+                self._run_group(group)
+            except Exception as error:  # no caller is to wait for ever
+                log.exception("%s: operations failed together", self.name)
+                for call in group:
+                    call.error = call.error or error
+            self._settle(group)
+            self._settled()
         self._db.close()
         self._close()
         if self._ended is not None:
             self._ended.set()
 
-    def _add(self, group: list[Call], call: Call | None) -> None:
-        if call is None:
-            self._finishing = True
-        else:
-            group.append(call)
-
     def _add_waiting(self, group: list[Call]) -> None:
         """Let what waits by now join the group, as far as it may grow."""
         calls = self._calls  # nobody else takes from it
         while not (calls.empty() or self._finishing) and len(group) < MOST_PER_COMMIT:
-            self._add(group, calls.get_nowait())
+            call = calls.get_nowait()
+            if call is None:
+                self._finishing = True
+            else:
+                group.append(call)
 
     def _run_group(self, group: list[Call]) -> None:
         raise NotImplementedError
@@ -182,19 +172,25 @@ class OperationThread(threading.Thread):
             by_loop.setdefault(call.loop, []).append(call)
         for loop, calls in by_loop.items():
             if loop is None:
-                _settle_all(calls)
+                _tell(calls)
             else:
                 # a closed loop has nobody waiting any more
                 with contextlib.suppress(RuntimeError):
-                    loop.call_soon_threadsafe(_settle_all, calls)
+                    loop.call_soon_threadsafe(_tell, calls)
 
     def _closed_error(self) -> StoreUnavailable:
         return StoreUnavailable(f"The store {self._path} is closed.")
 
 
-def _settle_all(calls: list[Call]) -> None:
+def _tell(calls: list[Call]) -> None:
+    """Tell the callers, in their own loop if they have one. One who went away hears nothing."""
     for call in calls:
-        call.settle()
+        if call.future.done():
+            continue
+        if call.error is not None:
+            call.future.set_exception(call.error)
+        else:
+            call.future.set_result(call.result)
 
 
 class Writer(OperationThread):

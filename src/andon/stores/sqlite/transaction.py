@@ -10,8 +10,9 @@ from andon.model.fleet import QueueConfig
 from andon.model.task import TaskEvent
 from andon.stores.codec import encode_event
 from andon.stores.kit.daily_sums import add_up
+from andon.stores.sqlite.daily import counted_as
 from andon.stores.sqlite.rows import write
-from andon.stores.sqlite.statements import CONFIG, DAILY, LIFE
+from andon.stores.sqlite.statements import CONFIG, LIFE
 
 if TYPE_CHECKING:
     from andon.lifecycle.daily import Tally
@@ -39,12 +40,14 @@ class Memory:
         self.next_keys: tuple[int, int] | None = None
         """The next record key and event position. Until another process writes."""
         self.has_no_tombstones = False  #: it is known that there are none; until one is written
+        self.days_from = 0  #: of the daily history: days before this one were dropped
 
     def forget(self) -> None:
         """Forget everything: what is remembered of a transaction that failed was not written."""
         self.ids.clear()
         self.names.clear()
         self.lanes.clear()
+        self.days_from = 0
         self.others_wrote()
 
     def others_wrote(self) -> None:
@@ -207,9 +210,9 @@ class Transaction:
         if self.moved:
             self.hints.add(EVENTS_TOPIC)
         changes = [(q, s, n) for (q, s), n in self._counts.items() if n]
+        for (name, day, tally), n in self._tallies.items():
+            changes.append((self.name_id(name), counted_as(day, tally), n))
         if changes:
             self.db.executemany(LIFE.count, changes)
-        for (name, day, tally), n in self._tallies.items():
-            self.db.execute(DAILY.add, (day, self.name_id(name), tally, n))
         if self._next_pos:
             self.memory.next_keys = (self._next_seq, self._next_pos)

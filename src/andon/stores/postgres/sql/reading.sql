@@ -170,7 +170,7 @@ SELECT c.kind, c.name, c.body FROM (
     UNION ALL SELECT 'setting', s.name, 0, s.value FROM {schema}.setting s WHERE s.name = ANY ($1)
 ) c ORDER BY c.kind, c.name, c.version
 
--- Pages. $1 after which key, $2 how many to look at; an axis has its value in $3 (and $4).
+-- Pages. What an axis is asked for comes first, then after which key, last how many to look at.
 -- name: by_seq
 SELECT t.seq FROM {schema}.task t WHERE t.seq > $1 ORDER BY t.seq LIMIT $2
 
@@ -180,26 +180,26 @@ SELECT t.seq FROM {schema}.task t WHERE t.seq < $1 ORDER BY t.seq DESC LIMIT $2
 -- Looks through all ids: their index follows the database's collation, in which those that begin
 -- alike need not stand together. Only the few that do are looked up.
 -- name: by_id
-WITH begun AS MATERIALIZED (SELECT d.id FROM {schema}.definition d WHERE starts_with(d.id, $3))
-SELECT d.seq FROM begun JOIN {schema}.definition d USING (id) WHERE d.seq > $1
-ORDER BY d.seq LIMIT $2
+WITH begun AS MATERIALIZED (SELECT d.id FROM {schema}.definition d WHERE starts_with(d.id, $1))
+SELECT d.seq FROM begun JOIN {schema}.definition d USING (id) WHERE d.seq > $2
+ORDER BY d.seq LIMIT $3
 
 -- name: by_id_newest
-WITH begun AS MATERIALIZED (SELECT d.id FROM {schema}.definition d WHERE starts_with(d.id, $3))
-SELECT d.seq FROM begun JOIN {schema}.definition d USING (id) WHERE d.seq < $1
-ORDER BY d.seq DESC LIMIT $2
+WITH begun AS MATERIALIZED (SELECT d.id FROM {schema}.definition d WHERE starts_with(d.id, $1))
+SELECT d.seq FROM begun JOIN {schema}.definition d USING (id) WHERE d.seq < $2
+ORDER BY d.seq DESC LIMIT $3
 
 -- name: by_key
-SELECT t.seq FROM {schema}.task t WHERE t.key = $3 AND t.seq > $1 ORDER BY t.seq LIMIT $2
+SELECT t.seq FROM {schema}.task t WHERE t.key = $1 AND t.seq > $2 ORDER BY t.seq LIMIT $3
 
 -- name: by_key_newest
-SELECT t.seq FROM {schema}.task t WHERE t.key = $3 AND t.seq < $1 ORDER BY t.seq DESC LIMIT $2
+SELECT t.seq FROM {schema}.task t WHERE t.key = $1 AND t.seq < $2 ORDER BY t.seq DESC LIMIT $3
 
 -- name: by_group
-SELECT t.seq FROM {schema}.task t WHERE t."group" = $3 AND t.seq > $1 ORDER BY t.seq LIMIT $2
+SELECT t.seq FROM {schema}.task t WHERE t."group" = $1 AND t.seq > $2 ORDER BY t.seq LIMIT $3
 
 -- name: by_group_newest
-SELECT t.seq FROM {schema}.task t WHERE t."group" = $3 AND t.seq < $1 ORDER BY t.seq DESC LIMIT $2
+SELECT t.seq FROM {schema}.task t WHERE t."group" = $1 AND t.seq < $2 ORDER BY t.seq DESC LIMIT $3
 
 -- name: by_dead
 SELECT t.seq FROM {schema}.task t WHERE t.dead AND t.seq > $1 ORDER BY t.seq LIMIT $2
@@ -207,41 +207,31 @@ SELECT t.seq FROM {schema}.task t WHERE t.dead AND t.seq > $1 ORDER BY t.seq LIM
 -- name: by_dead_newest
 SELECT t.seq FROM {schema}.task t WHERE t.dead AND t.seq < $1 ORDER BY t.seq DESC LIMIT $2
 
+-- Part of others: the queue of $1, or all that may hold tasks.
+-- name: queues_asked
+SELECT q.id FROM {schema}.name q
+WHERE $1::text IS NULL AND EXISTS (SELECT FROM {schema}.lane l WHERE l.queue = q.id)
+UNION SELECT DISTINCT c.queue FROM {schema}.counter c WHERE $1::text IS NULL
+UNION SELECT DISTINCT c.queue FROM {schema}.unfolded c WHERE $1::text IS NULL
+UNION SELECT n.id FROM {schema}.name n WHERE n.name = $1
+
 -- name: by_state
-SELECT x.seq FROM (
-    SELECT q.id FROM {schema}.name q
-    WHERE $4::text IS NULL AND EXISTS (SELECT FROM {schema}.lane l WHERE l.queue = q.id)
-    UNION SELECT DISTINCT c.queue FROM {schema}.counter c WHERE $4::text IS NULL
-    UNION SELECT DISTINCT c.queue FROM {schema}.unfolded c WHERE $4::text IS NULL
-    UNION SELECT n.id FROM {schema}.name n WHERE n.name = $4
-) q CROSS JOIN unnest($3::text[]) s CROSS JOIN LATERAL (
-    SELECT t.seq FROM {schema}.task t WHERE t.queue = q.id AND t.state = s AND t.seq > $1
-    ORDER BY t.queue, t.state, t.seq LIMIT $2
-) x ORDER BY 1 LIMIT $2
+SELECT x.seq FROM ({queues_asked}) q CROSS JOIN unnest($2::text[]) s CROSS JOIN LATERAL (
+    SELECT t.seq FROM {schema}.task t WHERE t.queue = q.id AND t.state = s AND t.seq > $3
+    ORDER BY t.queue, t.state, t.seq LIMIT $4
+) x ORDER BY 1 LIMIT $4
 
 -- name: by_state_newest
-SELECT x.seq FROM (
-    SELECT q.id FROM {schema}.name q
-    WHERE $4::text IS NULL AND EXISTS (SELECT FROM {schema}.lane l WHERE l.queue = q.id)
-    UNION SELECT DISTINCT c.queue FROM {schema}.counter c WHERE $4::text IS NULL
-    UNION SELECT DISTINCT c.queue FROM {schema}.unfolded c WHERE $4::text IS NULL
-    UNION SELECT n.id FROM {schema}.name n WHERE n.name = $4
-) q CROSS JOIN unnest($3::text[]) s CROSS JOIN LATERAL (
-    SELECT t.seq FROM {schema}.task t WHERE t.queue = q.id AND t.state = s AND t.seq < $1
-    ORDER BY t.queue DESC, t.state DESC, t.seq DESC LIMIT $2
-) x ORDER BY 1 DESC LIMIT $2
+SELECT x.seq FROM ({queues_asked}) q CROSS JOIN unnest($2::text[]) s CROSS JOIN LATERAL (
+    SELECT t.seq FROM {schema}.task t WHERE t.queue = q.id AND t.state = s AND t.seq < $3
+    ORDER BY t.queue DESC, t.state DESC, t.seq DESC LIMIT $4
+) x ORDER BY 1 DESC LIMIT $4
 
--- By due time: after $1 and, of those due at the same time, after key $2. The states are named once
+-- By due time: after $3 and, of those due at the same time, after key $4. The states are named once
 -- more so that the index can be used, which has no others.
 -- name: by_due
-SELECT x.timer, x.seq FROM (
-    SELECT q.id FROM {schema}.name q
-    WHERE $5::text IS NULL AND EXISTS (SELECT FROM {schema}.lane l WHERE l.queue = q.id)
-    UNION SELECT DISTINCT c.queue FROM {schema}.counter c WHERE $5::text IS NULL
-    UNION SELECT DISTINCT c.queue FROM {schema}.unfolded c WHERE $5::text IS NULL
-    UNION SELECT n.id FROM {schema}.name n WHERE n.name = $5
-) q CROSS JOIN unnest($4::text[]) s CROSS JOIN LATERAL (
+SELECT x.timer, x.seq FROM ({queues_asked}) q CROSS JOIN unnest($2::text[]) s CROSS JOIN LATERAL (
     SELECT t.timer, t.seq FROM {schema}.task t
-    WHERE t.queue = q.id AND t.state = s AND t.state IN ('scheduled', 'retry') AND (t.timer, t.seq) > ($1, $2)
-    ORDER BY t.queue, t.state, t.timer, t.seq LIMIT $3
-) x ORDER BY 1, 2 LIMIT $3
+    WHERE t.queue = q.id AND t.state = s AND t.state IN ({{waits_for_time}}) AND (t.timer, t.seq) > ($3, $4)
+    ORDER BY t.queue, t.state, t.timer, t.seq LIMIT $5
+) x ORDER BY 1, 2 LIMIT $5

@@ -101,7 +101,7 @@ if #ARGV > FIRST then
       end
       take_out(P .. 'state:' .. queue .. '|active', before, size)
       put_in(P .. 'state:' .. queue .. '|' .. state, group[CREATED], before, size)
-      if state == 'retry' or state == 'scheduled' then -- as `due_of` says
+      if {{state in waits_for_time}} then -- as `due_of` says
         put_in(P .. 'due:' .. queue .. '|' .. state, timer or 0, before, size)
       end
       if group[DEAD_LETTER] then

@@ -195,7 +195,7 @@ end
 
 -- Of tasks that wait for a time there is a list by due time, too; nil for all others.
 local function due_of(queue, state)
-  if state == 'scheduled' or state == 'retry' then return P .. 'due:' .. queue .. '|' .. state end
+  if {{state in waits_for_time}} then return P .. 'due:' .. queue .. '|' .. state end
 end
 
 -- A version: revision, creation, number of twelve digits, with "h" once the moves are kept apart

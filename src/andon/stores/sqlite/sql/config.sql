@@ -71,4 +71,4 @@ DELETE FROM event WHERE pos = ?
 DELETE FROM stub WHERE id IN (SELECT id FROM stub WHERE at < ? LIMIT ?)
 
 -- name: used_queues
-SELECT DISTINCT n.name FROM counter c JOIN name n ON n.id = c.queue
+SELECT n.name FROM name n WHERE EXISTS (SELECT 1 FROM counts c WHERE c.queue = n.id)

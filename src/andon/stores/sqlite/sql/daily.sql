@@ -1,18 +1,20 @@
--- The daily history. Every move adds to it in its own transaction: one row for a queue, day and
--- tally, however many moves that has.
+-- The daily history, which stands among the counts: '+', the day, and the tally. Moves add to it as
+-- they count their states (`life.sql`). No state and no other count begins with '+' and a digit.
 
--- name: add
-INSERT INTO daily (day, queue, tally, n) VALUES (?1, ?2, ?3, ?4)
-ON CONFLICT (day, queue, tally) DO UPDATE SET n = n + ?4
-
--- Of one queue: a step for each day, whatever other queues there are.
+-- Of one queue: from a day on, whatever other queues there are.
 -- name: of_queue
-SELECT n.name, d.day, d.tally, d.n FROM json_each(?1) days
-JOIN name n ON n.name = ?2 CROSS JOIN daily d ON d.day = days.value AND d.queue = n.id
+SELECT n.name, CAST(substr(c.what, 2, 7) AS INTEGER), substr(c.what, 10), c.n
+FROM name n CROSS JOIN counts c ON c.queue = n.id
+WHERE n.name = ? AND c.what >= ? AND c.what < '+:'
 
 -- name: of_all
-SELECT n.name, d.day, d.tally, d.n FROM daily d JOIN name n ON n.id = d.queue WHERE d.day >= ?
+SELECT n.name, CAST(substr(c.what, 2, 7) AS INTEGER), substr(c.what, 10), c.n
+FROM name n CROSS JOIN counts c ON c.queue = n.id
+WHERE c.what >= ? AND c.what < '+:'
 
+-- A look for each queue that was ever heard of.
 -- name: drop
-DELETE FROM daily WHERE (day, queue, tally) IN
-    (SELECT day, queue, tally FROM daily WHERE day < ? ORDER BY day LIMIT ?)
+DELETE FROM counts WHERE (queue, what) IN (
+    SELECT c.queue, c.what FROM name n CROSS JOIN counts c ON c.queue = n.id
+    WHERE c.what >= '+' AND c.what < ? LIMIT ?
+)

@@ -41,11 +41,11 @@ INSERT INTO event (pos, seq, prev, at, body)
 VALUES (?, ?, (SELECT last FROM task WHERE seq = ?), ?, ?)
 
 -- name: count
-INSERT INTO counter (queue, state, n) VALUES (?1, ?2, ?3)
-ON CONFLICT (queue, state) DO UPDATE SET n = n + ?3
+INSERT INTO counts (queue, what, n) VALUES (?1, ?2, ?3)
+ON CONFLICT (queue, what) DO UPDATE SET n = n + ?3
 
 -- name: counted
-SELECT n FROM counter WHERE queue = ? AND state = ?
+SELECT n FROM counts WHERE queue = ? AND what = ?
 
 -- name: stamp
 UPDATE task SET state = 'active', revision = revision + 1, timer = v.column2, run = v.column3,

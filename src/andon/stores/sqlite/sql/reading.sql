@@ -25,13 +25,13 @@ SELECT seq FROM task WHERE queue = ? AND state = ? AND seq < ? ORDER BY seq DESC
 -- The states are named once more so that the index can be used, which has no others.
 -- name: by_due
 SELECT timer, seq FROM task INDEXED BY task_due
-WHERE queue = ? AND state = ? AND state IN ('scheduled', 'retry') AND timer > ?
+WHERE queue = ? AND state = ? AND state IN ({{waits_for_time}}) AND timer > ?
 ORDER BY timer, seq LIMIT ?
 
 -- The rest of those that are due at the same time: a comparison of both at once would walk them all.
 -- name: by_same_due
 SELECT timer, seq FROM task INDEXED BY task_due
-WHERE queue = ? AND state = ? AND state IN ('scheduled', 'retry') AND timer = ? AND seq > ?
+WHERE queue = ? AND state = ? AND state IN ({{waits_for_time}}) AND timer = ? AND seq > ?
 ORDER BY seq LIMIT ?
 
 -- Its plus signs keep the walk on the index of ids: few begin so, and those are sorted.
@@ -59,8 +59,10 @@ SELECT seq FROM task WHERE dead IS NOT NULL AND seq > ? ORDER BY seq LIMIT ?
 -- name: by_dead_newest
 SELECT seq FROM task WHERE dead IS NOT NULL AND seq < ? ORDER BY seq DESC LIMIT ?
 
+-- The counts but those of the daily history (`daily.sql`).
 -- name: counters
-SELECT n.name, c.state, c.n, n.id FROM counter c JOIN name n ON n.id = c.queue
+SELECT n.name, c.what, c.n, n.id FROM name n CROSS JOIN counts c ON c.queue = n.id
+WHERE c.what > '+:'
 
 -- name: event
 SELECT prev, body FROM event WHERE pos = ?
@@ -80,11 +82,12 @@ SELECT s.seq, e.body FROM sqlite_sequence s LEFT JOIN event e ON e.pos = s.seq W
 -- name: queue_ids
 SELECT id, name FROM name
 
+-- States only: no other count begins with a letter.
 -- name: entries
-SELECT coalesce(sum(n), 0) FROM counter WHERE state NOT LIKE '+%'
+SELECT coalesce(sum(c.n), 0) FROM name n CROSS JOIN counts c ON c.queue = n.id WHERE c.what >= 'a'
 
 -- name: counted_queues
-SELECT DISTINCT queue FROM counter
+SELECT n.id FROM name n WHERE EXISTS (SELECT 1 FROM counts c WHERE c.queue = n.id)
 
 -- The event that deleted a task which was discarded at its end, then the event of that end.
 -- name: discarded
