@@ -1,7 +1,7 @@
 """The daily history from sheets: without reading the log, and with it where they have a gap."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from unittest.mock import patch
 
@@ -10,6 +10,7 @@ from conformance.kit import LEASE_MS, Kit
 from conformance.test_daily import Counted, counted
 
 from andon.lifecycle.commands import Complete, Fail, RunNow
+from andon.model.errors import StoreUnavailable
 from andon.model.fleet import QueueConfig
 from andon.model.task import TaskError
 from andon.stores.base import Renewal
@@ -17,7 +18,9 @@ from andon.stores.nats import NatsStore, daily
 from andon.stores.nats.events import Log
 from andon.stores.nats.heads import Heads
 from andon.stores.nats.library import Reply
-from andon.stores.nats.sheets import BLOCK, Block, Sheet, aligned, whole
+from andon.stores.nats.names import Names
+from andon.stores.nats.sheets import BLOCK, Block, Notes, Sheet, aligned, whole
+from andon.stores.nats.wire import Wire, Write
 
 
 def told(*blocks: tuple[int, int, int], seq: int) -> tuple[int, Sheet]:
@@ -172,3 +175,100 @@ async def test_timers_that_fire_leave_no_gap(kit: Kit, read: list[int]) -> None:
     await kit.move(task, RunNow())
     assert await counted(kit) == Counted(submitted=1)
     assert sum(read) == 0
+
+
+class _SwapsInBetween(dict[int, int]):
+    """What was seen, of notes whose sheet is taken just when a count is read from it."""
+
+    def __init__(self, notes: Notes) -> None:
+        super().__init__({7: 1000})
+        self._notes = notes
+        self.sheets: list[Sheet] = []
+
+    def get(self, key: int, default: Any = None) -> Any:
+        found = super().get(key, default)
+        if not self.sheets:
+            self.sheets = self._notes.told()
+        return found
+
+
+@pytest.mark.parametrize("note", [Notes.wrote, Notes.keep])
+def test_a_note_made_while_a_sheet_is_taken_is_never_told_twice(
+    note: Callable[[Notes, int], None],
+) -> None:
+    notes = Notes(Names("ns", 0))
+    notes.wrote(1)
+    notes._seen = seen = _SwapsInBetween(notes)  # pyright: ignore[reportPrivateUsage]
+    note(notes, 7 * BLOCK)
+    notes.wrote(8 * BLOCK)
+    told = [*seen.sheets, *notes.told()]
+    assert sum(sheet[7].seen for sheet in told if 7 in sheet) <= 1001
+
+
+class _FailingWrites:
+    """Fails one write of a sheet, before or after it is stored."""
+
+    def __init__(self, wire: Wire, patch: pytest.MonkeyPatch, failing: int, *, stored: bool):
+        self._write = wire.write
+        self._left = failing
+        self._is_stored = stored
+        self.failures = 0
+        patch.setattr(wire, "write", self.write)
+
+    async def write(self, stream: str, writes: Sequence[Write], *, each: bool = False) -> list[int]:
+        is_sheet = any(".n.w." in subject for subject, _, _ in writes)
+        fails = is_sheet and self._left == 0
+        self._left -= is_sheet
+        if fails:
+            self.failures += 1
+            if self._is_stored:
+                await self._write(stream, writes, each=each)
+            raise StoreUnavailable("no answer")
+        return await self._write(stream, writes, each=each)
+
+
+@pytest.mark.parametrize("stored", [False, True], ids=["lost", "stored"])
+@pytest.mark.parametrize("failing", [0, 1, 2], ids=["first", "middle", "last"])
+@pytest.mark.parametrize("partitions", [3])
+async def test_a_sheet_that_cannot_be_written_fails_alone_and_is_written_later(
+    kit: Kit, read: list[int], monkeypatch: pytest.MonkeyPatch, failing: int, stored: bool
+) -> None:
+    store = kit.store
+    assert isinstance(store, NatsStore)
+    core, history = store._open, store._daily  # pyright: ignore[reportPrivateUsage]
+    await kit.submit_many(60)
+    faults = _FailingWrites(core.wire, monkeypatch, failing, stored=stored)
+    await history.tell()
+    assert faults.failures == 1
+    written = [bool(await h.walk([h.names.of("n", "w", ">")])) for h in core.heads]
+    assert written == [stored or number != failing for number in range(3)]
+    await kit.submit_many(60)  # each partition tells of what comes after, too
+    assert await counted(kit) == Counted(submitted=120)
+    assert faults.failures == 1
+    # An answer that was lost leaves the sequence of its sheet untold, no more.
+    assert stored or sum(read) == 0, "the log was read"
+
+
+async def test_a_sheet_whose_answer_was_lost_is_not_counted_again_once_it_was_added_up(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(daily, "EVERY_MS", 0)
+    store, other = kit.store, await kit.again()
+    assert isinstance(store, NatsStore)
+    assert isinstance(other, NatsStore)
+    await kit.submit_many(20)
+    faults = _FailingWrites(
+        store._open.wire,  # pyright: ignore[reportPrivateUsage]
+        monkeypatch,
+        0,
+        stored=True,
+    )
+    await store._daily.tell()  # pyright: ignore[reportPrivateUsage]
+    assert faults.failures == 1
+    keep_at_once([other])
+    await other.trim(10)  # adds up what was stored, and drops it
+    await store._daily.tell()  # pyright: ignore[reportPrivateUsage]
+    assert await counted(kit) == Counted(submitted=20)
+    keep_at_once([other])
+    await other.trim(10)
+    assert await counted(kit) == Counted(submitted=20)

@@ -13,9 +13,11 @@ the id is used again ten minutes after it.
 
 import asyncio
 import itertools
+import logging
 import secrets
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -25,13 +27,18 @@ from andon.model.fleet import Tallied
 from andon.model.words import Event, State
 from andon.stores.codec import Undecodable, encode
 from andon.stores.kit.daily_sums import summed
-from andon.stores.nats.bodies import NOTHING, decode_archive
+from andon.stores.nats.bodies import decode_archive, decode_body
 from andon.stores.nats.core import Core
 from andon.stores.nats.events import Log
 from andon.stores.nats.heads import LOG_AGE_S, Heads
 from andon.stores.nats.library import Reply
-from andon.stores.nats.sheets import Counts, Sheet, add, aligned, decode_sheet, whole
-from andon.stores.nats.wire import GUARD, Write, seq_of, subject_of
+from andon.stores.nats.sheets import BLOCK, Counts, Sheet, add, aligned, decode_sheet, whole
+from andon.stores.nats.wire import CONFLICT, GUARD, GUARDED, Write, seq_of, subject_of
+
+if TYPE_CHECKING:
+    from andon.model.task import TaskEvent
+
+log = logging.getLogger("andon.nats")
 
 EVERY_MS = 150_000
 """How often it is added up where nobody asks for the history. What has a gap is read the next time:
@@ -42,7 +49,13 @@ TOLD_S = 60.0
 """A process that has written tells of it so much later."""
 
 _PAGE = 2_000
-_ATTEMPTS = 10
+
+_TRIES = 5
+"""Others may move the position while a sheet is written."""
+
+_UNWRITTEN = 64
+"""Sheets kept for another try; of those given up a gap stays."""
+
 _TTL_S = (KEPT_DAYS + 1) * 86_400
 """Counts of a day go by themselves, so long after the last was added."""
 
@@ -96,6 +109,17 @@ class _State:
         return (self.position.upto, {}) if start is None else whole(start, self.end, self.sheets)
 
 
+class _Unwritten:
+    """A sheet to be written, and where."""
+
+    def __init__(self, heads: Heads, name: str, sheet: Sheet) -> None:
+        self.heads = heads
+        self.name = name
+        self.sheet = sheet
+        self.may_be_stored = False  #: a try was made, and nobody knows what became of it
+        self.is_done = False
+
+
 class Daily:
     """The daily history of all partitions."""
 
@@ -107,6 +131,7 @@ class Daily:
         self._name = secrets.token_hex(8)
         self._numbers = itertools.count()
         self._telling: asyncio.TimerHandle | None = None
+        self._unwritten: list[_Unwritten] = []
         for heads in core.heads:
             heads.notes.begun = self._begun
 
@@ -122,13 +147,57 @@ class Daily:
             self._telling = None
 
     async def tell(self) -> None:
-        """Write down what this process has written. What fails is a gap."""
+        """Write down what this process has written. A sheet that cannot be written now is tried
+        again with the next ones."""
         self.close()
+        waiting, self._unwritten = self._unwritten, []
         for heads in self._core.heads:
-            for sheet in heads.notes.told():
-                subject = heads.names.of("n", "w", self._name, str(next(self._numbers)))
-                write = (subject, sheet, {"Nats-TTL": f"{LOG_AGE_S}s"})
-                await heads.wire.write(heads.names.stream, [write])
+            waiting += [
+                _Unwritten(heads, f"{self._name}.{next(self._numbers)}", sheet)
+                for sheet in heads.notes.told()
+            ]
+        try:
+            for sheet in waiting:
+                sheet.is_done = await self._write_sheet(sheet)
+        finally:
+            failed = [sheet for sheet in waiting if not sheet.is_done]
+            self._unwritten = [*failed, *self._unwritten][-_UNWRITTEN:]
+        if failed and not self._core.wire.leaving:
+            self._begun()
+
+    async def _write_sheet(self, unwritten: "_Unwritten") -> bool:
+        """Write one sheet, or find that it is there; False to try again later.
+
+        An earlier try may have been stored though its answer was lost, and counted since. So what
+        lies before the position is left out, and the write is guarded by the position.
+        """
+        heads = unwritten.heads
+        at, subject = heads.names.of("n", "at"), heads.names.of("n", "w", unwritten.name)
+        try:
+            for _ in range(_TRIES):
+                there = {subject_of(msg): msg for msg in await heads.last([at, subject])}
+                if subject in there:
+                    return True
+                upto = _decode_position(there[at].data).upto if at in there else 0
+                sheet = {
+                    number: block
+                    for number, block in unwritten.sheet.items()
+                    if not unwritten.may_be_stored or max(number * BLOCK, 1) > upto
+                }
+                if not sheet:
+                    return True
+                before, unwritten.may_be_stored = unwritten.may_be_stored, True
+                guard = str(seq_of(there[at])) if at in there else "0"
+                headers = {GUARD: guard, GUARDED: at, "Nats-TTL": f"{LOG_AGE_S}s"}
+                write = (subject, encode(sheet), headers)
+                (seq,) = await heads.wire.write(heads.names.stream, [write])
+                if seq > CONFLICT:
+                    return True
+                if seq == CONFLICT:
+                    unwritten.may_be_stored = before
+        except Exception as error:
+            log.debug("A sheet for the daily history was not written: %s", error)
+        return False
 
     async def read(self, queue: str | None, days: range) -> list[Tallied]:
         """What was counted of a queue, or of all, on these days."""
@@ -272,31 +341,6 @@ class _InQueue(msgspec.Struct, gc=False):
     queue: str = "default"
 
 
-class _Left(msgspec.Struct, array_like=True, gc=False):
-    """A record, or what a deleted one leaves: the fields of a `Body` in their order."""
-
-    v: int
-    id: str
-    revision: int
-    state: str
-    digest: str
-    definition: msgspec.Raw
-    status: msgspec.Raw
-    cell: msgspec.Raw = NOTHING
-    result: msgspec.Raw = NOTHING
-    seqs: tuple[int, ...] = ()
-    own: int = 1
-    linked: int = 0
-    token: str = ""
-    deleted: int = 0
-    events: tuple[_Move, ...] = ()
-    dropped: int = 0
-    place: int = 0
-    left: msgspec.Raw = NOTHING
-    queue: str = ""
-
-
-_decode_left = msgspec.msgpack.Decoder(_Left).decode
 _decode_moves = msgspec.msgpack.Decoder(_Moves).decode
 _decode_queue = msgspec.msgpack.Decoder(_InQueue).decode
 
@@ -308,8 +352,9 @@ async def _fresh(
     of one that cannot be read."""
     seq = seq_of(msg)
     try:
-        body = _decode_left(msg.data)
-        events, queue = body.events, body.queue
+        body = decode_body(msg.data)
+        events: Sequence[_Move | TaskEvent] = body.events
+        queue = body.queue
         if not body.deleted:
             events = (*_decode_moves(body.status).events, *events)
             queue = _decode_queue(body.definition).queue

@@ -18,7 +18,6 @@ import msgspec
 
 from andon.lifecycle.constants import DAY_MS
 from andon.lifecycle.daily import Tally, tally_of
-from andon.stores.codec import encode
 from andon.stores.nats.names import Names
 
 if TYPE_CHECKING:
@@ -80,8 +79,9 @@ class Notes:
     def keep(self, seq: int) -> None:
         """The same, told with the next sheet, whenever that is. (Also from another thread: a note
         that gets lost between two leaves a gap.)"""
-        block = seq // BLOCK
-        self._seen[block] = self._seen.get(block, 0) + 1
+        # Bound once: when the next sheet begins in between, what is counted must not go into it.
+        block, seen = seq // BLOCK, self._seen
+        seen[block] = seen.get(block, 0) + 1
 
     def moved(self, seq: int, queue: str, events: "Iterable[Countable]") -> None:
         """Note the write of a record, with the moves that this very message made."""
@@ -105,8 +105,8 @@ class Notes:
         self._is_begun = True
         self.begun()
 
-    def told(self) -> list[bytes]:
-        """The sheets to write, after which new ones begin. One that cannot be written is a gap."""
+    def told(self) -> list[Sheet]:
+        """The sheets to write, after which new ones begin. One that is never written is a gap."""
         is_begun, self._is_begun = self._is_begun, False
         if not is_begun:
             return []
@@ -114,14 +114,14 @@ class Notes:
         counts, self._counts = self._counts, {}
         sheets: list[Sheet] = [{}]
         entries = 0
-        for number, n in seen.items():
+        for number, n in list(seen.items()):  # another thread may add a block meanwhile
             of = counts.get(number, {})
             entries += 1 + len(of)
             if entries > _MOST_ENTRIES and sheets[-1]:
                 sheets.append({})
                 entries = 1 + len(of)
             sheets[-1][number] = Block(n, [(*entry, count) for entry, count in of.items()])
-        return [encode(sheet) for sheet in sheets]
+        return sheets
 
 
 def whole(start: int, end: int, sheets: Sequence[tuple[int, Sheet]]) -> tuple[int, Counts]:
