@@ -11,35 +11,35 @@ import pytest
 
 from andon.stores.base import Query
 from andon.stores.nats import NatsStore
-from andon.stores.nats.core import Core
-from andon.stores.nats.library import Reply
+from andon.stores.nats.context import StoreContext
+from andon.stores.nats.nats_client import Reply
 
-Act = Callable[[Core], Awaitable[object]]
-
-
-async def ask(core: Core) -> object:
-    return await core.wire.api(f"STREAM.INFO.{core.heads[0].names.stream}")
+Act = Callable[[StoreContext], Awaitable[object]]
 
 
-async def read(core: Core) -> object:
-    return await core.heads[0].last([])
+async def ask(context: StoreContext) -> object:
+    return await context.js.api(f"STREAM.INFO.{context.records[0].subjects.stream}")
 
 
-async def write(core: Core) -> object:
-    names = core.heads[0].names
-    return await core.wire.write(names.stream, [(names.of("c", "tried"), b"1", None)])
+async def read(context: StoreContext) -> object:
+    return await context.records[0].last([])
+
+
+async def write(context: StoreContext) -> object:
+    subjects = context.records[0].subjects
+    return await context.js.write(subjects.stream, [(subjects.of("c", "tried"), b"1", None)])
 
 
 @pytest.mark.parametrize("act", [ask, read, write])
 async def test_a_caller_cancelled_with_his_answer_is_cancelled(store: NatsStore, act: Act) -> None:
-    core = store._core
-    assert core is not None
-    client = core.wire.client
+    context = store._context
+    assert context is not None
+    client = context.js.client
     [(inbox, answered)] = client._inboxes.items()
     came = asyncio.Event()
 
     async def asking() -> None:
-        await act(core)
+        await act(context)
 
     task = asyncio.create_task(asking())
 

@@ -16,8 +16,8 @@ import nats.errors
 
 from andon.lifecycle.backoff import ExponentialBackoff
 from andon.model.errors import StoreIncompatible, StoreUnavailable
-from andon.stores.nats.library import Answered, Publisher, Take
 from andon.stores.nats.location import Location
+from andon.stores.nats.nats_client import Answered, NatsClient, Take
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +56,7 @@ class Connection:
     def __init__(self, location: Location, *, name: str) -> None:
         self._location = location
         self._name = name
-        self._nc: Publisher | None = None
+        self._nc: NatsClient | None = None
         self._servers = list(location.servers)
         self._reviving: asyncio.Task[None] | None = None
         self._closed = False
@@ -68,7 +68,7 @@ class Connection:
         self.back: Callable[[float], None] = lambda _away_s: None
 
     @property
-    def client(self) -> Publisher:
+    def client(self) -> NatsClient:
         """The connection, perhaps lost; raises `StoreUnavailable` when the store is closed."""
         if self._nc is None:
             raise StoreUnavailable(f"The store at {self._location.shown} is closed.")
@@ -135,12 +135,12 @@ class Connection:
                     await nc.ping()
             await nc.let_go()
 
-    async def _attempt(self, within_s: float) -> Publisher | None:
+    async def _attempt(self, within_s: float) -> NatsClient | None:
         """A connection to the next of the servers; None if it does not let us in."""
         location = self._location
         server = self._servers.pop(0)
         self._servers.append(server)
-        nc = Publisher()
+        nc = NatsClient()
 
         async def ended() -> None:
             if nc is self._nc:
@@ -203,7 +203,7 @@ class Connection:
                 self.back(time.monotonic() - since)
                 return
 
-    def _learn(self, nc: Publisher) -> None:
+    def _learn(self, nc: NatsClient) -> None:
         """The servers of a cluster tell of each other."""
         scheme = self._location.servers[0].partition("://")[0]
         for uri in nc.discovered_servers:

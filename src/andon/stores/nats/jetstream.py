@@ -20,8 +20,8 @@ import nats.errors
 from andon.lifecycle.backoff import ExponentialBackoff
 from andon.model.errors import StoreIncompatible, StoreUnavailable
 from andon.stores.nats.connection import Connection, Subscription
-from andon.stores.nats.library import Outgoing, Publisher, Reply, Take
 from andon.stores.nats.location import Location
+from andon.stores.nats.nats_client import NatsClient, Outgoing, Reply, Take
 
 log = logging.getLogger("andon.nats")
 
@@ -75,7 +75,7 @@ class _Ack(msgspec.Struct):
 _decode_ack = msgspec.json.Decoder(_Ack).decode
 
 
-class _Round:
+class _Answers:
     """Writes sent together; `left` counts those without an answer."""
 
     __slots__ = ("answers", "future", "left")
@@ -120,7 +120,7 @@ class _Reading:
             self.future.set_result(None)
 
 
-class Wire:
+class JetStream:
     """One connection, and its inbox for answers."""
 
     def __init__(self, location: Location, *, name: str) -> None:
@@ -131,9 +131,9 @@ class Wire:
         self._inbox = ""
         self._rng = random.Random()
         self._numbers = itertools.count()
-        self._waiting: dict[bytes, tuple[_Round | _Reading, int]] = {}
+        self._waiting: dict[bytes, tuple[_Answers | _Reading, int]] = {}
         self.acked: dict[str, int] = {}
-        self.told: dict[str, Callable[[Sequence[Write], Sequence[int]], None]] = {}
+        self.on_written: dict[str, Callable[[Sequence[Write], Sequence[int]], None]] = {}
         """By stream, who is told the sequences that writes were given."""
         self.most_bytes = 0  #: of one message, its headers included: the server's `max_payload`
         self.reconnected: Callable[[], None] = lambda: None
@@ -143,7 +143,7 @@ class Wire:
         self.leaving = False  #: the store is being closed: what fails now is not tried again
 
     @property
-    def client(self) -> Publisher:
+    def client(self) -> NatsClient:
         """The connection, perhaps lost; raises `StoreUnavailable` when the store is closed."""
         return self._connection.client
 
@@ -184,7 +184,7 @@ class Wire:
         if waiting is not None:
             waiting[0].take(waiting[1], msg)
 
-    def _await(self, wanted: "_Round | _Reading", index: int) -> str:
+    def _await(self, wanted: "_Answers | _Reading", index: int) -> str:
         token = str(next(self._numbers))
         self._waiting[token.encode()] = (wanted, index)
         return token
@@ -222,8 +222,8 @@ class Wire:
         newest = max(seqs)
         if newest > self.acked.get(stream, 0):
             self.acked[stream] = newest
-        if stream in self.told:
-            self.told[stream](writes, seqs)
+        if stream in self.on_written:
+            self.on_written[stream](writes, seqs)
         if refused and not each:
             raise StoreIncompatible(f"{self._location.shown} refuses a write: {refused}.")
         return seqs
@@ -256,7 +256,7 @@ class Wire:
     async def _send(
         self, writes: Sequence[Write], which: Sequence[int], deadline: float
     ) -> list[Reply | None]:
-        round_ = _Round(len(which), asyncio.get_running_loop().create_future())
+        round_ = _Answers(len(which), asyncio.get_running_loop().create_future())
         tokens: list[str] = []
         nc = self.client
         try:
@@ -278,12 +278,12 @@ class Wire:
                 self._waiting.pop(token.encode(), None)
         return round_.answers
 
-    async def atomic(self, stream: str, writes: Sequence[Write]) -> int:
+    async def write_batch(self, stream: str, writes: Sequence[Write]) -> int:
         """Write all or nothing; the sequence of the last, or 0 if a guard did not hold. An unknown
         outcome counts as that: the caller looks at what is there."""
         batch = f"{self._inbox[-12:]}{next(self._numbers)}"
         last = len(writes)
-        round_ = _Round(1, asyncio.get_running_loop().create_future())
+        round_ = _Answers(1, asyncio.get_running_loop().create_future())
         token = self._await(round_, 0)
         nc = self.client
         try:
@@ -357,10 +357,12 @@ class Wire:
             return (reading.messages, end) if whole or status == "413" else None
         return None
 
-    async def several(self, stream: str, requests: Sequence[dict[str, Any]]) -> list[Reply | None]:
+    async def read_each(
+        self, stream: str, requests: Sequence[dict[str, Any]]
+    ) -> list[Reply | None]:
         """The one message that each of several direct gets finds, or the status that says why
         there is none; None where no answer came in time."""
-        round_ = _Round(len(requests), asyncio.get_running_loop().create_future())
+        round_ = _Answers(len(requests), asyncio.get_running_loop().create_future())
         tokens = [self._await(round_, index) for index in range(len(requests))]
         subject = f"$JS.API.DIRECT.GET.{stream}"
         try:
@@ -410,7 +412,7 @@ class Wire:
     async def _ask(self, subject: str, body: bytes) -> tuple[Reply | None, str]:
         """One answer; or None, and what was wrong. Not by the library's own `request`: before
         Python 3.12 `asyncio.wait_for` may lose that its caller was cancelled."""
-        round_ = _Round(1, asyncio.get_running_loop().create_future())
+        round_ = _Answers(1, asyncio.get_running_loop().create_future())
         token = self._await(round_, 0)
         try:
             await self.client.publish(subject, body, f"{self._inbox}.{token}")

@@ -9,13 +9,13 @@ from andon.lifecycle.token_bucket import claims_allowed, seconds_to_next, tokens
 from andon.model.fleet import QueueConfig
 from andon.stores.base import MAX_BATCH
 from andon.stores.memory.row import Row
-from andon.stores.nats.aside import is_broken
-from andon.stores.nats.gates import Bucket, Gate, Gates
+from andon.stores.nats.claim_attempt import ClaimAttempt
 from andon.stores.nats.index import Index
-from andon.stores.nats.stamping import Stamping
+from andon.stores.nats.limiter_lock import LimiterLock, LimiterLocks, LimiterState
+from andon.stores.nats.quarantine import is_unreadable
 
 if TYPE_CHECKING:
-    from andon.stores.nats.bodies import Head
+    from andon.stores.nats.record_codec import StoredRecord
 
 _SOON_S = 0.02
 """How soon it is looked again whether others have written what they may."""
@@ -33,7 +33,9 @@ def is_limited(config: QueueConfig | None) -> bool:
     )
 
 
-async def claim_limited(claim: Stamping, index: Index, config: QueueConfig, refill: Refill) -> None:
+async def claim_limited(
+    claim: ClaimAttempt, index: Index, config: QueueConfig, refill: Refill
+) -> None:
     """Claim what the queue's limits let through."""
     await _Limited(claim, index, refill).run(config)
 
@@ -41,12 +43,12 @@ async def claim_limited(claim: Stamping, index: Index, config: QueueConfig, refi
 class _Limited:
     """One claim from one queue with limits."""
 
-    def __init__(self, claim: Stamping, index: Index, refill: Refill) -> None:
+    def __init__(self, claim: ClaimAttempt, index: Index, refill: Refill) -> None:
         self._claim = claim
-        self._core = claim.core
-        self._heads = claim.heads
+        self._context = claim.context
+        self._records = claim.records
         self._index = index
-        self._gates = Gates(claim.core, index)
+        self._locks = LimiterLocks(claim.context, index)
         self._refill = refill
         self._partition = claim.request.partition
 
@@ -56,24 +58,26 @@ class _Limited:
             wanted = self._claim.wanted
             if wanted <= 0:
                 return
-            gate = await self._gates.read(config.name)
-            config = (await self._core.fleet.configs()).get(config.name, config)
+            lock = await self._locks.read(config.name)
+            config = (await self._context.fleet.configs()).get(config.name, config)
             if config.paused:
                 return
-            await self._bury_broken()
-            bucket = _refilled(gate, config, self._core.clock.now())
-            if not await self._try(config, gate, bucket):
+            await self._quarantine_unreadable()
+            bucket = _refilled(lock, config, self._context.clock.now())
+            if not await self._try(config, lock, bucket):
                 self._wake(config, bucket)
                 return
             if self._claim.repeat is not None:
                 return
             await asyncio.sleep(secrets.randbelow(10) / 1000 * min(attempt + 1, 10))
 
-    async def _try(self, config: QueueConfig, gate: Gate, bucket: Bucket | None) -> bool:
+    async def _try(
+        self, config: QueueConfig, lock: LimiterLock, bucket: LimiterState | None
+    ) -> bool:
         """Claim what this gate lets through; whether it is to be looked at again."""
-        now = self._core.clock.now()
-        allowed = self._allowed(config, gate, bucket, self._claim.wanted)
-        rows, dead = self._index.records.ready.take(
+        now = self._context.clock.now()
+        allowed = self._allowed(config, lock, bucket, self._claim.wanted)
+        rows, dead = self._index.tables.ready.take(
             self._partition,
             config.name,
             max(allowed, 0),
@@ -85,14 +89,14 @@ class _Limited:
             await self._claim.make_due(
                 [(row.task.id, row.task.status.revision, now) for row in dead]
             )
-            free, passed_by = _free_of(gate, rows)
+            free, passed_by = _free_of(lock, rows)
             self._index.put_back(passed_by)
             if not free:
                 if passed_by and allowed > 0:
                     await asyncio.sleep(_SOON_S)  # then it is decided
                     return True
                 return False
-            if await self._take_rows(gate, bucket, free):
+            if await self._take_rows(lock, bucket, free):
                 if bucket is not None:
                     bucket.tokens -= len(free)
                 return False
@@ -104,83 +108,87 @@ class _Limited:
             self._index.put_back([*rows, *dead])
             raise
 
-    async def _bury_broken(self) -> None:
+    async def _quarantine_unreadable(self) -> None:
         """Set aside what the index has met and no line shows."""
         broken = self._index.broken[self._partition]
         if broken:
             met = [*broken][:MAX_BATCH]
-            found = await self._heads.read(met)
-            await self._claim.bury([head for head in found.values() if is_broken(head)])
+            found = await self._records.read(met)
+            await self._claim.reject([stored for stored in found.values() if is_unreadable(stored)])
             broken.difference_update(met)
 
-    def _allowed(self, config: QueueConfig, gate: Gate, bucket: Bucket | None, wanted: int) -> int:
+    def _allowed(
+        self, config: QueueConfig, lock: LimiterLock, bucket: LimiterState | None, wanted: int
+    ) -> int:
         if config.max_concurrent is not None:
-            active = self._index.records.ready.active[config.name]
-            wanted = min(wanted, config.max_concurrent - active - len(gate.claims))
+            active = self._index.tables.ready.active[config.name]
+            wanted = min(wanted, config.max_concurrent - active - len(lock.claims))
         if bucket is not None:
             wanted = min(wanted, claims_allowed(bucket.tokens))
         return min(wanted, MAX_BATCH)
 
-    def _wake(self, config: QueueConfig, bucket: Bucket | None) -> None:
-        waiting = self._index.records.ready.waiting(config.name)
+    def _wake(self, config: QueueConfig, bucket: LimiterState | None) -> None:
+        waiting = self._index.tables.ready.waiting(config.name)
         if bucket is not None and not claims_allowed(bucket.tokens) and waiting:
             self._refill(config.name, seconds_to_next(config, bucket.tokens))
 
-    async def _take_rows(self, gate: Gate, bucket: Bucket | None, rows: Sequence[Row]) -> bool:
+    async def _take_rows(
+        self, lock: LimiterLock, bucket: LimiterState | None, rows: Sequence[Row]
+    ) -> bool:
         """Claim behind the gate, all or nothing."""
         claim = self._claim
-        found = await self._heads.read(row.task.id for row in rows)
-        chosen: list[Head] = []
+        found = await self._records.read(row.task.id for row in rows)
+        chosen: list[StoredRecord] = []
         for row in rows:
-            head = found.get(row.task.id)
-            if head is None or head.task is None or head.seq != row.task.ref:
+            stored = found.get(row.task.id)
+            if stored is None or stored.task is None or stored.seq != row.task.ref:
                 return False
-            chosen.append(head)
-        tasks = claim.stamps(chosen)
-        if not await claim.announce(claim.timers_of(chosen, tasks), [task.id for task in tasks]):
+            chosen.append(stored)
+        tasks = claim.stamped_records(chosen)
+        if not await claim.write_token(claim.timers_of(chosen, tasks), [task.id for task in tasks]):
             return False
         archives, writes, _ = claim.writes(chosen, tasks)
-        after = Bucket() if bucket is None else bucket
-        after = Bucket(after.tokens - len(rows), after.at, after.rate)
-        if not await self._gates.write(
-            gate, after, {self._partition: [*archives, *writes]}, tasks, creates=False
+        after = LimiterState() if bucket is None else bucket
+        after = LimiterState(after.tokens - len(rows), after.at, after.rate)
+        if not await self._locks.write(
+            lock, after, {self._partition: [*archives, *writes]}, tasks, creates=False
         ):
-            there = await self._heads.read(task.id for task in tasks)
+            there = await self._records.read(task.id for task in tasks)
             if not all(
-                (head := there.get(t.id)) is not None
-                and head.task is not None
-                and head.task.status.run == t.status.run
+                (stored := there.get(t.id)) is not None
+                and stored.task is not None
+                and stored.task.status.run == t.status.run
                 for t in tasks
             ):
                 return False
-        there = await self._heads.read(task.id for task in tasks)
+        there = await self._records.read(task.id for task in tasks)
         for task in tasks:
-            head = there.get(task.id)
+            stored = there.get(task.id)
             if (
-                head is not None
-                and head.task is not None
-                and head.task.status.run == task.status.run
+                stored is not None
+                and stored.task is not None
+                and stored.task.status.run == task.status.run
             ):
-                claim.take(head.task)
+                claim.add(stored.task)
         return True
 
 
-def _free_of(gate: Gate, rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
+def _free_of(lock: LimiterLock, rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
     """Rows that can be claimed; and those that others may be claiming, or of whose key they may."""
-    keys = set(gate.claims.values()) - {""}
+    keys = set(lock.claims.values()) - {""}
     free: list[Row] = []
     others: list[Row] = []
     for row in rows:
         task = row.task
-        is_free = task.id not in gate.claims and task.definition.key not in keys
+        is_free = task.id not in lock.claims and task.definition.key not in keys
         (free if is_free else others).append(row)
     return free, others
 
 
-def _refilled(gate: Gate, config: QueueConfig, now: int) -> Bucket | None:
+def _refilled(lock: LimiterLock, config: QueueConfig, now: int) -> LimiterState | None:
     """The bucket of a rate limit as of now."""
     if config.rate_limit is None:
         return None
-    bucket = gate.bucket
+    bucket = lock.bucket
     before = (bucket.tokens, bucket.at) if bucket.rate == config.rate_limit else None
-    return Bucket(tokens_at(config, before, now), now, config.rate_limit)
+    return LimiterState(tokens_at(config, before, now), now, config.rate_limit)

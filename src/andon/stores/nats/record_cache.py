@@ -21,23 +21,30 @@ from andon.model.words import State
 from andon.stores.codec import Undecodable, encode
 from andon.stores.isolation import Unwritable
 from andon.stores.kit.server_clock import ServerClock
-from andon.stores.nats.bodies import NOTHING, Archive, Body, Head, decode_body, moves_of
-from andon.stores.nats.fitting import fitting, without_errors
-from andon.stores.nats.library import Reply
-from andon.stores.nats.names import ARCHIVED, LineName, Names, is_token, level_of
-from andon.stores.nats.sheets import Notes
-from andon.stores.nats.stamps import ms_of
-from andon.stores.nats.wire import (
+from andon.stores.nats.jetstream import (
     GUARD,
     GUARDED,
     NEVER,
     PATIENCE_S,
-    Wire,
+    JetStream,
     Write,
     seq_of,
     stamp_of,
     subject_of,
 )
+from andon.stores.nats.nats_client import Reply
+from andon.stores.nats.record_codec import (
+    NOTHING,
+    Archive,
+    RecordBody,
+    StoredRecord,
+    decode_record,
+    moves_of,
+)
+from andon.stores.nats.server_time import ms_of
+from andon.stores.nats.shrink import shrunk, without_errors
+from andon.stores.nats.subjects import ARCHIVED, Subjects, SubqueueName, is_token, level_of
+from andon.stores.nats.write_summaries import WriteNotes
 
 REMEMBERED = 2_048
 """Heads a partition remembers: of runs in hand, and of what was read to be moved. Decoded, with its
@@ -59,84 +66,86 @@ LOG_AGE_S = 7 * 86_400
 """What a deleted task leaves is part of the event log and kept as long (R12)."""
 
 
-def line_of(task: Task, *, back: bool = False) -> LineName:
+def subqueue_of(task: Task, *, back: bool = False) -> SubqueueName:
     """The line in which the task stands when it is pending; `back`: at its old place."""
-    return LineName(task.definition.queue, kind_of(task), level_of(task.status.priority, back=back))
+    return SubqueueName(
+        task.definition.queue, kind_of(task), level_of(task.status.priority, back=back)
+    )
 
 
-def iso(at: int) -> str:
+def schedule_time(at: int) -> str:
     """Ms UTC as a schedule wants it."""
     at = min(max(at, 0), 7_258_118_400_000)  # the year 2200: beyond 2262 a schedule fires at once
     return f"{datetime.fromtimestamp(at / 1000, UTC):%Y-%m-%dT%H:%M:%S}.{at % 1000:03}Z"
 
 
-class Heads:
+class RecordCache:
     """The records of one partition."""
 
-    def __init__(self, wire: Wire, names: Names, clock: ServerClock) -> None:
-        self.wire = wire
-        self.names = names
+    def __init__(self, js: JetStream, subjects: Subjects, clock: ServerClock) -> None:
+        self.js = js
+        self.subjects = subjects
         self._clock = clock
-        self._known: OrderedDict[str, Head] = OrderedDict()
-        self.notes = Notes(names)
+        self._known: OrderedDict[str, StoredRecord] = OrderedDict()
+        self.notes = WriteNotes(subjects)
         self.upto = 0  #: the stream is known to reach so far, at least
 
     # --- reading ---
 
-    async def read(self, ids: Iterable[str]) -> dict[str, Head]:
+    async def read(self, ids: Iterable[str]) -> dict[str, StoredRecord]:
         """The heads of those tasks that are there, or were lately."""
         wanted = [task_id for task_id in dict.fromkeys(ids) if is_token(task_id)]
-        found: dict[str, Head] = {}
+        found: dict[str, StoredRecord] = {}
         for start in range(0, len(wanted), _CHUNK):
             chunk = wanted[start : start + _CHUNK]
-            messages = await self.last([self.names.task(i) for i in chunk])
-            self.tell(messages)
+            messages = await self.last([self.subjects.task(i) for i in chunk])
+            self.advance_clock(messages)
             for msg in messages:
-                self.keep(found, msg)
-        for head in found.values():
-            self.remember(head)
+                self.add_message(found, msg)
+        for stored in found.values():
+            self.remember(stored)
         return found
 
-    def tell(self, messages: Sequence[Reply]) -> None:
+    def advance_clock(self, messages: Sequence[Reply]) -> None:
         """What is decided on them must not be older than the newest, whoever wrote it; they come
         in the order of the stream."""
         if messages:
             self._clock.tell(ms_of(stamp_of(messages[-1])))
 
-    def keep(self, found: dict[str, Head], msg: Reply) -> Head | None:
+    def add_message(self, found: dict[str, StoredRecord], msg: Reply) -> StoredRecord | None:
         """Take a record message in; of several of one task the newest revision stands."""
         seq, subject = seq_of(msg), subject_of(msg)
         try:
-            body = decode_body(msg.data)
+            body = decode_record(msg.data)
         except Undecodable:
             task_id = subject.split(".")[5]
-            body = Body(0, task_id, 0, State.UNKNOWN, "", NOTHING, NOTHING)
+            body = RecordBody(0, task_id, 0, State.UNKNOWN, "", NOTHING, NOTHING)
         old = found.get(body.id)
         guard = seq if old is None else max(old.guard, seq)
         if old is not None and (old.body.revision, old.seq) > (body.revision, seq):
             old.guard = guard
             return old
-        head = found[body.id] = Head(body, subject, seq, guard)
-        return head
+        stored = found[body.id] = StoredRecord(body, subject, seq, guard)
+        return stored
 
     async def last(self, subjects: Sequence[str]) -> list[Reply]:
         """The newest message of each subject that matches, in the order of the stream. Never older
         than what this process wrote, whichever replica answers."""
         found = await self._last(subjects, 1)
-        return sorted(await self.walk(subjects), key=seq_of) if found is None else found[0]
+        return sorted(await self.read_all(subjects), key=seq_of) if found is None else found[0]
 
-    async def at_once(self, subjects: Sequence[str]) -> tuple[list[Reply], int] | None:
+    async def snapshot(self, subjects: Sequence[str]) -> tuple[list[Reply], int] | None:
         """The newest message of each subject that matches, all as of one moment, and where the
         stream ended then; None if they are too many for one answer."""
         return await self._last(subjects, 1)
 
-    async def newer(self, subjects: Sequence[str], after: int) -> list[Reply]:
+    async def last_since(self, subjects: Sequence[str], after: int) -> list[Reply]:
         """Those that were written after a sequence. Where there are none it costs two messages,
         so that looking again and again for what hardly ever changes is cheap."""
         looked = await self._last(subjects, after)
-        found = looked[0] if looked else await self.walk(subjects, start=after + 1)
+        found = looked[0] if looked else await self.read_all(subjects, start=after + 1)
         # Whoever wrote them: what is read later is not to be older.
-        acked, stream = self.wire.acked, self.names.stream
+        acked, stream = self.js.acked, self.subjects.stream
         acked[stream] = max([acked.get(stream, 0), *map(seq_of, found)])
         return found
 
@@ -145,31 +154,31 @@ class Heads:
         # `meta` is always there, so something matches: "nothing" comes from a server that is
         # closing its stores, and would have everything look deleted. It was the first message
         # written: as what is asked for begins after that, it is not sent.
-        meta = self.names.meta
+        meta = self.subjects.meta
         request = {"multi_last": [*subjects, meta], "seq": after + 1}
         deadline = time.monotonic() + PATIENCE_S
         while True:
-            messages, end = await self.wire.read(self.names.stream, request)
+            messages, end = await self.js.read(self.subjects.stream, request)
             status = end.status
             if status == "413":
                 return None
             upto = int(end.header(b"Nats-UpTo-Sequence") or 0)
-            if status != "404" and upto >= self.wire.acked.get(self.names.stream, 0):
+            if status != "404" and upto >= self.js.acked.get(self.subjects.stream, 0):
                 self.upto = max(self.upto, upto)
                 return [m for m in messages if subject_of(m) != meta], upto
-            if self.wire.leaving or time.monotonic() > deadline:
-                raise self.wire.unavailable("the stream lacks what was written to it")
+            if self.js.leaving or time.monotonic() > deadline:
+                raise self.js.unavailable("the stream lacks what was written to it")
             await asyncio.sleep(0.01)
 
-    async def some(self, subjects: Sequence[str], most: int) -> tuple[list[Reply], int]:
+    async def sample(self, subjects: Sequence[str], most: int) -> tuple[list[Reply], int]:
         """A few of the messages that stand under any of the subjects, and how many more do."""
         request = {"multi_last": [*subjects], "batch": most}
-        messages, end = await self.wire.read(self.names.stream, request)
+        messages, end = await self.js.read(self.subjects.stream, request)
         if end.status == "413":
             return messages, 1
         return messages, int(end.header(b"Nats-Num-Pending") or 0)
 
-    async def walk(
+    async def read_all(
         self, subjects: Sequence[str], most: int = 1_000_000, *, start: int = 1
     ) -> list[Reply]:
         """Messages of the subjects in the order of the stream, for what may be many."""
@@ -177,7 +186,7 @@ class Heads:
         for subject in subjects:
             seq = start
             while len(found) < most:
-                page = await self.surely(subject, seq, min(500, most - len(found)))
+                page = await self.confirmed_page(subject, seq, min(500, most - len(found)))
                 found += page
                 if not page:
                     break
@@ -188,56 +197,56 @@ class Heads:
         """Messages from a sequence on, and how many more there are. Nothing may also mean that the
         server is going away."""
         request = {"batch": limit, "seq": max(seq, 1), "next_by_subj": subject}
-        messages, end = await self.wire.read(self.names.stream, request)
+        messages, end = await self.js.read(self.subjects.stream, request)
         return messages, int(end.header(b"Nats-Num-Pending") or 0)
 
-    async def surely(self, subject: str, seq: int, limit: int) -> list[Reply]:
+    async def confirmed_page(self, subject: str, seq: int, limit: int) -> list[Reply]:
         """The same, and nothing means that there is nothing; for one more request."""
         while True:
-            losses = self.wire.losses
+            losses = self.js.losses
             messages, _ = await self.page(subject, seq, limit)
             if messages:
                 return messages
             await self.last([])
-            if self.wire.losses == losses:
+            if self.js.losses == losses:
                 return []
 
-    async def newest(self, subject: str) -> int:
+    async def leader_newest(self, subject: str) -> int:
         """Where the newest message of a subject stands, as the stream's leader says; 0 if it has
         none, which may also mean that the server is going away."""
         request = {"last_by_subj": subject}
-        found = await self.wire.api(f"STREAM.MSG.GET.{self.names.stream}", request)
+        found = await self.js.api(f"STREAM.MSG.GET.{self.subjects.stream}", request)
         return int(found.get("message", {}).get("seq", 0))
 
-    async def first(self, subject: str, seq: int) -> int:
+    async def leader_first(self, subject: str, seq: int) -> int:
         """Where the first message of a subject from a sequence on stands, as the stream's leader
         says; 0 means that there is none."""
         request = {"seq": max(seq, 1), "next_by_subj": subject}
         while True:
-            losses = self.wire.losses
-            found = await self.wire.api(f"STREAM.MSG.GET.{self.names.stream}", request)
+            losses = self.js.losses
+            found = await self.js.api(f"STREAM.MSG.GET.{self.subjects.stream}", request)
             there = int(found.get("message", {}).get("seq", 0))
             if there:
                 return there
             await self.last([])
-            if self.wire.losses == losses:
+            if self.js.losses == losses:
                 return 0
 
     # --- what is remembered ---
 
-    def known(self, task: Task) -> Head | None:
+    def known(self, task: Task) -> StoredRecord | None:
         """The head of exactly this version of a record, if it is remembered."""
-        head = self._known.get(task.id)
-        return head if head is not None and task.ref and head.seq == task.ref else None
+        stored = self._known.get(task.id)
+        return stored if stored is not None and task.ref and stored.seq == task.ref else None
 
-    def remember(self, head: Head) -> None:
+    def remember(self, stored: StoredRecord) -> None:
         """Remember a head for the change that may follow."""
         known = self._known
-        if len(head.body.definition) + len(head.body.status) > _LARGE or head.body.result:
-            known.pop(head.body.id, None)
+        if len(stored.body.definition) + len(stored.body.status) > _LARGE or stored.body.result:
+            known.pop(stored.body.id, None)
             return
-        known[head.body.id] = head
-        known.move_to_end(head.body.id)
+        known[stored.body.id] = stored
+        known.move_to_end(stored.body.id)
         while len(known) > REMEMBERED:
             known.popitem(last=False)
 
@@ -249,64 +258,68 @@ class Heads:
 
     async def delete(self, seq: int) -> None:
         """Forget one message."""
-        await self.wire.api(f"STREAM.MSG.DELETE.{self.names.stream}", {"seq": seq})
+        await self.js.api(f"STREAM.MSG.DELETE.{self.subjects.stream}", {"seq": seq})
 
     async def purge(self, subject: str, *, before: int | None = None) -> None:
         """Forget what stands under a subject, perhaps only before a sequence."""
         request: dict[str, str | int] = {"filter": subject}
         if before is not None:
             request["seq"] = before
-        await self.wire.api(f"STREAM.PURGE.{self.names.stream}", request)
+        await self.js.api(f"STREAM.PURGE.{self.subjects.stream}", request)
 
-    def subject(self, task: Task, head: Head | None = None) -> str:
+    def subject(self, task: Task, stored: StoredRecord | None = None) -> str:
         """Where this version of a record belongs."""
         if task.state is State.PENDING:
-            back = head is not None and came_back(task, head)
-            return self.names.pending(task.id, line_of(task, back=back))
-        return self.names.rest(task.id)
+            back = stored is not None and comes_back(task, stored)
+            return self.subjects.pending(task.id, subqueue_of(task, back=back))
+        return self.subjects.rest(task.id)
 
-    def body(self, task: Task, head: Head | None, *, token: str = "", own: int = 1) -> Body:
+    def body(
+        self, task: Task, stored: StoredRecord | None, *, token: str = "", own: int = 1
+    ) -> RecordBody:
         """The body of the next version of a record."""
         status = task.status
-        definition = NOTHING if head is None else head.body.definition
-        if head is None or head.body.deleted:
+        definition = NOTHING if stored is None else stored.body.definition
+        if stored is None or stored.body.deleted:
             definition = NOTHING
         if definition == NOTHING:
             definition = Raw(encode(task.definition))
         room = self._room() - len(definition) - len(task.result or b"")
-        return Body(
+        return RecordBody(
             RECORD_VERSION,
             task.id,
             status.revision,
             status.state.value,
             task.definition.digest,
             definition,
-            Raw(fitting(status, room)),
+            Raw(shrunk(status, room)),
             task.cell,
             task.result,
-            () if head is None or head.body.deleted else earlier(head, len(status.events) - own),
+            ()
+            if stored is None or stored.body.deleted
+            else earlier(stored, len(status.events) - own),
             own,
-            0 if head is None or head.body.deleted else head.body.linked,
+            0 if stored is None or stored.body.deleted else stored.body.linked,
             token,
-            place=(head.body.place or head.seq)
-            if head is not None and _same_order(task, head)
+            place=(stored.body.place or stored.seq)
+            if stored is not None and _same_order(task, stored)
             else 0,
-            dropped=0 if head is None or head.body.deleted else head.body.dropped,
+            dropped=0 if stored is None or stored.body.deleted else stored.body.dropped,
         )
 
     def tombstone(
-        self, head: Head, events: Sequence[TaskEvent], now: int, status: Status | None
-    ) -> Body:
+        self, stored: StoredRecord, events: Sequence[TaskEvent], now: int, status: Status | None
+    ) -> RecordBody:
         """What a deleted task leaves; `events` are those of this write, `status` what it is
         deleted from."""
-        old = head.body
-        moves = moves_of(old, head.seq)
+        old = stored.body
+        moves = moves_of(old, stored.seq)
         kept = moves[-(16 - len(events)) :]
         if sum(len(encode(event)) for _, event in kept) > self._room() // 2:
             kept = [(seq, without_errors(event)) for seq, event in kept]
         ended = [e.target for e in events if e.target is not None]
         state = ended[-1].value if ended else old.state
-        return Body(
+        return RecordBody(
             RECORD_VERSION,
             old.id,
             events[-1].revision,
@@ -320,14 +333,14 @@ class Heads:
             events=(*(event for _, event in kept), *events),
             dropped=old.dropped,
             left=None if status is None else tombstone_of(status),
-            queue=queue_of(head),
+            queue=queue_of(stored),
         )
 
     def _room(self) -> int:
         """Bytes that the parts of a record may take together."""
-        return self.wire.most_bytes - _BESIDES
+        return self.js.most_bytes - _BESIDES
 
-    def excess(self, body: Body) -> tuple[int, int]:
+    def excess(self, body: RecordBody) -> tuple[int, int]:
         """Bytes that the parts of a record take beyond those, and how many they may take."""
         room = self._room()
         size = len(body.definition) + len(body.status) + len(body.result or b"")
@@ -336,72 +349,72 @@ class Heads:
         return size - room, room
 
     def write(
-        self, body: Body, subject: str, *, guard: int, purge: str = "", ttl: int = 0
+        self, body: RecordBody, subject: str, *, guard: int, purge: str = "", ttl: int = 0
     ) -> Write:
         """The guarded write of a version; `purge` names the schedule that goes with it. Raises
         `Unwritable` if no message can hold it."""
-        headers = {GUARD: str(guard), GUARDED: self.names.task(body.id)}
+        headers = {GUARD: str(guard), GUARDED: self.subjects.task(body.id)}
         if not subject.endswith(".r"):
             headers["Nats-Schedule"] = NEVER
-            headers["Nats-Schedule-Target"] = self.names.never
+            headers["Nats-Schedule-Target"] = self.subjects.never
         if purge and purge != subject:
             headers["Nats-Schedule-Next"] = "purge"
             headers["Nats-Scheduler"] = purge
         if ttl:
             headers["Nats-TTL"] = f"{ttl}s"
         data = encode(body)
-        if len(data) > self.wire.most_bytes - _HEADERS:
+        if len(data) > self.js.most_bytes - _HEADERS:
             raise Unwritable(f"it takes {len(data):,} bytes, more than the server's max_payload")
         return subject, data, headers
 
-    def purged_by(self, head: Head, subject: str) -> str:
+    def purged_by(self, stored: StoredRecord, subject: str) -> str:
         """The schedule that goes when the head is written over: its own message if that is one,
         else its timer."""
-        if head.is_pending and head.subject != subject:
-            return head.subject
-        return self.timer_of(head)
+        if stored.is_pending and stored.subject != subject:
+            return stored.subject
+        return self.timer_of(stored)
 
-    def timer_of(self, head: Head) -> str:
+    def timer_of(self, stored: StoredRecord) -> str:
         """The subject of the head's own timer, if it has one of its own."""
-        task = head.task
+        task = stored.task
         at = None if task is None or task.state is State.UNKNOWN else next_timer(task)
-        return "" if at is None else self.names.timer(at, head.body.id, head.body.revision)
+        return "" if at is None else self.subjects.timer(at, stored.body.id, stored.body.revision)
 
-    def archive(self, head: Head, revision: int) -> Write | None:
+    def archive(self, stored: StoredRecord, revision: int) -> Write | None:
         """The write that saves moves which the record at `revision` has no place for."""
         if revision % ARCHIVED != 1 or revision <= 2 * ARCHIVED:
             return None
         first = revision - 2 * ARCHIVED
-        moves = [m for m in moves_of(head.body, head.seq) if first <= m[1].revision < first + 8]
-        if not moves or head.task is None:
+        moves = [m for m in moves_of(stored.body, stored.seq) if first <= m[1].revision < first + 8]
+        if not moves or stored.task is None:
             return None
         archive = Archive(
-            head.body.id,
-            head.task.status.created_at,
+            stored.body.id,
+            stored.task.status.created_at,
             tuple(event for _, event in moves),
             tuple(seq for seq, _ in moves),
         )
-        return self.names.archive(head.body.id, first), encode(archive), None
+        return self.subjects.archive(stored.body.id, first), encode(archive), None
 
 
-def queue_of(head: Head) -> str:
+def queue_of(stored: StoredRecord) -> str:
     """The queue of a record; empty if it cannot be read."""
-    task = head.task
+    task = stored.task
     return "" if task is None or task.state is State.UNKNOWN else task.definition.queue
 
 
-def earlier(head: Head, count: int) -> tuple[int, ...]:
+def earlier(stored: StoredRecord, count: int) -> tuple[int, ...]:
     """Sequences of the newest `count` moves that the head holds."""
     if count <= 0:
         return ()
-    seqs = (*head.body.seqs, *(head.seq for _ in range(head.body.own)))
+    seqs = (*stored.body.seqs, *(stored.seq for _ in range(stored.body.own)))
     return seqs[-count:]
 
 
-def same(head: Head, *, linked: int | None = None) -> Body:
+def unchanged(stored: StoredRecord, *, linked: int | None = None) -> RecordBody:
     """The body of a rewrite that is no move."""
-    old = head.body
-    return Body(
+    old = stored.body
+    return RecordBody(
         old.v,
         old.id,
         old.revision,
@@ -411,19 +424,19 @@ def same(head: Head, *, linked: int | None = None) -> Body:
         old.status,
         old.cell,
         old.result,
-        (*old.seqs, *(head.seq for _ in range(old.own))),
+        (*old.seqs, *(stored.seq for _ in range(old.own))),
         0,
         old.linked if linked is None else linked,
         old.token,
-        place=old.place or head.seq,
+        place=old.place or stored.seq,
         dropped=old.dropped,
     )
 
 
-def _same_order(task: Task, head: Head) -> bool:
-    return head.task is not None and head.task.status.order == task.status.order
+def _same_order(task: Task, stored: StoredRecord) -> bool:
+    return stored.task is not None and stored.task.status.order == task.status.order
 
 
-def came_back(task: Task, head: Head) -> bool:
+def comes_back(task: Task, stored: StoredRecord) -> bool:
     """Whether a pending task returns to the place in line that it had."""
-    return not head.is_pending and _same_order(task, head)
+    return not stored.is_pending and _same_order(task, stored)

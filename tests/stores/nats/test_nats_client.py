@@ -1,7 +1,7 @@
 """The private names of nats-py that the store uses are there, and mean what they meant.
 
-When one of these fails after an upgrade, look at `src/andon/stores/nats/library.py`: it is the only
-file that uses them. Mend it, then let the new version in, in `pyproject.toml`.
+When one of these fails after an upgrade, look at `src/andon/stores/nats/nats_client.py`: it is the
+only file that uses them. Mend it, then let the new version in, in `pyproject.toml`.
 """
 
 import asyncio
@@ -17,17 +17,23 @@ import pytest
 from nats.aio.client import Client
 from servers.nats import NatsServer
 
-from andon.stores.nats import library
-from andon.stores.nats.library import OF_CLIENT, OF_SUBSCRIPTION, OF_TRANSPORT, Publisher, Reply
+from andon.stores.nats import nats_client
+from andon.stores.nats.nats_client import (
+    OF_CLIENT,
+    OF_SUBSCRIPTION,
+    OF_TRANSPORT,
+    NatsClient,
+    Reply,
+)
 
 PATIENCE_S = 60.0
 PROJECT = Path(__file__).parents[3] / "pyproject.toml"
-SOURCE = Path(library.__file__).parent
+SOURCE = Path(nats_client.__file__).parent
 
 
 @pytest.fixture
 def client(server: NatsServer, runner: asyncio.Runner) -> Iterator[Any]:
-    client = Publisher()
+    client = NatsClient()
     url = f"nats://127.0.0.1:{server.port}"
     runner.run(client.connect([url], allow_reconnect=False))
     yield client
@@ -60,7 +66,7 @@ def test_no_other_file_uses_a_private_name_of_the_library() -> None:
     names = {*OF_CLIENT, *OF_SUBSCRIPTION, *OF_TRANSPORT} - {"_id"}
     for path in SOURCE.glob("*.py"):
         used = {name for name in names if re.search(rf"\.{name}\b", path.read_text())}
-        assert not used or path.name == "library.py", (path.name, used)
+        assert not used or path.name == "nats_client.py", (path.name, used)
 
 
 def test_only_versions_that_were_looked_at_are_let_in() -> None:
@@ -76,7 +82,7 @@ async def test_a_connection_lost_with_something_unsent_says_that_it_has_closed(
     async def ended() -> None:
         closed.set()
 
-    client: Any = Publisher()
+    client: Any = NatsClient()
     url = f"nats://127.0.0.1:{server.port}"
     await client.connect([url], allow_reconnect=False, error_cb=_ignored, closed_cb=ended)
     unsent = b"PUB somewhere 0\r\n\r\n"

@@ -14,16 +14,23 @@ from andon.model.errors import StoreUnavailable
 from andon.model.fleet import QueueConfig
 from andon.model.task import TaskError
 from andon.stores.base import Renewal
-from andon.stores.nats import NatsStore, daily
-from andon.stores.nats.events import Log
-from andon.stores.nats.heads import Heads
-from andon.stores.nats.library import Reply
-from andon.stores.nats.names import Names
-from andon.stores.nats.sheets import BLOCK, Block, Notes, Sheet, aligned, whole
-from andon.stores.nats.wire import Wire, Write
+from andon.stores.nats import NatsStore, daily_history
+from andon.stores.nats.event_log import EventLog
+from andon.stores.nats.jetstream import JetStream, Write
+from andon.stores.nats.nats_client import Reply
+from andon.stores.nats.record_cache import RecordCache
+from andon.stores.nats.subjects import Subjects
+from andon.stores.nats.write_summaries import (
+    BLOCK,
+    Block,
+    Summary,
+    WriteNotes,
+    aligned,
+    complete_up_to,
+)
 
 
-def told(*blocks: tuple[int, int, int], seq: int) -> tuple[int, Sheet]:
+def told(*blocks: tuple[int, int, int], seq: int) -> tuple[int, Summary]:
     """A sheet at a sequence: of each block how many it saw, and how many were submitted there."""
     return seq, {b: Block(seen, [("q", 1, "submitted", n)]) for b, seen, n in blocks}
 
@@ -36,22 +43,22 @@ def test_blocks_that_are_told_of_wholly_are_added_up_and_no_others() -> None:
     # Of block 0 the first message is told by nobody; the sheets are in block 2.
     one = told((0, BLOCK - 4, 5), (1, 100, 7), seq=2 * BLOCK)
     other = told((0, 2, 1), (1, BLOCK - 101, 2), seq=2 * BLOCK + 1)
-    assert whole(0, 2 * BLOCK + 50, [one, other])[0] == BLOCK - 1
-    upto, counts = whole(0, 2 * BLOCK + 50, [one, other])
+    assert complete_up_to(0, 2 * BLOCK + 50, [one, other])[0] == BLOCK - 1
+    upto, counts = complete_up_to(0, 2 * BLOCK + 50, [one, other])
     assert (upto, submitted(counts)) == (BLOCK - 1, 6)
     last = told((1, 1, 1), seq=2 * BLOCK + 2)
-    upto, counts = whole(0, 2 * BLOCK + 50, [one, other, last])
+    upto, counts = complete_up_to(0, 2 * BLOCK + 50, [one, other, last])
     assert (upto, submitted(counts)) == (2 * BLOCK - 1, 16)
     # The end, if nothing but these sheets stands behind the block.
-    upto, counts = whole(0, 2 * BLOCK + 2, [one, other, last])
+    upto, counts = complete_up_to(0, 2 * BLOCK + 2, [one, other, last])
     assert (upto, submitted(counts)) == (2 * BLOCK + 2, 16)
-    assert whole(0, 2 * BLOCK + 2, [one, last])[0] == 0
+    assert complete_up_to(0, 2 * BLOCK + 2, [one, last])[0] == 0
 
 
 def test_sheets_before_the_position_are_not_added_up_again() -> None:
     old = told((0, BLOCK - 2, 5), seq=BLOCK + 10)
     new = told((1, 5, 2), seq=BLOCK + 16)
-    upto, counts = whole(BLOCK + 10, BLOCK + 16, [old, new])
+    upto, counts = complete_up_to(BLOCK + 10, BLOCK + 16, [old, new])
     assert (upto, submitted(counts)) == (BLOCK + 16, 2)
     assert aligned(BLOCK - 1) == BLOCK - 1
     assert aligned(BLOCK) == BLOCK - 1
@@ -61,14 +68,14 @@ def test_sheets_before_the_position_are_not_added_up_again() -> None:
 def read() -> Any:
     """How many records of the log were read."""
     looked: list[int] = []
-    records = Log.records
+    read_records = EventLog.read_records
 
-    async def reading(self: Log, heads: Heads, start: int, limit: int) -> list[Reply]:
-        found = await records(self, heads, start, limit)
+    async def reading(self: EventLog, records: RecordCache, start: int, limit: int) -> list[Reply]:
+        found = await read_records(self, records, start, limit)
         looked.append(len(found))
         return found
 
-    with patch.object(Log, "records", reading):
+    with patch.object(EventLog, "read_records", reading):
         yield looked
 
 
@@ -116,7 +123,7 @@ async def test_what_others_have_not_told_is_read_in_the_log(kit: Kit, read: list
     assert await counted(kit) == expected
     del read[:]
     assert isinstance(other, NatsStore)
-    await other._daily.tell()  # pyright: ignore[reportPrivateUsage]
+    await other._daily.write_summaries()  # pyright: ignore[reportPrivateUsage]
     assert await counted(kit) == expected
     assert sum(read) == 0
 
@@ -125,7 +132,7 @@ async def test_what_others_have_not_told_is_read_in_the_log(kit: Kit, read: list
 async def test_counts_are_folded_once_whoever_dies_before_telling(
     kit: Kit, read: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(daily, "EVERY_MS", 0)
+    monkeypatch.setattr(daily_history, "EVERY_MS", 0)
     dies, lives = await kit.again(), await kit.again()
     assert isinstance(kit.store, NatsStore)
     assert isinstance(dies, NatsStore)
@@ -145,13 +152,13 @@ async def test_counts_are_folded_once_whoever_dies_before_telling(
     await write(kit.store, 2 * BLOCK)
     await write(dies, 600)
     dies._daily.close()  # pyright: ignore[reportPrivateUsage]
-    dies._open.heads[0].notes.told()  # what it would have told is gone  # pyright: ignore[reportPrivateUsage]
+    dies._open.records[0].notes.take_summaries()  # what it would have told is gone  # pyright: ignore[reportPrivateUsage]
     await write(lives, BLOCK)
-    await lives._daily.tell()  # pyright: ignore[reportPrivateUsage]
+    await lives._daily.write_summaries()  # pyright: ignore[reportPrivateUsage]
     await keep()
     assert sum(read) == 0, "what may yet be told was read"
     await write(lives, 2 * BLOCK)
-    await lives._daily.tell()  # pyright: ignore[reportPrivateUsage]
+    await lives._daily.write_summaries()  # pyright: ignore[reportPrivateUsage]
     await keep()
     assert sum(read), "a gap that stays was not read"
     assert await counted(kit) == Counted(submitted=submits)
@@ -180,40 +187,40 @@ async def test_timers_that_fire_leave_no_gap(kit: Kit, read: list[int]) -> None:
 class _SwapsInBetween(dict[int, int]):
     """What was seen, of notes whose sheet is taken just when a count is read from it."""
 
-    def __init__(self, notes: Notes) -> None:
+    def __init__(self, notes: WriteNotes) -> None:
         super().__init__({7: 1000})
         self._notes = notes
-        self.sheets: list[Sheet] = []
+        self.summaries: list[Summary] = []
 
     def get(self, key: int, default: Any = None) -> Any:
         found = super().get(key, default)
-        if not self.sheets:
-            self.sheets = self._notes.told()
+        if not self.summaries:
+            self.summaries = self._notes.take_summaries()
         return found
 
 
-@pytest.mark.parametrize("note", [Notes.wrote, Notes.keep])
+@pytest.mark.parametrize("note", [WriteNotes.note_write, WriteNotes.note_quietly])
 def test_a_note_made_while_a_sheet_is_taken_is_never_told_twice(
-    note: Callable[[Notes, int], None],
+    note: Callable[[WriteNotes, int], None],
 ) -> None:
-    notes = Notes(Names("ns", 0))
-    notes.wrote(1)
+    notes = WriteNotes(Subjects("ns", 0))
+    notes.note_write(1)
     notes._seen = seen = _SwapsInBetween(notes)  # pyright: ignore[reportPrivateUsage]
     note(notes, 7 * BLOCK)
-    notes.wrote(8 * BLOCK)
-    told = [*seen.sheets, *notes.told()]
-    assert sum(sheet[7].seen for sheet in told if 7 in sheet) <= 1001
+    notes.note_write(8 * BLOCK)
+    told = [*seen.summaries, *notes.take_summaries()]
+    assert sum(summary[7].seen for summary in told if 7 in summary) <= 1001
 
 
 class _FailingWrites:
     """Fails one write of a sheet, before or after it is stored."""
 
-    def __init__(self, wire: Wire, patch: pytest.MonkeyPatch, failing: int, *, stored: bool):
-        self._write = wire.write
+    def __init__(self, js: JetStream, patch: pytest.MonkeyPatch, failing: int, *, stored: bool):
+        self._write = js.write
         self._left = failing
         self._is_stored = stored
         self.failures = 0
-        patch.setattr(wire, "write", self.write)
+        patch.setattr(js, "write", self.write)
 
     async def write(self, stream: str, writes: Sequence[Write], *, each: bool = False) -> list[int]:
         is_sheet = any(".n.w." in subject for subject, _, _ in writes)
@@ -235,12 +242,12 @@ async def test_a_sheet_that_cannot_be_written_fails_alone_and_is_written_later(
 ) -> None:
     store = kit.store
     assert isinstance(store, NatsStore)
-    core, history = store._open, store._daily  # pyright: ignore[reportPrivateUsage]
+    context, history = store._open, store._daily  # pyright: ignore[reportPrivateUsage]
     await kit.submit_many(60)
-    faults = _FailingWrites(core.wire, monkeypatch, failing, stored=stored)
-    await history.tell()
+    faults = _FailingWrites(context.js, monkeypatch, failing, stored=stored)
+    await history.write_summaries()
     assert faults.failures == 1
-    written = [bool(await h.walk([h.names.of("n", "w", ">")])) for h in core.heads]
+    written = [bool(await h.read_all([h.subjects.of("n", "w", ">")])) for h in context.records]
     assert written == [stored or number != failing for number in range(3)]
     await kit.submit_many(60)  # each partition tells of what comes after, too
     assert await counted(kit) == Counted(submitted=120)
@@ -252,22 +259,22 @@ async def test_a_sheet_that_cannot_be_written_fails_alone_and_is_written_later(
 async def test_a_sheet_whose_answer_was_lost_is_not_counted_again_once_it_was_added_up(
     kit: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(daily, "EVERY_MS", 0)
+    monkeypatch.setattr(daily_history, "EVERY_MS", 0)
     store, other = kit.store, await kit.again()
     assert isinstance(store, NatsStore)
     assert isinstance(other, NatsStore)
     await kit.submit_many(20)
     faults = _FailingWrites(
-        store._open.wire,  # pyright: ignore[reportPrivateUsage]
+        store._open.js,  # pyright: ignore[reportPrivateUsage]
         monkeypatch,
         0,
         stored=True,
     )
-    await store._daily.tell()  # pyright: ignore[reportPrivateUsage]
+    await store._daily.write_summaries()  # pyright: ignore[reportPrivateUsage]
     assert faults.failures == 1
     keep_at_once([other])
     await other.trim(10)  # adds up what was stored, and drops it
-    await store._daily.tell()  # pyright: ignore[reportPrivateUsage]
+    await store._daily.write_summaries()  # pyright: ignore[reportPrivateUsage]
     assert await counted(kit) == Counted(submitted=20)
     keep_at_once([other])
     await other.trim(10)

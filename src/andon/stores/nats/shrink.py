@@ -20,7 +20,7 @@ _SHORT = 200
 Lighten = Callable[[TaskError], TaskError]
 
 
-def fitting(status: Status, room: int) -> bytes:
+def shrunk(status: Status, room: int) -> bytes:
     """The status packed, in no more than `room` bytes if less can be said of its errors."""
     packed = encode(status)
     for lighten, newest_too in _STEPS:

@@ -68,7 +68,7 @@ def dotted(token: str) -> str:
     return token.replace("~", ".")
 
 
-class LineName(NamedTuple):
+class SubqueueName(NamedTuple):
     """What tells lines apart: pending tasks of one queue, kind and level stand in one."""
 
     queue: str
@@ -87,21 +87,23 @@ def rank_of(level: str) -> tuple[int, bool]:
     return -int(level.rstrip("b")), not level.endswith("b")
 
 
-def _lane(line: LineName) -> int:
+def _lane(subqueue: SubqueueName) -> int:
     """The levels of one queue and kind, ten priorities at the most, are in lanes of their own."""
-    number = 2 * int(line.level.rstrip("b")) + line.level.endswith("b")
-    return (crc32(f"{line.queue} {line.kind}".encode()) + number) % LANES
+    number = 2 * int(subqueue.level.rstrip("b")) + subqueue.level.endswith("b")
+    return (crc32(f"{subqueue.queue} {subqueue.kind}".encode()) + number) % LANES
 
 
 @lru_cache(1_024)
-def _tokens(line: LineName) -> tuple[int, str]:
+def _tokens(subqueue: SubqueueName) -> tuple[int, str]:
     """The lane, and what stands behind the ID."""
-    if not is_token(dotless(line.queue)) or not is_token(dotless(line.kind)):
-        raise Unwritable(f"no subject can hold the queue {line.queue!r} and kind {line.kind!r}")
-    return _lane(line), f"{dotless(line.queue)}.{dotless(line.kind)}.{line.level}"
+    if not is_token(dotless(subqueue.queue)) or not is_token(dotless(subqueue.kind)):
+        raise Unwritable(
+            f"no subject can hold the queue {subqueue.queue!r} and kind {subqueue.kind!r}"
+        )
+    return _lane(subqueue), f"{dotless(subqueue.queue)}.{dotless(subqueue.kind)}.{subqueue.level}"
 
 
-class Names:
+class Subjects:
     """The subjects of one partition of one namespace."""
 
     def __init__(self, namespace: str, partition: int) -> None:
@@ -118,8 +120,8 @@ class Names:
     def rest(self, task_id: str) -> str:
         return f"{self.root}t.r.{task_id}.r"
 
-    def pending(self, task_id: str, line: LineName) -> str:
-        lane, tokens = _tokens(line)
+    def pending(self, task_id: str, subqueue: SubqueueName) -> str:
+        lane, tokens = _tokens(subqueue)
         return f"{self.root}t.{lane}.{task_id}.{tokens}"
 
     def pending_id(self, subject: str) -> str | None:
@@ -127,17 +129,17 @@ class Names:
         kind, *tokens = subject[len(self.root) :].split(".")
         return tokens[1] if kind == "t" and len(tokens) == _PENDING_TOKENS else None
 
-    def line(self, line: LineName) -> str:
+    def subqueue(self, subqueue: SubqueueName) -> str:
         """Every pending record of a line."""
-        return self.pending("*", line)
+        return self.pending("*", subqueue)
 
     def any_pending(self) -> str:
         """Every pending record of every line."""
         return f"{self.root}t.*.*.*.*.*"
 
-    def known_line(self, line: LineName) -> str:
+    def known_subqueue(self, subqueue: SubqueueName) -> str:
         """Says that there is such a line."""
-        return self.of("v", dotless(line.queue), dotless(line.kind), line.level)
+        return self.of("v", dotless(subqueue.queue), dotless(subqueue.kind), subqueue.level)
 
     def timer(self, at: int, first: str, second: str | int) -> str:
         return f"{self.root}s.{at // BUCKET_MS}.{first}.{second}"

@@ -18,11 +18,11 @@ from andon.lifecycle.constants import PERMIT_MS
 from andon.model.errors import StoreUnavailable
 from andon.model.task import Task
 from andon.stores.codec import encode
-from andon.stores.nats.core import Core
-from andon.stores.nats.heads import Heads
+from andon.stores.nats.context import StoreContext
 from andon.stores.nats.index import Index
-from andon.stores.nats.names import dotless
-from andon.stores.nats.wire import CONFLICT, GUARD, UNSURE, Write, seq_of
+from andon.stores.nats.jetstream import CONFLICT, GUARD, UNSURE, Write, seq_of
+from andon.stores.nats.record_cache import RecordCache
+from andon.stores.nats.subjects import dotless
 
 
 class Permit(msgspec.Struct, array_like=True, frozen=True):
@@ -36,7 +36,7 @@ class Permit(msgspec.Struct, array_like=True, frozen=True):
     creates: bool
 
 
-class Bucket(msgspec.Struct, array_like=True):
+class LimiterState(msgspec.Struct, array_like=True):
     """What a gate holds: the tokens of a rate limit, the permits, and how far each partition must
     have been read by who counts."""
 
@@ -47,10 +47,10 @@ class Bucket(msgspec.Struct, array_like=True):
     marks: tuple[int, ...] = ()
 
 
-class Gate:
+class LimiterLock:
     """The gate of a queue as it was read, before the index was brought up to date."""
 
-    def __init__(self, queue: str, seq: int, bucket: Bucket) -> None:
+    def __init__(self, queue: str, seq: int, bucket: LimiterState) -> None:
         self.queue = queue
         self.seq = seq
         self.bucket = bucket
@@ -58,30 +58,30 @@ class Gate:
         self.creates: set[str] = set()  #: and being created
 
 
-_decode = msgspec.msgpack.Decoder(Bucket).decode
+_decode = msgspec.msgpack.Decoder(LimiterState).decode
 
 
-class Gates:
+class LimiterLocks:
     """The gates of all limited queues, which stand in partition 0."""
 
-    def __init__(self, core: Core, index: Index) -> None:
-        self._core = core
+    def __init__(self, context: StoreContext, index: Index) -> None:
+        self._context = context
         self._index = index
-        self._heads = core.heads[0]
+        self._records = context.records[0]
 
-    async def read(self, queue: str) -> Gate:
+    async def read(self, queue: str) -> LimiterLock:
         """The gate as it stands, and the index at least as new."""
-        gate = await self._read(queue)
-        acked = self._core.wire.acked
+        lock = await self._read(queue)
+        acked = self._context.js.acked
         # A gate is the last of its batch: who has read up to it has read what was written with it.
         # Without this a replica that lags would have us count less than others have let in.
-        stream = self._heads.names.stream
-        acked[stream] = max(gate.seq, acked.get(stream, 0))
-        for heads, mark in zip(self._core.heads, gate.bucket.marks, strict=False):
-            acked[heads.names.stream] = max(mark, acked.get(heads.names.stream, 0))
+        stream = self._records.subjects.stream
+        acked[stream] = max(lock.seq, acked.get(stream, 0))
+        for records, mark in zip(self._context.records, lock.bucket.marks, strict=False):
+            acked[records.subjects.stream] = max(mark, acked.get(records.subjects.stream, 0))
         await self._index.sync()
-        rows, now = self._index.records.rows, self._core.clock.now()
-        for permit in gate.bucket.permits:
+        rows, now = self._index.tables.rows, self._context.clock.now()
+        for permit in lock.bucket.permits:
             if permit.until <= now:
                 continue
             named = zip(permit.ids, permit.revisions, permit.keys, strict=True)
@@ -90,31 +90,31 @@ class Gates:
                 if row is not None and row.task.status.revision >= revision:
                     continue
                 if permit.creates:
-                    gate.creates.add(task_id)
+                    lock.creates.add(task_id)
                 else:
-                    gate.claims[task_id] = key
-        return gate
+                    lock.claims[task_id] = key
+        return lock
 
     async def write(
         self,
-        gate: Gate,
-        bucket: Bucket,
+        lock: LimiterLock,
+        bucket: LimiterState,
         writes: dict[int, list[Write]],
         tasks: Sequence[Task],
         *,
         creates: bool,
     ) -> bool:
         """Write over the gate and write the records; False if anything had moved."""
-        over = Bucket(bucket.tokens, bucket.at, bucket.rate)
-        if len(self._core.heads) == 1:
-            stream, records = self._heads.names.stream, writes.get(0, [])
-            last = await self._core.wire.atomic(stream, [*records, self._over(gate, over)])
+        over = LimiterState(bucket.tokens, bucket.at, bucket.rate)
+        if len(self._context.records) == 1:
+            stream, own = self._records.subjects.stream, writes.get(0, [])
+            last = await self._context.js.write_batch(stream, [*own, self._overwrite(lock, over)])
             if last:
-                seqs = range(last - len(records), last)
-                self._note(self._heads, seqs, tasks, creates=creates)
-                self._heads.notes.wrote(last)
+                seqs = range(last - len(own), last)
+                self._note(self._records, seqs, tasks, creates=creates)
+                self._records.notes.note_write(last)
             return last > CONFLICT
-        now = self._core.clock.now()
+        now = self._context.clock.now()
         permit = Permit(
             secrets.token_hex(8),
             now + PERMIT_MS,
@@ -123,57 +123,63 @@ class Gates:
             tuple(task.definition.key or "" for task in tasks),
             creates,
         )
-        over.permits = (*(p for p in gate.bucket.permits if p.until > now), permit)
-        over.marks = gate.bucket.marks
-        if not await self._pass(gate, over, permit):
+        over.permits = (*(p for p in lock.bucket.permits if p.until > now), permit)
+        over.marks = lock.bucket.marks
+        if not await self._try_overwrite(lock, over, permit):
             return False
-        marks = [0] * len(self._core.heads)
+        marks = [0] * len(self._context.records)
         for partition, of_partition in writes.items():
-            heads = self._core.heads[partition]
-            seqs = await self._core.wire.write(heads.names.stream, of_partition)
-            mine = [task for task in tasks if self._core.partition(task.id) == partition]
-            self._note(heads, seqs, mine, creates=creates)
+            records = self._context.records[partition]
+            seqs = await self._context.js.write(records.subjects.stream, of_partition)
+            mine = [task for task in tasks if self._context.partition(task.id) == partition]
+            self._note(records, seqs, mine, creates=creates)
             marks[partition] = max(seqs)
         with suppress(StoreUnavailable):
-            await self._give_back(gate.queue, permit, marks)
+            await self._give_back(lock.queue, permit, marks)
         return True
 
     @staticmethod
-    def _note(heads: Heads, seqs: Sequence[int], tasks: Sequence[Task], *, creates: bool) -> None:
+    def _note(
+        records: RecordCache, seqs: Sequence[int], tasks: Sequence[Task], *, creates: bool
+    ) -> None:
         """Note these writes of records. (Moves that stand in archives leave a gap.)"""
         for seq, task in zip(seqs, tasks, strict=False):
             if seq > CONFLICT and len(seqs) == len(tasks):
                 queue, events = task.definition.queue, task.status.events[-1:]
-                heads.notes.moved(seq, queue, events if creates else ())
+                records.notes.note_moves(seq, queue, events if creates else ())
 
     async def _give_back(self, queue: str, permit: Permit, marks: Sequence[int]) -> None:
         """Drop the permit: who reads the gate from now on finds the records."""
         while True:
-            gate = await self._read(queue)
-            over = gate.bucket
+            lock = await self._read(queue)
+            over = lock.bucket
             over.permits = tuple(p for p in over.permits if p.name != permit.name)
             before = over.marks or (0,) * len(marks)
             over.marks = tuple(max(pair) for pair in zip(before, marks, strict=True))
-            if await self._pass(gate, over):
+            if await self._try_overwrite(lock, over):
                 return
 
-    async def _read(self, queue: str) -> Gate:
-        found = await self._heads.last([self._subject(queue)])
+    async def _read(self, queue: str) -> LimiterLock:
+        found = await self._records.last([self._subject(queue)])
         return (
-            Gate(queue, seq_of(found[0]), _decode(found[0].data))
+            LimiterLock(queue, seq_of(found[0]), _decode(found[0].data))
             if found
-            else Gate(queue, 0, Bucket())
+            else LimiterLock(queue, 0, LimiterState())
         )
 
-    async def _pass(self, gate: Gate, over: Bucket, permit: Permit | None = None) -> bool:
+    async def _try_overwrite(
+        self, lock: LimiterLock, over: LimiterState, permit: Permit | None = None
+    ) -> bool:
         """Write over the gate; where the answer was lost, the permit tells whose it is."""
-        (seq,) = await self._core.wire.write(self._heads.names.stream, [self._over(gate, over)])
+        (seq,) = await self._context.js.write(
+            self._records.subjects.stream, [self._overwrite(lock, over)]
+        )
         if seq == UNSURE and permit is not None:
-            return permit in (await self._read(gate.queue)).bucket.permits
+            return permit in (await self._read(lock.queue)).bucket.permits
         return seq > CONFLICT
 
-    def _over(self, gate: Gate, over: Bucket) -> Write:
-        return self._subject(gate.queue), encode(over), {GUARD: str(gate.seq)}
+    def _overwrite(self, lock: LimiterLock, over: LimiterState) -> Write:
+        return self._subject(lock.queue), encode(over), {GUARD: str(lock.seq)}
 
     def _subject(self, queue: str) -> str:
-        return self._heads.names.of("g", dotless(queue))
+        return self._records.subjects.of("g", dotless(queue))

@@ -73,7 +73,7 @@ Answered = Callable[[bytes, Reply], None]
 Take = Callable[[Msg], Awaitable[None]]
 
 
-class Publisher(Client):
+class NatsClient(Client):
     """The library's client, with ways past it for what there is much of."""
 
     def __init__(self) -> None:

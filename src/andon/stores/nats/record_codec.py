@@ -12,7 +12,7 @@ from andon.model.words import State
 from andon.stores.codec import Undecodable, bare, decode_definition, decode_status, encode
 
 
-class Body(msgspec.Struct, array_like=True, gc=False):
+class RecordBody(msgspec.Struct, array_like=True, gc=False):
     """What is stored. `deleted`: ms UTC of a deletion, the rest is then what it leaves."""
 
     v: int
@@ -45,17 +45,17 @@ class Archive(msgspec.Struct, array_like=True, gc=False):
     seqs: tuple[int, ...]
 
 
-decode_body = msgspec.msgpack.Decoder(Body).decode
+decode_record = msgspec.msgpack.Decoder(RecordBody).decode
 decode_archive = msgspec.msgpack.Decoder(Archive).decode
 NOTHING = msgspec.Raw(encode(None))
 
 
-class Head:
+class StoredRecord:
     """The newest message of a task: what it says, where it stands, and the guard for the next."""
 
     __slots__ = ("body", "guard", "seq", "subject", "task")
 
-    def __init__(self, body: Body, subject: str, seq: int, guard: int) -> None:
+    def __init__(self, body: RecordBody, subject: str, seq: int, guard: int) -> None:
         self.body = body
         self.subject = subject
         self.seq = seq
@@ -68,7 +68,7 @@ class Head:
         return not self.subject.endswith(".r")
 
 
-def task_of(body: Body, seq: int) -> Task:
+def task_of(body: RecordBody, seq: int) -> Task:
     """The record; bare if it does not decode (R28)."""
     try:
         if body.v > RECORD_VERSION or body.state == State.UNKNOWN:
@@ -79,7 +79,7 @@ def task_of(body: Body, seq: int) -> Task:
     return Task(definition=definition, status=status, cell=body.cell, result=body.result, ref=seq)
 
 
-def moves_of(body: Body, seq: int) -> list[tuple[int, TaskEvent]]:
+def moves_of(body: RecordBody, seq: int) -> list[tuple[int, TaskEvent]]:
     """The newest moves with their sequences, oldest first."""
     events = body.events
     if not body.deleted:

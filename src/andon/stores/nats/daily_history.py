@@ -27,13 +27,21 @@ from andon.model.fleet import Tallied
 from andon.model.words import Event, State
 from andon.stores.codec import Undecodable, encode
 from andon.stores.kit.daily_sums import summed
-from andon.stores.nats.bodies import decode_archive, decode_body
-from andon.stores.nats.core import Core
-from andon.stores.nats.events import Log
-from andon.stores.nats.heads import LOG_AGE_S, Heads
-from andon.stores.nats.library import Reply
-from andon.stores.nats.sheets import BLOCK, Counts, Sheet, add, aligned, decode_sheet, whole
-from andon.stores.nats.wire import CONFLICT, GUARD, GUARDED, Write, seq_of, subject_of
+from andon.stores.nats.context import StoreContext
+from andon.stores.nats.event_log import EventLog
+from andon.stores.nats.jetstream import CONFLICT, GUARD, GUARDED, Write, seq_of, subject_of
+from andon.stores.nats.nats_client import Reply
+from andon.stores.nats.record_cache import LOG_AGE_S, RecordCache
+from andon.stores.nats.record_codec import decode_archive, decode_record
+from andon.stores.nats.write_summaries import (
+    BLOCK,
+    Counts,
+    Summary,
+    add,
+    aligned,
+    complete_up_to,
+    decode_summary,
+)
 
 if TYPE_CHECKING:
     from andon.model.task import TaskEvent
@@ -83,13 +91,13 @@ _decode_counts = msgspec.msgpack.Decoder(dict[str, dict[str, int]]).decode
 class _State:
     """All that is told of one partition, in one look."""
 
-    def __init__(self, heads: Heads, found: Sequence[Reply], end: int) -> None:
+    def __init__(self, records: RecordCache, found: Sequence[Reply], end: int) -> None:
         self.end = end
         self.position, self.guard = Position(), 0
         self.counts: Counts = {}
-        self.sheets: list[tuple[int, Sheet]] = []
-        at, sheet, day = (
-            heads.names.of("n", *tokens) for tokens in (("at",), ("w", ""), ("day", ""))
+        self.summaries: list[tuple[int, Summary]] = []
+        at, summary, day = (
+            records.subjects.of("n", *tokens) for tokens in (("at",), ("w", ""), ("day", ""))
         )
         for msg in found:
             subject, seq = subject_of(msg), seq_of(msg)
@@ -97,100 +105,106 @@ class _State:
                 self.position, self.guard = _decode_position(msg.data), seq
             elif subject.startswith(day):
                 self.counts[int(subject.removeprefix(day))] = _decode_counts(msg.data)
-            elif subject.startswith(sheet):
+            elif subject.startswith(summary):
                 try:
-                    self.sheets.append((seq, decode_sheet(msg.data)))
+                    self.summaries.append((seq, decode_summary(msg.data)))
                 except Undecodable:
                     continue  # not ours: a gap
 
     def whole(self) -> tuple[int, Counts]:
         """How far the sheets tell of all, and what they add up to there."""
         start = self.position.start
-        return (self.position.upto, {}) if start is None else whole(start, self.end, self.sheets)
+        return (
+            (self.position.upto, {})
+            if start is None
+            else complete_up_to(start, self.end, self.summaries)
+        )
 
 
 class _Unwritten:
     """A sheet to be written, and where."""
 
-    def __init__(self, heads: Heads, name: str, sheet: Sheet) -> None:
-        self.heads = heads
+    def __init__(self, records: RecordCache, name: str, summary: Summary) -> None:
+        self.records = records
         self.name = name
-        self.sheet = sheet
+        self.summary = summary
         self.may_be_stored = False  #: a try was made, and nobody knows what became of it
         self.is_done = False
 
 
-class Daily:
+class DailyHistory:
     """The daily history of all partitions."""
 
-    def __init__(self, core: Core, log: Log) -> None:
-        self._core = core
+    def __init__(self, context: StoreContext, log: EventLog) -> None:
+        self._context = context
         self._log = log
         self._next = 0.0  # monotonic seconds
         self._ends: dict[str, int] = {}  # of each stream, where it ended when it was last kept
         self._name = secrets.token_hex(8)
         self._numbers = itertools.count()
-        self._telling: asyncio.TimerHandle | None = None
+        self._summary_timer: asyncio.TimerHandle | None = None
         self._unwritten: list[_Unwritten] = []
-        for heads in core.heads:
-            heads.notes.begun = self._begun
+        for records in context.records:
+            records.notes.on_first = self._begun
 
     def _begun(self) -> None:
-        if self._telling is None:
+        if self._summary_timer is None:
             loop = asyncio.get_running_loop()
-            self._telling = loop.call_later(TOLD_S, lambda: self._core.later(self.tell()))
+            self._summary_timer = loop.call_later(
+                TOLD_S, lambda: self._context.in_background(self.write_summaries())
+            )
 
     def close(self) -> None:
         """Tell nothing any more."""
-        if self._telling is not None:
-            self._telling.cancel()
-            self._telling = None
+        if self._summary_timer is not None:
+            self._summary_timer.cancel()
+            self._summary_timer = None
 
-    async def tell(self) -> None:
+    async def write_summaries(self) -> None:
         """Write down what this process has written. A sheet that cannot be written now is tried
         again with the next ones."""
         self.close()
         waiting, self._unwritten = self._unwritten, []
-        for heads in self._core.heads:
+        for records in self._context.records:
             waiting += [
-                _Unwritten(heads, f"{self._name}.{next(self._numbers)}", sheet)
-                for sheet in heads.notes.told()
+                _Unwritten(records, f"{self._name}.{next(self._numbers)}", summary)
+                for summary in records.notes.take_summaries()
             ]
         try:
-            for sheet in waiting:
-                sheet.is_done = await self._write_sheet(sheet)
+            for summary in waiting:
+                summary.is_done = await self._write_summary(summary)
         finally:
-            failed = [sheet for sheet in waiting if not sheet.is_done]
+            failed = [summary for summary in waiting if not summary.is_done]
             self._unwritten = [*failed, *self._unwritten][-_UNWRITTEN:]
-        if failed and not self._core.wire.leaving:
+        if failed and not self._context.js.leaving:
             self._begun()
 
-    async def _write_sheet(self, unwritten: "_Unwritten") -> bool:
+    async def _write_summary(self, unwritten: "_Unwritten") -> bool:
         """Write one sheet, or find that it is there; False to try again later.
 
         An earlier try may have been stored though its answer was lost, and counted since. So what
         lies before the position is left out, and the write is guarded by the position.
         """
-        heads = unwritten.heads
-        at, subject = heads.names.of("n", "at"), heads.names.of("n", "w", unwritten.name)
+        records = unwritten.records
+        at, subject = records.subjects.of("n", "at"), records.subjects.of("n", "w", unwritten.name)
         try:
             for _ in range(_TRIES):
-                there = {subject_of(msg): msg for msg in await heads.last([at, subject])}
+                there = {subject_of(msg): msg for msg in await records.last([at, subject])}
                 if subject in there:
                     return True
                 upto = _decode_position(there[at].data).upto if at in there else 0
-                sheet = {
+                summary = {
                     number: block
-                    for number, block in unwritten.sheet.items()
+                    for number, block in unwritten.summary.items()
                     if not unwritten.may_be_stored or max(number * BLOCK, 1) > upto
                 }
-                if not sheet:
+                if not summary:
                     return True
                 before, unwritten.may_be_stored = unwritten.may_be_stored, True
                 guard = str(seq_of(there[at])) if at in there else "0"
                 headers = {GUARD: guard, GUARDED: at, "Nats-TTL": f"{LOG_AGE_S}s"}
-                write = (subject, encode(sheet), headers)
-                (seq,) = await heads.wire.write(heads.names.stream, [write])
+                write = (subject, encode(summary), headers)
+                (seq,) = await records.js.write(records.subjects.stream, [write])
                 if seq > CONFLICT:
                     return True
                 if seq == CONFLICT:
@@ -201,19 +215,19 @@ class Daily:
 
     async def read(self, queue: str | None, days: range) -> list[Tallied]:
         """What was counted of a queue, or of all, on these days."""
-        await self.tell()
+        await self.write_summaries()
         found: list[Tallied] = []
-        oldest = first_day(self._core.clock.now())
-        for heads in self._core.heads:
-            state = await self._look(heads)
+        oldest = first_day(self._context.clock.now())
+        for records in self._context.records:
+            state = await self._look(records)
             upto, more = state.whole()
             parts = [state.counts, more]
             if upto < state.end:
                 bound = aligned(state.end)
-                within, beyond = await self._round(heads, upto, bound)
+                within, beyond = await self._read_log(records, upto, bound)
                 parts += [within, beyond]
                 if bound > upto:  # so that who asks again need not read it again
-                    await self._write(heads, state, _sum([more, within]), Position(bound))
+                    await self._write(records, state, _sum([more, within]), Position(bound))
             found += (
                 Tallied(name, day, tally, n)
                 for day, of_day in _sum(parts).items()
@@ -224,23 +238,23 @@ class Daily:
             )
         return found
 
-    async def keep(self) -> None:
+    async def add_up(self) -> None:
         """Add up what was written, if nobody has for a while."""
         if time.monotonic() < self._next:
             return
-        now, latest = self._core.clock.now(), 0
-        for heads in self._core.heads:
-            state = await self._look(heads)
+        now, latest = self._context.clock.now(), 0
+        for records in self._context.records:
+            state = await self._look(records)
             at = state.position.at
             if now - at >= EVERY_MS:
-                await self._add_up(heads, state, now)
+                await self._add_up_partition(records, state, now)
                 at = now
             latest = max(latest, at)
         self._next = time.monotonic() + max(latest + EVERY_MS - now, 1_000) / 1000
 
-    async def _add_up(self, heads: Heads, state: _State, now: int) -> None:
+    async def _add_up_partition(self, records: RecordCache, state: _State, now: int) -> None:
         """Add up what the sheets tell all of; and what is old and has gaps, from the log."""
-        stream = heads.names.stream
+        stream = records.subjects.stream
         old = min(self._ends.get(stream, 0), state.end)
         self._ends[stream] = state.end
         upto, counts = state.whole()
@@ -248,35 +262,39 @@ class Daily:
         # A block that does not fill up is left to the sheets for a day.
         bound = old if now - state.position.at >= DAY_MS else aligned(old)
         if upto < bound:
-            within, _ = await self._round(heads, upto, bound)
+            within, _ = await self._read_log(records, upto, bound)
             counts, position = _sum([counts, within]), Position(bound)
         if position.upto > state.position.upto:
-            await self._write(heads, state, counts, position)
+            await self._write(records, state, counts, position)
 
-    async def _look(self, heads: Heads) -> _State:
-        subject = heads.names.of("n", ">")
-        found = await heads.at_once([subject])
+    async def _look(self, records: RecordCache) -> _State:
+        subject = records.subjects.of("n", ">")
+        found = await records.snapshot([subject])
         if found is not None:
-            return _State(heads, *found)
+            return _State(records, *found)
         # Too many sheets for one answer. Those that go meanwhile leave a gap.
-        found = await heads.at_once([heads.names.of("n", "at"), heads.names.of("n", "day", "*")])
+        found = await records.snapshot(
+            [records.subjects.of("n", "at"), records.subjects.of("n", "day", "*")]
+        )
         assert found is not None
         known, end = found
-        sheets = await heads.walk([heads.names.of("n", "w", ">")])
-        return _State(heads, [*known, *(msg for msg in sheets if seq_of(msg) <= end)], end)
+        summaries = await records.read_all([records.subjects.of("n", "w", ">")])
+        return _State(records, [*known, *(msg for msg in summaries if seq_of(msg) <= end)], end)
 
-    async def _round(self, heads: Heads, floor: int, bound: int) -> tuple[Counts, Counts]:
+    async def _read_log(
+        self, records: RecordCache, floor: int, bound: int
+    ) -> tuple[Counts, Counts]:
         """What all moves after a position add, up to a bound and beyond it. It reads to the end of
         the log, so that every move is met, in whichever message that is."""
         within: Counts = {}
         beyond: Counts = {}
-        oldest, upto = first_day(self._core.clock.now()), floor
+        oldest, upto = first_day(self._context.clock.now()), floor
         counted: dict[str, int] = {}  # of each task that was met, up to where its moves were
-        while page := await self._log.records(heads, upto + 1, _PAGE):
+        while page := await self._log.read_records(records, upto + 1, _PAGE):
             upto = seq_of(page[-1])
             moves: list[tuple[int, str, Countable]] = []
             for msg in page:
-                moves += await _fresh(heads, msg, counted, floor)
+                moves += await _fresh(records, msg, counted, floor)
             for sums, some in (
                 (within, [(queue, move) for at, queue, move in moves if at <= bound]),
                 (beyond, [(queue, move) for at, queue, move in moves if at > bound]),
@@ -286,27 +304,29 @@ class Daily:
                         add(sums, day, queue, tally, n)
         return within, beyond
 
-    async def _write(self, heads: Heads, state: _State, more: Counts, position: Position) -> None:
+    async def _write(
+        self, records: RecordCache, state: _State, more: Counts, position: Position
+    ) -> None:
         """Write what was added and the new position, unless another was faster."""
-        now = self._core.clock.now()
+        now = self._context.clock.now()
         more = {day: of for day, of in more.items() if day >= first_day(now)}
         sums = _sum([{day: state.counts.get(day, {}) for day in more}, more])
         position.at = now
         ttl = {"Nats-TTL": f"{_TTL_S}s"}
         writes: list[Write] = [
-            (heads.names.of("n", "day", str(day)), encode(of), ttl) for day, of in sums.items()
+            (records.subjects.of("n", "day", str(day)), encode(of), ttl) for day, of in sums.items()
         ]
         guard = {GUARD: str(state.guard)}
-        writes.append((heads.names.of("n", "at"), encode(position), guard))
-        last = await heads.wire.atomic(heads.names.stream, writes)
+        writes.append((records.subjects.of("n", "at"), encode(position), guard))
+        last = await records.js.write_batch(records.subjects.stream, writes)
         if not last:
             return
         for seq in range(last - len(writes) + 1, last + 1):
-            heads.notes.keep(seq)
-        if any(seq <= position.upto for seq, _ in state.sheets):
+            records.notes.note_quietly(seq)
+        if any(seq <= position.upto for seq, _ in state.summaries):
             # All that these tell of lies before them.
-            subject = heads.names.of("n", "w", ">")
-            await heads.purge(subject, before=position.upto + 1)
+            subject = records.subjects.of("n", "w", ">")
+            await records.purge(subject, before=position.upto + 1)
 
 
 def _sum(parts: Sequence[Counts]) -> Counts:
@@ -346,13 +366,13 @@ _decode_queue = msgspec.msgpack.Decoder(_InQueue).decode
 
 
 async def _fresh(
-    heads: Heads, msg: Reply, counted: dict[str, int], floor: int
+    records: RecordCache, msg: Reply, counted: dict[str, int], floor: int
 ) -> list[tuple[int, str, Countable]]:
     """The moves of a record that were not counted yet, each with its sequence and the queue; none
     of one that cannot be read."""
     seq = seq_of(msg)
     try:
-        body = decode_body(msg.data)
+        body = decode_record(msg.data)
         events: Sequence[_Move | TaskEvent] = body.events
         queue = body.queue
         if not body.deleted:
@@ -370,7 +390,7 @@ async def _fresh(
     found: list[tuple[int, str, Countable]] = [(at, queue, move) for at, move in moves if at > last]
     first, move = moves[0]
     if first > last and move.revision > body.dropped + 1:  # there are more in archives
-        for part in await heads.walk([heads.names.of("h", body.id, "*")]):
+        for part in await records.read_all([records.subjects.of("h", body.id, "*")]):
             archive = decode_archive(part.data)
             places = archive.seqs or [seq_of(part)] * len(archive.events)
             found += (
