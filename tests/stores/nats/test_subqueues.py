@@ -29,11 +29,13 @@ class Asked:
         self._read, self._read_each = js.read, js.read_each
         self.rounds = 0
         self.subqueues = 0
+        self.starts: list[int] = []
         patch.setattr(js, "read", self.read)
         patch.setattr(js, "read_each", self.read_each)
 
     def forget(self) -> None:
         self.rounds = self.subqueues = 0
+        self.starts.clear()
 
     async def read(self, stream: str, request: dict[str, Any]) -> tuple[list[Reply], Reply]:
         self.rounds += 1
@@ -43,6 +45,7 @@ class Asked:
     async def read_each(self, stream: str, requests: list[dict[str, Any]]) -> list[Reply | None]:
         self.rounds += 1
         self.subqueues += len(requests)
+        self.starts += [request["seq"] for request in requests]
         return await self._read_each(stream, requests)
 
 
@@ -134,3 +137,27 @@ async def test_lines_nobody_has_code_for_are_not_asked_about(
     asked.forget()
     assert await kit.claim(5, code=code) == []
     assert asked.subqueues == 0
+
+
+async def test_the_oldest_of_a_kind_is_looked_for_from_where_it_stood_the_last_time(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the beginning the server visits all that are pending."""
+    oldest = await kit.submit(name="waits")
+    await kit.create(*(kit.record(name="waits") for _ in range(5)))
+    (found,) = await kit.store.ready_kinds()
+    assert found.oldest_at == oldest.status.order
+    asked = Asked(context_of(kit.store).js, monkeypatch)
+    assert await kit.store.ready_kinds() == [found]
+    assert len(asked.starts) == 1
+    assert asked.starts[0] > 1
+    claimed = await kit.claim(3)
+    assert claimed[0].id == oldest.id
+    assert [(one.queue, one.kind) for one in await kit.store.ready_kinds()] == [
+        (found.queue, found.kind)
+    ]
+    await kit.claim(3)
+    assert await kit.store.ready_kinds() == []
+    back = await kit.submit(name="waits")
+    (found,) = await kit.store.ready_kinds()
+    assert found.oldest_at == back.status.order

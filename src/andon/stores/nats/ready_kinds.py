@@ -1,4 +1,4 @@
-"""Which kinds of task a queue has ready: the first message of each of its lines is looked at."""
+"""Which kinds of task a queue has ready: the first task of each of its sub-queues is looked at."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,6 @@ from andon.stores.base import ReadyKind
 from andon.stores.nats.claiming import Claims
 from andon.stores.nats.context import StoreContext
 from andon.stores.nats.index import Index
-from andon.stores.nats.subqueues import Subqueue
 
 
 async def ready_kinds(
@@ -26,15 +25,11 @@ async def ready_kinds(
         name for queue in named if queue not in by_key for name in context.fleet.subqueues(queue)
     ]
     oldest: dict[tuple[str, str], int] = {}
-    for partition, subqueues in enumerate(claims.subqueues):
-        # Lines of their own: what claims believe of theirs is left as it is.
-        subjects = context.records[partition].subjects
-        looked = [Subqueue(name, subjects.subqueue(name)) for name in subqueue_names]
-        await subqueues.peek(looked)
-        for subqueue in looked:
-            for stored in subqueue.records:
-                at = 0 if stored.task is None else stored.task.status.order
-                kind = (subqueue.name.queue, subqueue.name.kind)
-                oldest[kind] = min(at, oldest.get(kind, at))
+    for subqueues in claims.subqueues:
+        for subqueue in await subqueues.oldest(subqueue_names):
+            (stored,) = subqueue.records
+            at = 0 if stored.task is None else stored.task.status.order
+            kind = (subqueue.name.queue, subqueue.name.kind)
+            oldest[kind] = min(at, oldest.get(kind, at))
     found += [ReadyKind(queue, kind, at or None) for (queue, kind), at in oldest.items()]
     return sorted(found, key=lambda ready: (ready.queue, ready.kind))

@@ -89,6 +89,7 @@ class Subqueues:
         self._context = context
         self._records: RecordCache = context.records[partition]
         self._subqueues: dict[SubqueueName, Subqueue] = {}
+        self._first: dict[SubqueueName, int] = {}
         self._quiet: dict[str, dict[str, Mark]] = {}
         self._quiet_since = 0.0
         self._rechecked_at = 0.0
@@ -191,6 +192,21 @@ class Subqueues:
                     self._took(subqueue, page, mark, end)
                 else:
                     self._took(subqueue, [] if answer.status else [answer], mark, end)
+
+    async def oldest(self, names: Iterable[SubqueueName]) -> list[Subqueue]:
+        """Those of these that hold something, with the first of each; what claims believe of them
+        is left as it is.
+
+        Each is looked for from where the first stood the last time, as none is ever written before
+        that: to find the first of all, the server visits every task of the sub-queue.
+        """
+        looked = [Subqueue(name, self._records.subjects.subqueue(name)) for name in names]
+        for subqueue in looked:
+            subqueue.next = self._first.get(subqueue.name, 1)
+        await self.peek(looked)
+        found = [subqueue for subqueue in looked if subqueue.records]
+        self._first.update((subqueue.name, subqueue.records[0].seq) for subqueue in found)
+        return found
 
     async def read_more(self, subqueue: Subqueue, count: int) -> int:
         """Read what stands at the line's `next` and behind it; how many those are."""
