@@ -35,7 +35,7 @@ async def test_a_caller_cancelled_with_his_answer_is_cancelled(store: NatsStore,
     context = store._context
     assert context is not None
     client = context.js.client
-    [(inbox, answered)] = client._inboxes.items()
+    ((number, answered),) = [(n, h) for n, h in client._handlers.items() if h == context.js._answer]
     came = asyncio.Event()
 
     async def asking() -> None:
@@ -43,14 +43,14 @@ async def test_a_caller_cancelled_with_his_answer_is_cancelled(store: NatsStore,
 
     task = asyncio.create_task(asking())
 
-    def cancelling(token: bytes, reply: Reply) -> None:
-        answered(token, reply)
+    def cancelling(subject: bytes, reply: Reply) -> None:
+        answered(subject, reply)
         came.set()
         task.cancel()
 
-    client._inboxes[inbox] = cancelling
+    client._handlers[number] = cancelling
     with pytest.raises(asyncio.CancelledError):
         await task
     assert came.is_set()
-    client._inboxes[inbox] = answered
+    client._handlers[number] = answered
     assert (await store.find(Query())).tasks == (), "the store goes on"

@@ -144,7 +144,7 @@ def test_a_connection_whose_end_somebody_gave_up_waiting_for_is_made_again(
         await store.open()
         assert store._context is not None
         client: Any = store._context.js.client
-        waiting = asyncio.ensure_future(client._transport._io_writer.wait_closed())
+        waiting = asyncio.ensure_future(client._socket._writer.wait_closed())
         await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)

@@ -9,11 +9,10 @@ import contextlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from nats.aio.msg import Msg
-
 from andon.stores.base import CONFIG_TOPIC, ready_topic
 from andon.stores.kit.hints import HintListener, Hub
 from andon.stores.nats.jetstream import JetStream
+from andon.stores.nats.nats_client import Reply
 
 if TYPE_CHECKING:
     from andon.stores.nats.connection import Subscription
@@ -23,6 +22,7 @@ _ANY_TEXT = "surrogatepass"
 """How topics are encoded: a name that is no proper text must not cost the others their hints."""
 
 _READY = ready_topic("").partition(":")[0]
+_READY_SUFFIX = f".{_READY}".encode()
 
 
 class Hints:
@@ -115,17 +115,17 @@ class Hints:
             try:
                 for kind in wanted - set(self._subscribed):
                     subject = f"{self.root}{kind}"
-                    self._subscribed[kind] = await js.subscribe(subject, self._take)
+                    self._subscribed[kind] = js.subscribe(subject, self._take)
                 for kind in set(self._subscribed) - wanted:
-                    await self._subscribed.pop(kind).unsubscribe()
+                    self._subscribed.pop(kind).unsubscribe()
                 await js.flush()
                 self.missed()  # what was hinted before the server knew
             except Exception:
                 return  # the slow poll covers what is not subscribed to
 
-    async def _take(self, msg: Msg) -> None:
+    def _take(self, subject: bytes, msg: Reply) -> None:
         topics = set(msg.data.decode(errors=_ANY_TEXT).split("\n"))
-        if msg.subject.endswith(f".{_READY}"):
+        if subject.endswith(_READY_SUFFIX):
             self._count(topics)
         self.hub.hint_all(topics)
 

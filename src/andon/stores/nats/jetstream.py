@@ -21,7 +21,7 @@ from andon.lifecycle.backoff import ExponentialBackoff
 from andon.model.errors import StoreIncompatible, StoreUnavailable
 from andon.stores.nats.connection import Connection, Subscription
 from andon.stores.nats.location import Location
-from andon.stores.nats.nats_client import NatsClient, Outgoing, Reply, Take
+from andon.stores.nats.nats_client import Handler, NatsClient, Outgoing, Reply
 
 log = logging.getLogger("andon.nats")
 
@@ -152,11 +152,11 @@ class JetStream:
         await self._connection.open()
         self.most_bytes = self.client.max_payload
         self._inbox = self.client.new_inbox()
-        await self._connection.receive(self._inbox, self._answer)
+        self._connection.subscribe(f"{self._inbox}.*", self._answer)
 
-    async def subscribe(self, subject: str, take: Take) -> Subscription:
+    def subscribe(self, subject: str, handler: Handler) -> Subscription:
         """Hand over what comes on a subject, on this connection and those that follow it."""
-        return await self._connection.subscribe(subject, take)
+        return self._connection.subscribe(subject, handler)
 
     async def flush(self) -> None:
         """Wait until the server has taken what was sent; for two seconds at most."""
@@ -179,8 +179,8 @@ class JetStream:
         self.most_bytes = self.client.max_payload
         self.reconnected()
 
-    def _answer(self, token: bytes, msg: Reply) -> None:
-        waiting = self._waiting.get(token)
+    def _answer(self, subject: bytes, msg: Reply) -> None:
+        waiting = self._waiting.get(subject[subject.rindex(b".") + 1 :])
         if waiting is not None:
             waiting[0].take(waiting[1], msg)
 
@@ -258,7 +258,6 @@ class JetStream:
     ) -> list[Reply | None]:
         round_ = _Answers(len(which), asyncio.get_running_loop().create_future())
         tokens: list[str] = []
-        nc = self.client
         try:
             messages: list[Outgoing] = []
             for position, index in enumerate(which):
@@ -266,7 +265,7 @@ class JetStream:
                 token = self._await(round_, position)
                 tokens.append(token)
                 messages.append((subject, f"{self._inbox}.{token}", payload, headers))
-            await nc.publish_all(messages)
+            self.client.send(messages)
             left = max(min(ATTEMPT_S, deadline - time.monotonic()), 0.05)
             async with asyncio.timeout(left):
                 await round_.future
@@ -285,7 +284,7 @@ class JetStream:
         last = len(writes)
         round_ = _Answers(1, asyncio.get_running_loop().create_future())
         token = self._await(round_, 0)
-        nc = self.client
+        messages: list[Outgoing] = []
         try:
             for number, (subject, payload, headers) in enumerate(writes, start=1):
                 own = {
@@ -296,7 +295,8 @@ class JetStream:
                 if number == last:
                     own["Nats-Batch-Commit"] = "1"
                 reply = f"{self._inbox}.{token}" if number == last else ""
-                await nc.publish(subject, payload, reply, own)
+                messages.append((subject, reply, payload, own))
+            self.client.send(messages)
             async with asyncio.timeout(ATTEMPT_S):
                 await round_.future
         except (TimeoutError, nats.errors.Error, OSError):
@@ -313,7 +313,7 @@ class JetStream:
     async def hint(self, subject: str, payload: bytes) -> None:
         """Publish what may be lost."""
         with contextlib.suppress(Exception):
-            await self.client.publish(subject, payload)
+            self.client.send([(subject, "", payload, None)])
 
     # --- reading ---
 
@@ -338,7 +338,7 @@ class JetStream:
         token = self._await(reading, 0)
         left = max(min(ATTEMPT_S, deadline - time.monotonic()), 0.05)
         try:
-            await self.client.publish(subject, body, f"{self._inbox}.{token}")
+            self.client.send([(subject, f"{self._inbox}.{token}", body, None)])
             async with asyncio.timeout(left):
                 end = await reading.future
         except (TimeoutError, nats.errors.Error, OSError):
@@ -366,7 +366,7 @@ class JetStream:
         tokens = [self._await(round_, index) for index in range(len(requests))]
         subject = f"$JS.API.DIRECT.GET.{stream}"
         try:
-            await self.client.publish_all(
+            self.client.send(
                 (subject, f"{self._inbox}.{token}", msgspec.json.encode(request), None)
                 for token, request in zip(tokens, requests, strict=True)
             )
@@ -410,12 +410,11 @@ class JetStream:
             await asyncio.sleep(_BACKOFF.pause(failures, self._rng))
 
     async def _ask(self, subject: str, body: bytes) -> tuple[Reply | None, str]:
-        """One answer; or None, and what was wrong. Not by the library's own `request`: before
-        Python 3.12 `asyncio.wait_for` may lose that its caller was cancelled."""
+        """One answer; or None, and what was wrong."""
         round_ = _Answers(1, asyncio.get_running_loop().create_future())
         token = self._await(round_, 0)
         try:
-            await self.client.publish(subject, body, f"{self._inbox}.{token}")
+            self.client.send([(subject, f"{self._inbox}.{token}", body, None)])
             async with asyncio.timeout(ATTEMPT_S):
                 await round_.future
         except (TimeoutError, nats.errors.Error, OSError) as error:
