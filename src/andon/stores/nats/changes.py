@@ -1,8 +1,8 @@
-"""News: what was written under a subject that nearly every message stands under, since a sequence.
+"""Changes since a sequence, under a subject that nearly every message stands under.
 
 A page of messages carries the number of those that follow, and to count them the server visits
-every subject stored. So where little has been written since, the messages are asked for one by
-one, which costs the server no more than what it finds.
+every stored subject. So where little was written since, the messages are asked for one by one,
+which costs the server no more than what it finds.
 """
 
 from collections.abc import Sequence

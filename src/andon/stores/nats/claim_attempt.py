@@ -1,7 +1,7 @@
 """One claim: its token, the stamps it writes over records, and what it has handed out.
 
-A repeat of a claim is told by its token, under which the ids of its tasks stand before their
-records are written. The timers of the runs are written with them: they come before the records.
+A repeated claim is recognised by its token: the ids of the claim's tasks are written under it
+before their records. The timers of the runs are written with them, also before the records.
 """
 
 from collections.abc import Sequence
@@ -115,7 +115,7 @@ class ClaimAttempt:
     # --- what is written ---
 
     async def reject(self, dead: Sequence[StoredRecord]) -> None:
-        """Not handed out: those past their time are made due, those unreadable set aside."""
+        """Not handed out: those past their time are made due, those unreadable quarantined."""
         now = self.context.clock.now()
         wanted = [
             (stored.body.id, stored.body.revision, now)

@@ -1,10 +1,10 @@
-"""Claiming: read what stands first in line, write the stamp over it.
+"""Claiming: read the first pending tasks, write the claim's stamp over them.
 
-A queue without limits is read from the stream, in order: each kind of task and each priority is a
-line of its own, and only the lines of kinds that the worker has code and room for are read. Lines
-that are known to be empty cost nothing. Two processes that read the same line are told apart by
-the guard of each record; who loses looks further down the line for a while. Queues with limits are
-claimed from by `limiting`.
+A queue without limits is read from the stream, in order. Each kind of task and each priority is a
+sub-queue, and a claim reads only those of kinds that the worker has code and room for. Sub-queues
+known to be empty cost nothing. When two processes read the same sub-queue, the guard of each record
+lets one of them write; the other looks further down for a while. Queues with limits are claimed
+from by `limited_claims`.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _CONTENDED_S = 1.0
 """After a claim lost to another process, claims spread over what was read for so long."""
 
 _MOST_AHEAD = 256
-"""Lines asked about in one go, when those before them were empty."""
+"""Sub-queues asked about in one go, when those before them were empty."""
 
 _CODES = 64
 """Workers' codes of which is remembered what they may claim."""
@@ -65,7 +65,7 @@ class Claims:
             return await self._claim(ClaimAttempt(self._context, request))
 
     def contended(self) -> bool:
-        """Whether others claim from the same lines."""
+        """Whether others claim from the same sub-queues."""
         return time.monotonic() < self._contended
 
     def note_contention(self) -> None:
@@ -154,7 +154,7 @@ class _QueueRound:
         self._may = may
         self._fleet = claim.context.fleet
         self._subqueues = claims.subqueues[claim.request.partition]
-        self._ahead = 1  # lines to ask about in one go
+        self._ahead = 1  # sub-queues to ask about in one go
         self._synced = False
 
     async def run(self) -> None:
@@ -181,7 +181,7 @@ class _QueueRound:
 
     async def _is_waiting(self, queue: str) -> bool:
         """Whether a limited queue has something to claim: of many, most have not, and each asked
-        by itself costs a look at its gate."""
+        by itself costs a look at its limiter lock."""
         if not self._synced:
             await self._index.sync()
             self._synced = True
@@ -189,8 +189,8 @@ class _QueueRound:
         return bool(broken) or self._index.tables.ready.waiting(queue)
 
     async def _plain(self, number: int) -> bool:
-        """Claim from a queue without limits, the highest level first; whether all lines that the
-        worker has code for are known to be empty."""
+        """Claim from a queue without limits, the highest level first; whether all sub-queues that
+        the worker has code for are known to be empty."""
         claim = self._claim
         queue = claim.request.queues[number]
         levels: dict[str, list[Subqueue]] = {}
@@ -218,8 +218,8 @@ class _QueueRound:
         return is_quiet
 
     async def _look_ahead(self, number: int, level: str) -> None:
-        """Read the next of each of the lines that come next, where nothing is known of them: one
-        after the other many empty ones would take long."""
+        """Read the next of each of the sub-queues that come next, where nothing is known of them:
+        one after the other many empty ones would take long."""
         found: list[Subqueue] = []
         now = time.monotonic()
         is_behind = False

@@ -1,4 +1,4 @@
-"""What the operations of the store share."""
+"""What the operations of the store share: connection, partitions, and background work."""
 
 import asyncio
 from collections.abc import Coroutine, Iterable

@@ -48,7 +48,7 @@ class _New:
 
     def __init__(self, context: StoreContext, task: Task, last: "_New | None") -> None:
         """Raises one of `AT_FAULT` if it cannot be written. `last` is the one before it, which is
-        often of the same line."""
+        often of the same sub-queue."""
         if not is_token(task.id):
             raise Unwritable(f"no subject can hold the id {task.id!r}")
         self.task = task
@@ -231,7 +231,7 @@ async def _create_limited(
     positions: Sequence[int],
     outcomes: list[Created | None],
 ) -> None:
-    """Those of a queue with `max_size`: counted and written behind the queue's gate."""
+    """Those of a queue with `max_size`: counted and written under the queue's limiter lock."""
     named = 0
     locks = LimiterLocks(context, index)
     waiting = list(positions)
@@ -293,7 +293,7 @@ async def _write_limited(
     outcomes: list[Created | None],
     there: dict[str, StoredRecord],
 ) -> bool:
-    """Write the chosen behind the gate; False to look again."""
+    """Write the chosen under the lock; False to look again."""
     ready: list[int] = []
     for position in chosen:
         task, entry = new[position].task, new[position].entry

@@ -1,11 +1,12 @@
-"""The daily history: what the sheets of all processes add up to, and the log where they have gaps.
+"""The daily history: the sum of all write summaries, and the event log where these have gaps.
 
-Each process tells what it wrote (`sheets`), and no write of a task counts anything. Who keeps
-house adds up, from the position where the last one stopped, the blocks of the stream that the
-sheets tell all of. A block that still has a gap after `EVERY_MS` will keep it: from there on the
-log is read, which costs a look at each record. Counts and the new position are written in one
-atomic batch, guarded by the position that was read: of two who add the same one is refused, and of
-one that dies nothing is left. Who asks for the history reads what is not told yet in the log.
+Each process writes summaries of its own writes (`write_summaries`), so no write of a task counts
+anything. The timekeeper adds up the blocks of the stream for which the summaries are complete, from
+the position where the last timekeeper stopped. A block with a gap that is older than `EVERY_MS`
+will keep it, so from there on the log is read, which costs a look at each record. Counts and the
+new position are written in one atomic batch, guarded by the old position: of two timekeepers one is
+refused, and one that dies leaves nothing behind. A reader of the history reads in the log what no
+summary covers yet.
 
 What was not added up is lost with its record's last trace: seven days after the deletion, or when
 the id is used again ten minutes after it.
@@ -53,16 +54,16 @@ EVERY_MS = 150_000
 before the submit window is over, after which the id of a deleted task, and with it what is left of
 that, may be written over."""
 
-TOLD_S = 60.0
-"""A process that has written tells of it so much later."""
+SUMMARY_S = 60.0
+"""A process writes a summary so long after the first write it covers."""
 
 _PAGE = 2_000
 
 _TRIES = 5
-"""Others may move the position while a sheet is written."""
+"""Others may move the position while a summary is written."""
 
 _UNWRITTEN = 64
-"""Sheets kept for another try; of those given up a gap stays."""
+"""Summaries kept for another try; of those given up a gap stays."""
 
 _TTL_S = (KEPT_DAYS + 1) * 86_400
 """Counts of a day go by themselves, so long after the last was added."""
@@ -74,12 +75,12 @@ class Position(msgspec.Struct, array_like=True):
     upto: int = 0  #: every move written with a message up to this one was counted
     at: int = 0  #: ms UTC
     exact: bool = False
-    """The sheets told of all up to here. Else those of this block may tell of what was counted from
-    the log, and cannot be used. Older releases leave it out."""
+    """The summaries told of all up to here. Else those of this block may tell of what was counted
+    from the log, and cannot be used. Older releases leave it out."""
 
     @property
     def start(self) -> int | None:
-        """Where the sheets can be added up from, if they can be."""
+        """Where the summaries can be added up from, if they can be."""
         is_start = self.exact or not self.upto or self.upto == aligned(self.upto)
         return self.upto if is_start else None
 
@@ -89,7 +90,7 @@ _decode_counts = msgspec.msgpack.Decoder(dict[str, dict[str, int]]).decode
 
 
 class _State:
-    """All that is told of one partition, in one look."""
+    """Position, counts and summaries of one partition, as of one moment."""
 
     def __init__(self, records: RecordCache, found: Sequence[Reply], end: int) -> None:
         self.end = end
@@ -111,8 +112,8 @@ class _State:
                 except Undecodable:
                     continue  # not ours: a gap
 
-    def whole(self) -> tuple[int, Counts]:
-        """How far the sheets tell of all, and what they add up to there."""
+    def complete(self) -> tuple[int, Counts]:
+        """How far the summaries are complete, and what they add up to there."""
         start = self.position.start
         return (
             (self.position.upto, {})
@@ -122,7 +123,7 @@ class _State:
 
 
 class _Unwritten:
-    """A sheet to be written, and where."""
+    """A summary to be written, and where."""
 
     def __init__(self, records: RecordCache, name: str, summary: Summary) -> None:
         self.records = records
@@ -151,17 +152,17 @@ class DailyHistory:
         if self._summary_timer is None:
             loop = asyncio.get_running_loop()
             self._summary_timer = loop.call_later(
-                TOLD_S, lambda: self._context.in_background(self.write_summaries())
+                SUMMARY_S, lambda: self._context.in_background(self.write_summaries())
             )
 
     def close(self) -> None:
-        """Tell nothing any more."""
+        """Write no more summaries by the clock."""
         if self._summary_timer is not None:
             self._summary_timer.cancel()
             self._summary_timer = None
 
     async def write_summaries(self) -> None:
-        """Write down what this process has written. A sheet that cannot be written now is tried
+        """Write down what this process has written. A summary that cannot be written now is tried
         again with the next ones."""
         self.close()
         waiting, self._unwritten = self._unwritten, []
@@ -180,7 +181,7 @@ class DailyHistory:
             self._begun()
 
     async def _write_summary(self, unwritten: "_Unwritten") -> bool:
-        """Write one sheet, or find that it is there; False to try again later.
+        """Write one summary, or find that it is there; False to try again later.
 
         An earlier try may have been stored though its answer was lost, and counted since. So what
         lies before the position is left out, and the write is guarded by the position.
@@ -220,7 +221,7 @@ class DailyHistory:
         oldest = first_day(self._context.clock.now())
         for records in self._context.records:
             state = await self._look(records)
-            upto, more = state.whole()
+            upto, more = state.complete()
             parts = [state.counts, more]
             if upto < state.end:
                 bound = aligned(state.end)
@@ -253,13 +254,13 @@ class DailyHistory:
         self._next = time.monotonic() + max(latest + EVERY_MS - now, 1_000) / 1000
 
     async def _add_up_partition(self, records: RecordCache, state: _State, now: int) -> None:
-        """Add up what the sheets tell all of; and what is old and has gaps, from the log."""
+        """Add up where the summaries are complete, and from the log what is old and has gaps."""
         stream = records.subjects.stream
         old = min(self._ends.get(stream, 0), state.end)
         self._ends[stream] = state.end
-        upto, counts = state.whole()
+        upto, counts = state.complete()
         position = Position(upto, exact=True)
-        # A block that does not fill up is left to the sheets for a day.
+        # A block that does not fill up is left to the summaries for a day.
         bound = old if now - state.position.at >= DAY_MS else aligned(old)
         if upto < bound:
             within, _ = await self._read_log(records, upto, bound)
@@ -272,7 +273,7 @@ class DailyHistory:
         found = await records.snapshot([subject])
         if found is not None:
             return _State(records, *found)
-        # Too many sheets for one answer. Those that go meanwhile leave a gap.
+        # Too many summaries for one answer. Those that go meanwhile leave a gap.
         found = await records.snapshot(
             [records.subjects.of("n", "at"), records.subjects.of("n", "day", "*")]
         )

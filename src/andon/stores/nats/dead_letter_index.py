@@ -1,7 +1,7 @@
-"""Dead letters: a small mark each, so that a bound on their number costs no look at the records.
+"""The dead-letter index: a small mark for each, so that their bound costs no look at the records.
 
 A mark stands under the task's id and the revision of its end. It is written before the record, and
-goes after the record has moved on; so one that a crash left behind is found to mean nothing when
+deleted after the record has moved on. One that a crash left behind is found to mean nothing when
 its turn comes, and until then makes the bound one smaller.
 """
 

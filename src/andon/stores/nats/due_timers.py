@@ -1,10 +1,11 @@
-"""Taking what is due: the entries that fired schedules leave, and the records behind them.
+"""Due timers: takes the entries that fired schedules leave, and hands out the tasks behind them.
 
-An entry is a hint: only tasks whose own timer has passed are handed out. What an entry still needs
-(a hold of what is handed out, timers of what is not due yet) is written before the entry is written
-over, guarded; so a taker who dies costs a hold, no more. Of several takers that meet at an entry,
-all write what it needs and one takes it. They give those timers the same names, and of a version
-named twice one timer stands: whatever an outage leaves behind, the number of timers does not grow.
+An entry is a hint: only tasks whose own timer has passed are handed out. What is still needed of an
+entry (a hold of what is handed out, timers of what is not due yet) is written before the entry is
+written over, with a guard; so a taker who dies costs a hold, no more. When several takers meet at
+an entry, each writes what it needs and one takes it. They give those timers the same names, so of a
+revision named twice one timer remains, and the number of timers does not grow whatever an outage
+leaves behind.
 """
 
 import secrets
@@ -233,7 +234,7 @@ class _Taking:
 
 
 def _timer(stored: StoredRecord, task: Task, now: int) -> int | None:
-    """The time at which something must happen to the task; one that does not decode is set aside
+    """The time at which something must happen to the task; one that does not decode is quarantined
     now, or when the lease of its run has passed."""
     if task.state is not State.UNKNOWN:
         return next_timer(task)

@@ -1,7 +1,7 @@
 """Queues, task types, workers and settings: small messages in partition 0.
 
-Queues and lines are remembered, and read again when a mark says that they have changed: there may
-be thousands of them, and claims that find nothing look again each time.
+Queues and sub-queues are remembered, and read again when a mark says that they have changed: there
+may be thousands of them, and claims that find nothing look again each time.
 """
 
 import time
@@ -19,8 +19,8 @@ from andon.stores.nats.record_cache import RecordCache
 from andon.stores.nats.subjects import SubqueueName, dotless, dotted, hashed, is_token, rank_of
 
 _UNMARKED_S = 60.0
-"""How often queues and lines are read whether or not the mark says so: who wrote one may have died
-before it wrote the mark."""
+"""How often queues and sub-queues are read whether or not the mark says so: who wrote one may have
+died before it wrote the mark."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _queue = msgspec.msgpack.Decoder(QueueConfig).decode
@@ -38,7 +38,7 @@ class Fleet:
         self._configs: dict[str, QueueConfig] = {}
         self._subqueues: dict[str, dict[SubqueueName, None]] = {}
         self._in_order: dict[str, tuple[SubqueueName, ...]] = {}
-        self.changes = 0  #: grows when a queue, its configuration or a line becomes known
+        self.changes = 0  #: grows when a queue, its configuration or a sub-queue becomes known
         self._mark = records.subjects.of("m", "fleet")
         self._marked = -1  # sequence of the mark up to which all is known
         self._looked_at = self._read_at = -1e9
@@ -96,7 +96,7 @@ class Fleet:
         return (await self.configs()).get(queue)
 
     def subqueues(self, queue: str) -> tuple[SubqueueName, ...]:
-        """The lines that the queue is known to have, by level in the order in which they are
+        """The sub-queues that the queue is known to have, by level in the order in which they are
         served."""
         found = self._in_order.get(queue)
         if found is None:
@@ -111,8 +111,8 @@ class Fleet:
         await self.configs()
 
     async def use(self, subqueues: Iterable[SubqueueName]) -> bool:
-        """Make queues and their lines known before the first task of them is stored; True if one
-        of the queues is new."""
+        """Make queues and their sub-queues known before the first task of them is stored; True if
+        one of the queues is new."""
         configs = await self.configs()
         writes: dict[str, Write] = {}
         unknown: list[SubqueueName] = []
@@ -138,8 +138,8 @@ class Fleet:
         return new
 
     async def take_over(self, before: "Fleet") -> None:
-        """Write what was known of queues and lines when the streams were others: who had not
-        noticed yet may have stored tasks in lines that he took for known."""
+        """Write what was known of queues and sub-queues when the streams were others: who had not
+        noticed yet may have stored tasks in sub-queues that he took for known."""
         writes: list[Write] = [
             (self._queue_subject(queue), _encode(config), {GUARD: "0"})
             for queue, config in before._configs.items()

@@ -4,8 +4,8 @@ A process that never lists, counts or serves a limited queue has none. It is a c
 what is indexed of each record (definition and policy without arguments, about 2 kB a task): of
 every record for who lists and counts, of those that have not ended for who serves a limited queue.
 It is brought up to date by reading what was written since it was last asked; nobody pushes to it.
-It guards nothing: what must not be exceeded is guarded by the gate of its queue, a message that
-every claim from (or create into) a limited queue writes over in the same atomic batch.
+It guards nothing: what must not be exceeded is guarded by the limiter lock of its queue, a message
+that every claim from (or create into) a limited queue writes over in the same atomic batch.
 """
 
 import asyncio
@@ -41,7 +41,8 @@ _STALE_S = 300.0
 
 
 _Read = tuple[int, RecordBody, Task | None, int]
-"""Place in line, body without payload, what is indexed (None: nothing any more), and sequence."""
+"""Place in the sub-queue, body without payload, what is indexed (None: nothing any more), and
+sequence."""
 
 
 class Index:
@@ -65,7 +66,8 @@ class Index:
         """Of each partition, what was read up to the position and is not in the index yet."""
         self._seqs: dict[str, int] = {}
         self.broken: list[set[str]] = [set() for _ in range(count)]
-        """Of each partition, pending tasks that do not decode: no line behind a gate has them."""
+        """Of each partition, pending tasks that do not decode: the index lists them nowhere
+        else."""
 
     async def sync(self, *, whole: bool = False) -> None:
         """Read what was written since the last time; from the beginning when what was left out
@@ -121,7 +123,7 @@ class Index:
             await asyncio.sleep(0.01)
 
     def _apply_changes(self, partition: int) -> None:
-        """In the order of the lines: whom a key admits is decided as they come."""
+        """In the order of the sub-queues: whom a key admits is decided as they come."""
         found, self._unapplied[partition] = self._unapplied[partition], []
         found.sort(key=lambda read: read[0])
         for place, body, task, seq in found:
@@ -200,7 +202,7 @@ class Index:
     # --- reading ---
 
     async def read(self, ids: Iterable[str]) -> dict[str, StoredRecord]:
-        """Heads of any partition."""
+        """Records of any partition."""
         wanted = [task_id for task_id in ids if is_token(task_id)]
         found: dict[str, StoredRecord] = {}
         for partition, records in enumerate(self._context.records):

@@ -134,7 +134,7 @@ class JetStream:
         self._waiting: dict[bytes, tuple[_Answers | _Reading, int]] = {}
         self.acked: dict[str, int] = {}
         self.on_written: dict[str, Callable[[Sequence[Write], Sequence[int]], None]] = {}
-        """By stream, who is told the sequences that writes were given."""
+        """By stream, what to call with finished writes and their sequences."""
         self.most_bytes = 0  #: of one message, its headers included: the server's `max_payload`
         self.reconnected: Callable[[], None] = lambda: None
         self.troubled: Callable[[], None] = lambda: None  #: called when somebody was refused

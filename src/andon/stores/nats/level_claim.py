@@ -1,7 +1,7 @@
-"""Serving the lines of one queue and level: what stands first in all of them is claimed.
+"""One claim from the sub-queues of one queue and priority: the oldest tasks of all of them.
 
-Each line is one kind of task. To know which tasks come first in all of them, each line is read up
-to the last that is claimed, and not further than it must be.
+Each sub-queue holds one kind of task. To know which tasks are the oldest, each is read up to the
+last task that is claimed, and no further than it must be.
 """
 
 import asyncio
@@ -26,22 +26,24 @@ if TYPE_CHECKING:
     from andon.stores.nats.claiming import Claims
 
 _AHEAD = 4
-"""Times the limit that is read of a line at once."""
+"""Times the limit that is read of a sub-queue at once."""
 
 _FEW = 4
-"""So few lines are read by pages from the start; of more, first one message each."""
+"""So few sub-queues are read by pages from the start; of more, first one message each."""
 
 _PER_LINE = 8
-"""Where a claim wants more than this of each line on the average, lines are read by pages."""
+"""Where a claim wants more than this of each sub-queue on the average, sub-queues are read by
+pages."""
 
 _SINGLY = 3
-"""After so many rounds of single messages those lines that are still short are read by pages."""
+"""After so many rounds of single messages those sub-queues that are still short are read by
+pages."""
 
 Chosen = list[tuple[Subqueue, StoredRecord]]
 
 
 class LevelClaim:
-    """One claim's turn at the lines of one level."""
+    """One claim's turn at the sub-queues of one level."""
 
     def __init__(
         self, claims: "Claims", claim: ClaimAttempt, subqueues: Sequence[Subqueue]
@@ -74,7 +76,7 @@ class LevelClaim:
         return True
 
     async def _choose(self, wanted: int) -> Chosen:
-        """The first in line that there is room for; they leave what was read of the lines."""
+        """The oldest that there is room for; they are taken out of what was read."""
         looked = rounds = 0
         while True:
             chosen, dead, short = self._picked(wanted)
@@ -88,7 +90,7 @@ class LevelClaim:
             looked += await self._read_more(short, wanted, rounds)
 
     async def _read_more(self, subqueues: Sequence[Subqueue], wanted: int, rounds: int) -> int:
-        """Read more of each of the lines, all at once; how many messages were read."""
+        """Read more of each of the sub-queues, all at once; how many messages were read."""
         count = max(16, wanted * _AHEAD // len(self._subqueues))
         if len(subqueues) == 1:
             return await self._known.read_more(subqueues[0], count)
@@ -107,8 +109,8 @@ class LevelClaim:
         return sum(read for read in found if isinstance(read, int))
 
     def _picked(self, wanted: int) -> tuple[Chosen, Chosen, list[Subqueue]]:
-        """Of what was read: what to claim, what is past its time, and the lines that must be read
-        on before it is certain that nothing else comes first."""
+        """Of what was read: what to claim, what is past its time, and the sub-queues that must be
+        read on before it is certain that nothing else comes first."""
         chosen: Chosen = []
         dead: Chosen = []
         room = dict(self._claim.room)

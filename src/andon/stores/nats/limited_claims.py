@@ -1,4 +1,4 @@
-"""Queues with limits: claimed from behind the gate of the queue, with the help of the index."""
+"""Claims from queues with limits: under the queue's limiter lock, with the help of the index."""
 
 import asyncio
 import secrets
@@ -25,7 +25,7 @@ Refill = Callable[[str, float], None]
 
 
 def is_limited(config: QueueConfig | None) -> bool:
-    """Whether claims from the queue go through its gate."""
+    """Whether claims from the queue need its limiter lock."""
     return config is not None and (
         config.max_concurrent is not None
         or config.max_concurrent_per_key is not None
@@ -53,7 +53,7 @@ class _Limited:
         self._partition = claim.request.partition
 
     async def run(self, config: QueueConfig) -> None:
-        """Claim, again and again while others pass the gate first."""
+        """Claim, again and again while others are faster at the lock."""
         for attempt in range(60):
             wanted = self._claim.wanted
             if wanted <= 0:
@@ -74,7 +74,7 @@ class _Limited:
     async def _try(
         self, config: QueueConfig, lock: LimiterLock, bucket: LimiterState | None
     ) -> bool:
-        """Claim what this gate lets through; whether it is to be looked at again."""
+        """Claim what the limits let through; whether it is to be looked at again."""
         now = self._context.clock.now()
         allowed = self._allowed(config, lock, bucket, self._claim.wanted)
         rows, dead = self._index.tables.ready.take(
@@ -109,7 +109,7 @@ class _Limited:
             raise
 
     async def _quarantine_unreadable(self) -> None:
-        """Set aside what the index has met and no line shows."""
+        """Quarantine what the index has met and no sub-queue shows."""
         broken = self._index.broken[self._partition]
         if broken:
             met = [*broken][:MAX_BATCH]
@@ -135,7 +135,7 @@ class _Limited:
     async def _take_rows(
         self, lock: LimiterLock, bucket: LimiterState | None, rows: Sequence[Row]
     ) -> bool:
-        """Claim behind the gate, all or nothing."""
+        """Claim under the lock, all or nothing."""
         claim = self._claim
         found = await self._records.read(row.task.id for row in rows)
         chosen: list[StoredRecord] = []

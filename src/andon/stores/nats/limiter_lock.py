@@ -1,11 +1,11 @@
-"""Gates: what must not be exceeded is decided behind a message that all who decide write over.
+"""Limiter locks: a message for each limited queue that every claim from it writes over.
 
-Who claims from a limited queue, or creates into one with a size, reads its gate, brings the index
-up to date, counts, and writes over the gate as it was read: of two who counted the same, one is
-told. With one partition the records are written in the same atomic batch. With several no batch can
-hold both. Then the gate is left with a permit that names the tasks before their records are
-written, and whoever counts meanwhile adds those of them that the index does not show yet; the
-permit goes when the records are there. Of a writer who died it expires.
+Who claims from a limited queue, or creates into one with a size, reads its lock, brings the index
+up to date, counts, and writes over the lock with the sequence it read as guard: of two who counted
+the same, one is refused. With one partition the records are written in the same atomic batch. With
+several no batch can hold both. Then the lock first gets a permit that names the tasks, and whoever
+counts meanwhile adds those of them that the index does not show yet. The permit is removed when the
+records are written; that of a writer who died expires.
 """
 
 import secrets
@@ -37,8 +37,8 @@ class Permit(msgspec.Struct, array_like=True, frozen=True):
 
 
 class LimiterState(msgspec.Struct, array_like=True):
-    """What a gate holds: the tokens of a rate limit, the permits, and how far each partition must
-    have been read by who counts."""
+    """What a limiter lock holds: the tokens of a rate limit, the permits, and how far each
+    partition must have been read by who counts."""
 
     tokens: float = -1.0
     at: int = 0
@@ -48,7 +48,7 @@ class LimiterState(msgspec.Struct, array_like=True):
 
 
 class LimiterLock:
-    """The gate of a queue as it was read, before the index was brought up to date."""
+    """The limiter lock of a queue as it was read, before the index was brought up to date."""
 
     def __init__(self, queue: str, seq: int, bucket: LimiterState) -> None:
         self.queue = queue
@@ -62,7 +62,7 @@ _decode = msgspec.msgpack.Decoder(LimiterState).decode
 
 
 class LimiterLocks:
-    """The gates of all limited queues, which stand in partition 0."""
+    """The limiter locks of all limited queues, which stand in partition 0."""
 
     def __init__(self, context: StoreContext, index: Index) -> None:
         self._context = context
@@ -70,10 +70,10 @@ class LimiterLocks:
         self._records = context.records[0]
 
     async def read(self, queue: str) -> LimiterLock:
-        """The gate as it stands, and the index at least as new."""
+        """The limiter lock as it stands, and the index at least as new."""
         lock = await self._read(queue)
         acked = self._context.js.acked
-        # A gate is the last of its batch: who has read up to it has read what was written with it.
+        # The lock is the last of its batch: who has read it has read what was written with it.
         # Without this a replica that lags would have us count less than others have let in.
         stream = self._records.subjects.stream
         acked[stream] = max(lock.seq, acked.get(stream, 0))
@@ -104,7 +104,7 @@ class LimiterLocks:
         *,
         creates: bool,
     ) -> bool:
-        """Write over the gate and write the records; False if anything had moved."""
+        """Write over the limiter lock and write the records; False if anything had moved."""
         over = LimiterState(bucket.tokens, bucket.at, bucket.rate)
         if len(self._context.records) == 1:
             stream, own = self._records.subjects.stream, writes.get(0, [])
@@ -149,7 +149,7 @@ class LimiterLocks:
                 records.notes.note_moves(seq, queue, events if creates else ())
 
     async def _give_back(self, queue: str, permit: Permit, marks: Sequence[int]) -> None:
-        """Drop the permit: who reads the gate from now on finds the records."""
+        """Drop the permit: who reads the limiter lock from now on finds the records."""
         while True:
             lock = await self._read(queue)
             over = lock.bucket
@@ -170,7 +170,7 @@ class LimiterLocks:
     async def _try_overwrite(
         self, lock: LimiterLock, over: LimiterState, permit: Permit | None = None
     ) -> bool:
-        """Write over the gate; where the answer was lost, the permit tells whose it is."""
+        """Write over the limiter lock; where the answer was lost, the permit tells whose it is."""
         (seq,) = await self._context.js.write(
             self._records.subjects.stream, [self._overwrite(lock, over)]
         )

@@ -1,4 +1,4 @@
-"""Setting aside: the move that takes a record which does not decode out of all lines (R28).
+"""Quarantine: the move that takes a record which does not decode out of all sub-queues (R28).
 
 Whoever meets one first writes it: a claim, a timer, or a change decided on what was read of it.
 """

@@ -1,8 +1,8 @@
-"""Heads: the newest message of each task, read in bulk, remembered, and written over.
+"""The latest revision of each task's record: read in bulk, remembered, and written over.
 
-Every write of a task is guarded by the sequence of the newest message under its subjects, so that
-of two writers one is told. What a process has read or written it remembers for a while, and a
-change decided on that needs no read.
+Every write of a task is guarded by the sequence of the newest message under its subjects, so of two
+writers one is refused. A process remembers for a while what it has read or written, and a change
+decided on that needs no read.
 """
 
 from collections import OrderedDict
@@ -45,8 +45,8 @@ from andon.stores.nats.subjects import ARCHIVED, Subjects, SubqueueName, is_toke
 from andon.stores.nats.write_summaries import WriteNotes
 
 REMEMBERED = 2_048
-"""Heads a partition remembers: of runs in hand, and of what was read to be moved. Decoded, with its
-errors, one takes up to some tens of kilobytes."""
+"""Records a partition remembers: of runs in hand, and of what was read to be moved. Decoded, with
+its errors, one takes up to some tens of kilobytes."""
 
 _BESIDES = 16_384
 """Bytes of a message that are kept for all but its definition, status and result."""
@@ -65,7 +65,7 @@ LOG_AGE_S = 7 * 86_400
 
 
 def subqueue_of(task: Task, *, back: bool = False) -> SubqueueName:
-    """The line in which the task stands when it is pending; `back`: at its old place."""
+    """The sub-queue in which the task stands when it is pending; `back`: at its old place."""
     return SubqueueName(
         task.definition.queue, kind_of(task), level_of(task.status.priority, back=back)
     )
@@ -89,7 +89,7 @@ class RecordCache(PartitionStream):
     # --- reading ---
 
     async def read(self, ids: Iterable[str]) -> dict[str, StoredRecord]:
-        """The heads of those tasks that are there, or were lately."""
+        """The records of those tasks that are there, or were lately."""
         wanted = [task_id for task_id in dict.fromkeys(ids) if is_token(task_id)]
         found: dict[str, StoredRecord] = {}
         for start in range(0, len(wanted), _CHUNK):
@@ -103,8 +103,8 @@ class RecordCache(PartitionStream):
         return found
 
     def advance_clock(self, messages: Sequence[Reply]) -> None:
-        """What is decided on them must not be older than the newest, whoever wrote it; they come
-        in the order of the stream."""
+        """Move the clock on to the newest of these messages, which come in the order of the
+        stream: no decision on them may be older than they are."""
         if messages:
             self._clock.tell(ms_of(stamp_of(messages[-1])))
 
@@ -127,12 +127,12 @@ class RecordCache(PartitionStream):
     # --- what is remembered ---
 
     def known(self, task: Task) -> StoredRecord | None:
-        """The head of exactly this version of a record, if it is remembered."""
+        """What is remembered of exactly this revision of a record."""
         stored = self._known.get(task.id)
         return stored if stored is not None and task.ref and stored.seq == task.ref else None
 
     def remember(self, stored: StoredRecord) -> None:
-        """Remember a head for the change that may follow."""
+        """Remember a record for the change that may follow."""
         known = self._known
         if len(stored.body.definition) + len(stored.body.status) > _LARGE or stored.body.result:
             known.pop(stored.body.id, None)
@@ -249,14 +249,14 @@ class RecordCache(PartitionStream):
         return subject, data, headers
 
     def purged_by(self, stored: StoredRecord, subject: str) -> str:
-        """The schedule that goes when the head is written over: its own message if that is one,
+        """The schedule that goes when the record is written over: its own message if that is one,
         else its timer."""
         if stored.is_pending and stored.subject != subject:
             return stored.subject
         return self.timer_of(stored)
 
     def timer_of(self, stored: StoredRecord) -> str:
-        """The subject of the head's own timer, if it has one of its own."""
+        """The subject of the record's own timer, if it has one of its own."""
         task = stored.task
         at = None if task is None or task.state is State.UNKNOWN else next_timer(task)
         return "" if at is None else self.subjects.timer(at, stored.body.id, stored.body.revision)
@@ -285,7 +285,7 @@ def queue_of(stored: StoredRecord) -> str:
 
 
 def earlier(stored: StoredRecord, count: int) -> tuple[int, ...]:
-    """Sequences of the newest `count` moves that the head holds."""
+    """Sequences of the newest `count` moves that the record holds."""
     if count <= 0:
         return ()
     seqs = (*stored.body.seqs, *(stored.seq for _ in range(stored.body.own)))
@@ -319,5 +319,5 @@ def _same_order(task: Task, stored: StoredRecord) -> bool:
 
 
 def comes_back(task: Task, stored: StoredRecord) -> bool:
-    """Whether a pending task returns to the place in line that it had."""
+    """Whether a pending task returns to the place in the sub-queue that it had."""
     return not stored.is_pending and _same_order(task, stored)

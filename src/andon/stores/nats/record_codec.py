@@ -1,8 +1,8 @@
-"""A record as one message: its four parts, and where its newest moves stand in the stream.
+"""The codec of records: a record is one message, with its four parts and its newest moves.
 
-The moves of a record are the event log: a message carries the newest 16 with the sequence of the
-message that wrote each, so that who reads the log knows which of them it has seen already though
-the messages before it are gone.
+The moves of a record are the event log: a message carries the newest 16, each with the sequence of
+the message that wrote it, so that a reader of the log knows which of them it has seen although the
+earlier messages are gone.
 """
 
 import msgspec
@@ -31,7 +31,7 @@ class RecordBody(msgspec.Struct, array_like=True, gc=False):
     deleted: int = 0
     events: tuple[TaskEvent, ...] = ()  #: those that do not stand in the status
     dropped: int = 0  #: older moves that are not kept
-    place: int = 0  #: sequence of the message that took this place in line; 0 is its own
+    place: int = 0  #: sequence of the message that took this place in the sub-queue; 0 is its own
     left: Tombstone | None = None  #: of one that was deleted
     queue: str = ""  #: of one that was deleted
 

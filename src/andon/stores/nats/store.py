@@ -59,8 +59,8 @@ from andon.stores.nats.store_info import describe
 from andon.stores.nats.stream_recovery import StreamRecovery
 from andon.stores.nats.timers import writable
 
-_LAST_WORD_S = 1.0
-"""How long closing may take to tell what was written; what is not told is read from the log."""
+_LAST_SUMMARY_S = 1.0
+"""How long closing may take to write summaries; what they lack is read from the log."""
 
 _TELL_S = 30.0
 """How often the server is asked for its time, by who fires timers."""
@@ -122,7 +122,7 @@ class NatsStore:
         context.js.leaving = True
         await context.finish_background()
         with contextlib.suppress(StoreUnavailable, TimeoutError):
-            async with asyncio.timeout(_LAST_WORD_S):
+            async with asyncio.timeout(_LAST_SUMMARY_S):
                 await self._daily.write_summaries()
         self._daily.close()
         self._claims.close()

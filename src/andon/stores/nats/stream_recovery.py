@@ -1,9 +1,9 @@
-"""Streams that are not those this process opened: gone with the memory of their server, deleted and
-made again by somebody, or emptied.
+"""Stream recovery: finds that the streams are not those this process opened.
 
-Who meets trouble has this look. What is kept in memory is made again, as a server promises nothing
-for it; a stream of files that is not there was lost or deleted, and is left to whoever looks after
-the server: it may have to be restored.
+They may be gone with the memory of their server, deleted and made again by somebody, or emptied.
+The check runs after an operation failed. Streams in memory are made again, as a server promises
+nothing for them. A stream of files that is missing was lost or deleted, and is left to the
+operator, who may have to restore it.
 """
 
 import logging

@@ -1,9 +1,9 @@
-"""Lines: the pending tasks of one queue, kind and level, as far as a process has read them.
+"""Sub-queues: the pending tasks of one queue, kind and priority, as far as a process has read them.
 
-What was read is believed for a moment; others may have claimed it since. That a line is empty is
-believed for longer, until a hint says that its queue has something ready: who claims follows those
-hints. A hint may be lost, so before long it is asked whether anything pending was written at all,
-and, if so, each line is looked at again.
+What was read is believed for a moment, as others may have claimed it since. That a sub-queue is
+empty is believed for longer, until a hint says that its queue has something ready. A hint may be
+lost, so before long one request asks whether anything pending was written at all, and, if so, each
+sub-queue is read again.
 """
 
 import time
@@ -22,36 +22,38 @@ if TYPE_CHECKING:
     from andon.stores.nats.record_cache import RecordCache
 
 _LONG = 20_000
-"""So many messages later a line is read from its beginning: a few blocks of the server's files."""
+"""So many messages later a sub-queue is read from its beginning: a few blocks of the server's
+files."""
 
 _DEEP = 100_000
-"""With so many in a line it costs the server more to count them, as it does for a page, than to
-be asked for them one by one."""
+"""With so many in a sub-queue it costs the server more to count them, as it does for a page, than
+to be asked for them one by one."""
 
 _FRESH_S = 0.5
-"""How long what was read of a line is believed."""
+"""How long what was read of a sub-queue is believed."""
 
 _EMPTY_S = 0.8 * SLOW_POLL_S
-"""How long it is believed that a line is empty; so the next slow poll looks again."""
+"""How long it is believed that a sub-queue is empty; so the next slow poll looks again."""
 
 _DOUBT_S, _LOOK_S = 0.75 * _EMPTY_S, 0.25 * _EMPTY_S
 """After how long it is doubted, so that the truth is known before it is believed no more; and how
-often it is seen whether there is such a line."""
+often it is seen whether there is such a sub-queue."""
 
 _TOGETHER = 256
-"""Lines asked about in one go."""
+"""Sub-queues asked about in one go."""
 
 Mark = tuple[int, int]
 """What had been hinted of a queue at some moment."""
 
 Rank = tuple[int, int]
-"""A task's place in its line: its order, then the sequence of the message that took the place."""
+"""A task's place in its sub-queue: its order, then the sequence of the message that took the
+place."""
 
 _BEFORE_ALL: Rank = (-1, -1)
 
 
 class Subqueue:
-    """One line."""
+    """One sub-queue."""
 
     def __init__(self, name: SubqueueName, subject: str) -> None:
         self.name = name
@@ -66,9 +68,9 @@ class Subqueue:
         self.read_to = _BEFORE_ALL  #: rank of the last that was read
 
     def reset(self, end: int) -> None:
-        """Believe nothing that was read; the stream reaches to `end`, at least. A line that nobody
-        has joined for long is read from its beginning: the server finds that in its index, while
-        from elsewhere it walks through all that it has stored since."""
+        """Believe nothing that was read; the stream reaches to `end`, at least. A sub-queue that
+        nobody has joined for long is read from its beginning: the server finds that in its index,
+        while from elsewhere it walks through all that it has stored since."""
         if self.records:
             self.next = min(self.next, *(stored.seq for stored in self.records))
             self.records = []
@@ -78,12 +80,12 @@ class Subqueue:
         self.read_to = _BEFORE_ALL
 
     def put_back(self, records: Iterable[StoredRecord]) -> None:
-        """Heads that were taken out and not claimed."""
+        """Records that were taken out and not claimed."""
         self.records = sorted([*records, *self.records], key=rank)
 
 
 class Subqueues:
-    """The lines of one partition that this process reads."""
+    """The sub-queues of one partition that this process reads."""
 
     def __init__(self, context: StoreContext, partition: int) -> None:
         self._context = context
@@ -98,7 +100,7 @@ class Subqueues:
         return sum(len(subqueue.records) for subqueue in self._subqueues.values())
 
     def subqueue(self, name: SubqueueName) -> Subqueue:
-        """The line of this name."""
+        """The sub-queue of this name."""
         subqueue = self._subqueues.get(name)
         if subqueue is None:
             subqueue = self._subqueues[name] = Subqueue(name, self._records.subjects.subqueue(name))
@@ -131,7 +133,7 @@ class Subqueues:
         return mark is not None and mark == self._mark(queue)
 
     def set_quiet(self, quiet: dict[str, Mark], queue: str) -> None:
-        """All its lines for that code are known to be empty."""
+        """All its sub-queues for that code are known to be empty."""
         mark = self._mark(queue)
         if mark is not None:
             quiet[queue] = mark
@@ -141,7 +143,7 @@ class Subqueues:
         return self._context.hints.heard(ready_topic(queue))
 
     async def recheck_empty(self, now: float) -> None:
-        """Go on believing that empty lines are empty, if nothing pending was written since."""
+        """Go on believing that empty sub-queues are empty, if nothing pending was written since."""
         if now - self._rechecked_at < _LOOK_S:
             return
         self._rechecked_at = now
@@ -174,7 +176,7 @@ class Subqueues:
             subqueue.ended = False
 
     async def peek(self, subqueues: Sequence[Subqueue]) -> None:
-        """Read the next of each line, all at once."""
+        """Read the next of each sub-queue, all at once."""
         for start in range(0, len(subqueues), _TOGETHER):
             chunk = subqueues[start : start + _TOGETHER]
             marks = [self._mark(subqueue.name.queue) for subqueue in chunk]
@@ -209,7 +211,7 @@ class Subqueues:
         return found
 
     async def read_more(self, subqueue: Subqueue, count: int) -> int:
-        """Read what stands at the line's `next` and behind it; how many those are."""
+        """Read what stands at the sub-queue's `next` and behind it; how many those are."""
         mark, end = self._mark(subqueue.name.queue), self._end()
         page = await self._page(subqueue, min(count, MAX_BATCH * 2))
         self._took(subqueue, page, mark, end)
@@ -245,6 +247,6 @@ _NOTHING = "404"
 
 
 def rank(stored: StoredRecord) -> Rank:
-    """By what lines, and those that are served together, are sorted."""
+    """By what sub-queues, and those that are served together, are sorted."""
     status = stored.task.status if stored.task is not None else None
     return (status.order if status else 0, stored.body.place or stored.seq)

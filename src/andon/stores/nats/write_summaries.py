@@ -1,14 +1,14 @@
-"""Sheets: what each process wrote to a stream, for the daily history, told now and then.
+"""Write summaries: what each process wrote to a stream, for the daily history.
 
-A process notes the sequence of each of its writes, by blocks of the stream, and what those add to
-the daily history. About a minute after the first of them it writes that down as a message, its
-sheet, and begins a new one. Each sequence is noted once. So of a block whose sequences the sheets
-tell all of, the sheets tell all that is to be counted, and nothing of it need be read.
+A process notes the sequence of each of its writes, by blocks of the stream, and what it adds to the
+daily history. About a minute after the first note it writes a summary, one message, and begins the
+next. Each sequence is noted once. So if the summaries cover as many sequences as a block has, they
+cover the whole block, and nothing of it need be read.
 
-What nobody noted leaves a gap: the writes of a process that died before it told, one whose answer
-was lost, those of an older release, the few that no caller notes. Where there is a gap the log is
-read instead (`daily`). So a note may be missing, and must never be made twice or too early: it
-follows the server's answer.
+A write that nobody noted leaves a gap: those of a process that died before its summary, one whose
+answer was lost, those of an older release, the few that no caller notes. Where there is a gap the
+log is read instead (`daily_history`). So a note may be missing, but must never be made twice or too
+early: it follows the server's answer.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from andon.stores.nats.jetstream import Write
 
 BLOCK = 4_096
-"""Sequences that are told of together. Less would make sheets longer, more would have more read
+"""Sequences in a block. Less would make summaries longer, more would have more read
 where there is a gap."""
 
 _MOST_ENTRIES = 4_000
-"""Counts in one sheet; what is more goes into another."""
+"""Counts in one summary; what is more goes into another."""
 
 Counts = dict[int, dict[str, dict[str, int]]]
 """By day, queue and tally."""
 
 
 class Block(msgspec.Struct, array_like=True):
-    """What one sheet tells of one block."""
+    """What one summary says of one block."""
 
     seen: int = 0  #: sequences noted
     counts: list[tuple[str, int, str, int]] = []  #: queue, day, tally, how many
@@ -49,7 +49,7 @@ decode_summary = msgspec.msgpack.Decoder(Summary).decode
 
 
 class WriteNotes:
-    """What this process wrote to one stream since its last sheet."""
+    """What this process wrote to one stream since its last summary."""
 
     def __init__(self, subjects: Subjects) -> None:
         self.on_first: Callable[[], None] = lambda: None  #: called when there is something to tell
@@ -77,9 +77,9 @@ class WriteNotes:
             self._begin()
 
     def note_quietly(self, seq: int) -> None:
-        """The same, told with the next sheet, whenever that is. (Also from another thread: a note
+        """The same, told with the next summary, whenever that is. (Also from another thread: a note
         that gets lost between two leaves a gap.)"""
-        # Bound once: when the next sheet begins in between, what is counted must not go into it.
+        # Bound once: when the next summary begins in between, what is counted must not go into it.
         block, seen = seq // BLOCK, self._seen
         seen[block] = seen.get(block, 0) + 1
 
@@ -106,7 +106,8 @@ class WriteNotes:
         self.on_first()
 
     def take_summaries(self) -> list[Summary]:
-        """The sheets to write, after which new ones begin. One that is never written is a gap."""
+        """The summaries to write, after which new ones begin. One that is never written is a
+        gap."""
         is_begun, self._is_begun = self._is_begun, False
         if not is_begun:
             return []
@@ -127,8 +128,9 @@ class WriteNotes:
 def complete_up_to(
     start: int, end: int, summaries: Sequence[tuple[int, Summary]]
 ) -> tuple[int, Counts]:
-    """How far from a position on, up to the end of the stream, nothing is missing in these sheets,
-    and what they count up to there. Each comes with its own sequence, which it cannot tell."""
+    """How far from a position on, up to the end of the stream, nothing is missing in these
+    summaries, and what they count up to there. Each comes with its own sequence, which it cannot
+    tell."""
     begun = max(start, 1)  # the first message made the stream, before anybody could note it
     seen: dict[int, int] = {}
     for seq, summary in summaries:
