@@ -18,7 +18,9 @@ from meter import Meter
 import andon
 from andon.bench.producing import submit
 from andon.client.app import Andon
-from andon.stores.base import MAX_BATCH, ClaimRequest, Store
+from andon.contract.limits import MAX_BATCH
+from andon.contract.requests import ClaimRequest
+from andon.contract.store import Store
 from andon.stores.registry import open_store
 from andon.worker.tuning import tune_process
 

@@ -22,12 +22,14 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from andon.contract.limits import MAX_BATCH
+from andon.contract.requests import Change, ClaimRequest
+from andon.contract.store import Store
 from andon.lifecycle.admission import admit
 from andon.lifecycle.apply import apply
 from andon.lifecycle.commands import Complete
 from andon.model.code import Code
 from andon.model.task import Definition, Task
-from andon.stores.base import MAX_BATCH, Change, ClaimRequest, Store
 from andon.stores.registry import open_store
 
 TYPES = (1, 100, 1_000)

@@ -19,13 +19,16 @@ import statistics
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import store_servers
 from limits.life import claiming, completions, counted, new_tasks
 from meter import Meter
 from msgspec.structs import replace
 
+from andon.contract.edges import Link
+from andon.contract.limits import MAX_BATCH, in_batches
+from andon.contract.queries import Query
 from andon.engine.control import change_of
 from andon.lifecycle.admission import admit
 from andon.lifecycle.apply import apply
@@ -33,8 +36,10 @@ from andon.lifecycle.commands import Reject
 from andon.model.code import Code
 from andon.model.task import Definition, Task, TaskError
 from andon.model.words import State
-from andon.stores.base import MAX_BATCH, Link, Query, Store, in_batches
 from andon.stores.registry import open_store
+
+if TYPE_CHECKING:
+    from andon.contract.store import Store
 
 STATES = (State.PENDING, State.SCHEDULED, State.BLOCKED, State.FAILED)
 QUEUE = "bench"

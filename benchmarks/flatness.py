@@ -24,8 +24,10 @@ from typing import Any
 import store_servers
 from limits.life import claiming, completions, counted, new_tasks
 
+from andon.contract.limits import MAX_BATCH
+from andon.contract.queries import Query
+from andon.contract.store import Store
 from andon.model.words import State
-from andon.stores.base import MAX_BATCH, Query, Store
 from andon.stores.registry import open_store
 
 BATCH = 100

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from andon.stores.base import SLOW_POLL_S
+from andon.lifecycle.constants import SLOW_POLL_S
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,8 @@ import sys
 import time
 from typing import Any
 
+from andon.contract.hints import Hub
+from andon.contract.requests import ClaimRequest
 from andon.engine.telling import Then
 from andon.lifecycle.admission import admit
 from andon.lifecycle.apply import stamped
@@ -18,8 +20,6 @@ from andon.lifecycle.commands import Command
 from andon.model.errors import ConfigurationError
 from andon.model.task import Definition, Stamp, Task
 from andon.model.words import State
-from andon.stores.base import ClaimRequest
-from andon.stores.kit.hints import Hub
 from andon.worker.calls import Call
 from andon.worker.config import WorkerConfig
 from andon.worker.registry import Registry, TaskType

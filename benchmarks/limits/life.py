@@ -16,6 +16,9 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from andon.client.ids import IdMaker
+from andon.contract.limits import MAX_BATCH
+from andon.contract.requests import Change, ClaimRequest
+from andon.contract.store import Store
 from andon.engine.control import change_of
 from andon.engine.writes import new_write_id
 from andon.lifecycle.admission import admit
@@ -23,7 +26,6 @@ from andon.lifecycle.apply import apply
 from andon.lifecycle.commands import Complete
 from andon.model.task import Definition, Task
 from andon.model.words import State
-from andon.stores.base import MAX_BATCH, Change, ClaimRequest, Store
 from andon.stores.registry import open_store
 
 AT_ONCE = 100

@@ -195,7 +195,7 @@ PAGES = (
             "client.options.HasId",
             "client.ids.IdMaker",
             "model.policy.PolicyOptions",
-            "stores.base.Query",
+            "contract.queries.Query",
             "worker.context.StopReason",
             "worker.files.Content",
             "worker.worker.Lifespan",

@@ -13,10 +13,10 @@ from tests.service.kit import serving
 
 from andon import Andon
 from andon.cli.root import root
+from andon.contract.requests import ClaimRequest
 from andon.engine.local import LocalEngine
 from andon.lifecycle.commands import Command, Complete, Fail, Terminate
 from andon.model.task import Task, TaskError
-from andon.stores.base import ClaimRequest
 from andon.stores.registry import open_store
 
 T = TypeVar("T")

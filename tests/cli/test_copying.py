@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from andon.contract.requests import ClaimRequest
 from andon.engine.base import Submission
 from andon.engine.local import LocalEngine
 from andon.lifecycle.commands import Terminate
 from andon.model.fleet import WorkerInfo
 from andon.model.task import TaskError
-from andon.stores.base import ClaimRequest
 
 from .conftest import Cli
 from .terminal import ANDON, PATIENCE_S, on_terminal

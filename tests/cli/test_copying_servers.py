@@ -16,13 +16,15 @@ from conftest import shared_stores
 from launching import launch
 from servers import Servers
 
+from andon.contract.queries import Query
+from andon.contract.requests import ClaimRequest
+from andon.contract.store import Store
 from andon.engine.base import Submission
 from andon.engine.local import LocalEngine
 from andon.lifecycle.commands import Command, Complete, Fail, Stop, Terminate, UnknownTask
 from andon.model.settings import MOVING, MOVING_LAST
 from andon.model.task import Task, TaskError, TaskEvent
 from andon.model.words import State
-from andon.stores.base import ClaimRequest, Query, Store
 from andon.stores.registry import open_store
 
 from .conftest import Cli

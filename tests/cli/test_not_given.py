@@ -10,12 +10,12 @@ import pytest
 from tests.service.kit import serving
 
 from andon import Andon, Queue
+from andon.contract.queries import Query
 from andon.engine.base import Submission
 from andon.engine.local import LocalEngine
 from andon.lifecycle.describing import check_worker
 from andon.model.errors import AndonError, ConfigurationError, InvalidSubmission
 from andon.model.fleet import WorkerInfo
-from andon.stores.base import Query
 from andon.worker.config import WorkerConfig
 
 from .conftest import Cli

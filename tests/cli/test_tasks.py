@@ -7,10 +7,10 @@ import pytest
 
 from andon.cli.output import Output
 from andon.cli.patience import Patience
+from andon.contract.limits import SCAN_BUDGET
 from andon.engine.base import Submission
 from andon.engine.local import LocalEngine
 from andon.lifecycle.commands import Complete
-from andon.stores.base import SCAN_BUDGET
 
 from .conftest import Cli
 

@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from andon import Andon
+from andon.contract.requests import ClaimRequest
 from andon.engine.base import Engine
 from andon.lifecycle.commands import Command, Complete
 from andon.model.task import Task
-from andon.stores.base import ClaimRequest
 
 
 @pytest.fixture

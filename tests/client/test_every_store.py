@@ -16,6 +16,7 @@ from servers import Servers
 from servers.http import PLAIN, service_of
 
 from andon import Andon, State
+from andon.contract.queries import Query
 from andon.model.errors import (
     AndonError,
     InvalidSubmission,
@@ -24,7 +25,6 @@ from andon.model.errors import (
     TaskFailed,
     UniqueKeyHeld,
 )
-from andon.stores.base import Query
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

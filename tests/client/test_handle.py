@@ -178,7 +178,7 @@ async def test_a_finished_record_can_be_removed(app: Andon, sell):
 
 @virtual_time
 async def test_finding_goes_through_all_pages(app: Andon, sell):
-    from andon.stores.base import Query
+    from andon.contract.queries import Query
 
     async with running(app, worker=False):
         await app.submit_many([sell.draft(str(n)) for n in range(25)])

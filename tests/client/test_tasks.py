@@ -6,8 +6,9 @@ import json
 import pytest
 
 from andon import Andon, State
+from andon.contract.limits import SCAN_BUDGET
+from andon.contract.queries import Query
 from andon.errors import ConfigurationError, InvalidTransition
-from andon.stores.base import SCAN_BUDGET, Query
 from andon.testing import running, virtual_time
 
 

@@ -10,6 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from andon.contract.outcomes import Changed, ChangeKind, Created, CreateKind, Due, Verdict
+from andon.contract.queries import EventPage, Page, Query
+from andon.contract.requests import Change, ClaimRequest, Renewal
+from andon.contract.store import Store
 from andon.lifecycle.admission import admit
 from andon.lifecycle.apply import Moved, apply
 from andon.lifecycle.commands import Command
@@ -17,21 +21,6 @@ from andon.model.fleet import QueueConfig, QueueStats
 from andon.model.policy import Policy
 from andon.model.task import Definition, Task
 from andon.model.words import State
-from andon.stores.base import (
-    Change,
-    Changed,
-    ChangeKind,
-    ClaimRequest,
-    Created,
-    CreateKind,
-    Due,
-    EventPage,
-    Page,
-    Query,
-    Renewal,
-    Store,
-    Verdict,
-)
 from andon.stores.registry import open_store
 
 LEASE_MS = 30_000

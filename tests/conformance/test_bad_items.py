@@ -15,24 +15,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from andon.contract.edges import Ended, Link, Settlement
+from andon.contract.isolation import AT_FAULT
+from andon.contract.outcomes import Changed, ChangeKind, Created, CreateKind, Verdict
+from andon.contract.requests import Change, Renewal
+from andon.contract.store import Store
 from andon.lifecycle.commands import Cancel, Complete, Snooze
 from andon.model.fleet import QueueConfig, TypeInfo, WorkerInfo
 from andon.model.task import Task, TaskError
 from andon.model.words import State
-from andon.stores.base import (
-    Change,
-    Changed,
-    ChangeKind,
-    Created,
-    CreateKind,
-    Ended,
-    Link,
-    Renewal,
-    Settlement,
-    Store,
-    Verdict,
-)
-from andon.stores.isolation import AT_FAULT
 
 from .kit import LEASE_MS, Kit
 

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from andon.contract.requests import Snapshot
 from andon.lifecycle.commands import Cancel, Complete, Fail, Release, Reprioritise, Snooze
 from andon.lifecycle.routing import kind_of
 from andon.model.code import Code
 from andon.model.task import Task, TaskError
 from andon.model.words import State
-from andon.stores.base import Snapshot
 
 from .kit import Kit, ids, needs, needs_one_line
 

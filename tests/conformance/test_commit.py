@@ -1,5 +1,6 @@
 """Committing: each change stands or falls alone, on what it was decided on."""
 
+from andon.contract.outcomes import ChangeKind
 from andon.lifecycle.commands import (
     Cancel,
     Complete,
@@ -12,7 +13,6 @@ from andon.lifecycle.commands import (
 )
 from andon.model.task import TaskError
 from andon.model.words import Event, State
-from andon.stores.base import ChangeKind
 
 from .kit import Kit
 

@@ -1,8 +1,10 @@
 """Creating: idempotent by id, also for a while after the task has gone."""
 
+from andon.contract.limits import MAX_BATCH
+from andon.contract.outcomes import CreateKind
+from andon.contract.store import TakesMany
 from andon.lifecycle.commands import Cancel, Complete, Delete
 from andon.model.words import Event, State
-from andon.stores.base import MAX_BATCH, CreateKind, TakesMany
 
 from .kit import Kit
 

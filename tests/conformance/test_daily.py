@@ -7,6 +7,8 @@ import pytest
 from msgspec.structs import replace
 from servers.faults import fault
 
+from andon.contract.outcomes import ChangeKind, CreateKind
+from andon.contract.requests import Snapshot
 from andon.lifecycle.admission import admit
 from andon.lifecycle.commands import (
     Cancel,
@@ -28,7 +30,6 @@ from andon.lifecycle.commands import (
 from andon.lifecycle.constants import DAY_MS
 from andon.lifecycle.daily import KEPT_DAYS, day_of, first_day, histories, total
 from andon.model.task import Task, TaskError
-from andon.stores.base import ChangeKind, CreateKind, Snapshot
 
 from .kit import Kit
 from .test_lost_answers import ask

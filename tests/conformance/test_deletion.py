@@ -1,8 +1,9 @@
 """A deleted task leaves its events and a stub, and nothing else."""
 
+from andon.contract.edges import Link
+from andon.contract.outcomes import ChangeKind, CreateKind, Verdict
 from andon.lifecycle.commands import Cancel, Complete, Delete
 from andon.model.words import State
-from andon.stores.base import ChangeKind, CreateKind, Link, Verdict
 
 from .kit import Kit
 

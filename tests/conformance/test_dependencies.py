@@ -1,9 +1,10 @@
 """Dependencies: edges that a parent's end finds, or a link that finds the end."""
 
+from andon.contract.edges import Edge, Ended, Link, Settlement
+from andon.contract.outcomes import ChangeKind
 from andon.lifecycle.commands import Cancel, Complete, Delete, Fail, Rerun, Unblock
 from andon.model.task import Task, TaskError
 from andon.model.words import State
-from andon.stores.base import ChangeKind, Edge, Ended, Link, Settlement
 
 from .kit import Kit
 

@@ -2,11 +2,11 @@
 
 import pytest
 
+from andon.contract.queries import Query
 from andon.lifecycle.commands import Cancel, Fail, Reschedule, RunNow
 from andon.model.errors import ConfigurationError
 from andon.model.task import TaskError
 from andon.model.words import State
-from andon.stores.base import Query
 
 from .kit import Kit, ids
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from andon.contract.queries import Query
 from andon.lifecycle.commands import Cancel, Complete, Fail
 from andon.model.task import TaskError
 from andon.model.words import State
-from andon.stores.base import Query
 
 from .kit import Kit, ids
 

@@ -5,6 +5,16 @@ from typing import Any
 
 import pytest
 
+from andon.contract.store import Store
+from andon.contract.topics import (
+    CONFIG_TOPIC,
+    EVENTS_TOPIC,
+    TIMER_TOPIC,
+    Listener,
+    control_topic,
+    ready_topic,
+    task_topic,
+)
 from andon.lifecycle.commands import (
     Cancel,
     Command,
@@ -26,16 +36,6 @@ from andon.lifecycle.commands import (
 from andon.model.fleet import TypeInfo
 from andon.model.task import Task, TaskError
 from andon.model.words import TERMINAL
-from andon.stores.base import (
-    CONFIG_TOPIC,
-    EVENTS_TOPIC,
-    TIMER_TOPIC,
-    Listener,
-    Store,
-    control_topic,
-    ready_topic,
-    task_topic,
-)
 
 from .kit import PATIENCE_S, Kit
 

@@ -14,6 +14,8 @@ from histories import (
     most_per_key,
 )
 
+from andon.contract.outcomes import ChangeKind
+from andon.contract.store import Store
 from andon.lifecycle.commands import (
     Cancel,
     Command,
@@ -32,7 +34,6 @@ from andon.lifecycle.timers import on_timer, rearm
 from andon.model.errors import InvalidTransition
 from andon.model.task import Task, TaskError, TaskEvent
 from andon.model.words import TERMINAL, Event, State
-from andon.stores.base import ChangeKind, Store
 
 from .kit import HOLD_MS, LEASE_MS, Kit
 

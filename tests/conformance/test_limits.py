@@ -1,8 +1,8 @@
 """What a queue holds back: paused, full, or as much at once as it may."""
 
+from andon.contract.outcomes import ChangeKind, CreateKind
 from andon.lifecycle.commands import Cancel, Complete, Evict, Fail, Release, Snooze
 from andon.model.task import TaskError
-from andon.stores.base import ChangeKind, CreateKind
 
 from .kit import Kit, ids
 

@@ -3,10 +3,12 @@
 import asyncio
 from collections import Counter
 
+from andon.contract.outcomes import ChangeKind, CreateKind, Verdict
+from andon.contract.requests import Renewal
+from andon.contract.store import Store
 from andon.lifecycle.commands import Complete, Lose, Snooze
 from andon.model.task import Task
 from andon.model.words import State
-from andon.stores.base import ChangeKind, CreateKind, Renewal, Store, Verdict
 
 from .kit import LEASE_MS, Kit
 

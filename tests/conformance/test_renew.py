@@ -3,10 +3,11 @@
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
+from andon.contract.outcomes import Verdict
+from andon.contract.requests import Renewal
 from andon.lifecycle.commands import Complete, Fail, RequestCancel
 from andon.model.task import TaskError
 from andon.model.words import State
-from andon.stores.base import Renewal, Verdict
 
 from .kit import LEASE_MS, Kit
 

@@ -1,8 +1,9 @@
 """What a durable store still knows when it is opened again."""
 
+from andon.contract.edges import Link
+from andon.contract.outcomes import ChangeKind, CreateKind
 from andon.lifecycle.commands import Complete
 from andon.model.fleet import QueueConfig
-from andon.stores.base import ChangeKind, CreateKind, Link
 
 from .kit import Kit, ids, needs
 

@@ -7,6 +7,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from andon.contract.edges import Edge, Ended, Link, Settlement
+from andon.contract.isolation import each_alone
+from andon.contract.outcomes import ChangeKind, CreateKind, Verdict
+from andon.contract.requests import Change, Renewal, Snapshot
+from andon.contract.topics import TIMER_TOPIC, ready_topic
 from andon.lifecycle.apply import next_fence, stamped
 from andon.lifecycle.commands import (
     Cancel,
@@ -22,21 +27,6 @@ from andon.lifecycle.commands import (
 )
 from andon.model.task import Stamp, Task, TaskError
 from andon.model.words import State
-from andon.stores.base import (
-    TIMER_TOPIC,
-    Change,
-    ChangeKind,
-    CreateKind,
-    Edge,
-    Ended,
-    Link,
-    Renewal,
-    Settlement,
-    Snapshot,
-    Verdict,
-    ready_topic,
-)
-from andon.stores.isolation import each_alone
 
 from .kit import LEASE_MS, PATIENCE_S, Kit, ids, needs_one_line
 

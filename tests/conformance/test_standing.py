@@ -7,11 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from andon.contract.outcomes import CreateKind, Verdict
+from andon.contract.requests import ClaimRequest
+from andon.contract.store import HandsOver, Store
+from andon.contract.topics import ready_topic
 from andon.lifecycle.commands import Complete
 from andon.model.code import Code
 from andon.model.task import Task
 from andon.model.words import Event, State
-from andon.stores.base import ClaimRequest, CreateKind, HandsOver, Store, Verdict, ready_topic
 from andon.stores.standing import STANDS_MS
 
 from .kit import PATIENCE_S, Kit, StoreFactory, ids

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from andon.contract.outcomes import ChangeKind, Created, CreateKind
 from andon.lifecycle.commands import Cancel, Complete, Delete, Fail, Rerun, Snooze
 from andon.model.task import TaskError
-from andon.stores.base import ChangeKind, Created, CreateKind
 
 from .kit import Kit
 

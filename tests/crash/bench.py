@@ -7,12 +7,13 @@ from typing import Any
 
 from servers import may_repeat
 
+from andon.contract.queries import Query
+from andon.contract.requests import ClaimRequest
 from andon.engine.base import Submission
 from andon.engine.local import LocalEngine
 from andon.lifecycle.commands import Complete
 from andon.model.task import Task
 from andon.model.words import State
-from andon.stores.base import ClaimRequest, Query
 from andon.stores.registry import open_store
 from andon.testing.ledger import Ledger
 

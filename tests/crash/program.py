@@ -11,11 +11,11 @@ import signal
 import sys
 from pathlib import Path
 
+from andon.contract.requests import ClaimRequest
 from andon.engine.base import Submission
 from andon.engine.local import LocalEngine
 from andon.lifecycle.commands import Complete, Rerun
 from andon.model.errors import LeaseLost
-from andon.stores.base import ClaimRequest
 from andon.stores.registry import open_store
 from andon.worker.calls import Call
 from andon.worker.config import WorkerConfig

@@ -5,11 +5,12 @@ import asyncio
 import pytest
 from servers import harm, keeps_moves_in_the_record
 
+from andon.contract.queries import Query
+from andon.contract.requests import ClaimRequest
 from andon.lifecycle.commands import Complete, Delete, Fail, Terminate
 from andon.model.fleet import QueueStats
 from andon.model.task import Task, TaskError
 from andon.model.words import State
-from andon.stores.base import ClaimRequest, Query
 
 from .bench import Bench, on_bench
 

@@ -12,9 +12,9 @@ import pytest
 from histories import active_intervals, most_at_once, most_per_key
 from servers import may_repeat
 
+from andon.contract.store import Store
 from andon.model.fleet import QueueConfig
 from andon.model.words import TERMINAL, Event, State
-from andon.stores.base import Store
 from andon.stores.registry import open_store
 from andon.testing.ledger import Ledger
 

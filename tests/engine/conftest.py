@@ -11,12 +11,13 @@ import pytest
 from conftest import virtual_stores
 from servers import Servers, on_clock
 
+from andon.contract.requests import ClaimRequest
+from andon.contract.store import Store
 from andon.engine.base import Submission, Submitted
 from andon.engine.local import LocalEngine
 from andon.lifecycle.commands import Command, Complete
 from andon.model.task import Task
 from andon.model.words import State
-from andon.stores.base import ClaimRequest, Store
 
 START = 1_800_000_000_000
 

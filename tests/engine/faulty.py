@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from andon.stores.base import Change, Changed, ChangeKind, Created, CreateKind, Store
+from andon.contract.outcomes import Changed, ChangeKind, Created, CreateKind
+from andon.contract.requests import Change
+from andon.contract.store import Store
 
 if TYPE_CHECKING:
     import asyncio

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from servers import Servers, on_clock
 
+from andon.contract.store import Store
 from andon.engine import control, definitions, runs, submitting, timekeeper
 from andon.engine.copying import Ledger, copy
 from andon.lifecycle.apply import apply
@@ -18,7 +19,6 @@ from andon.model.errors import InvalidSubmission, NotWritable
 from andon.model.fleet import QueueConfig
 from andon.model.task import TaskError
 from andon.model.words import State
-from andon.stores.base import Store
 from andon.stores.memory import MemoryStore
 
 from .conftest import Clock, Shop

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 
 import pytest
 
+from andon.contract.limits import MAX_BATCH
+from andon.contract.queries import Query
 from andon.engine.base import Acted
 from andon.engine.bulk import Tally, act_on_found, found
 from andon.lifecycle.commands import Delete, Reprioritise
 from andon.model.task import Task
 from andon.model.words import State
-from andon.stores.base import MAX_BATCH, Query
 
 from .conftest import Shop
 

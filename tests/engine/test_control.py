@@ -2,6 +2,7 @@
 
 import pytest
 
+from andon.contract.queries import Query
 from andon.engine.bulk import act_on_ids
 from andon.lifecycle.commands import (
     Archive,
@@ -24,7 +25,6 @@ from andon.model.errors import (
 )
 from andon.model.task import TaskError
 from andon.model.words import Reason, State
-from andon.stores.base import Query
 
 from .conftest import START, Shop
 

@@ -11,6 +11,10 @@ from conftest import virtual_stores
 from msgspec.structs import replace
 from servers import Servers, on_clock
 
+from andon.contract.outcomes import ChangeKind
+from andon.contract.queries import History, Page, Query
+from andon.contract.requests import Change, Snapshot
+from andon.contract.store import Store
 from andon.engine.control import change_of
 from andon.engine.copying import Ledger, Tally, copy, refuse_workers
 from andon.lifecycle.apply import apply
@@ -20,7 +24,6 @@ from andon.model.fleet import QueueConfig, StoreInfo, TypeInfo, WorkerInfo
 from andon.model.settings import MOVING, MOVING_LAST, STAYING
 from andon.model.task import Task, TaskError
 from andon.model.words import State
-from andon.stores.base import Change, ChangeKind, History, Page, Query, Snapshot, Store
 from andon.stores.memory import MemoryStore
 from andon.stores.sqlite import SqliteStore
 

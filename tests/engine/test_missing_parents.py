@@ -6,9 +6,9 @@ from andon.engine.base import Submitted
 from andon.engine.dependencies import Dependencies
 from andon.engine.local import LocalEngine
 from andon.lifecycle.commands import Delete
+from andon.lifecycle.constants import SUBMIT_WINDOW_MS
 from andon.model.errors import InvalidSubmission, TaskConflict
 from andon.model.words import Reason, State
-from andon.stores.base import SUBMIT_WINDOW_MS
 
 from .conftest import Shop
 

@@ -2,8 +2,9 @@
 
 import pytest
 
+from andon.contract.limits import MAX_BATCH, SCAN_BUDGET
+from andon.contract.queries import Query
 from andon.engine.paging import full_page
-from andon.stores.base import MAX_BATCH, SCAN_BUDGET, Query
 
 from .conftest import Shop
 

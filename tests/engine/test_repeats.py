@@ -20,10 +20,10 @@ from andon.lifecycle.commands import (
     Terminate,
     UnknownTask,
 )
+from andon.lifecycle.constants import SUBMIT_WINDOW_MS
 from andon.model.errors import LeaseLost
 from andon.model.task import Task, TaskError
 from andon.model.words import Reason, State
-from andon.stores.base import SUBMIT_WINDOW_MS
 
 from .conftest import Shop
 

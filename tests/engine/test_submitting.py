@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from andon.contract.queries import Query
 from andon.lifecycle.commands import Delete
 from andon.model.errors import (
     InvalidSubmission,
@@ -14,7 +15,6 @@ from andon.model.errors import (
     UniqueKeyHeld,
 )
 from andon.model.words import Reason, State
-from andon.stores.base import Query
 
 from .conftest import START, Shop
 

@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
+from andon.contract.outcomes import Verdict
+from andon.contract.requests import Renewal
 from andon.engine import timekeeper
 from andon.lifecycle.commands import Complete, Fail
 from andon.model.errors import ConfigurationError, LeaseLost
 from andon.model.fleet import QueueConfig
 from andon.model.task import TaskError
 from andon.model.words import Reason, State
-from andon.stores.base import Renewal, Verdict
 
 from .conftest import Shop
 

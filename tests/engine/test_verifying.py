@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from servers import Servers, on_clock
 
+from andon.contract.limits import MAX_BATCH
 from andon.engine import verifying
 from andon.lifecycle.commands import Complete, Fail
 from andon.model.task import TaskError
 from andon.model.words import State
-from andon.stores.base import MAX_BATCH
 
 from .conftest import Clock, Shop
 from .faulty import Faulty

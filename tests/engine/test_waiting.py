@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from servers import Servers, on_clock
 
+from andon.contract.limits import MAX_BATCH
+from andon.contract.topics import Listener
 from andon.engine import ends
 from andon.lifecycle.commands import Complete, Delete, Fail
 from andon.model.errors import TaskNotFound
 from andon.model.task import TaskError
 from andon.model.words import State
-from andon.stores.base import MAX_BATCH, Listener
 
 from .conftest import Clock, Shop
 from .faulty import Faulty

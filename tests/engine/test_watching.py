@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
+from andon.contract.requests import Renewal
+from andon.contract.store import Store
 from andon.lifecycle.commands import Complete
 from andon.model.errors import StoreUnavailable, TaskNotFound
 from andon.model.words import State
-from andon.stores.base import Renewal, Store
 
 from .conftest import Shop
 

@@ -6,25 +6,15 @@ line or two. The stores are right when they cannot be told from this.
 
 from dataclasses import dataclass, field
 
+from andon.contract.edges import Ended, Link, Settlement
+from andon.contract.outcomes import Changed, ChangeKind, Created, CreateKind, Verdict
+from andon.contract.requests import Change, ClaimRequest, Renewal
 from andon.lifecycle.apply import next_fence, stamped
+from andon.lifecycle.constants import SUBMIT_WINDOW_MS
 from andon.lifecycle.indexes import entry_of
 from andon.model.fleet import QueueConfig
 from andon.model.task import RunCell, Stamp, Status, Task, TaskEvent
 from andon.model.words import TERMINAL, WAITING, State
-from andon.stores.base import (
-    SUBMIT_WINDOW_MS,
-    Change,
-    Changed,
-    ChangeKind,
-    ClaimRequest,
-    Created,
-    CreateKind,
-    Ended,
-    Link,
-    Renewal,
-    Settlement,
-    Verdict,
-)
 
 LIVE = WAITING | {State.ACTIVE}
 

@@ -4,6 +4,7 @@ import asyncio
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from conftest import virtual_stores
@@ -11,6 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from servers import Servers, on_clock
 
+from andon.contract.outcomes import CreateKind
+from andon.contract.requests import ClaimRequest
 from andon.lifecycle.admission import admit
 from andon.lifecycle.token_bucket import claims_allowed, tokens_at
 from andon.lifecycle.unique import keeps_from_others, key_freed_by_claim
@@ -18,9 +21,11 @@ from andon.model.fleet import QueueConfig
 from andon.model.policy import Policy
 from andon.model.task import Definition, Task
 from andon.model.words import State
-from andon.stores.base import ClaimRequest, CreateKind, Store
 
 from .courses import START
+
+if TYPE_CHECKING:
+    from andon.contract.store import Store
 
 LEASE_MS = 3_600_000
 MANY = 60

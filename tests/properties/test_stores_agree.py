@@ -24,6 +24,10 @@ from hypothesis.stateful import (
 )
 from servers import Servers, on_clock
 
+from andon.contract.edges import Link, Settlement
+from andon.contract.outcomes import ChangeKind
+from andon.contract.requests import Change, ClaimRequest
+from andon.contract.store import Store
 from andon.lifecycle.admission import admit
 from andon.lifecycle.apply import apply
 from andon.lifecycle.commands import Command, Evict
@@ -33,7 +37,6 @@ from andon.model.errors import InvalidTransition
 from andon.model.fleet import QueueConfig
 from andon.model.task import Definition, Task
 from andon.model.words import State
-from andon.stores.base import Change, ChangeKind, ClaimRequest, Link, Settlement, Store
 
 from .courses import acts, fields, plain_policies, policies, reports, rest
 from .worlds import MODEL, Copies, Worlds, change_of

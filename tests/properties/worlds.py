@@ -6,23 +6,14 @@ from typing import Any
 
 from msgspec.structs import asdict, replace
 
+from andon.contract.edges import Ended, Link, Settlement
+from andon.contract.outcomes import Changed, Created, CreateKind, Verdict
+from andon.contract.requests import Change, ClaimRequest, Renewal
+from andon.contract.store import Store
 from andon.lifecycle.apply import Moved
 from andon.model.fleet import QueueConfig
 from andon.model.task import Status, Task, TaskEvent
 from andon.model.words import Event
-from andon.stores.base import (
-    Change,
-    Changed,
-    ClaimRequest,
-    Created,
-    CreateKind,
-    Ended,
-    Link,
-    Renewal,
-    Settlement,
-    Store,
-    Verdict,
-)
 from andon.testing.ledger import Ledger
 
 from .courses import START

@@ -7,12 +7,13 @@ import pytest
 from tests.service.kit import Running, serving
 
 from andon import Andon
+from andon.contract.outcomes import Verdict
+from andon.contract.requests import Renewal
 from andon.engine.base import Submission
 from andon.lifecycle.commands import Complete, Fail, Snooze
 from andon.model.errors import AndonError, InvalidSubmission, PayloadTooLarge
 from andon.model.task import RunCell, Task, TaskError
 from andon.model.words import State
-from andon.stores.base import Renewal, Verdict
 
 from .test_engine import claim, engine_at, task
 

@@ -11,6 +11,10 @@ from ports import free_port
 from tests.service.kit import Running
 
 from andon import Andon
+from andon.contract.outcomes import Verdict
+from andon.contract.queries import Query
+from andon.contract.requests import ClaimRequest, Renewal
+from andon.contract.topics import ready_topic
 from andon.engine.base import Submission
 from andon.engine.http.engine import HttpEngine
 from andon.engine.http.errors import NAMES, URN, error_of, error_of_document, problem_of
@@ -34,7 +38,6 @@ from andon.model.words import State
 from andon.service.problems import KINDS
 from andon.service.problems import problem_of as shown
 from andon.service.settings import Settings
-from andon.stores.base import ClaimRequest, Query, Renewal, Verdict, ready_topic
 
 from .kit import PATIENCE, until
 from .proxy import LossyProxy

@@ -15,6 +15,8 @@ from tests.service.kit import Running, serving
 
 from andon import Andon
 from andon.client.jobs import JobsClient
+from andon.contract.outcomes import Verdict
+from andon.contract.requests import ClaimRequest, Renewal
 from andon.engine.base import Submission
 from andon.engine.http.engine import HttpEngine
 from andon.engine.http.place import ClientCertificate
@@ -24,7 +26,6 @@ from andon.service.server import serve
 from andon.service.service import Service
 from andon.service.settings import Settings
 from andon.service.trust.registry import Registry
-from andon.stores.base import ClaimRequest, Renewal, Verdict
 from andon.stores.registry import open_store
 
 from .kit import ANDON, HERE, Process

@@ -9,11 +9,12 @@ import pytest
 from tests.service.kit import serving
 
 from andon import Andon
+from andon.contract.outcomes import Verdict
+from andon.contract.requests import ClaimRequest, Renewal
 from andon.engine.base import Submission
 from andon.engine.http.engine import HttpEngine
 from andon.lifecycle.commands import Complete
 from andon.model.errors import StoreUnavailable
-from andon.stores.base import ClaimRequest, Renewal, Verdict
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 

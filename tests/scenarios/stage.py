@@ -19,12 +19,12 @@ from servers import keeps_moves_in_the_record
 
 from andon import Andon, TaskHandle
 from andon.client.services import is_service, service_at
+from andon.contract.store import Store
 from andon.engine.base import Engine
 from andon.lifecycle.profiles import profile
 from andon.lifecycle.rendering import as_seen, history_as, state_name
 from andon.model.task import RunCell, Task, TaskEvent
 from andon.model.words import TERMINAL, Event, State
-from andon.stores.base import Store
 from andon.stores.registry import open_store
 
 TICK = 0.01

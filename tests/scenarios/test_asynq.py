@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from andon import TaskHandle
+from andon.contract.queries import Query
 from andon.model.words import Reason, State
-from andon.stores.base import Query
 
 from .apps.asynq import deliver, hold, resize
 from .stage import GONE, Arrow, Scene, each, missing

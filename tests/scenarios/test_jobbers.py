@@ -6,10 +6,10 @@ import pytest
 from processes import PATIENCE
 
 from andon import TaskHandle
+from andon.contract.queries import Query
 from andon.lifecycle.commands import Rerun
 from andon.model.task import Task
 from andon.model.words import Reason, State
-from andon.stores.base import Query
 
 from .apps.jobbers import beat, buggy, fetch, fetch_then_hold, hold, hold_then_fail, pair, work
 from .stage import GONE, Arrow, Scene, each, missing

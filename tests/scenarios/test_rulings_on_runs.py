@@ -9,13 +9,14 @@ import pytest
 from processes import WorkerProcess
 
 from andon import TaskHandle
+from andon.contract.outcomes import ChangeKind, Verdict
+from andon.contract.requests import ClaimRequest, Renewal
 from andon.engine.control import change_of
 from andon.lifecycle.apply import apply
 from andon.lifecycle.commands import Complete, Fail, Lose
 from andon.model.errors import InvalidTransition, LeaseLost
 from andon.model.task import Task, TaskError
 from andon.model.words import Reason, State
-from andon.stores.base import ChangeKind, ClaimRequest, Renewal, Verdict
 
 from .apps.native import (
     block,

@@ -10,6 +10,7 @@ from processes import PATIENCE
 from servers import harm
 
 from andon import TaskHandle
+from andon.contract.queries import Query
 from andon.engine.base import Submission
 from andon.lifecycle.commands import Delete
 from andon.model.errors import (
@@ -20,7 +21,6 @@ from andon.model.errors import (
     UniqueKeyHeld,
 )
 from andon.model.words import Reason, State
-from andon.stores.base import Query
 
 from .apps.native import collect, fail, fence, hold, work
 from .holding import held

@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from andon.stores.base import Store
+from andon.contract.store import Store
 from andon.stores.registry import open_store
 
 KINDS = {

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
+from andon.contract.requests import ClaimRequest
 from andon.engine.base import Submission
 from andon.service.app import ROUTERS
 from andon.service.trust import runtokens
 from andon.service.trust.access import OPEN
 from andon.service.trust.registry import Registry
-from andon.stores.base import ClaimRequest
 
 from .conftest import make_app
 from .kit import Running, serving

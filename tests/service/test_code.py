@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from andon import Andon
+from andon.contract.requests import ClaimRequest
 from andon.engine.http.engine import HttpEngine
 from andon.model.code import Code
-from andon.stores.base import ClaimRequest
 
 from .kit import PATIENCE, Running, eventually, problem, serving
 

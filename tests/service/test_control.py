@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from andon.stores.base import SCAN_BUDGET
+from andon.contract.limits import SCAN_BUDGET
 
 from .kit import Running, problem
 

@@ -13,10 +13,10 @@ import psutil
 import pytest
 from servers.s3 import bucket_url
 
+from andon.contract.requests import ClaimRequest
 from andon.engine.base import Submission
 from andon.lifecycle.commands import Complete, Release
 from andon.service.trust.access import OPEN
-from andon.stores.base import ClaimRequest
 
 from .conftest import make_app
 from .kit import PATIENCE, Running, eventually, problem, serving

@@ -129,9 +129,9 @@ def test_runs_that_pass_through_the_process_are_measured(service: Running, http:
     engine = service.service.engine
 
     async def claim_and_fail() -> None:
+        from andon.contract.requests import ClaimRequest
         from andon.lifecycle.commands import Complete, Fail, Lose
         from andon.model.task import TaskError
-        from andon.stores.base import ClaimRequest
 
         commands = [Fail(error=TaskError(message="no")), Lose(), Complete(result=b"1")]
         for number, command in enumerate(commands):

@@ -169,8 +169,8 @@ def test_a_result_that_is_no_json_spoils_no_list(http: httpx.Client, service: Ru
     submitted(http, submission("bad"), submission("good"))
 
     async def complete(engine: LocalEngine) -> None:
+        from andon.contract.requests import ClaimRequest
         from andon.lifecycle.commands import Complete
-        from andon.stores.base import ClaimRequest
 
         request = ClaimRequest(worker="w", token="t", queues=("default",), limit=2, lease_ms=60_000)
         for task in await engine.claim(request):
@@ -318,7 +318,7 @@ def test_a_token_for_one_queue_makes_no_worker_run_anything_in_another(
     ]
 
     async def stored(engine: LocalEngine) -> list[str]:
-        from andon.stores.base import Query
+        from andon.contract.queries import Query
 
         return [task.id for task in (await engine.find(Query())).tasks]
 

@@ -19,8 +19,9 @@ from conftest import selected_stores
 from litestar.params import BodyKwarg, HeaderParameter, QueryParameter
 from servers import Servers
 
+from andon.contract.queries import Query
+from andon.contract.requests import ClaimRequest
 from andon.service.app import ROUTERS
-from andon.stores.base import ClaimRequest, Query
 
 from .conftest import make_app
 from .kit import Running, serving

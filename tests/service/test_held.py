@@ -9,10 +9,10 @@ import httpx
 import pytest
 
 from andon import Andon
+from andon.contract.requests import ClaimRequest
 from andon.engine.base import Submission
 from andon.service.guard import Caller, Guard
 from andon.service.trust.access import OPEN
-from andon.stores.base import ClaimRequest
 
 from .kit import PATIENCE, Running, eventually, problem, serving
 

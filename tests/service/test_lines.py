@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from andon import Andon
+from andon.contract.queries import Page, Query
 from andon.engine.base import Submission
-from andon.stores.base import Page, Query
 
 from .kit import PATIENCE, Running, eventually, problem, serving
 

@@ -11,11 +11,11 @@ import httpx
 import pytest
 
 from andon import Andon
+from andon.contract.topics import EVENTS_TOPIC
 from andon.engine.http import wire
 from andon.lifecycle import rendering
 from andon.lifecycle.backoff import ExponentialBackoff
 from andon.service import hub
-from andon.stores.base import EVENTS_TOPIC
 
 from .kit import Running, eventually, serving
 from .test_events import listening, submit

@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from andon import Andon
+from andon.contract.requests import ClaimRequest, Renewal
 from andon.engine.base import Submission
-from andon.stores.base import ClaimRequest, Renewal
 
 from .kit import Running, problem, serving
 

@@ -8,7 +8,7 @@ import pytest
 from conftest import selected_stores
 from servers import Servers
 
-from andon.stores.base import ClaimRequest
+from andon.contract.requests import ClaimRequest
 
 from .conftest import make_app
 from .kit import Running, problem, serving

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from andon import Andon
-from andon.stores.base import ready_topic
+from andon.contract.topics import ready_topic
 
 from .kit import PATIENCE, Running, eventually, serving
 

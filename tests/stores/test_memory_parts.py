@@ -6,12 +6,14 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
+from andon.contract.edges import Link
+from andon.contract.outcomes import ChangeKind
+from andon.contract.requests import Change, ClaimRequest
 from andon.lifecycle.admission import admit
 from andon.lifecycle.apply import apply
 from andon.lifecycle.commands import Cancel, Complete, Delete
 from andon.model.fleet import QueueConfig
 from andon.model.task import Definition, Task
-from andon.stores.base import Change, ChangeKind, ClaimRequest, Link
 from andon.stores.memory import MemoryStore
 from andon.stores.memory.heap import NamedHeap
 from andon.stores.memory.ordered import Ordered

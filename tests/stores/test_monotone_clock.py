@@ -3,11 +3,11 @@
 import asyncio
 import threading
 
+from andon.contract.requests import ClaimRequest
 from andon.lifecycle.admission import admit
 from andon.lifecycle.commands import Lose
 from andon.lifecycle.timers import on_timer
 from andon.model.task import Definition
-from andon.stores.base import ClaimRequest
 from andon.stores.kit.monotone_clock import MOST_APART_MS, MonotoneClock
 from andon.stores.memory import MemoryStore
 

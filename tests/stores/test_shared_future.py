@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from andon.stores.kit.shared_future import shared
+from andon.coroutines.shared_future import shared
 
 
 async def test_who_goes_away_leaves_the_work_to_the_others() -> None:

@@ -9,6 +9,11 @@ from typing import Any
 import pytest
 
 from andon.client.ids import new_id
+from andon.contract.edges import Link
+from andon.contract.limits import SCAN_BUDGET
+from andon.contract.outcomes import CreateKind
+from andon.contract.requests import Change, ClaimRequest
+from andon.contract.topics import ready_topic
 from andon.lifecycle.admission import admit
 from andon.lifecycle.apply import apply
 from andon.lifecycle.commands import Command, Complete, Expire
@@ -17,7 +22,6 @@ from andon.model.fleet import QueueConfig
 from andon.model.policy import Policy
 from andon.model.task import Definition, Task
 from andon.model.words import State
-from andon.stores.base import SCAN_BUDGET, Change, ClaimRequest, CreateKind, Link, ready_topic
 from andon.stores.sqlite import SqliteStore
 
 FEW, MANY = 400, 8_000

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from andon.client.ids import new_id
+from andon.contract.requests import ClaimRequest
 from andon.lifecycle.admission import admit
 from andon.model.code import Code
 from andon.model.fleet import QueueConfig
 from andon.model.task import Definition, Task
-from andon.stores.base import ClaimRequest
 from andon.stores.kit import known_codes
 from andon.stores.sqlite import SqliteStore, claiming, lanes, transaction
 

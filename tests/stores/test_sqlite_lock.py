@@ -17,10 +17,10 @@ import pytest
 from andon.cli.checks import in_line
 from andon.cli.findings import Level
 from andon.client.ids import new_id
+from andon.contract.outcomes import CreateKind
 from andon.lifecycle.admission import admit
 from andon.model.errors import StoreUnavailable
 from andon.model.task import Definition, Task
-from andon.stores.base import CreateKind
 from andon.stores.sqlite import SqliteStore, connection, lock, threads
 from andon.stores.sqlite.holders import holders
 from andon.stores.sqlite.lock import WriteLock

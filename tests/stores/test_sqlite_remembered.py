@@ -5,8 +5,9 @@ from pathlib import Path
 
 from tests.conformance.kit import Kit, opened
 
+from andon.contract.outcomes import CreateKind
+from andon.contract.topics import task_topic
 from andon.lifecycle.commands import Complete, Delete
-from andon.stores.base import CreateKind, task_topic
 from andon.stores.sqlite import SqliteStore
 
 PATIENCE_S = 60.0

@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from andon.contract.outcomes import ChangeKind
+from andon.contract.queries import Query
+from andon.contract.requests import Change, ClaimRequest
 from andon.lifecycle.admission import admit
 from andon.lifecycle.apply import apply
 from andon.lifecycle.commands import Cancel
@@ -14,7 +17,6 @@ from andon.lifecycle.indexes import entry_of
 from andon.model.code import Code
 from andon.model.task import Definition, Task
 from andon.model.words import State
-from andon.stores.base import Change, ChangeKind, ClaimRequest, Query
 from andon.stores.codec import encode, encode_event
 from andon.stores.kit.partitions import partition_of
 from andon.stores.sqlite import SqliteStore

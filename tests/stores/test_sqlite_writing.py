@@ -10,9 +10,10 @@ import psutil
 import pytest
 
 from andon.client.ids import new_id
+from andon.contract.outcomes import CreateKind
+from andon.contract.topics import EVENTS_TOPIC, ready_topic
 from andon.lifecycle.admission import admit
 from andon.model.task import Definition, Task
-from andon.stores.base import EVENTS_TOPIC, CreateKind, ready_topic
 from andon.stores.sqlite import SqliteStore
 from andon.stores.sqlite.checkpoint import GROWTH, Checkpointer, Log
 from andon.stores.sqlite.location import parse

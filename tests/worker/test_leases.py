@@ -8,13 +8,14 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from andon.contract.outcomes import Verdict
+from andon.contract.requests import Renewal
 from andon.lifecycle.admission import admit
 from andon.lifecycle.apply import stamped
 from andon.model.errors import InvalidSubmission, StoreUnavailable
 from andon.model.policy import Policy
 from andon.model.task import Definition, Stamp
 from andon.model.words import State
-from andon.stores.base import Renewal, Verdict
 from andon.worker.context import Context
 from andon.worker.leases import MARKS_S, Lease, LeaseKeeper
 

@@ -9,10 +9,10 @@ from typing import Any, cast
 
 import pytest
 
+from andon.contract.store import Store
 from andon.engine.local import LocalEngine
 from andon.model.fleet import WorkerInfo
 from andon.model.words import State
-from andon.stores.base import Store
 from andon.worker.claims import Claims
 from andon.worker.config import WorkerConfig
 from andon.worker.turns import LONGEST_STAY_S, SHORTEST_STAY_S, Turns

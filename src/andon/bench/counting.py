@@ -5,9 +5,9 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
+from andon.contract.limits import MAX_BATCH, in_batches
 from andon.engine.base import Engine
 from andon.model.words import Event, State
-from andon.stores.base import MAX_BATCH, in_batches
 
 _PAGE = 2_000
 

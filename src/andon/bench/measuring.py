@@ -26,9 +26,9 @@ from andon.bench.counting import ended, results, tally
 from andon.bench.processes import WorkerFailed, WorkerProcess
 from andon.bench.producing import How, Noop
 from andon.client.app import Andon
+from andon.contract.limits import MAX_BATCH
 from andon.engine.base import Engine
 from andon.model.errors import ConfigurationError
-from andon.stores.base import MAX_BATCH
 from andon.worker.loops import run_on
 
 Kind = Literal["submit", "drain", "e2e", "latency"]

@@ -14,6 +14,7 @@ from andon.artifacts.place import open_blobs
 from andon.cli import live as live_tasks
 from andon.cli.findings import Finding, Level
 from andon.cli.output import ACCIDENTS, ago, plural, size_of, span
+from andon.contract.queries import Query
 from andon.engine.waiting import KindWait
 from andon.lifecycle.faces.fields import iso
 from andon.lifecycle.routing import parse_kind
@@ -22,7 +23,6 @@ from andon.model.errors import ConfigurationError
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, WorkerInfo
 from andon.model.task import RECORD_VERSION, Task
 from andon.model.words import State
-from andon.stores.base import Query
 
 if TYPE_CHECKING:
     from andon.client.app import Andon

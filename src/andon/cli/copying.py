@@ -15,8 +15,8 @@ from andon.cli.session import Session, common, fail, refuse_nowhere
 from andon.model.settings import PLACE_SETTING, ROOT_SETTING
 
 if TYPE_CHECKING:
+    from andon.contract.store import Store
     from andon.engine.copying import Ledger, Tally
-    from andon.stores.base import Store
 
 _LINE_EVERY_S = 5.0
 """How often a pipe is told how far the copy is."""
@@ -89,7 +89,7 @@ async def copy(
 
 @asynccontextmanager
 async def _opened(url: str, *, creates: bool) -> "AsyncGenerator[Store, None]":
-    from andon.stores.registry import open_store
+    from andon.engine.opening import open_store
 
     refuse_nowhere(url, creates=creates)
     store = open_store(url)

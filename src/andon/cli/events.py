@@ -9,11 +9,12 @@ from andon.cli.ids import one_named
 from andon.cli.output import Cell, Word, plural
 from andon.cli.session import Session, common
 from andon.cli.values import comma_separated
+from andon.contract.topics import EVENTS_TOPIC
 from andon.engine.filtering import Filters, check_queue
+from andon.lifecycle.constants import SLOW_POLL_S
 from andon.lifecycle.faces.fields import iso
 from andon.lifecycle.rendering import event_document
 from andon.model.errors import TaskNotFound
-from andon.stores.base import EVENTS_TOPIC, SLOW_POLL_S
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

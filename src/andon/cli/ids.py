@@ -17,9 +17,9 @@ from andon.cli import people
 from andon.cli.errors import CommandFailed
 from andon.cli.last import last_id
 from andon.cli.patience import Patience
+from andon.contract.queries import Query
 from andon.lifecycle.admission import is_id
 from andon.model.errors import PermissionRefused
-from andon.stores.base import Query
 
 if TYPE_CHECKING:
     from andon.cli.session import Session

@@ -49,8 +49,7 @@ def _place(url: str) -> Path:
 
 def _whole(url: str) -> str:
     """The URL; of a file, wherever it is named from."""
-    if not url.startswith("sqlite:"):
-        return url
-    from andon.stores.sqlite.location import parse
+    from andon.engine.opening import file_of
 
-    return f"sqlite:{parse(url).path.resolve()}"
+    file = file_of(url)
+    return url if file is None else f"sqlite:{file.resolve()}"

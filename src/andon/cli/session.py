@@ -87,7 +87,7 @@ class Session:
         """An engine on the store itself, for what no service does for others."""
         from andon.client.services import is_service
         from andon.engine.local import LocalEngine
-        from andon.stores.registry import open_store
+        from andon.engine.opening import open_store
 
         if is_service(self.url):
             raise ConfigurationError(
@@ -114,11 +114,11 @@ def refuse_nowhere(url: str, *, creates: bool, memory: bool = False) -> None:
             "memory:// lives inside one process, and this command is another one. "
             "Name a file with --url, for example sqlite:///andon.db."
         )
-    if scheme == "sqlite" and not creates:
-        from andon.stores.sqlite.location import parse
+    if not creates:
+        from andon.engine.opening import file_of
 
-        path = parse(url).path
-        if not path.exists():
+        path = file_of(url)
+        if path is not None and not path.exists():
             raise ConfigurationError(
                 f"There is no store at {path}. Name another with --url or ANDON_URL, "
                 "or make one with: andon storage init."

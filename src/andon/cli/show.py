@@ -15,10 +15,10 @@ from andon.model.errors import TaskNotFound
 from andon.model.words import State
 
 if TYPE_CHECKING:
+    from andon.contract.queries import History
     from andon.lifecycle.profiles import Profile
     from andon.lifecycle.waiting import Wait
     from andon.model.task import Run, Task, TaskError, TaskEvent
-    from andon.stores.base import History
 
 _LONGEST = 2_000
 

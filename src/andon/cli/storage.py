@@ -14,8 +14,8 @@ from andon.model.settings import PLACE_SETTING, RETENTION_SETTING
 from andon.model.urls import shown
 
 if TYPE_CHECKING:
+    from andon.contract.store import Store
     from andon.model.fleet import StoreInfo
-    from andon.stores.base import Store
 
 _MOST_TRIES = 20
 

@@ -12,10 +12,10 @@ from andon.cli.layout import Column
 from andon.cli.output import Word, drawn, span
 from andon.cli.session import Session, common
 from andon.cli.values import DURATION
+from andon.contract.topics import EVENTS_TOPIC
 from andon.engine.fleet import known_queues
 from andon.model.urls import shown
 from andon.model.words import TERMINAL, Event
-from andon.stores.base import EVENTS_TOPIC
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

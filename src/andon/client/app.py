@@ -48,15 +48,19 @@ from andon.client.streaming import streamed
 from andon.client.tasks import Tasks
 from andon.client.unawaited import awaited
 from andon.client.views import TaskView
+from andon.contract.instruments import Instruments
+from andon.contract.measured_store import measured
+from andon.contract.queries import Query
+from andon.contract.store import Store
 from andon.engine.base import Engine, Joining, Submission, Submitted
 from andon.engine.measuring import measured_engine
+from andon.engine.opening import open_store
 from andon.lifecycle.admission import check_name
+from andon.lifecycle.constants import SLOW_POLL_S
 from andon.model.errors import ConfigurationError, SubmissionsRefused, UniqueKeyHeld
 from andon.model.fleet import WorkerInfo
 from andon.model.policy import Policy
 from andon.model.urls import shown
-from andon.stores.base import SLOW_POLL_S, Query, Store
-from andon.stores.measuring import Instruments, measured
 from andon.worker.registry import TaskType
 
 if TYPE_CHECKING:
@@ -421,7 +425,7 @@ class Andon(Declaring):
         """Tasks that match, in the order they were created, page by page.
 
         Example:
-            from andon.stores.base import Query
+            from andon.contract.queries import Query
 
             async for task in app.find(Query(queue="mail")):
                 print(task.id, task.state)
@@ -505,8 +509,6 @@ class Andon(Declaring):
         if is_service(self.url):
             engine = service_at(self.url, self._token, self._client_certificate)
             return measured_engine(engine, self._instruments) if self._instruments else engine
-        from andon.stores.registry import open_store
-
         return self.engine_on(self.measured(open_store(self.url)))
 
     def measure(self, instruments: Instruments) -> None:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from andon.coroutines.shared_future import shared
 from andon.model.errors import ConfigurationError
 from andon.model.fleet import TypeInfo
-from andon.stores.kit.shared_future import shared
 
 if TYPE_CHECKING:
     from andon.engine.base import Engine

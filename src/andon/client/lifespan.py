@@ -88,7 +88,8 @@ class WorkerLifespan:
         awaits: bool = True,
         passes: BaseException | None = None,
     ) -> Any:
-        """What the hook gives. What it raises is noted as its own, but for what it was told of."""
+        """Call the hook and return what it gives. An exception that it raises is noted as its own,
+        unless it is the one that was passed to it (`passes`)."""
         try:
             outcome = hook()
             return await outcome if awaits and inspect.isawaitable(outcome) else outcome

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any, Protocol
 
+from andon.contract.instruments import Instruments
 from andon.engine.base import Submission
 from andon.model.errors import ConfigurationError
-from andon.stores.measuring import Instruments
 
 HOOKS = ("on_submit", "around", "instruments")
 """What middleware may have."""

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from andon.artifacts.base import LogLine
+from andon.contract.topics import task_topic
 from andon.model.errors import TaskNotFound
 from andon.model.words import State
-from andon.stores.base import task_topic
 
 if TYPE_CHECKING:
     from andon.artifacts.base import Artifacts

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from andon.contract.limits import in_batches
 from andon.engine.base import Engine, Submission
 from andon.model.headers import SIGNATURE_HEADER
-from andon.stores.base import in_batches
 
 if TYPE_CHECKING:
     from andon.signing import SigningKey, TrustedKeys

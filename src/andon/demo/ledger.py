@@ -12,11 +12,11 @@ from typing import Any
 
 import msgspec
 
+from andon.contract.queries import Query
 from andon.engine.base import Engine
 from andon.lifecycle.moves import MOVES
 from andon.model.task import Task, TaskEvent
 from andon.model.words import TERMINAL, Event, State
-from andon.stores.base import Query
 
 _PAGE = 500
 _TABLE = frozenset((move.event, move.source, move.target) for move in MOVES)

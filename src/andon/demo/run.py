@@ -16,6 +16,7 @@ from typing import TextIO
 import msgspec
 
 from andon.client.app import Andon
+from andon.contract.queries import Query
 from andon.demo import ending, scanning
 from andon.demo import place as places
 from andon.demo.crew import Crew
@@ -25,7 +26,6 @@ from andon.demo.watching import Watch, screen_on
 from andon.engine.base import Engine
 from andon.model.errors import AndonError, ConfigurationError
 from andon.model.words import TERMINAL, State
-from andon.stores.base import Query
 
 BALANCED = 0
 NOT_BALANCED = 1

@@ -10,6 +10,10 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import msgspec
 
 from andon.artifacts.base import Artifacts
+from andon.contract.outcomes import Verdict
+from andon.contract.queries import EventPage, History, Page, Query
+from andon.contract.requests import ClaimRequest, Renewal
+from andon.contract.topics import Listener
 from andon.engine.telling import Then
 from andon.engine.waiting import KindWait
 from andon.lifecycle.commands import Command
@@ -27,16 +31,6 @@ from andon.model.fleet import (
 from andon.model.policy import PolicyOptions
 from andon.model.task import Task, TaskEvent
 from andon.model.words import State
-from andon.stores.base import (
-    ClaimRequest,
-    EventPage,
-    History,
-    Listener,
-    Page,
-    Query,
-    Renewal,
-    Verdict,
-)
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -287,7 +281,7 @@ class Engine(Protocol):
         ...
 
     def listen(self, topics: Sequence[str]) -> Listener:
-        """Subscribe to hints (see `andon.stores.base` for the topics)."""
+        """Subscribe to hints (see `andon.contract.topics` for the topics)."""
         ...
 
     # --- the fleet ---

@@ -13,7 +13,7 @@ Who awaits an outcome costs a future, a turn of the loop and the task that goes 
 A store that is away fails everything that waits, not one batch after the other: each flush takes
 as long as the store is patient, and nobody should wait for that once per batch before his own.
 
-An item that cannot be written is the store's to tell from its neighbours (`stores.isolation`).
+An item that cannot be written is the store's to tell from its neighbours (`contract.isolation`).
 Should a flush fail all the same by what may be the fault of one, it is made again in halves: only
 that item's taker is told the error.
 """

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any, cast
 
+from andon.contract.store import Store
 from andon.lifecycle.named import OPTION, read
 from andon.lifecycle.policies import check_retry_policy, resolve
 from andon.lifecycle.profiles import profile as profile_named
@@ -16,7 +17,6 @@ from andon.model.errors import InvalidSubmission
 from andon.model.fleet import QueueConfig, TypeInfo
 from andon.model.policy import Policy, PolicyOptions
 from andon.model.settings import POLICIES_SETTING, RETENTION_SETTING
-from andon.stores.base import Store
 
 log = logging.getLogger("andon.engine")
 

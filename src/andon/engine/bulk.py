@@ -10,11 +10,12 @@ from typing import Protocol
 
 import msgspec
 
+from andon.contract.limits import MAX_BATCH, in_batches
+from andon.contract.queries import Page, Query
 from andon.engine.base import Acted
 from andon.lifecycle.apply import is_dead_letter
 from andon.model.errors import InvalidTransition, TaskNotFound
 from andon.model.task import Task
-from andon.stores.base import MAX_BATCH, Page, Query, in_batches
 
 Act = Callable[[Sequence[str]], Awaitable[list[Acted]]]
 """What is done to tasks, by their ids; `engine.retry`, for example."""

@@ -12,10 +12,10 @@ from collections.abc import Iterable
 
 import msgspec
 
+from andon.contract.store import Store
 from andon.lifecycle.admission import check_name
 from andon.model.code import Code
 from andon.model.errors import InvalidSubmission
-from andon.stores.base import Store
 
 MOST_BYTES = 256 * 1024
 """Of one list, in JSON: thousands of types. A worker with more of them names patterns."""

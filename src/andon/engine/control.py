@@ -5,6 +5,11 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
+from andon.contract.isolation import why_of
+from andon.contract.limits import MAX_BATCH
+from andon.contract.outcomes import Changed, ChangeKind
+from andon.contract.requests import Change
+from andon.contract.store import Store
 from andon.engine.base import Acted
 from andon.engine.reading import records
 from andon.engine.writes import new_write_id
@@ -32,8 +37,6 @@ from andon.model.errors import (
 )
 from andon.model.task import Task
 from andon.model.words import TERMINAL, State
-from andon.stores.base import MAX_BATCH, Change, Changed, ChangeKind, Store
-from andon.stores.isolation import why_of
 
 log = logging.getLogger("andon.engine")
 

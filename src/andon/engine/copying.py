@@ -21,6 +21,12 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 
 import msgspec
 
+from andon.contract.edges import Edge, Link
+from andon.contract.isolation import each_alone, why_of
+from andon.contract.limits import MAX_BATCH
+from andon.contract.queries import Query
+from andon.contract.requests import Snapshot
+from andon.contract.store import Store
 from andon.engine.dependencies import satisfies
 from andon.engine.faults import ANYTHING
 from andon.model.errors import AndonError, ConfigurationError
@@ -28,8 +34,6 @@ from andon.model.fleet import QueueConfig, StoreInfo
 from andon.model.settings import COPY_SETTING, MOVING, MOVING_LAST
 from andon.model.task import Task
 from andon.model.words import State
-from andon.stores.base import MAX_BATCH, Edge, Link, Query, Snapshot, Store
-from andon.stores.isolation import each_alone, why_of
 
 log = logging.getLogger("andon.engine")
 

@@ -12,6 +12,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
+from andon.contract.edges import Ended, Link, Settlement
+from andon.contract.isolation import each_alone
+from andon.contract.limits import MAX_BATCH, in_batches
+from andon.contract.store import Store
 from andon.engine.base import Acted
 from andon.engine.faults import ANYTHING, Culprits
 from andon.lifecycle.commands import Command, Unblock, Unreach
@@ -19,8 +23,6 @@ from andon.lifecycle.parents import gives_up, once_each
 from andon.model.errors import AndonError, NotWritable
 from andon.model.task import Task
 from andon.model.words import TERMINAL, State
-from andon.stores.base import MAX_BATCH, Ended, Link, Settlement, Store, in_batches
-from andon.stores.isolation import each_alone
 
 _PAGE = 1_000
 

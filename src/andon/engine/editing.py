@@ -8,6 +8,8 @@ id is safe at any point.
 import logging
 from collections.abc import Awaitable, Callable
 
+from andon.contract.limits import MAX_BATCH
+from andon.contract.store import Store
 from andon.engine.base import Submitted
 from andon.engine.control import Control
 from andon.engine.dependencies import Dependencies
@@ -29,7 +31,6 @@ from andon.model.errors import (
 from andon.model.headers import SIGNATURE_HEADER
 from andon.model.task import Task
 from andon.model.words import TERMINAL, State
-from andon.stores.base import MAX_BATCH, Store
 
 log = logging.getLogger("andon.engine")
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from andon.contract.queries import Query
 from andon.engine.base import Acted, Engine
 from andon.engine.bulk import Tally, act_on_found
 from andon.engine.filtering import check_queue
@@ -17,7 +18,6 @@ from andon.lifecycle.commands import Delete
 from andon.model.errors import QueueNotEmpty
 from andon.model.fleet import QueueStats
 from andon.model.words import TERMINAL, State
-from andon.stores.base import Query
 
 WAITING = (State.BLOCKED, State.SCHEDULED, State.PENDING, State.RETRY)
 """States of tasks that nobody runs yet, or now."""

@@ -10,19 +10,15 @@ for everybody.
 import asyncio
 from collections.abc import Mapping
 
+from andon.contract.limits import MAX_BATCH
+from andon.contract.store import Store
+from andon.contract.topics import EVENTS_TOPIC, Listener
 from andon.engine.batching import Batcher
+from andon.lifecycle.constants import SLOW_POLL_S, SUBMIT_WINDOW_MS
 from andon.lifecycle.discarded import Discarded, record_of
 from andon.model.errors import AndonError, TaskNotFound
 from andon.model.task import Task, TaskEvent
 from andon.model.words import TERMINAL, Event
-from andon.stores.base import (
-    EVENTS_TOPIC,
-    MAX_BATCH,
-    SLOW_POLL_S,
-    SUBMIT_WINDOW_MS,
-    Listener,
-    Store,
-)
 
 _PAGE = 500
 

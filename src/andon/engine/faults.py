@@ -15,7 +15,7 @@ from andon.model.errors import AndonError
 log = logging.getLogger("andon.engine")
 
 ANYTHING = (Exception,)
-"""What `stores.isolation.each_alone` may take for an item's fault in a loop that has to go on."""
+"""What `contract.isolation.each_alone` may take for an item's fault in a loop that has to go on."""
 
 BACKOFF = ExponentialBackoff(10.0, 3_600.0)
 """How long what failed is left alone."""

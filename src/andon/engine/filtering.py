@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from andon.contract.queries import Query
+from andon.contract.query_filter import has_due_order
 from andon.engine.base import Engine
 from andon.engine.fleet import known_queues
 from andon.lifecycle.profiles import Profile
@@ -13,8 +15,6 @@ from andon.lifecycle.rendering import names_of, native_states, state_name
 from andon.model.errors import ConfigurationError
 from andon.model.task import Task
 from andon.model.words import State
-from andon.stores.base import Query
-from andon.stores.kit.query_filter import has_due_order
 
 
 class Filters(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,11 +9,11 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 
+from andon.contract.limits import in_batches
 from andon.engine.base import Submission, Submitted
 from andon.lifecycle.admission import is_id
 from andon.lifecycle.parents import missing_parent, refused_parent
 from andon.model.errors import AndonError, InvalidSubmission
-from andon.stores.base import in_batches
 
 _MOST_SHOWN = 10
 """Tasks of a circle that its error names."""

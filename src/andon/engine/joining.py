@@ -9,12 +9,13 @@ from typing import Any
 
 import msgspec
 
+from andon.contract.outcomes import Created
+from andon.contract.store import Joined
 from andon.engine.base import Submission, Submitted
 from andon.engine.graph import Graph
 from andon.lifecycle.parents import refuses_missing
 from andon.model.task import Task
 from andon.model.words import State
-from andon.stores.base import Created, Joined
 
 
 class _States(msgspec.Struct, frozen=True):

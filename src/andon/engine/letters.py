@@ -8,6 +8,10 @@ deleted in its place, so that the bound is kept.
 from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 
+from andon.contract.limits import MAX_BATCH
+from andon.contract.queries import Query
+from andon.contract.requests import Change
+from andon.contract.store import CountsDeadLetters, Store
 from andon.engine.control import change_of
 from andon.engine.faults import Culprits
 from andon.engine.writes import new_write_id
@@ -15,7 +19,6 @@ from andon.lifecycle.apply import apply
 from andon.lifecycle.commands import Delete
 from andon.model.task import Task
 from andon.model.words import Reason
-from andon.stores.base import MAX_BATCH, Change, CountsDeadLetters, Query, Store
 
 _ROUNDS = 20
 """Batches that one call of `keep_bound` deletes at the most."""

@@ -13,6 +13,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from andon.artifacts.base import Artifacts
+from andon.contract.limits import MAX_PAYLOAD
+from andon.contract.outcomes import Changed, Verdict
+from andon.contract.queries import EventPage, History, Page, Query
+from andon.contract.requests import ClaimRequest, Renewal
+from andon.contract.store import HandsOver, Store
+from andon.contract.topics import CONFIG_TOPIC, Listener
 from andon.engine.artifacts import Keeping
 from andon.engine.base import Acted, Joinable, Submission, Submitted
 from andon.engine.book import PolicyBook
@@ -38,6 +44,7 @@ from andon.engine.watching import Watching
 from andon.lifecycle.admission import check_name, is_id
 from andon.lifecycle.bounds import check_queue
 from andon.lifecycle.commands import Command
+from andon.lifecycle.constants import SLOW_POLL_S
 from andon.lifecycle.named import OPTION, expanded
 from andon.lifecycle.policies import check_options
 from andon.lifecycle.waiting import Wait
@@ -59,22 +66,6 @@ from andon.model.fleet import (
 from andon.model.policy import PolicyOptions
 from andon.model.task import Task, TaskEvent
 from andon.model.words import State
-from andon.stores.base import (
-    CONFIG_TOPIC,
-    MAX_PAYLOAD,
-    SLOW_POLL_S,
-    Changed,
-    ClaimRequest,
-    EventPage,
-    HandsOver,
-    History,
-    Listener,
-    Page,
-    Query,
-    Renewal,
-    Store,
-    Verdict,
-)
 
 if TYPE_CHECKING:
     from types import CoroutineType

@@ -1,20 +1,21 @@
 """An engine that is measured, where its store is elsewhere: what a remote worker knows of its work.
 
 The operations are those of the engine, and their times those of the requests; the rest is counted
-as a measured store counts it (`andon.stores.measuring`).
+as a measured store counts it (`andon.contract.measured_store`).
 """
 
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from andon.contract.instruments import Instruments, Names, claimed_at, count_waits, timed
+from andon.contract.outcomes import Verdict
+from andon.contract.requests import ClaimRequest, Renewal
 from andon.engine.base import Engine
 from andon.engine.telling import Telling, Then
 from andon.lifecycle.commands import Command
 from andon.model.errors import LeaseLost
 from andon.model.words import DEFAULT_QUEUE, Event, State
-from andon.stores.base import ClaimRequest, Renewal, Verdict
-from andon.stores.measuring import Instruments, Names, claimed_at, count_waits, timed
 
 if TYPE_CHECKING:
     from andon.engine.base import Submission, Submitted

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from andon.contract.store import Store
 from andon.engine.book import PolicyBook
 from andon.engine.control import MOST_ATTEMPTS
 from andon.lifecycle.named import MOST_NAMES, OPTION, check_policy_name, read, written
@@ -10,7 +11,6 @@ from andon.lifecycle.policies import check_retry_policy
 from andon.model.errors import ConfigurationError, StoreUnavailable
 from andon.model.policy import PolicyOptions
 from andon.model.settings import POLICIES_SETTING
-from andon.stores.base import Store
 
 _Named = dict[str, PolicyOptions]
 

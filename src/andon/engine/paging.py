@@ -10,8 +10,9 @@ from typing import Protocol
 
 import msgspec
 
+from andon.contract.limits import MAX_BATCH
+from andon.contract.queries import Page, Query
 from andon.model.task import Task
-from andon.stores.base import MAX_BATCH, Page, Query
 
 _AT_ONCE = 1_000
 """Most tasks that one call is asked for: what a service gives."""

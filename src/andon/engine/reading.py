@@ -3,13 +3,14 @@ answered here, because not every store can be asked for them."""
 
 from collections.abc import Sequence
 
+from andon.contract.queries import Query
+from andon.contract.query_filter import check_order
+from andon.contract.store import Store
 from andon.lifecycle.admission import MOST_TEXT, check_given, check_text, is_id
 from andon.lifecycle.daily import KEPT_DAYS, first_day, histories
 from andon.model.errors import ConfigurationError, InvalidSubmission
 from andon.model.fleet import QueueHistory
 from andon.model.task import Task
-from andon.stores.base import Query, Store
-from andon.stores.kit.query_filter import check_order
 
 MOST_CURSOR = 64 * 1024
 """Characters of a place in the event log, which has a part for each partition."""

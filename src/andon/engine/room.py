@@ -9,13 +9,16 @@ all but one would find the queue full again.
 import asyncio
 from collections.abc import Sequence
 
+from andon.contract.isolation import each_alone
+from andon.contract.limits import MAX_BATCH
+from andon.contract.outcomes import Created, CreateKind
+from andon.contract.queries import Query
+from andon.contract.store import Store
 from andon.engine.book import PolicyBook
 from andon.engine.control import Control
 from andon.lifecycle.commands import Evict
 from andon.model.task import Task
 from andon.model.words import State
-from andon.stores.base import MAX_BATCH, Created, CreateKind, Query, Store
-from andon.stores.isolation import each_alone
 
 _FRUITLESS_ROUNDS = 20
 """Rounds in a row without a place gained, because other processes took each place that was made.

@@ -4,6 +4,11 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from typing import NamedTuple
 
+from andon.contract.isolation import AT_FAULT, why_of
+from andon.contract.limits import MAX_BATCH
+from andon.contract.outcomes import Changed, ChangeKind, Verdict
+from andon.contract.requests import Change, ClaimRequest, Renewal
+from andon.contract.store import Store
 from andon.engine.batching import Batcher
 from andon.engine.book import PolicyBook
 from andon.engine.control import MOST_ATTEMPTS, change_of
@@ -26,17 +31,6 @@ from andon.model.errors import (
 from andon.model.task import Task
 from andon.model.text import storable
 from andon.model.words import State
-from andon.stores.base import (
-    MAX_BATCH,
-    Change,
-    Changed,
-    ChangeKind,
-    ClaimRequest,
-    Renewal,
-    Store,
-    Verdict,
-)
-from andon.stores.isolation import AT_FAULT, why_of
 
 _REPORT = "report"
 

@@ -10,6 +10,10 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from andon.contract.isolation import AT_FAULT, each_alone, why_of
+from andon.contract.limits import MAX_BATCH, in_batches
+from andon.contract.outcomes import Created, CreateKind
+from andon.contract.store import Store, TakesMany, Transactional
 from andon.engine.base import Joinable, Submission, Submitted
 from andon.engine.batching import Batcher
 from andon.engine.book import PolicyBook
@@ -41,16 +45,6 @@ from andon.model.errors import (
 )
 from andon.model.task import Task
 from andon.model.words import DEFAULT_QUEUE, State
-from andon.stores.base import (
-    MAX_BATCH,
-    Created,
-    CreateKind,
-    Store,
-    TakesMany,
-    Transactional,
-    in_batches,
-)
-from andon.stores.isolation import AT_FAULT, each_alone, why_of
 
 if TYPE_CHECKING:
     from types import CoroutineType

@@ -16,6 +16,12 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from random import Random
 from typing import Any, Protocol
 
+from andon.contract.isolation import each_alone
+from andon.contract.limits import MAX_BATCH
+from andon.contract.outcomes import Changed, ChangeKind
+from andon.contract.requests import Change
+from andon.contract.store import Store
+from andon.contract.topics import TIMER_TOPIC
 from andon.engine.control import change_of
 from andon.engine.dependencies import Dependencies
 from andon.engine.faults import ANYTHING, Culprits
@@ -23,20 +29,11 @@ from andon.engine.letters import DeadLetters
 from andon.engine.verifying import Verifying
 from andon.engine.writes import new_write_id
 from andon.lifecycle.apply import apply
+from andon.lifecycle.constants import SLOW_POLL_S
 from andon.lifecycle.timers import on_timer, owes_successor, rearm, wants_verify
 from andon.model.errors import AndonError
 from andon.model.task import Task
 from andon.model.words import State
-from andon.stores.base import (
-    MAX_BATCH,
-    SLOW_POLL_S,
-    TIMER_TOPIC,
-    Change,
-    Changed,
-    ChangeKind,
-    Store,
-)
-from andon.stores.isolation import each_alone
 
 log = logging.getLogger("andon.timekeeper")
 

@@ -10,12 +10,13 @@ import logging
 from collections.abc import Sequence
 from random import Random
 
+from andon.contract.limits import MAX_BATCH
+from andon.contract.store import Store
 from andon.engine.dependencies import Dependencies
 from andon.engine.faults import Culprits
 from andon.lifecycle.timers import rearm
 from andon.model.errors import AndonError
 from andon.model.task import Task
-from andon.stores.base import MAX_BATCH, Store
 
 log = logging.getLogger("andon.timekeeper")
 

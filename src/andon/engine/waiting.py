@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from andon.contract.queries import Query
+from andon.contract.store import Store
 from andon.engine.codes import CodeBook
 from andon.lifecycle.routing import kind_of
 from andon.lifecycle.waiting import Ahead, Wait, Why, why_waits
@@ -11,7 +13,6 @@ from andon.model.code import Code
 from andon.model.fleet import QueueConfig, WorkerInfo
 from andon.model.task import Task
 from andon.model.words import State
-from andon.stores.base import Query, Store
 
 _MOST_OF_KEY = 1_000
 

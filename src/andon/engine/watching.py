@@ -14,17 +14,20 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from andon.contract.isolation import each_alone
+from andon.contract.limits import MAX_BATCH, in_batches
+from andon.contract.store import Store
+from andon.contract.topics import EVENTS_TOPIC, task_topic
 from andon.engine.batching import Batcher
 from andon.engine.ending import Closed, pause_away, until_ended
 from andon.engine.ends import Ends, Waiter
 from andon.engine.faults import ANYTHING, Culprits
 from andon.lifecycle.admission import is_id
 from andon.lifecycle.apply import may_be_discarded
+from andon.lifecycle.constants import SLOW_POLL_S
 from andon.model.errors import AndonError, StoreUnavailable, TaskNotFound
 from andon.model.task import Task, TaskEvent
 from andon.model.words import OVER
-from andon.stores.base import EVENTS_TOPIC, MAX_BATCH, SLOW_POLL_S, Store, in_batches, task_topic
-from andon.stores.isolation import each_alone
 
 if TYPE_CHECKING:
     from types import CoroutineType

@@ -3,6 +3,9 @@
 import re
 from urllib.parse import SplitResult, unquote, urlsplit
 
+WITHHELD = "withheld"
+"""Scheme of the URL that a child process of a worker finds in place of the store's."""
+
 _WITH_HOSTS = re.compile(r"([^:/?#]+://)([^/?#]*)(.*)", re.DOTALL)
 
 

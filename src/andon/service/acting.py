@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from andon.client.options import to_priority
+from andon.contract.limits import in_batches
 from andon.engine.base import Acted, Submitted
 from andon.engine.bulk import Act, Tally, act_on_found, act_on_ids
 from andon.engine.filtering import Filters
@@ -26,7 +27,6 @@ from andon.service.guard import refuse
 from andon.service.problems import Problem, invalid, problem_of
 from andon.service.selecting import checked_query
 from andon.service.submitting import check_args, moment_ms
-from andon.stores.base import in_batches
 
 if TYPE_CHECKING:
     from andon.engine.base import Engine

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from andon.artifacts.base import Artifacts, LogPage
+from andon.contract.topics import task_topic
 from andon.lifecycle.faces.fields import iso
 from andon.model.errors import AndonError
 from andon.service.binding import Stream
@@ -18,7 +19,6 @@ from andon.service.problems import invalid
 from andon.service.protocol import cycle_of
 from andon.service.streaming import HEADERS, RETRY
 from andon.service.waiting import unless, until_gone
-from andon.stores.base import task_topic
 
 if TYPE_CHECKING:
     from litestar.types import Receive, Scope, Send

@@ -17,14 +17,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from andon.contract.queries import EventPage
+from andon.contract.topics import EVENTS_TOPIC
+from andon.coroutines.shared_future import shared
 from andon.lifecycle.backoff import ExponentialBackoff
+from andon.lifecycle.constants import SLOW_POLL_S
 from andon.lifecycle.profiles import Profile
 from andon.lifecycle.rendering import event_document, history_as
 from andon.model.errors import AndonError, StoreUnavailable
 from andon.model.task import Task, TaskEvent
 from andon.model.words import State
-from andon.stores.base import EVENTS_TOPIC, SLOW_POLL_S, EventPage
-from andon.stores.kit.shared_future import shared
 
 if TYPE_CHECKING:
     from collections.abc import Callable

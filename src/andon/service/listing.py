@@ -16,12 +16,12 @@ from andon.service.problems import invalid
 from andon.service.selecting import Keep, checked_query
 
 if TYPE_CHECKING:
+    from andon.contract.queries import Query
     from andon.engine.base import Engine
     from andon.engine.filtering import Filters
     from andon.lifecycle.profiles import Profile
     from andon.model.task import Task
     from andon.service.calls import Call
-    from andon.stores.base import Query
 
 PAGE = 100
 """Tasks on a page, where the client does not say how many."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from andon.contract.instruments import FAST, SIZES, SLOW
 from andon.lifecycle.waiting import Why
-from andon.stores.measuring import FAST, SIZES, SLOW
 
 _WITHOUT_CODE = frozenset({Why.NO_CODE, Why.NO_WORKER})
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class WorkMetrics:
-    """What any process that works with tasks can tell: `andon.stores.measuring.Instruments`."""
+    """What any process that works with tasks can tell: `andon.contract.instruments.Instruments`."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry(auto_describe=True)

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from andon.contract.queries import Query
 from andon.engine.filtering import Filters, check_queue
 from andon.engine.reading import ASKED, check_asked
 from andon.model.errors import ConfigurationError
 from andon.service.problems import invalid
-from andon.stores.base import Query
 
 if TYPE_CHECKING:
     from andon.engine.base import Engine

@@ -4,7 +4,9 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from andon.contract.measured_store import measured
 from andon.engine.artifacts import warn_if_not_kept
+from andon.engine.opening import open_store
 from andon.service.guard import Guard
 from andon.service.hub import Hub
 from andon.service.jobs import JobSettings
@@ -14,8 +16,6 @@ from andon.service.remote.readiness import Readiness
 from andon.service.remote.runs import RemoteRuns
 from andon.service.settings import Settings
 from andon.service.trust.access import Access, is_loopback
-from andon.stores.measuring import measured
-from andon.stores.registry import open_store
 
 if TYPE_CHECKING:
     from andon.client.app import Andon

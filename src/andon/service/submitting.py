@@ -11,6 +11,7 @@ import msgspec
 
 from andon.client.ids import new_id
 from andon.client.options import to_ms, to_priority
+from andon.contract.limits import MAX_BATCH
 from andon.engine.base import Submission, Submitted
 from andon.engine.places import in_places
 from andon.lifecycle import payloads
@@ -21,7 +22,6 @@ from andon.service import idempotency
 from andon.service.answers import BulkAccepted, BulkItem
 from andon.service.bodies import NO_ARGUMENTS, NewTask
 from andon.service.problems import Problem, invalid, problem_of, unexpected
-from andon.stores.base import MAX_BATCH
 from andon.worker.calls import Call, MalformedPayload
 from andon.worker.registry import Registry
 

@@ -1,11 +1,12 @@
 """From a URL to a store: `sqlite:///path`, `redis://host`. Each is imported when it is named."""
 
 from importlib import import_module
+from pathlib import Path
 from typing import cast
 
+from andon.contract.store import Store
 from andon.model.errors import ConfigurationError
-from andon.model.urls import shown, split
-from andon.stores.base import Store
+from andon.model.urls import WITHHELD, shown, split
 
 _REDIS = "andon.stores.redis:RedisStore"
 
@@ -27,9 +28,6 @@ _STORES = {
 
 _EXTRAS = {"hiredis": "redis", "asyncpg": "postgres", "nats": "nats"}
 """Modules that a store needs beside Andon, and the extra that brings them."""
-
-WITHHELD = "withheld"
-"""Scheme of the URL that a child process of a worker finds in place of the store's."""
 
 _SHOWN = ("memory", "sqlite", "redis", "postgresql", "nats")
 """Schemes that a message names: one of each store."""
@@ -62,3 +60,12 @@ def open_store(url: str) -> Store:
             f"run: pip install 'andon[{extra}]'."
         ) from error
     return cast("Store", getattr(found, name)(url))
+
+
+def file_of(url: str) -> Path | None:
+    """The file in which a store keeps its tasks, if it is one that keeps them in a file."""
+    if url.partition(":")[0] != "sqlite":
+        return None
+    from andon.stores.sqlite.location import parse
+
+    return parse(url).path

@@ -12,9 +12,9 @@ import contextlib
 from collections.abc import Callable
 from typing import NamedTuple
 
+from andon.contract.requests import ClaimRequest
 from andon.lifecycle.apply import stamped
 from andon.model.task import Stamp, Task
-from andon.stores.base import ClaimRequest
 from andon.stores.codec import Undecodable, decode_definition, decode_status
 
 STANDS_MS = 6_500

@@ -22,8 +22,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from andon.contract.instruments import FAST, SIZES, SLOW
 from andon.model.errors import ConfigurationError
-from andon.stores.measuring import FAST, SIZES, SLOW
 
 try:
     from opentelemetry import metrics
@@ -58,7 +58,7 @@ class Metrics:
 
     @cached_property
     def instruments(self) -> "Instruments":
-        """What the application counts with (`andon.stores.measuring.Instruments`)."""
+        """What the application counts with (`andon.contract.instruments.Instruments`)."""
         return Instruments(self._meter)
 
 

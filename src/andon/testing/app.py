@@ -25,11 +25,11 @@ import msgspec
 
 from andon.client.app import Andon
 from andon.client.views import TaskView
+from andon.contract.queries import Query
 from andon.engine.local import LocalEngine
 from andon.model.errors import TaskNotFound
 from andon.model.task import Task
 from andon.model.words import State
-from andon.stores.base import Query
 from andon.stores.memory import MemoryStore
 from andon.testing.clock import VirtualLoop
 from andon.testing.worker import POLL_S, virtual_worker

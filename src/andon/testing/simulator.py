@@ -15,13 +15,14 @@ from typing import Any
 
 import msgspec
 
+from andon.contract.outcomes import Verdict
+from andon.contract.requests import Renewal
 from andon.engine.base import Submission
 from andon.engine.local import LocalEngine
 from andon.lifecycle.commands import Rerun
 from andon.model.errors import AndonError, StoreUnavailable, TaskConflict
 from andon.model.task import Task
 from andon.model.words import TERMINAL, Event, State
-from andon.stores.base import Renewal, Verdict
 from andon.stores.memory import MemoryStore
 from andon.testing.clock import VirtualLoop, run_virtual
 from andon.testing.ledger import Ledger, Unbalanced

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from andon.stores.base import Verdict
+from andon.contract.outcomes import Verdict
 from andon.testing.clock import VirtualLoop
 from andon.worker.context import Context
 from andon.worker.executors.base import Executor, RunInHand

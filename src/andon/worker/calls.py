@@ -14,8 +14,8 @@ from typing import Any, cast
 import msgspec
 from msgspec import UNSET
 
+from andon.contract.limits import MAX_PAYLOAD
 from andon.model.errors import ConfigurationError, InvalidSubmission
-from andon.stores.base import MAX_PAYLOAD
 from andon.worker.annotations import annotations_of, check_readable, is_context, name_of
 from andon.worker.numbers import NULL, NoNumberFinder
 

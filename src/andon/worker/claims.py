@@ -34,12 +34,15 @@ from typing import NamedTuple
 
 import msgspec
 
+from andon.contract.limits import MAX_BATCH
+from andon.contract.requests import ClaimRequest
+from andon.contract.topics import Listener, ready_topic
+from andon.coroutines.once_waiting import once_waiting
 from andon.engine.base import Engine
+from andon.lifecycle.constants import SLOW_POLL_S
 from andon.model.code import Code
 from andon.model.errors import ConfigurationError, StoreError, StoreUnavailable
 from andon.model.task import Task
-from andon.stores.base import MAX_BATCH, SLOW_POLL_S, ClaimRequest, Listener, ready_topic
-from andon.stores.waiting import once_waiting
 from andon.worker.background import is_asked_to_end
 from andon.worker.limits import Limits
 from andon.worker.patience import Patience

@@ -5,10 +5,10 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from andon.contract.limits import MAX_PAYLOAD
 from andon.lifecycle.admission import check_given
 from andon.lifecycle.describing import check_worker_id
 from andon.model.errors import ConfigurationError, InvalidSubmission
-from andon.stores.base import MAX_PAYLOAD
 from andon.worker.environment import check_patterns
 from andon.worker.presence import new_worker_id
 

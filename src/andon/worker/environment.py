@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Mapping
 
 from andon.model.errors import ConfigurationError
-from andon.stores.registry import WITHHELD
+from andon.model.urls import WITHHELD
 
 COMMANDS_GET = (
     *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ", "LANG", "LANGUAGE", "LC_*"),

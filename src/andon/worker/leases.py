@@ -20,9 +20,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from andon.contract.isolation import Unwritable, each_alone_blocking, renewal_refused
+from andon.contract.limits import in_batches
+from andon.contract.outcomes import Verdict
+from andon.contract.requests import Renewal
 from andon.model.errors import AccessError, ConfigurationError, StoreError, StoreUnavailable
-from andon.stores.base import Renewal, Verdict, in_batches
-from andon.stores.isolation import Unwritable, each_alone_blocking, renewal_refused
 from andon.worker.context import Context
 from andon.worker.patience import Patience
 

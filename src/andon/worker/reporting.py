@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable
 from functools import partial
 
+from andon.contract.isolation import AT_FAULT
 from andon.engine.base import Engine
 from andon.lifecycle.commands import Command, Complete, Expire, Interrupted
 from andon.model.errors import (
@@ -26,7 +27,6 @@ from andon.model.errors import (
 )
 from andon.model.task import RunCell
 from andon.model.words import State
-from andon.stores.isolation import AT_FAULT
 from andon.worker import outcomes, run_log
 from andon.worker.executors.base import RunInHand
 from andon.worker.patience import Patience

@@ -19,13 +19,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from andon.contract.outcomes import Verdict
 from andon.engine.base import Engine
 from andon.lifecycle.commands import Command, Expire, Release, UnknownTask
 from andon.lifecycle.timers import run_timeout
 from andon.model.errors import StoreUnavailable
 from andon.model.task import Task
 from andon.model.words import Reason, State
-from andon.stores.base import Verdict
 from andon.worker import outcomes, run_log
 from andon.worker.awaiting import Awaiting
 from andon.worker.context import (

@@ -17,12 +17,13 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Literal
 
+from andon.contract.topics import CONFIG_TOPIC, Listener, control_topic
 from andon.engine.artifacts import warn_if_not_kept
 from andon.engine.base import Engine
+from andon.lifecycle.constants import SLOW_POLL_S
 from andon.model.code import Code
 from andon.model.errors import ConfigurationError, InvalidSubmission, PermissionRefused
 from andon.model.fleet import WorkerInfo
-from andon.stores.base import CONFIG_TOPIC, SLOW_POLL_S, Listener, control_topic
 from andon.worker.background import attempt, keep_on, until_done
 from andon.worker.claims import Claims
 from andon.worker.config import WorkerConfig

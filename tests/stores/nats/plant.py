@@ -4,6 +4,9 @@ import asyncio
 import itertools
 from collections import Counter, defaultdict
 
+from andon.contract.outcomes import ChangeKind, CreateKind
+from andon.contract.requests import Change, ClaimRequest
+from andon.contract.store import Store
 from andon.engine.writes import new_write_id
 from andon.lifecycle.admission import admit
 from andon.lifecycle.apply import apply
@@ -12,7 +15,6 @@ from andon.lifecycle.timers import next_timer, on_timer
 from andon.model.errors import StoreUnavailable
 from andon.model.task import Definition
 from andon.model.words import Event, State
-from andon.stores.base import Change, ChangeKind, ClaimRequest, CreateKind, Store
 from andon.stores.registry import open_store
 
 LEASE_MS = 3_000

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from andon.stores.base import Query
+from andon.contract.queries import Query
 from andon.stores.nats import NatsStore
 from andon.stores.nats.context import StoreContext
 from andon.stores.nats.nats_client import Reply

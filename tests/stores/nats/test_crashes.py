@@ -12,11 +12,13 @@ import pytest
 from msgspec.structs import replace
 from servers.nats import NatsCluster, NatsServer
 
+from andon.contract.outcomes import CreateKind
+from andon.contract.requests import ClaimRequest, Renewal
+from andon.contract.topics import TIMER_TOPIC
 from andon.engine.writes import new_write_id
 from andon.lifecycle.admission import admit
 from andon.model.errors import StoreUnavailable
 from andon.model.task import Definition
-from andon.stores.base import TIMER_TOPIC, ClaimRequest, CreateKind, Renewal
 from andon.stores.nats import NatsStore
 from andon.stores.registry import open_store
 

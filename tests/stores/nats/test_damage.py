@@ -10,11 +10,11 @@ from msgspec import Raw
 from msgspec.structs import replace
 from servers import Servers
 
+from andon.contract.requests import ClaimRequest
 from andon.engine.base import Submission
 from andon.engine.local import LocalEngine
 from andon.lifecycle.commands import Delete
 from andon.model.words import Event, State
-from andon.stores.base import ClaimRequest
 from andon.stores.codec import encode
 from andon.stores.nats import NatsStore
 from andon.stores.nats.record_codec import decode_record

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from conformance.kit import Kit
 
+from andon.contract.edges import Link, Settlement
 from andon.lifecycle.commands import Complete
-from andon.stores.base import Link, Settlement
 from andon.stores.nats.jetstream import JetStream
 
 

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from conformance.kit import Kit
 
+from andon.contract.outcomes import CreateKind
 from andon.lifecycle.commands import Complete
 from andon.model.fleet import QueueConfig
 from andon.model.words import State
-from andon.stores.base import CreateKind
 from andon.stores.nats import NatsStore
 from andon.stores.nats.jetstream import JetStream, seq_of
 from andon.stores.nats.nats_client import Reply

@@ -7,10 +7,11 @@ import pytest
 from conformance.kit import Kit, StoreFactory
 from servers.nats import NatsServer
 
+from andon.contract.limits import MAX_PAYLOAD
+from andon.contract.outcomes import ChangeKind, CreateKind
 from andon.lifecycle.commands import Complete, Fail
 from andon.model.task import TaskError
 from andon.model.words import State
-from andon.stores.base import MAX_PAYLOAD, ChangeKind, CreateKind
 
 TRIES = 60
 """More than a record tells of."""

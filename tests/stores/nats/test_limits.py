@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from servers import Servers
 
+from andon.contract.outcomes import CreateKind
+from andon.contract.requests import ClaimRequest
 from andon.lifecycle.admission import admit
 from andon.model.fleet import QueueConfig
 from andon.model.task import Definition, Task
-from andon.stores.base import ClaimRequest, CreateKind
 from andon.stores.nats import NatsStore
 from andon.stores.nats.jetstream import Write
 

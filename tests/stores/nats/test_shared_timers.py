@@ -6,11 +6,11 @@ from collections.abc import Sequence
 import pytest
 from conformance.kit import Kit
 
+from andon.contract.outcomes import ChangeKind
 from andon.lifecycle.commands import Complete, Lose, RequestCancel
 from andon.model.policy import Retention
 from andon.model.task import Task
 from andon.model.words import State
-from andon.stores.base import ChangeKind
 from andon.stores.nats import NatsStore
 from andon.stores.nats.context import StoreContext
 from andon.stores.nats.jetstream import CONFLICT, Write

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from andon.contract.outcomes import Due
 from andon.lifecycle.admission import admit
 from andon.model.task import Definition
-from andon.stores.base import Due
 from andon.stores.nats import NatsStore
 from andon.stores.nats.jetstream import UNSURE, Write
 from andon.stores.nats.timers import decode_timer, schedule

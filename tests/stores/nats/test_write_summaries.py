@@ -9,11 +9,11 @@ import pytest
 from conformance.kit import LEASE_MS, Kit
 from conformance.test_daily import Counted, counted
 
+from andon.contract.requests import Renewal
 from andon.lifecycle.commands import Complete, Fail, RunNow
 from andon.model.errors import StoreUnavailable
 from andon.model.fleet import QueueConfig
 from andon.model.task import TaskError
-from andon.stores.base import Renewal
 from andon.stores.nats import NatsStore, daily_history
 from andon.stores.nats.event_log import EventLog
 from andon.stores.nats.jetstream import JetStream, Write

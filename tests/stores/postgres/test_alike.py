@@ -10,10 +10,12 @@ import msgspec
 import pytest
 from conformance.kit import Kit, ids
 
+from andon.contract.edges import Link
+from andon.contract.limits import MAX_BATCH
+from andon.contract.outcomes import ChangeKind, CreateKind
 from andon.lifecycle.commands import Cancel, Complete
 from andon.model.task import Task
 from andon.model.words import State
-from andon.stores.base import MAX_BATCH, ChangeKind, CreateKind, Link
 from andon.stores.postgres import PostgresStore, ends
 from andon.stores.postgres.creating import MOST_BYTES
 

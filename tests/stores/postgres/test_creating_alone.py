@@ -11,10 +11,11 @@ import msgspec
 import pytest
 from conformance.kit import PATIENCE_S, Kit
 
+from andon.contract.outcomes import Created, CreateKind
+from andon.contract.topics import CONFIG_TOPIC, ready_topic
 from andon.model.fleet import QueueConfig
 from andon.model.task import Task
 from andon.model.words import State
-from andon.stores.base import CONFIG_TOPIC, Created, CreateKind, ready_topic
 from andon.stores.postgres import PostgresStore, connection
 
 from .conftest import TellOfStatements

@@ -5,7 +5,7 @@ import pytest
 from conformance.kit import PATIENCE_S, Kit
 
 from andon import Andon
-from andon.stores.base import ready_topic
+from andon.contract.topics import ready_topic
 
 
 async def test_events_of_a_transaction_that_ends_late_are_not_lost(

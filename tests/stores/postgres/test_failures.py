@@ -12,10 +12,12 @@ import pytest
 from conformance.kit import PATIENCE_S, Kit, StoreFactory, ids, opened
 from servers.postgres import PostgresServer
 
+from andon.contract.outcomes import Verdict
+from andon.contract.requests import Renewal
+from andon.contract.topics import ready_topic
 from andon.lifecycle.commands import Complete
 from andon.model.errors import StoreIncompatible, StoreUnavailable
 from andon.model.words import State
-from andon.stores.base import Renewal, Verdict, ready_topic
 from andon.stores.postgres import PostgresStore, connections
 
 from .conftest import TellOfStatements

@@ -8,10 +8,10 @@ import asyncpg
 import pytest
 from conformance.kit import Kit, ids
 
+from andon.contract.outcomes import CreateKind
 from andon.lifecycle.commands import Cancel, Complete
 from andon.model.code import Code
 from andon.model.task import Task
-from andon.stores.base import CreateKind
 
 KNOWN = Code.of([("known", 0)])
 

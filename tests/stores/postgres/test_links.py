@@ -5,7 +5,7 @@ import asyncio
 import asyncpg
 from conformance.kit import Kit
 
-from andon.stores.base import Link
+from andon.contract.edges import Link
 
 from .conftest import TellOfStatements
 

@@ -11,9 +11,11 @@ from servers.pgbouncer import PgBouncer, program
 from servers.postgres import PostgresServer
 
 from andon.bench import run
+from andon.contract.outcomes import Verdict
+from andon.contract.requests import Renewal
+from andon.contract.topics import ready_topic
 from andon.lifecycle.commands import Complete, RequestCancel
 from andon.model.words import State
-from andon.stores.base import Renewal, Verdict, ready_topic
 
 pytestmark = pytest.mark.skipif(
     program() is None, reason="PgBouncer is not installed: apt-get install pgbouncer"

@@ -6,11 +6,13 @@ import asyncpg
 import pytest
 from conformance.kit import LEASE_MS, Kit, ids
 
+from andon.contract.outcomes import ChangeKind, Verdict
+from andon.contract.queries import Query
+from andon.contract.query_filter import WAITS_FOR_TIME
+from andon.contract.requests import Renewal
 from andon.lifecycle.commands import Cancel, Complete, Release
 from andon.model.task import Task
 from andon.model.words import State
-from andon.stores.base import ChangeKind, Query, Renewal, Verdict
-from andon.stores.kit.query_filter import WAITS_FOR_TIME
 from andon.stores.postgres.statements import Statements
 
 _MANY = 200

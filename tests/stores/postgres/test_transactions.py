@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
 from andon import Andon
+from andon.contract.topics import ready_topic
 from andon.lifecycle.commands import Complete
 from andon.model.errors import (
     ConfigurationError,
@@ -27,7 +28,6 @@ from andon.model.errors import (
 )
 from andon.model.words import State
 from andon.signing import SigningKey, TrustedKeys
-from andon.stores.base import ready_topic
 
 
 @pytest.fixture

@@ -8,10 +8,12 @@ import pytest
 from conformance.kit import PATIENCE_S, Kit, ids
 from servers.redis import RedisServer
 
+from andon.contract.edges import Link, Settlement
+from andon.contract.outcomes import ChangeKind, CreateKind, Verdict
+from andon.contract.requests import Renewal
 from andon.lifecycle.commands import Complete
 from andon.model.task import Task
 from andon.model.words import State
-from andon.stores.base import ChangeKind, CreateKind, Link, Renewal, Settlement, Verdict
 
 from .conftest import OpenKit
 

@@ -3,9 +3,9 @@
 from conformance.kit import Kit, ids
 from servers.redis import RedisServer
 
+from andon.contract.queries import Query
 from andon.lifecycle.commands import Cancel
 from andon.model.words import State
-from andon.stores.base import Query
 
 from .conftest import OpenKit
 

@@ -8,10 +8,10 @@ import pytest
 from conformance.kit import ids
 from servers.redis import RedisCluster, RedisSentinel, RedisServer, until
 
+from andon.contract.outcomes import ChangeKind, CreateKind
 from andon.lifecycle.commands import Complete
 from andon.model.errors import StoreUnavailable
 from andon.model.words import State
-from andon.stores.base import ChangeKind, CreateKind
 from andon.stores.redis import network
 
 from .conftest import OpenKit

@@ -9,11 +9,12 @@ from conformance.kit import Kit
 from msgspec.structs import fields
 from servers.redis import RedisServer
 
+from andon.contract.outcomes import CreateKind
+from andon.contract.requests import Snapshot
 from andon.lifecycle.commands import Cancel, Complete, Fail, Rerun
 from andon.lifecycle.indexes import entry_of
 from andon.model.task import TaskError
 from andon.model.words import State
-from andon.stores.base import CreateKind, Snapshot
 from andon.stores.codec import encode
 from andon.stores.redis import creating, records, restoring
 from andon.stores.redis.packed import FIELDS, CreateItem, PackedEntry, RestoreItem

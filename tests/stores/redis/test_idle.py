@@ -8,7 +8,8 @@ import time
 import pytest
 from servers.redis import RedisServer, until
 
-from andon.stores.base import SLOW_POLL_S, ready_topic
+from andon.contract.topics import ready_topic
+from andon.lifecycle.constants import SLOW_POLL_S
 
 from .conftest import OpenKit, Start
 

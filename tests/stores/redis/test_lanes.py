@@ -10,6 +10,8 @@ from conformance.kit import Kit, ids
 from conformance.test_standing import Stander
 from servers.redis import RedisServer, until
 
+from andon.contract.queries import Query
+from andon.contract.requests import Snapshot
 from andon.lifecycle.commands import (
     Cancel,
     Complete,
@@ -23,7 +25,6 @@ from andon.model.code import Code
 from andon.model.errors import StoreIncompatible
 from andon.model.task import Task, TaskError
 from andon.model.words import State
-from andon.stores.base import Query, Snapshot
 from andon.stores.redis.partitions import Partitions
 from andon.stores.redis.store import RedisStore
 

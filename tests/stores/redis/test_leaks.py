@@ -7,6 +7,9 @@ import pytest
 from conformance.kit import Kit, ids
 from servers.redis import RedisServer
 
+from andon.contract.edges import Link, Settlement
+from andon.contract.outcomes import ChangeKind
+from andon.contract.requests import Snapshot
 from andon.lifecycle.commands import (
     Cancel,
     Complete,
@@ -26,7 +29,6 @@ from andon.lifecycle.commands import (
 )
 from andon.model.code import Code
 from andon.model.task import Task, TaskError
-from andon.stores.base import ChangeKind, Link, Settlement, Snapshot
 
 from .conftest import OpenKit
 

@@ -4,9 +4,9 @@ import pytest
 from conformance.kit import Kit, ids
 from servers.redis import RedisServer
 
+from andon.contract.queries import Query
 from andon.model.errors import ConfigurationError
 from andon.model.words import State
-from andon.stores.base import Query
 from andon.stores.redis import reading
 
 from .conftest import OpenKit, Start

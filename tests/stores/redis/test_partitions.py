@@ -9,9 +9,10 @@ from conformance.kit import PATIENCE_S, ids
 from servers import Servers
 from servers.redis import RedisCluster, RedisServer
 
+from andon.contract.outcomes import ChangeKind, CreateKind
+from andon.contract.store import Store
 from andon.lifecycle.commands import Cancel, Complete
 from andon.lifecycle.unique import UNWRITTEN_MS
-from andon.stores.base import ChangeKind, CreateKind, Store
 
 from .conftest import OpenKit
 

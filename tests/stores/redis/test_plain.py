@@ -7,6 +7,11 @@ import pytest
 from conformance.kit import PATIENCE_S, Kit, StoreFactory, ids
 from servers.redis import RedisServer
 
+from andon.contract.edges import Link
+from andon.contract.outcomes import ChangeKind, Created, CreateKind
+from andon.contract.queries import Query
+from andon.contract.store import Store
+from andon.contract.topics import EVENTS_TOPIC, ready_topic, task_topic
 from andon.lifecycle.commands import (
     Cancel,
     Complete,
@@ -19,17 +24,6 @@ from andon.lifecycle.commands import (
 )
 from andon.model.task import TaskError
 from andon.model.words import State
-from andon.stores.base import (
-    EVENTS_TOPIC,
-    ChangeKind,
-    Created,
-    CreateKind,
-    Link,
-    Query,
-    Store,
-    ready_topic,
-    task_topic,
-)
 from andon.stores.redis import partitions, scripts
 from andon.stores.redis.store import RedisStore
 

@@ -8,11 +8,11 @@ from typing import Any, cast
 from conformance.kit import PATIENCE_S, Kit
 from servers.redis import RedisServer
 
+from andon.contract.requests import ClaimRequest
 from andon.engine.local import LocalEngine
 from andon.lifecycle.commands import Complete
 from andon.model.task import Task
 from andon.model.words import State
-from andon.stores.base import ClaimRequest
 from andon.worker.calls import Call
 from andon.worker.config import WorkerConfig
 from andon.worker.registry import Registry, TaskType

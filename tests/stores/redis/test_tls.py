@@ -9,9 +9,11 @@ import pytest
 from servers.redis import RedisServer
 from servers.tls import Certificate, Encrypting
 
+from andon.contract.outcomes import Verdict
+from andon.contract.requests import Renewal
+from andon.contract.topics import ready_topic
 from andon.lifecycle.commands import Complete
 from andon.model.errors import ConfigurationError, StoreUnavailable
-from andon.stores.base import Renewal, Verdict, ready_topic
 from andon.stores.redis import network
 
 from .conftest import OpenKit

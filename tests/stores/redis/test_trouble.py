@@ -6,9 +6,11 @@ import pytest
 from conformance.kit import ids
 from servers.redis import RedisServer, until
 
+from andon.contract.outcomes import ChangeKind, CreateKind, Verdict
+from andon.contract.requests import Renewal
+from andon.contract.topics import ready_topic
 from andon.lifecycle.commands import Complete
 from andon.model.errors import ConfigurationError, StoreIncompatible, StoreUnavailable
-from andon.stores.base import ChangeKind, CreateKind, Renewal, Verdict, ready_topic
 from andon.stores.redis import network
 
 from .conftest import OpenKit, Start

@@ -12,6 +12,7 @@ import contextlib
 import random
 from collections.abc import AsyncIterator, Iterable
 
+from andon.contract.hints import HintListener, Hub
 from andon.engine.ending import Closed
 from andon.engine.http.errors import error_of, problem_of
 from andon.engine.http.transport import Transport
@@ -21,7 +22,6 @@ from andon.lifecycle.backoff import ExponentialBackoff
 from andon.model.errors import AccessError, AndonError
 from andon.model.task import Task
 from andon.model.words import TERMINAL, State
-from andon.stores.kit.hints import HintListener, Hub
 
 _BACKOFF = ExponentialBackoff(0.1, 5.0)
 

@@ -15,6 +15,12 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from andon.artifacts.base import Artifacts
+from andon.contract.isolation import Unwritable, each_alone, each_alone_blocking
+from andon.contract.limits import MAX_BATCH, MAX_PAYLOAD
+from andon.contract.outcomes import Verdict
+from andon.contract.queries import EventPage, History, Page, Query
+from andon.contract.requests import ClaimRequest, Renewal
+from andon.contract.topics import EVENTS_TOPIC, Listener
 from andon.engine.base import Acted, Submission, Submitted
 from andon.engine.batching import Batcher
 from andon.engine.ending import until_ended
@@ -32,6 +38,7 @@ from andon.engine.reading import check_days
 from andon.engine.telling import Telling, Then, Told
 from andon.engine.waiting import KindWait
 from andon.lifecycle.commands import Command
+from andon.lifecycle.constants import SLOW_POLL_S
 from andon.lifecycle.waiting import Wait
 from andon.model.code import Code
 from andon.model.errors import (
@@ -52,21 +59,6 @@ from andon.model.fleet import (
 from andon.model.policy import PolicyOptions
 from andon.model.task import Task, TaskEvent
 from andon.model.words import Event, State
-from andon.stores.base import (
-    EVENTS_TOPIC,
-    MAX_BATCH,
-    MAX_PAYLOAD,
-    SLOW_POLL_S,
-    ClaimRequest,
-    EventPage,
-    History,
-    Listener,
-    Page,
-    Query,
-    Renewal,
-    Verdict,
-)
-from andon.stores.isolation import Unwritable, each_alone, each_alone_blocking
 
 logger = logging.getLogger("andon.http")
 

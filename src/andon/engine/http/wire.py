@@ -10,6 +10,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from andon.contract.isolation import AT_FAULT
+from andon.contract.outcomes import Verdict
+from andon.contract.requests import ClaimRequest
 from andon.engine.base import Acted, Submitted
 from andon.engine.http.errors import Problem, error_of, problem_of
 from andon.lifecycle import commands
@@ -18,8 +21,6 @@ from andon.model.errors import AndonError, InvalidSubmission
 from andon.model.fleet import TypeInfo
 from andon.model.task import Task
 from andon.model.words import Event, State
-from andon.stores.base import ClaimRequest, Verdict
-from andon.stores.isolation import AT_FAULT
 
 ROOT = "/api/v1/engine/"
 """Where a service answers to `HttpEngine`: POST, one path per method."""

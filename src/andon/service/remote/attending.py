@@ -10,6 +10,7 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING, Any
 
+from andon.contract.topics import EVENTS_TOPIC
 from andon.engine.http.errors import problem_of
 from andon.engine.http.wire import KEEPALIVE_S, TIME_HEADER, Attention, Frame, encode
 from andon.lifecycle.admission import check_text
@@ -19,7 +20,6 @@ from andon.service.calls import ADMIN_STORAGE
 from andon.service.problems import without_place
 from andon.service.trust.access import Caller
 from andon.service.waiting import read_scope
-from andon.stores.base import EVENTS_TOPIC
 
 if TYPE_CHECKING:
     from litestar.types import Receive, Scope, Send

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from andon.contract.requests import ClaimRequest
 from andon.lifecycle.bounds import LARGEST_COUNT
 from andon.lifecycle.commands import (
     Command,
@@ -31,7 +32,6 @@ from andon.model.errors import InvalidSubmission
 from andon.model.headers import SIGNATURE_HEADER
 from andon.model.task import Definition, Task, TaskError
 from andon.model.words import Reason
-from andon.stores.base import ClaimRequest
 
 Kind = Literal["error", "timeout", "intermittent", "terminated"]
 Why = Literal[

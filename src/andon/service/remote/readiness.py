@@ -7,9 +7,10 @@ task would cost as many claims as there are workers of other applications.
 import asyncio
 from collections.abc import Sequence
 
+from andon.contract.queries import ReadyKind
+from andon.contract.store import Store
 from andon.lifecycle.routing import may_claim
 from andon.model.code import Code
-from andon.stores.base import ReadyKind, Store
 
 
 class Readiness:

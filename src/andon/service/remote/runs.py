@@ -12,6 +12,9 @@ from collections.abc import Sequence
 
 import msgspec
 
+from andon.contract.limits import in_batches
+from andon.contract.outcomes import Verdict
+from andon.contract.requests import ClaimRequest, Renewal
 from andon.engine.local import LocalEngine
 from andon.engine.runs import Mark
 from andon.lifecycle import payloads
@@ -33,7 +36,6 @@ from andon.model.text import storable
 from andon.model.words import Reason, State
 from andon.service.trust.access import Access, Caller, holds
 from andon.service.trust.runtokens import Claims
-from andon.stores.base import ClaimRequest, Renewal, Verdict, in_batches
 from andon.worker.outcomes import at_shutdown
 
 MOST_CLAIMED = 1_000

@@ -11,6 +11,10 @@ import msgspec
 from litestar import Router, post
 from litestar.params import JSONBody
 
+from andon.contract.isolation import left_out
+from andon.contract.limits import in_batches
+from andon.contract.outcomes import Verdict
+from andon.contract.queries import EventPage, History, Page, Query
 from andon.engine.base import Acted, Submission, Submitted
 from andon.engine.http import wire
 from andon.engine.http.errors import problem_of
@@ -48,8 +52,6 @@ from andon.service.remote.presences import ADMIN
 from andon.service.remote.runs import Signed, Told
 from andon.service.submitting import submit_as_given
 from andon.service.trust.access import Caller
-from andon.stores.base import EventPage, History, Page, Query, Verdict, in_batches
-from andon.stores.isolation import left_out
 
 MOST_ITEMS = 10_000
 MOST_PAGE = 1_000

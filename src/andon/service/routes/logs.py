@@ -6,6 +6,7 @@ from litestar import Router, get, post
 from litestar.params import FromPath, HeaderParameter, QueryParameter
 
 from andon.artifacts.base import LogLine, LogPage
+from andon.contract.topics import task_topic
 from andon.lifecycle.faces.fields import iso
 from andon.model.errors import InvalidSubmission, TaskNotFound
 from andon.service.answers import KeptLines, LogEntries, LogEntry, RefusedLine
@@ -19,7 +20,6 @@ from andon.service.routes.runs import of_path
 from andon.service.streaming import check_streams
 from andon.service.submitting import moment_ms
 from andon.service.waiting import held
-from andon.stores.base import task_topic
 
 if TYPE_CHECKING:
     from andon.model.task import Task

@@ -10,8 +10,11 @@ import msgspec
 from litestar import Router, get, post
 from litestar.params import FromPath, JSONBody
 
+from andon.contract.outcomes import Verdict
+from andon.contract.topics import ready_topic
 from andon.engine.places import in_places
 from andon.engine.runs import Mark
+from andon.lifecycle.constants import SLOW_POLL_S
 from andon.model.code import Code
 from andon.model.errors import (
     AndonError,
@@ -39,7 +42,6 @@ from andon.service.remote.protocol import (
 from andon.service.remote.runs import Signed, Told
 from andon.service.trust.runtokens import Claims
 from andon.service.waiting import still_allowed
-from andon.stores.base import SLOW_POLL_S, Verdict, ready_topic
 from andon.worker.context import Dependency
 
 if TYPE_CHECKING:

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from andon.contract.store import Store
 from andon.model.errors import (
     AuthenticationFailed,
     ConfigurationError,
@@ -28,7 +29,6 @@ from andon.service.trust import runtokens
 from andon.service.trust.registry import Registry
 from andon.service.trust.runtokens import Claims
 from andon.service.trust.scopes import EVERYTHING, holds_some, satisfies
-from andon.stores.base import Store
 
 if TYPE_CHECKING:
     from litestar.types import HTTPScope

@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from andon.contract.store import Store
 from andon.lifecycle.admission import LATEST_MS
 from andon.model.errors import ConfigurationError, StoreUnavailable
 from andon.model.settings import KEYS_SETTING, TOKENS_SETTING
 from andon.service.trust import apitokens, runtokens
 from andon.service.trust.apitokens import ApiToken
 from andon.service.trust.runtokens import Keys
-from andon.stores.base import Store
 
 FRESH_S = 1.0
 """How long a service relies on what it read."""

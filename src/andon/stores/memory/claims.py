@@ -3,11 +3,12 @@
 import asyncio
 import secrets
 
+from andon.contract.hints import Hub
+from andon.contract.requests import ClaimRequest
+from andon.contract.topics import ready_topic
 from andon.lifecycle.apply import next_fence, stamped
 from andon.lifecycle.token_bucket import claims_allowed, seconds_to_next, tokens_at
 from andon.model.task import Stamp, Task
-from andon.stores.base import ClaimRequest, ready_topic
-from andon.stores.kit.hints import Hub
 from andon.stores.memory.fleet import Fleet
 from andon.stores.memory.records import Records
 from andon.stores.memory.row import Row

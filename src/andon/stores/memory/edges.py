@@ -11,7 +11,7 @@ from itertools import islice
 import msgspec
 from msgspec.structs import replace
 
-from andon.stores.base import Edge, Link
+from andon.contract.edges import Edge, Link
 from andon.stores.memory.ordered import Ordered
 
 

@@ -2,9 +2,9 @@
 
 import secrets
 
+from andon.contract.queries import EventPage
 from andon.lifecycle.constants import EVENTS_KEPT_MS
 from andon.model.task import TaskEvent
-from andon.stores.base import EventPage
 
 
 class _Sequence:

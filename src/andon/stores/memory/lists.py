@@ -4,11 +4,12 @@ that wait for a time, by due time."""
 from collections.abc import Iterable, Iterator, Mapping
 from heapq import merge
 
+from andon.contract.limits import SCAN_BUDGET
+from andon.contract.queries import Page, Query
+from andon.contract.query_filter import DUE, due_states, matches
 from andon.lifecycle.indexes import IndexEntry
 from andon.model.errors import ConfigurationError
 from andon.model.words import State
-from andon.stores.base import SCAN_BUDGET, Page, Query
-from andon.stores.kit.query_filter import DUE, due_states, matches
 from andon.stores.memory.ordered import Ordered
 from andon.stores.memory.row import Row
 

@@ -10,11 +10,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from heapq import heapify, heappop, heapreplace
 
+from andon.contract.limits import SCAN_BUDGET
+from andon.contract.queries import ReadyKind
 from andon.lifecycle.indexes import IndexEntry
 from andon.lifecycle.routing import name_of_kind
 from andon.model.code import Code
 from andon.model.words import State
-from andon.stores.base import SCAN_BUDGET, ReadyKind
 from andon.stores.kit.known_codes import KnownCodes
 from andon.stores.memory.heap import NamedHeap
 from andon.stores.memory.row import Rank, Row

@@ -9,26 +9,17 @@ from copy import copy
 
 from msgspec.structs import replace
 
+from andon.contract.edges import Ended, Link, Settlement
+from andon.contract.hints import Hub
+from andon.contract.requests import Snapshot
+from andon.contract.topics import CONFIG_TOPIC, EVENTS_TOPIC, TIMER_TOPIC, ready_topic, task_topic
+from andon.lifecycle.constants import SLOW_POLL_S, SUBMIT_WINDOW_MS
 from andon.lifecycle.discarded import discarded_of
 from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.lifecycle.repeats import tombstone_of
 from andon.lifecycle.unique import lapsed
 from andon.model.task import RunCell, Task, TaskEvent
 from andon.model.words import LIVE, State
-from andon.stores.base import (
-    CONFIG_TOPIC,
-    EVENTS_TOPIC,
-    SLOW_POLL_S,
-    SUBMIT_WINDOW_MS,
-    TIMER_TOPIC,
-    Ended,
-    Link,
-    Settlement,
-    Snapshot,
-    ready_topic,
-    task_topic,
-)
-from andon.stores.kit.hints import Hub
 from andon.stores.memory.daily import Days
 from andon.stores.memory.edges import Edges
 from andon.stores.memory.events import EventLog

@@ -16,7 +16,15 @@ from urllib.parse import parse_qsl, urlsplit
 
 from msgspec.structs import replace
 
-from andon.lifecycle.constants import JUMP_MS, WORKER_SEEN_MS
+from andon.contract.edges import Edge, Ended, Link, Settlement
+from andon.contract.hints import Hub
+from andon.contract.isolation import AT_FAULT
+from andon.contract.limits import MAX_BATCH, SCAN_BUDGET
+from andon.contract.outcomes import Changed, ChangeKind, Created, CreateKind, Due, Verdict
+from andon.contract.queries import EventPage, History, Page, Query, ReadyKind
+from andon.contract.requests import Change, ClaimRequest, Renewal, Snapshot
+from andon.contract.topics import CONFIG_TOPIC, Listener, control_topic, ready_topic, task_topic
+from andon.lifecycle.constants import JUMP_MS, SLOW_POLL_S, WORKER_SEEN_MS
 from andon.lifecycle.discarded import Discarded
 from andon.lifecycle.indexes import entry_of
 from andon.lifecycle.interrupting import interrupted_worker
@@ -26,37 +34,6 @@ from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, Tallied, TypeI
 from andon.model.task import RECORD_VERSION, RunCell, Status, Task, Tombstone
 from andon.model.urls import shown
 from andon.model.words import LIVE, State
-from andon.stores.base import (
-    CONFIG_TOPIC,
-    MAX_BATCH,
-    SCAN_BUDGET,
-    SLOW_POLL_S,
-    Change,
-    Changed,
-    ChangeKind,
-    ClaimRequest,
-    Created,
-    CreateKind,
-    Due,
-    Edge,
-    Ended,
-    EventPage,
-    History,
-    Link,
-    Listener,
-    Page,
-    Query,
-    ReadyKind,
-    Renewal,
-    Settlement,
-    Snapshot,
-    Verdict,
-    control_topic,
-    ready_topic,
-    task_topic,
-)
-from andon.stores.isolation import AT_FAULT
-from andon.stores.kit.hints import Hub
 from andon.stores.kit.monotone_clock import MonotoneClock
 from andon.stores.kit.partitions import partition_of
 from andon.stores.kit.url_options import MAX_EVENTS

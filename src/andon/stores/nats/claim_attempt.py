@@ -7,11 +7,12 @@ before their records. The timers of the runs are written with them, also before 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from andon.contract.requests import ClaimRequest
+from andon.contract.topics import EVENTS_TOPIC, TIMER_TOPIC, task_topic
 from andon.lifecycle.apply import next_fence, stamped
 from andon.lifecycle.timers import first_limit, next_timer
 from andon.model.task import Stamp, Task
 from andon.model.words import State
-from andon.stores.base import EVENTS_TOPIC, TIMER_TOPIC, ClaimRequest, task_topic
 from andon.stores.nats.context import StoreContext
 from andon.stores.nats.jetstream import CONFLICT, GUARD, Write, seq_of
 from andon.stores.nats.quarantine import is_unreadable, quarantine

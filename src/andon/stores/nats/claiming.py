@@ -13,10 +13,11 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from andon.contract.requests import ClaimRequest
+from andon.contract.topics import ready_topic
 from andon.lifecycle.routing import may_claim, name_of_kind
 from andon.model.code import Code
 from andon.model.task import Task
-from andon.stores.base import ClaimRequest, ready_topic
 from andon.stores.nats.claim_attempt import ClaimAttempt
 from andon.stores.nats.context import StoreContext
 from andon.stores.nats.index import Index

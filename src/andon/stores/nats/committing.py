@@ -8,24 +8,18 @@ or written with the new guard when only the cell or the edges have changed.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from andon.contract.isolation import AT_FAULT, why_of
+from andon.contract.outcomes import Changed, ChangeKind
+from andon.contract.requests import Change
+from andon.contract.topics import EVENTS_TOPIC, control_topic, ready_topic, task_topic
 from andon.lifecycle.apply import is_dead_letter
+from andon.lifecycle.constants import SUBMIT_WINDOW_MS
 from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.lifecycle.interrupting import interrupted_worker
 from andon.lifecycle.unique import lapsed
 from andon.model.task import Status, Task
 from andon.model.words import State
-from andon.stores.base import (
-    EVENTS_TOPIC,
-    SUBMIT_WINDOW_MS,
-    Change,
-    Changed,
-    ChangeKind,
-    control_topic,
-    ready_topic,
-    task_topic,
-)
 from andon.stores.codec import encode
-from andon.stores.isolation import AT_FAULT, why_of
 from andon.stores.nats.context import StoreContext
 from andon.stores.nats.dead_letter_index import dead_letter_marks
 from andon.stores.nats.edges import is_over

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Coroutine, Iterable
 from typing import Any
 
+from andon.contract.topics import TIMER_TOPIC
 from andon.lifecycle.constants import NEAR_TIMER_MS
 from andon.model.errors import StoreUnavailable
-from andon.stores.base import TIMER_TOPIC
 from andon.stores.kit.partitions import partition_of
 from andon.stores.kit.server_clock import ServerClock
 from andon.stores.nats.edges import Edges

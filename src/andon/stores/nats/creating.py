@@ -5,22 +5,16 @@ A task that may be claimed at once is one write: its record is its ready entry.
 
 from collections.abc import Sequence
 
+from andon.contract.isolation import AT_FAULT, Unwritable, why_of
+from andon.contract.outcomes import Created, CreateKind
+from andon.contract.topics import CONFIG_TOPIC, EVENTS_TOPIC, ready_topic, task_topic
+from andon.lifecycle.constants import SUBMIT_WINDOW_MS
 from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.lifecycle.unique import lapsed
 from andon.model.fleet import QueueConfig
 from andon.model.task import Definition, Task
 from andon.model.words import State
-from andon.stores.base import (
-    CONFIG_TOPIC,
-    EVENTS_TOPIC,
-    SUBMIT_WINDOW_MS,
-    Created,
-    CreateKind,
-    ready_topic,
-    task_topic,
-)
 from andon.stores.codec import encode
-from andon.stores.isolation import AT_FAULT, Unwritable, why_of
 from andon.stores.kit.partitions import rounds_of
 from andon.stores.nats.context import StoreContext
 from andon.stores.nats.dead_letter_index import dead_letter_marks

@@ -9,13 +9,14 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from andon.contract.edges import Edge, Ended, Link, Settlement
+from andon.contract.isolation import left_out
+from andon.lifecycle.constants import SUBMIT_WINDOW_MS
 from andon.lifecycle.discarded import Discarded, discarded_of
 from andon.lifecycle.timers import next_timer
 from andon.model.task import Tombstone
 from andon.model.words import TERMINAL, State
-from andon.stores.base import SUBMIT_WINDOW_MS, Edge, Ended, Link, Settlement
 from andon.stores.codec import encode
-from andon.stores.isolation import left_out
 from andon.stores.kit.partitions import partition_of
 from andon.stores.nats.jetstream import CONFLICT, Write, subject_of
 from andon.stores.nats.nats_client import Reply

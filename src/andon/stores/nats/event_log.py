@@ -17,9 +17,9 @@ from typing import cast
 import msgspec
 from msgspec.structs import replace
 
+from andon.contract.queries import EventPage, History
 from andon.lifecycle.constants import HISTORY_KEPT
 from andon.model.task import TaskEvent
-from andon.stores.base import EventPage, History
 from andon.stores.codec import Undecodable
 from andon.stores.nats.changes import changes_since
 from andon.stores.nats.context import StoreContext

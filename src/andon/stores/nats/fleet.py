@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from andon.lifecycle.constants import WORKER_SEEN_MS
+from andon.contract.isolation import AT_FAULT, Unwritable, left_out, why_of
+from andon.lifecycle.constants import SLOW_POLL_S, WORKER_SEEN_MS
 from andon.model.fleet import QueueConfig, TypeInfo, WorkerInfo
-from andon.stores.base import SLOW_POLL_S
-from andon.stores.isolation import AT_FAULT, Unwritable, left_out, why_of
 from andon.stores.nats.jetstream import CONFLICT, GUARD, UNSURE, Write, seq_of, subject_of
 from andon.stores.nats.record_cache import RecordCache
 from andon.stores.nats.subjects import SubqueueName, dotless, dotted, hashed, is_token, rank_of

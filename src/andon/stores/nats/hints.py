@@ -9,8 +9,8 @@ import contextlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from andon.stores.base import CONFIG_TOPIC, ready_topic
-from andon.stores.kit.hints import HintListener, Hub
+from andon.contract.hints import HintListener, Hub
+from andon.contract.topics import CONFIG_TOPIC, ready_topic
 from andon.stores.nats.jetstream import JetStream
 from andon.stores.nats.nats_client import Reply
 

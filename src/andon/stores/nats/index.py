@@ -15,12 +15,13 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
+from andon.contract.hints import Hub
+from andon.contract.limits import MAX_BATCH
+from andon.contract.queries import Page, Query
 from andon.model.fleet import QueueStats
 from andon.model.task import RunCell, Task
 from andon.model.words import TERMINAL, State
-from andon.stores.base import MAX_BATCH, Page, Query
 from andon.stores.codec import Undecodable
-from andon.stores.kit.hints import Hub
 from andon.stores.memory.events import EventLog
 from andon.stores.memory.fleet import Fleet as MemoryFleet
 from andon.stores.memory.records import Records

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING
 
+from andon.contract.isolation import left_out
+from andon.contract.limits import SCAN_BUDGET
 from andon.lifecycle.routing import name_of_kind
 from andon.lifecycle.timers import next_timer
 from andon.model.task import Task
 from andon.model.words import State
-from andon.stores.base import SCAN_BUDGET
-from andon.stores.isolation import left_out
 from andon.stores.nats.claim_attempt import ClaimAttempt
 from andon.stores.nats.jetstream import CONFLICT, REFUSED
 from andon.stores.nats.record_codec import RecordBody, StoredRecord

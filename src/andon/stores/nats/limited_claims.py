@@ -5,9 +5,9 @@ import secrets
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from andon.contract.limits import MAX_BATCH
 from andon.lifecycle.token_bucket import claims_allowed, seconds_to_next, tokens_at
 from andon.model.fleet import QueueConfig
-from andon.stores.base import MAX_BATCH
 from andon.stores.memory.row import Row
 from andon.stores.nats.claim_attempt import ClaimAttempt
 from andon.stores.nats.index import Index

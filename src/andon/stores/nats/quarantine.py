@@ -7,9 +7,9 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from andon.contract.topics import EVENTS_TOPIC, ready_topic, task_topic
 from andon.lifecycle.apply import set_aside
 from andon.model.words import State
-from andon.stores.base import EVENTS_TOPIC, ready_topic, task_topic
 from andon.stores.codec import Undecodable, decode_definition
 from andon.stores.nats.jetstream import CONFLICT, REFUSED
 from andon.stores.nats.record_cache import RecordCache, earlier

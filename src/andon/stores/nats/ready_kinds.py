@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from andon.stores.base import ReadyKind
+from andon.contract.queries import ReadyKind
 from andon.stores.nats.claiming import Claims
 from andon.stores.nats.context import StoreContext
 from andon.stores.nats.index import Index

@@ -11,13 +11,13 @@ from datetime import UTC, datetime
 
 from msgspec import Raw
 
+from andon.contract.isolation import Unwritable
 from andon.lifecycle.repeats import tombstone_of
 from andon.lifecycle.routing import kind_of
 from andon.lifecycle.timers import next_timer
 from andon.model.task import RECORD_VERSION, Status, Task, TaskEvent
 from andon.model.words import State
 from andon.stores.codec import Undecodable, encode
-from andon.stores.isolation import Unwritable
 from andon.stores.kit.server_clock import ServerClock
 from andon.stores.nats.jetstream import (
     GUARD,

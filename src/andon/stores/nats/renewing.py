@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from andon.contract.isolation import AT_FAULT, renewal_refused, why_of
+from andon.contract.outcomes import Verdict
+from andon.contract.requests import Renewal
+from andon.contract.topics import task_topic
 from andon.model.task import RunCell
 from andon.model.words import State
-from andon.stores.base import Renewal, Verdict, task_topic
-from andon.stores.isolation import AT_FAULT, renewal_refused, why_of
 from andon.stores.kit.loop_thread import LoopThread
 from andon.stores.kit.partitions import partition_of
 from andon.stores.kit.server_clock import ServerClock

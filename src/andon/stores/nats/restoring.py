@@ -8,17 +8,12 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from andon.contract.requests import Snapshot
+from andon.contract.topics import CONFIG_TOPIC, EVENTS_TOPIC, ready_topic, task_topic
+from andon.lifecycle.constants import SUBMIT_WINDOW_MS
 from andon.lifecycle.indexes import entry_of
 from andon.lifecycle.unique import lapsed
 from andon.model.words import State
-from andon.stores.base import (
-    CONFIG_TOPIC,
-    EVENTS_TOPIC,
-    SUBMIT_WINDOW_MS,
-    Snapshot,
-    ready_topic,
-    task_topic,
-)
 from andon.stores.codec import encode
 from andon.stores.nats.context import StoreContext
 from andon.stores.nats.dead_letter_index import dead_letter_marks

@@ -6,6 +6,11 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from andon.contract.edges import Edge, Ended, Link, Settlement
+from andon.contract.outcomes import Changed, Created, Due, Verdict
+from andon.contract.queries import EventPage, History, Page, Query, ReadyKind
+from andon.contract.requests import Change, ClaimRequest, Renewal, Snapshot
+from andon.contract.topics import CONFIG_TOPIC, Listener, ready_topic
 from andon.lifecycle.constants import JUMP_MS, LEASE_PATIENCE_MS
 from andon.lifecycle.daily import day_of
 from andon.lifecycle.discarded import Discarded
@@ -13,28 +18,6 @@ from andon.model.errors import StoreUnavailable
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, Tallied, TypeInfo, WorkerInfo
 from andon.model.task import Task, Tombstone
 from andon.model.words import State
-from andon.stores.base import (
-    CONFIG_TOPIC,
-    Change,
-    Changed,
-    ClaimRequest,
-    Created,
-    Due,
-    Edge,
-    Ended,
-    EventPage,
-    History,
-    Link,
-    Listener,
-    Page,
-    Query,
-    ReadyKind,
-    Renewal,
-    Settlement,
-    Snapshot,
-    Verdict,
-    ready_topic,
-)
 from andon.stores.kit.partitions import partition_of
 from andon.stores.kit.server_clock import ServerClock
 from andon.stores.nats.claiming import Claims

@@ -29,7 +29,7 @@ from hashlib import sha256
 from typing import NamedTuple
 from zlib import crc32
 
-from andon.stores.isolation import Unwritable
+from andon.contract.isolation import Unwritable
 
 _TOKEN = re.compile(r"[!-)+-\-/-=?-~]{1,512}")
 """Printable ASCII but for space, dot and the wildcards."""

@@ -10,7 +10,9 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from andon.stores.base import MAX_BATCH, SLOW_POLL_S, ready_topic
+from andon.contract.limits import MAX_BATCH
+from andon.contract.topics import ready_topic
+from andon.lifecycle.constants import SLOW_POLL_S
 from andon.stores.nats.changes import read_dense
 from andon.stores.nats.context import StoreContext
 from andon.stores.nats.jetstream import seq_of

@@ -11,8 +11,8 @@ from contextlib import suppress
 
 import msgspec
 
+from andon.contract.isolation import left_out
 from andon.stores.codec import encode
-from andon.stores.isolation import left_out
 from andon.stores.nats.changes import read_dense
 from andon.stores.nats.jetstream import Write
 from andon.stores.nats.nats_client import Reply

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
+from andon.contract.topics import CONFIG_TOPIC, EVENTS_TOPIC, ready_topic
 from andon.lifecycle.indexes import IndexEntry, ReadyEntry
 from andon.model.task import Task
 from andon.model.words import State
-from andon.stores.base import CONFIG_TOPIC, EVENTS_TOPIC, ready_topic
 from andon.stores.codec import encode, encode_event
 from andon.stores.postgres.arrays import numbers
 from andon.stores.postgres.creating import is_plain, lane_of, names_of

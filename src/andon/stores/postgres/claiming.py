@@ -6,17 +6,12 @@ from typing import Any
 
 import msgspec
 
+from andon.contract.requests import ClaimRequest
+from andon.contract.topics import EVENTS_TOPIC, TIMER_TOPIC, ready_topic
 from andon.lifecycle.apply import stamped
-from andon.lifecycle.constants import NEAR_TIMER_MS
+from andon.lifecycle.constants import NEAR_TIMER_MS, SLOW_POLL_S
 from andon.model.task import Stamp, Status, Task
 from andon.model.words import State
-from andon.stores.base import (
-    EVENTS_TOPIC,
-    SLOW_POLL_S,
-    TIMER_TOPIC,
-    ClaimRequest,
-    ready_topic,
-)
 from andon.stores.codec import Undecodable, decode_definition, decode_status, task_of_row
 from andon.stores.postgres.arrays import numbers
 from andon.stores.postgres.codes import Codes

@@ -10,6 +10,10 @@ from typing import Any
 
 import msgspec
 
+from andon.contract.isolation import each_alone
+from andon.contract.outcomes import Changed, ChangeKind
+from andon.contract.requests import Change
+from andon.contract.topics import EVENTS_TOPIC, TIMER_TOPIC, control_topic, ready_topic
 from andon.lifecycle.constants import NEAR_TIMER_MS
 from andon.lifecycle.daily import tally_of
 from andon.lifecycle.indexes import IndexEntry, entry_of
@@ -17,17 +21,7 @@ from andon.lifecycle.interrupting import interrupted_worker
 from andon.lifecycle.repeats import tombstone_of
 from andon.model.task import Task
 from andon.model.words import State
-from andon.stores.base import (
-    EVENTS_TOPIC,
-    TIMER_TOPIC,
-    Change,
-    Changed,
-    ChangeKind,
-    control_topic,
-    ready_topic,
-)
 from andon.stores.codec import encode, encode_event
-from andon.stores.isolation import each_alone
 from andon.stores.postgres import ends
 from andon.stores.postgres.creating import frees, lane_of, names_of
 from andon.stores.postgres.edges import Edges

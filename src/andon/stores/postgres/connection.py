@@ -4,9 +4,9 @@ from typing import Any
 
 import asyncpg
 
+from andon.coroutines.once_waiting import once_waiting
 from andon.stores.awake import awake_at
 from andon.stores.postgres.location import Location
-from andon.stores.waiting import once_waiting
 
 CONNECT_S = 5.0
 """Longest that one attempt to connect may take."""

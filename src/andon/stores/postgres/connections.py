@@ -13,9 +13,9 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
+from andon.contract.isolation import Unwritable
 from andon.lifecycle.backoff import ExponentialBackoff
 from andon.model.errors import ConfigurationError, StoreError, StoreUnavailable
-from andon.stores.isolation import Unwritable
 from andon.stores.postgres.connection import Connection, connect, statement
 from andon.stores.postgres.errors import LOST, is_passing, translated
 from andon.stores.postgres.location import Location

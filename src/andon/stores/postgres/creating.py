@@ -4,21 +4,14 @@ from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from typing import Any
 
+from andon.contract.limits import MAX_BATCH
+from andon.contract.outcomes import Created, CreateKind
+from andon.contract.topics import CONFIG_TOPIC, EVENTS_TOPIC, TIMER_TOPIC, ready_topic, task_topic
 from andon.lifecycle.constants import NEAR_TIMER_MS
 from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.lifecycle.unique import key_freed_by_claim
 from andon.model.task import Task
 from andon.model.words import State
-from andon.stores.base import (
-    CONFIG_TOPIC,
-    EVENTS_TOPIC,
-    MAX_BATCH,
-    TIMER_TOPIC,
-    Created,
-    CreateKind,
-    ready_topic,
-    task_topic,
-)
 from andon.stores.codec import Undecodable, decode_definition, encode, encode_event
 from andon.stores.postgres.names import Lane, Names
 

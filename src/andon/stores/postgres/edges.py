@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from itertools import chain
 
+from andon.contract.edges import Edge, Ended, Link, Settlement
+from andon.contract.isolation import each_alone, left_out
+from andon.contract.topics import TIMER_TOPIC
 from andon.model.words import State
-from andon.stores.base import TIMER_TOPIC, Edge, Ended, Link, Settlement
-from andon.stores.isolation import each_alone, left_out
 from andon.stores.postgres.server import Server
 
 

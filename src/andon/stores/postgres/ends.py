@@ -8,13 +8,14 @@ timer is derived: the rest is the same for all of them, or not there.
 from collections.abc import Sequence
 from typing import Any
 
+from andon.contract.requests import Change
+from andon.contract.topics import EVENTS_TOPIC, TIMER_TOPIC
 from andon.lifecycle.apply import is_dead_letter
 from andon.lifecycle.constants import NEAR_TIMER_MS
 from andon.lifecycle.daily import tally_of
 from andon.lifecycle.timers import next_timer
 from andon.model.task import Task
 from andon.model.words import TERMINAL, State
-from andon.stores.base import EVENTS_TOPIC, TIMER_TOPIC, Change
 from andon.stores.codec import encode, encode_event
 from andon.stores.postgres.arrays import numbers
 from andon.stores.postgres.names import Names

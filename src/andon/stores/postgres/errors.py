@@ -4,8 +4,8 @@ import asyncio
 
 import asyncpg
 
+from andon.contract.isolation import Unwritable
 from andon.model.errors import ConfigurationError, StoreError, StoreIncompatible, StoreUnavailable
-from andon.stores.isolation import Unwritable
 
 _PASSING_CLASSES = ("08", "40", "53", "57")
 """Connection lost, deadlock or serialization failure, no resources, the server told us to go."""

@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 
+from andon.contract.isolation import each_alone, left_out
+from andon.contract.topics import CONFIG_TOPIC, ready_topic
+from andon.coroutines.shared_future import shared
 from andon.lifecycle.token_bucket import burst_of
 from andon.model.fleet import QueueConfig, TypeInfo, WorkerInfo
-from andon.stores.base import CONFIG_TOPIC, ready_topic
 from andon.stores.codec import encode
-from andon.stores.isolation import each_alone, left_out
-from andon.stores.kit.shared_future import shared
 from andon.stores.postgres.server import Server
 
 _decode_queue = msgspec.msgpack.Decoder(QueueConfig).decode

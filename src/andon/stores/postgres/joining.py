@@ -10,9 +10,9 @@ from, so that none of these has to be there.
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from andon.contract.outcomes import Created
 from andon.model.errors import ConfigurationError, InvalidSubmission
 from andon.model.words import State
-from andon.stores.base import Created
 from andon.stores.postgres.creating import Creation
 from andon.stores.postgres.errors import code_of
 

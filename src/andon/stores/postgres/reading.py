@@ -6,24 +6,18 @@ from typing import Any
 
 import msgspec
 
+from andon.contract.isolation import each_alone
+from andon.contract.limits import SCAN_BUDGET
+from andon.contract.queries import EventPage, History, Page, Query, ReadyKind
+from andon.contract.query_filter import DUE, due_states, matches
 from andon.lifecycle.constants import HISTORY_KEPT
 from andon.lifecycle.discarded import Discarded, discarded_of
 from andon.model.errors import ConfigurationError
 from andon.model.fleet import QueueStats, Tallied
 from andon.model.task import Task, TaskEvent, Tombstone
 from andon.model.words import State
-from andon.stores.base import (
-    SCAN_BUDGET,
-    EventPage,
-    History,
-    Page,
-    Query,
-    ReadyKind,
-)
 from andon.stores.codec import Row, task_of_row
-from andon.stores.isolation import each_alone
 from andon.stores.kit.log_position import Place, check_of, place_of
-from andon.stores.kit.query_filter import DUE, due_states, matches
 from andon.stores.postgres.names import Run
 from andon.stores.postgres.records import event_of
 from andon.stores.postgres.statements import Statements

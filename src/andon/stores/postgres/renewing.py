@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from andon.stores.base import Renewal, task_topic
+from andon.contract.requests import Renewal
+from andon.contract.topics import task_topic
 from andon.stores.kit.loop_thread import LoopThread
 from andon.stores.postgres.clock import PostgresClock
 from andon.stores.postgres.connection import Connection

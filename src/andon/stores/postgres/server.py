@@ -5,9 +5,9 @@ import secrets
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from andon.contract.hints import Hub
+from andon.contract.topics import ready_topic
 from andon.model.errors import StoreUnavailable
-from andon.stores.base import ready_topic
-from andon.stores.kit.hints import Hub
 from andon.stores.postgres.clock import PostgresClock
 from andon.stores.postgres.location import Location
 from andon.stores.postgres.names import Names

@@ -9,6 +9,19 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from andon.contract.edges import Edge, Ended, Link, Settlement
+from andon.contract.isolation import (
+    AT_FAULT,
+    each_alone,
+    each_alone_blocking,
+    renewal_refused,
+    why_of,
+)
+from andon.contract.limits import MAX_BATCH, in_batches
+from andon.contract.outcomes import Changed, Created, CreateKind, Due, Verdict
+from andon.contract.queries import EventPage, History, Page, Query, ReadyKind
+from andon.contract.requests import Change, ClaimRequest, Renewal, Snapshot
+from andon.contract.topics import CONFIG_TOPIC, TIMER_TOPIC, Listener, ready_topic
 from andon.lifecycle.constants import EVENTS_KEPT_MS
 from andon.lifecycle.daily import day_of, first_day
 from andon.lifecycle.discarded import Discarded
@@ -17,40 +30,7 @@ from andon.model.errors import InvalidSubmission, StoreIncompatible, StoreUnavai
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, Tallied, TypeInfo, WorkerInfo
 from andon.model.task import RECORD_VERSION, Task, Tombstone
 from andon.model.words import State
-from andon.stores.base import (
-    CONFIG_TOPIC,
-    MAX_BATCH,
-    TIMER_TOPIC,
-    Change,
-    Changed,
-    ClaimRequest,
-    Created,
-    CreateKind,
-    Due,
-    Edge,
-    Ended,
-    EventPage,
-    History,
-    Link,
-    Listener,
-    Page,
-    Query,
-    ReadyKind,
-    Renewal,
-    Settlement,
-    Snapshot,
-    Verdict,
-    in_batches,
-    ready_topic,
-)
 from andon.stores.codec import task_of_row
-from andon.stores.isolation import (
-    AT_FAULT,
-    each_alone,
-    each_alone_blocking,
-    renewal_refused,
-    why_of,
-)
 from andon.stores.kit.partitions import partition_of
 from andon.stores.postgres import alike, joining, restoring
 from andon.stores.postgres.claiming import Claiming

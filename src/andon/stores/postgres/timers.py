@@ -4,11 +4,13 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from andon.contract.isolation import each_alone, left_out
+from andon.contract.outcomes import Due
+from andon.contract.requests import Change
+from andon.contract.topics import TIMER_TOPIC, ready_topic
 from andon.lifecycle.constants import JUMP_MS, LEASE_PATIENCE_MS, NEAR_TIMER_MS
 from andon.model.words import State
-from andon.stores.base import TIMER_TOPIC, Change, Due, ready_topic
 from andon.stores.codec import task_of_row
-from andon.stores.isolation import each_alone, left_out
 from andon.stores.postgres.server import Server
 
 if TYPE_CHECKING:

@@ -21,11 +21,11 @@ import secrets
 from collections.abc import Callable, Iterable, Sequence, Set
 from typing import Any, Self
 
+from andon.contract.hints import HintListener, Hub
+from andon.contract.topics import CONFIG_TOPIC, Listener, task_topic
 from andon.lifecycle.backoff import ExponentialBackoff
 from andon.model.errors import AndonError
 from andon.model.task import Task
-from andon.stores.base import CONFIG_TOPIC, Listener, task_topic
-from andon.stores.kit.hints import HintListener, Hub
 from andon.stores.postgres.clock import PostgresClock
 from andon.stores.postgres.connection import Connection, connect
 from andon.stores.postgres.connections import heeding

@@ -6,13 +6,13 @@ from typing import Any
 
 import msgspec
 
+from andon.contract.requests import ClaimRequest
 from andon.lifecycle.apply import stamped
 from andon.lifecycle.routing import Kind, may_claim
 from andon.lifecycle.unique import key_freed_by_claim
 from andon.model.code import Code
 from andon.model.task import Stamp, Task
 from andon.model.words import State
-from andon.stores.base import ClaimRequest
 from andon.stores.codec import Undecodable, decode_definition, decode_status, encode
 from andon.stores.redis import reserving, spread
 from andon.stores.redis.partitions import Partitions

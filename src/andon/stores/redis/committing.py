@@ -5,6 +5,8 @@ from typing import Any
 
 import msgspec
 
+from andon.contract.outcomes import Changed, ChangeKind
+from andon.contract.requests import Change
 from andon.lifecycle.constants import DAY_MS
 from andon.lifecycle.daily import tally_of
 from andon.lifecycle.indexes import IndexEntry, entry_of
@@ -12,7 +14,6 @@ from andon.lifecycle.interrupting import BY_OTHERS, interrupted_worker
 from andon.lifecycle.repeats import tombstone_of
 from andon.model.task import MAX_EVENTS_KEPT, Task
 from andon.model.words import LIVE, TERMINAL, State
-from andon.stores.base import Change, Changed, ChangeKind
 from andon.stores.codec import encode, encode_event
 from andon.stores.redis import reserving
 from andon.stores.redis.dependencies import unlink

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from andon.contract.outcomes import Created, CreateKind
 from andon.lifecycle.daily import day_of, tally_of
 from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.model.task import Status, Task
 from andon.model.words import State
-from andon.stores.base import Created, CreateKind
 from andon.stores.codec import encode, encode_event
 from andon.stores.kit.partitions import rounds_of
 from andon.stores.redis import reserving

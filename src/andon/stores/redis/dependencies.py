@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, cast
 
+from andon.contract.edges import Edge, Ended, Link, Settlement
+from andon.contract.isolation import left_out
 from andon.model.words import State
-from andon.stores.base import Edge, Ended, Link, Settlement
-from andon.stores.isolation import left_out
 from andon.stores.redis.partitions import Partitions
 from andon.stores.redis.records import damage
 

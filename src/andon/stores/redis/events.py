@@ -8,8 +8,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from andon.contract.queries import EventPage
 from andon.lifecycle.constants import EVENTS_KEPT_MS
-from andon.stores.base import EventPage
 from andon.stores.kit.log_position import Place, place_of
 from andon.stores.redis.partitions import Partitions
 from andon.stores.redis.records import event_of

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import msgspec
 
+from andon.contract.isolation import left_out
 from andon.lifecycle.constants import WORKER_SEEN_MS
 from andon.lifecycle.token_bucket import burst_of
 from andon.model.fleet import QueueConfig, TypeInfo, WorkerInfo
 from andon.stores.codec import encode
-from andon.stores.isolation import left_out
 from andon.stores.redis import reading
 from andon.stores.redis.partitions import Partitions
 from andon.stores.redis.records import body

@@ -13,9 +13,10 @@ import secrets
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from andon.contract.hints import HintListener, Hub
+from andon.contract.topics import EVENTS_TOPIC, ready_topic
+from andon.lifecycle.constants import SLOW_POLL_S
 from andon.model.errors import AndonError
-from andon.stores.base import EVENTS_TOPIC, SLOW_POLL_S, ready_topic
-from andon.stores.kit.hints import HintListener, Hub
 from andon.stores.redis.connection import Connection, Lost
 from andon.stores.redis.location import Address, Location
 from andon.stores.redis.network import connect

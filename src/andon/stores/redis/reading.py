@@ -8,20 +8,14 @@ from typing import Any
 
 import msgspec
 
+from andon.contract.limits import MAX_BATCH, SCAN_BUDGET
+from andon.contract.queries import History, Page, Query, ReadyKind
+from andon.contract.query_filter import DUE, due_states, matches
 from andon.lifecycle.discarded import Discarded, discarded_of
 from andon.model.errors import ConfigurationError
 from andon.model.fleet import QueueStats
 from andon.model.task import Task, Tombstone
 from andon.model.words import State
-from andon.stores.base import (
-    MAX_BATCH,
-    SCAN_BUDGET,
-    History,
-    Page,
-    Query,
-    ReadyKind,
-)
-from andon.stores.kit.query_filter import DUE, due_states, matches
 from andon.stores.redis.due import due_lists
 from andon.stores.redis.partitions import Partitions
 from andon.stores.redis.records import event_of, is_apart, order_in, task_of

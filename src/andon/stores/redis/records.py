@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from andon.contract.isolation import Unwritable
 from andon.lifecycle.apply import set_aside, stamped
 from andon.lifecycle.indexes import IndexEntry, ReadyEntry
 from andon.model.task import RunCell, Stamp, Status, Task, TaskEvent
@@ -16,7 +17,6 @@ from andon.stores.codec import (
     decode_status,
     encode,
 )
-from andon.stores.isolation import Unwritable
 
 MOST_COUNTED = 2**53 - 1
 """Up to here scripts and sorted sets count exactly."""

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from andon.stores.base import Renewal, Verdict
+from andon.contract.isolation import Unwritable
+from andon.contract.outcomes import Verdict
+from andon.contract.requests import Renewal
 from andon.stores.codec import encode
-from andon.stores.isolation import Unwritable
 from andon.stores.redis.partitions import Partitions
 
 MOST_LEASE_MS = 2**52

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
+from andon.contract.edges import Edge
+from andon.contract.requests import Snapshot
 from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.model.words import State
-from andon.stores.base import Edge, Snapshot
 from andon.stores.codec import encode, encode_event
 from andon.stores.kit.daily_sums import summed
 from andon.stores.redis import reserving

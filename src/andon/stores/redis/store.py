@@ -10,34 +10,18 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from andon.contract.edges import Edge, Ended, Link, Settlement
+from andon.contract.hints import Hub
+from andon.contract.isolation import AT_FAULT, each_alone, each_alone_blocking, renewal_refused
+from andon.contract.outcomes import Changed, ChangeKind, Created, Due, Verdict
+from andon.contract.queries import EventPage, History, Page, Query, ReadyKind
+from andon.contract.requests import Change, ClaimRequest, Renewal, Snapshot
+from andon.contract.topics import Listener
 from andon.lifecycle.discarded import Discarded
 from andon.model.errors import StoreUnavailable
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, Tallied, TypeInfo, WorkerInfo
 from andon.model.task import Task, Tombstone
 from andon.model.words import State
-from andon.stores.base import (
-    Change,
-    Changed,
-    ChangeKind,
-    ClaimRequest,
-    Created,
-    Due,
-    Edge,
-    Ended,
-    EventPage,
-    History,
-    Link,
-    Listener,
-    Page,
-    Query,
-    ReadyKind,
-    Renewal,
-    Settlement,
-    Snapshot,
-    Verdict,
-)
-from andon.stores.isolation import AT_FAULT, each_alone, each_alone_blocking, renewal_refused
-from andon.stores.kit.hints import Hub
 from andon.stores.kit.partitions import partition_of
 from andon.stores.redis import (
     claiming,

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from andon.contract.isolation import Unwritable, left_out
+from andon.contract.outcomes import Due
 from andon.model.words import State
-from andon.stores.base import Due
-from andon.stores.isolation import Unwritable, left_out
 from andon.stores.redis.partitions import Partitions
 from andon.stores.redis.records import MOST_COUNTED, damage, records_in
 

@@ -5,6 +5,9 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from heapq import heappop, heappush
 
+from andon.contract.limits import SCAN_BUDGET
+from andon.contract.requests import ClaimRequest
+from andon.contract.topics import TIMER_TOPIC
 from andon.lifecycle.apply import next_fence, stamped
 from andon.lifecycle.routing import name_of_kind
 from andon.lifecycle.token_bucket import claims_allowed, tokens_at
@@ -12,7 +15,6 @@ from andon.lifecycle.unique import key_freed_by_claim
 from andon.model.fleet import QueueConfig
 from andon.model.task import Stamp, Task
 from andon.model.words import State
-from andon.stores.base import SCAN_BUDGET, TIMER_TOPIC, ClaimRequest
 from andon.stores.codec import Row, Undecodable, decode_definition, decode_status
 from andon.stores.kit.known_codes import KnownCodes
 from andon.stores.sqlite.committing import set_aside

@@ -10,14 +10,17 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
+from andon.contract.outcomes import Changed, ChangeKind
+from andon.contract.requests import Change
+from andon.contract.topics import control_topic
 from andon.lifecycle.apply import set_aside as set_aside_event
+from andon.lifecycle.constants import SUBMIT_WINDOW_MS
 from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.lifecycle.interrupting import BY_OTHERS, interrupted_worker
 from andon.lifecycle.repeats import tombstone_of
 from andon.lifecycle.unique import lapsed
 from andon.model.task import Task, Tombstone
 from andon.model.words import TERMINAL, State
-from andon.stores.base import SUBMIT_WINDOW_MS, Change, Changed, ChangeKind, control_topic
 from andon.stores.codec import decode_event, encode
 from andon.stores.sqlite.creating import hold_key, key_holder
 from andon.stores.sqlite.dependencies import unlink

@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from andon.contract.outcomes import Created, CreateKind
+from andon.lifecycle.constants import SUBMIT_WINDOW_MS
 from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.lifecycle.unique import keeps_from_others, lapsed
 from andon.model.task import Task
 from andon.model.words import State
-from andon.stores.base import SUBMIT_WINDOW_MS, Created, CreateKind
 from andon.stores.codec import Undecodable, decode_definition, encode
 from andon.stores.sqlite.lanes import Bound, lane_of, wake
 from andon.stores.sqlite.placing import place

@@ -3,9 +3,10 @@
 import sqlite3
 from collections.abc import Sequence
 
+from andon.contract.edges import Edge, Ended, Link, Settlement
+from andon.contract.isolation import left_out
+from andon.lifecycle.constants import SUBMIT_WINDOW_MS
 from andon.model.words import TERMINAL, State
-from andon.stores.base import SUBMIT_WINDOW_MS, Edge, Ended, Link, Settlement
-from andon.stores.isolation import left_out
 from andon.stores.sqlite.statements import EDGES, LIFE
 from andon.stores.sqlite.transaction import Transaction
 

@@ -5,9 +5,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from andon.lifecycle.constants import CLAIM_KEPT_MS, EVENTS_KEPT_MS, WORKER_SEEN_MS
+from andon.contract.topics import CONFIG_TOPIC
+from andon.lifecycle.constants import (
+    CLAIM_KEPT_MS,
+    EVENTS_KEPT_MS,
+    SUBMIT_WINDOW_MS,
+    WORKER_SEEN_MS,
+)
 from andon.model.fleet import QueueConfig, TypeInfo, WorkerInfo
-from andon.stores.base import CONFIG_TOPIC, SUBMIT_WINDOW_MS
 from andon.stores.codec import encode
 from andon.stores.sqlite import daily
 from andon.stores.sqlite.statements import CONFIG, LIFE, READING

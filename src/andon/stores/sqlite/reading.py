@@ -5,16 +5,17 @@ import itertools
 import sqlite3
 from collections.abc import Iterator, Sequence
 
+from andon.contract.limits import SCAN_BUDGET
+from andon.contract.queries import EventPage, History, Page, Query, ReadyKind
+from andon.contract.query_filter import DUE, due_states, matches
 from andon.lifecycle.constants import HISTORY_KEPT
 from andon.lifecycle.discarded import Discarded, discarded_of
 from andon.model.errors import ConfigurationError
 from andon.model.fleet import QueueStats
 from andon.model.task import Task, TaskEvent, Tombstone
 from andon.model.words import State
-from andon.stores.base import SCAN_BUDGET, EventPage, History, Page, Query, ReadyKind
 from andon.stores.codec import decode_event, task_of_row
 from andon.stores.kit.log_position import Place, check_of, place_of
-from andon.stores.kit.query_filter import DUE, due_states, matches
 from andon.stores.sqlite.statements import CONFIG, LANES, READING
 from andon.stores.sqlite.transaction import DEAD, PARKED
 

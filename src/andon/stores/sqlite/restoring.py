@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Sequence
 
+from andon.contract.requests import Snapshot
 from andon.lifecycle.unique import lapsed
 from andon.model.words import TERMINAL, State
-from andon.stores.base import Snapshot
 from andon.stores.sqlite.creating import (
     Prepared,
     already_there,

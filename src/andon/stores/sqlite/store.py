@@ -12,38 +12,19 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from andon.lifecycle.constants import JUMP_MS, LEASE_PATIENCE_MS
+from andon.contract.edges import Edge, Ended, Link, Settlement
+from andon.contract.hints import Hub
+from andon.contract.isolation import each_alone, each_alone_blocking, left_out, renewal_refused
+from andon.contract.outcomes import Changed, ChangeKind, Created, Due, Verdict
+from andon.contract.queries import EventPage, History, Page, Query, ReadyKind
+from andon.contract.requests import Change, ClaimRequest, Renewal, Snapshot
+from andon.contract.topics import Listener, ready_topic
+from andon.lifecycle.constants import JUMP_MS, LEASE_PATIENCE_MS, SLOW_POLL_S, SUBMIT_WINDOW_MS
 from andon.lifecycle.discarded import Discarded
 from andon.model.errors import StoreError, StoreUnavailable
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, Tallied, TypeInfo, WorkerInfo
 from andon.model.task import RECORD_VERSION, Task, Tombstone
 from andon.model.words import State
-from andon.stores.base import (
-    SLOW_POLL_S,
-    SUBMIT_WINDOW_MS,
-    Change,
-    Changed,
-    ChangeKind,
-    ClaimRequest,
-    Created,
-    Due,
-    Edge,
-    Ended,
-    EventPage,
-    History,
-    Link,
-    Listener,
-    Page,
-    Query,
-    ReadyKind,
-    Renewal,
-    Settlement,
-    Snapshot,
-    Verdict,
-    ready_topic,
-)
-from andon.stores.isolation import each_alone, each_alone_blocking, left_out, renewal_refused
-from andon.stores.kit.hints import Hub
 from andon.stores.kit.known_codes import KnownCodes
 from andon.stores.kit.monotone_clock import MonotoneClock
 from andon.stores.kit.partitions import partition_of

@@ -4,8 +4,8 @@ import sqlite3
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from andon.contract.outcomes import Due
 from andon.model.words import State
-from andon.stores.base import Due
 from andon.stores.sqlite.committing import set_aside
 from andon.stores.sqlite.reading import read_task_by_seq
 from andon.stores.sqlite.statements import LIFE

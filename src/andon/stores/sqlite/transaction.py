@@ -4,10 +4,10 @@ import sqlite3
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from andon.contract.topics import CONFIG_TOPIC, EVENTS_TOPIC, TIMER_TOPIC, ready_topic
 from andon.lifecycle.constants import NEAR_TIMER_MS
 from andon.model.fleet import QueueConfig
 from andon.model.task import TaskEvent
-from andon.stores.base import CONFIG_TOPIC, EVENTS_TOPIC, TIMER_TOPIC, ready_topic
 from andon.stores.codec import encode_event
 from andon.stores.kit.daily_sums import add_up
 from andon.stores.sqlite.rows import write

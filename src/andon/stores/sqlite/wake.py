@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from andon.stores.base import task_topic
+from andon.contract.topics import task_topic
 
 _KINDS = {"ready": "r", "control": "c", "task": "t", "timer": "m", "events": "e", "config": "g"}
 _LONGEST_PATH = 100

@@ -24,7 +24,7 @@ def main(worker: int) -> None:
 
 
 def kill(groups: set[int]) -> None:
-    """Kill process groups by force; those that have ended, or may not be killed, are passed over."""
+    """Kill process groups by force. Those that have ended, or may not be killed, are left."""
     for group in groups:
         try:
             os.killpg(group, signal.SIGKILL)

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Self
 
-from andon.stores.base import task_topic
+from andon.contract.topics import task_topic
 
 _OF_A_TASK = task_topic("")
 

@@ -13,8 +13,9 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
+from andon.contract.outcomes import Verdict
+from andon.contract.requests import Renewal
 from andon.model.errors import AndonError
-from andon.stores.base import Renewal, Verdict
 
 logger = logging.getLogger("andon.stores")
 

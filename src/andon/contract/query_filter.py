@@ -1,10 +1,10 @@
 """What a query asks for: which records, beside the axis that a store walks, and in which order."""
 
+from andon.contract.queries import Query
 from andon.lifecycle.apply import is_dead_letter
 from andon.model.errors import ConfigurationError
 from andon.model.task import Task
 from andon.model.words import State
-from andon.stores.base import Query
 
 WAITS_FOR_TIME = (State.SCHEDULED, State.RETRY)
 """States whose tasks have a due time. Stores keep them in that order, too."""

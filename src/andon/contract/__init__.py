@@ -1,0 +1,1 @@
+"""What the engine asks of a store and what a store answers: under both of them."""

@@ -1,0 +1,66 @@
+"""What a store is asked to write: claims, decided moves, renewals, records of another store."""
+
+import msgspec
+
+from andon.contract.edges import Edge
+from andon.model.code import Code
+from andon.model.task import Status, Task, TaskEvent
+
+
+class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker has room for."""
+
+    worker: str
+    token: str  #: random per intended claim; a repeat gives the same runs while they are active
+    queues: tuple[str, ...]  #: in the order they are to be asked
+    limit: int
+    lease_ms: int
+    room: dict[str, int] = {}  #: task type to runs it has room for; absent is unlimited (R14)
+    partition: int = 0
+    code: Code | None = None
+    """What the worker has code for; it gets nothing else (R32, `lifecycle.routing.may_claim`).
+    None claims everything. A store keeps it once, under its digest, and sends the digest with each
+    claim; one that has forgotten a digest is told again within the same call."""
+    stands: bool = False
+    """If it finds nothing, the next task that it would have got may be handed over to it as that
+    task is created (`HandsOver`). A repeat with the token takes that back, or gives what it got."""
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One decided move, to be written if the record is still what it was decided on."""
+
+    before: Task  #: the record the move was decided on; its revision is the guard
+    after: Status | None  #: None deletes the record, leaving a stub
+    event: TaskEvent
+    result: bytes | None = None
+    sets_result: bool = False
+    seen_lease: int | None = None  #: also refuse if the run's lease is no longer this (R3)
+    force: bool = False  #: delete even though dependents still need the record (R9)
+    discard: TaskEvent | None = None
+    """Delete right after, with this event, unless edges hold the record (R9): then it stays,
+    its timer due, and is deleted when they are settled."""
+
+
+class Renewal(msgspec.Struct, frozen=True, kw_only=True):
+    """A sign of life of one run."""
+
+    task: str
+    run: str
+    lease_ms: int
+    heartbeat: bool = False  #: the handler itself called heartbeat (or reported progress)
+    progress: int | None = None
+    message: str | None = None
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """One task as another store held it, for `andon storage copy`.
+
+    Not of a record that does not decode (R28): there is nothing of it to restore.
+    """
+
+    task: Task  #: its `ref` is the other store's and means nothing here
+    history: tuple[TaskEvent, ...]
+    """Its moves, oldest first, without gaps up to its revision; empty if none is kept."""
+    dropped: int = 0  #: older moves that the other store no longer had: revision - len(history)
+    edges: tuple[Edge, ...] = ()  #: to its dependents, which may come later or be here already
+    satisfied: tuple[str, ...] = ()  #: of a blocked task's dependencies, those counted off already

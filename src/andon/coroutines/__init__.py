@@ -1,0 +1,1 @@
+"""Small helpers for asyncio that know nothing of tasks."""
