@@ -18,7 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from andon.contract.queries import EventPage, History
-from andon.lifecycle.constants import HISTORY_KEPT
+from andon.lifecycle.constants import HISTORY_KEPT, SUBMIT_WINDOW_MS
 from andon.model.task import TaskEvent
 from andon.stores.codec import Undecodable
 from andon.stores.nats.changes import changes_since
@@ -261,8 +261,6 @@ class EventLog:
 
     async def _drop(self, records: RecordCache, start: int, end: int) -> None:
         """Delete what stands in the stream for the log alone."""
-        from andon.stores.base import SUBMIT_WINDOW_MS
-
         now = self._context.clock.now()
         page, _ = await records.page(records.subjects.of("t", ">"), start + 1, 500)
         for msg in page:
