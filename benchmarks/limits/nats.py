@@ -15,7 +15,7 @@ from typing import Any
 import nats
 from nats.aio.msg import Msg
 
-from andon.stores.nats.wire import Wire, Write
+from andon.stores.nats.jetstream import JetStream, Write
 from limits import life
 
 Batch = tuple[str, list[Write]]
@@ -28,27 +28,27 @@ PATIENCE_S = 30.0
 def recording() -> Iterator[list[Batch]]:
     """While it is open, what every connection sends is kept as well as sent."""
     batches: list[Batch] = []
-    send, read, hint = Wire._send, Wire._read, Wire.hint
+    send, read, hint = JetStream._send, JetStream._read, JetStream.hint
 
     async def send_kept(
-        wire: Wire, writes: Sequence[Write], which: Sequence[int], deadline: float
+        wire: JetStream, writes: Sequence[Write], which: Sequence[int], deadline: float
     ) -> Any:
         batches.append(("acks", [writes[index] for index in which]))
         return await send(wire, writes, which, deadline)
 
-    async def read_kept(wire: Wire, subject: str, body: bytes, deadline: float) -> Any:
+    async def read_kept(wire: JetStream, subject: str, body: bytes, deadline: float) -> Any:
         batches.append(("end", [(subject, body, None)]))
         return await read(wire, subject, body, deadline)
 
-    async def hint_kept(wire: Wire, subject: str, payload: bytes) -> None:
+    async def hint_kept(wire: JetStream, subject: str, payload: bytes) -> None:
         batches.append(("", [(subject, payload, None)]))
         await hint(wire, subject, payload)
 
-    Wire._send, Wire._read, Wire.hint = send_kept, read_kept, hint_kept
+    JetStream._send, JetStream._read, JetStream.hint = send_kept, read_kept, hint_kept
     try:
         yield batches
     finally:
-        Wire._send, Wire._read, Wire.hint = send, read, hint
+        JetStream._send, JetStream._read, JetStream.hint = send, read, hint
 
 
 async def repeat(url: str, batches: list[Batch]) -> float:

@@ -23,22 +23,22 @@ _ASKING: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("andon.stores.postgres.connections", "Connections", "do_here"),
     ),
     "nats": (
-        ("andon.stores.nats.wire", "Wire", "read"),
-        ("andon.stores.nats.wire", "Wire", "several"),
-        ("andon.stores.nats.wire", "Wire", "api"),
-        ("andon.stores.nats.wire", "Wire", "write"),
-        ("andon.stores.nats.wire", "Wire", "atomic"),
+        ("andon.stores.nats.jetstream", "JetStream", "read"),
+        ("andon.stores.nats.jetstream", "JetStream", "read_each"),
+        ("andon.stores.nats.jetstream", "JetStream", "api"),
+        ("andon.stores.nats.jetstream", "JetStream", "write"),
+        ("andon.stores.nats.jetstream", "JetStream", "write_batch"),
     ),
 }
 
 _PAGES: dict[str, tuple[tuple[str, str, int], ...]] = {
     "nats": (
         ("andon.stores.nats.index", "_PAGE", 7),
-        ("andon.stores.nats.events", "_PAGE", 7),
-        ("andon.stores.nats.events", "_NEAR", 5),
-        ("andon.stores.nats.dead", "_PAGE", 7),
-        ("andon.stores.nats.news", "_FEW", 3),
-        ("andon.stores.nats.heads", "_CHUNK", 7),
+        ("andon.stores.nats.event_log", "_PAGE", 7),
+        ("andon.stores.nats.event_log", "_NEAR", 5),
+        ("andon.stores.nats.dead_letter_index", "_PAGE", 7),
+        ("andon.stores.nats.changes", "_FEW", 3),
+        ("andon.stores.nats.record_cache", "_CHUNK", 7),
     ),
 }
 """What a store reads at once where one call reads several pages: less, so that a test need not

@@ -145,23 +145,23 @@ async def _damage_nats(url: str, task_id: str) -> None:
     from msgspec.structs import replace
 
     from andon.stores.codec import encode
-    from andon.stores.nats.bodies import decode_body
+    from andon.stores.nats.record_codec import decode_record
 
     async with _on_nats(url) as (jetstream, stream, root):
         found = await jetstream.get_last_msg(stream, f"{root}t.*.{task_id}.>")
         kept = {k: v for k, v in (found.headers or {}).items() if k.startswith("Nats-Schedule")}
-        body = replace(decode_body(found.data), status=Raw(encode("nonsense")))
+        body = replace(decode_record(found.data), status=Raw(encode("nonsense")))
         await jetstream.publish(found.subject, encode(body), headers=kept or None)
 
 
 async def _forget_nats(url: str) -> None:
-    from andon.stores.nats.bodies import decode_body
+    from andon.stores.nats.record_codec import decode_record
 
     async with _on_nats(url) as (jetstream, stream, root):
         info = await jetstream.stream_info(stream, subjects_filter=f"{root}t.>")
         for subject in info.state.subjects or {}:
             found = await jetstream.get_last_msg(stream, subject)
-            if decode_body(found.data).deleted:
+            if decode_record(found.data).deleted:
                 await jetstream.purge_stream(stream, subject=subject)
 
 

@@ -11,46 +11,46 @@ import pytest
 
 from andon.contract.queries import Query
 from andon.stores.nats import NatsStore
-from andon.stores.nats.core import Core
-from andon.stores.nats.library import Reply
+from andon.stores.nats.context import StoreContext
+from andon.stores.nats.nats_client import Reply
 
-Act = Callable[[Core], Awaitable[object]]
-
-
-async def ask(core: Core) -> object:
-    return await core.wire.api(f"STREAM.INFO.{core.heads[0].names.stream}")
+Act = Callable[[StoreContext], Awaitable[object]]
 
 
-async def read(core: Core) -> object:
-    return await core.heads[0].last([])
+async def ask(context: StoreContext) -> object:
+    return await context.js.api(f"STREAM.INFO.{context.records[0].subjects.stream}")
 
 
-async def write(core: Core) -> object:
-    names = core.heads[0].names
-    return await core.wire.write(names.stream, [(names.of("c", "tried"), b"1", None)])
+async def read(context: StoreContext) -> object:
+    return await context.records[0].last([])
+
+
+async def write(context: StoreContext) -> object:
+    subjects = context.records[0].subjects
+    return await context.js.write(subjects.stream, [(subjects.of("c", "tried"), b"1", None)])
 
 
 @pytest.mark.parametrize("act", [ask, read, write])
 async def test_a_caller_cancelled_with_his_answer_is_cancelled(store: NatsStore, act: Act) -> None:
-    core = store._core
-    assert core is not None
-    client = core.wire.client
-    [(inbox, answered)] = client._inboxes.items()
+    context = store._context
+    assert context is not None
+    client = context.js.client
+    ((number, answered),) = [(n, h) for n, h in client._handlers.items() if h == context.js._answer]
     came = asyncio.Event()
 
     async def asking() -> None:
-        await act(core)
+        await act(context)
 
     task = asyncio.create_task(asking())
 
-    def cancelling(token: bytes, reply: Reply) -> None:
-        answered(token, reply)
+    def cancelling(subject: bytes, reply: Reply) -> None:
+        answered(subject, reply)
         came.set()
         task.cancel()
 
-    client._inboxes[inbox] = cancelling
+    client._handlers[number] = cancelling
     with pytest.raises(asyncio.CancelledError):
         await task
     assert came.is_set()
-    client._inboxes[inbox] = answered
+    client._handlers[number] = answered
     assert (await store.find(Query())).tasks == (), "the store goes on"

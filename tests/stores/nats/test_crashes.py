@@ -106,7 +106,7 @@ def test_a_node_cut_off_and_back_loses_nothing(cluster: NatsCluster) -> None:
 def test_a_store_that_is_away_is_told_so_and_comes_back_by_itself(
     server: NatsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("andon.stores.nats.wire.PATIENCE_S", 1.0)
+    monkeypatch.setattr("andon.stores.nats.jetstream.PATIENCE_S", 1.0)
 
     async def course() -> None:
         store = open_store(server.url("away"))
@@ -144,9 +144,9 @@ def test_a_connection_whose_end_somebody_gave_up_waiting_for_is_made_again(
     async def course() -> None:
         store = NatsStore(server.url("halfway"))
         await store.open()
-        assert store._core is not None
-        client: Any = store._core.wire.client
-        waiting = asyncio.ensure_future(client._transport._io_writer.wait_closed())
+        assert store._context is not None
+        client: Any = store._context.js.client
+        waiting = asyncio.ensure_future(client._socket._writer.wait_closed())
         await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)

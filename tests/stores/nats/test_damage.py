@@ -17,7 +17,7 @@ from andon.lifecycle.commands import Delete
 from andon.model.words import Event, State
 from andon.stores.codec import encode
 from andon.stores.nats import NatsStore
-from andon.stores.nats.bodies import decode_body
+from andon.stores.nats.record_codec import decode_record
 
 PATIENCE_S = 60.0
 
@@ -58,7 +58,7 @@ async def damage(url: str, part: str) -> None:
         assert found.subject is not None
         assert found.data is not None
         nonsense = Raw(encode("nonsense"))
-        body = replace(decode_body(found.data), **{part: nonsense})
+        body = replace(decode_record(found.data), **{part: nonsense})
         await client.jetstream().publish(found.subject, encode(body), headers=kept)
     finally:
         await client.close()

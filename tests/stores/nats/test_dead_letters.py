@@ -78,11 +78,11 @@ async def test_one_that_dies_again_counts_once(kit: Kit) -> None:
 async def test_a_mark_without_its_end_means_nothing_and_goes(kit: Kit) -> None:
     """Its writer died before the record, or after the record had moved on."""
     (before,) = await kit.submit_many(1)
-    core = store_of(kit)._core
-    assert core is not None
-    heads = core.heads[0]
-    stale = [(heads.names.dead(before.id, 1), b"1", None)]
-    await heads.wire.write(heads.names.stream, stale)
+    context = store_of(kit)._context
+    assert context is not None
+    records = context.records[0]
+    stale = [(records.subjects.dead(before.id, 1), b"1", None)]
+    await records.js.write(records.subjects.stream, stale)
     (task,) = await kit.claim(1)
     assert task.id == before.id
     await kit.moved(task, GIVE_UP)

@@ -10,16 +10,16 @@ from andon.engine.local import LocalEngine
 from andon.lifecycle.commands import Delete
 from andon.model.words import State
 from andon.stores.nats import NatsStore
-from andon.stores.nats.names import LineName, Names
+from andon.stores.nats.subjects import Subjects, SubqueueName
 
-LINE = LineName("default", "job", "0")
+LINE = SubqueueName("default", "job", "0")
 
 
-def _names(kit: Kit) -> Names:
+def _subjects(kit: Kit) -> Subjects:
     assert isinstance(kit.store, NatsStore)
-    core = kit.store._core
-    assert core is not None
-    return core.heads[0].names
+    context = kit.store._context
+    assert context is not None
+    return context.records[0].subjects
 
 
 async def publish(kit: Kit, subject: str, body: bytes = b"nonsense") -> None:
@@ -37,7 +37,7 @@ async def test_one_in_a_line_is_set_aside_and_the_others_are_claimed(
     kit: Kit, caplog: pytest.LogCaptureFixture, place: int, limit: dict[str, int]
 ) -> None:
     await kit.configure(**limit)
-    subject = _names(kit).pending("foreign", LINE)
+    subject = _subjects(kit).pending("foreign", LINE)
     tasks = []
     for number in range(5):
         if number == place:
@@ -52,7 +52,7 @@ async def test_one_in_a_line_is_set_aside_and_the_others_are_claimed(
 
 async def test_one_that_was_set_aside_is_deleted_like_any_task(kit: Kit) -> None:
     await kit.submit()
-    await publish(kit, _names(kit).pending("foreign", LINE))
+    await publish(kit, _subjects(kit).pending("foreign", LINE))
     engine = LocalEngine(kit.store)
     [acted] = await engine.act(["foreign"], Delete())
     assert acted.error is None
@@ -63,9 +63,9 @@ async def test_one_that_was_set_aside_is_deleted_like_any_task(kit: Kit) -> None
 async def test_one_among_the_timers_that_fired_holds_up_none(
     kit: Kit, caplog: pytest.LogCaptureFixture
 ) -> None:
-    names = _names(kit)
-    await publish(kit, names.due("foreign", 1))
-    await publish(kit, names.timer(kit.store.now(), "foreign", 1))
+    subjects = _subjects(kit)
+    await publish(kit, subjects.due("foreign", 1))
+    await publish(kit, subjects.timer(kit.store.now(), "foreign", 1))
     task = await kit.submit(run_at=kit.store.now() + 5)
     assert (await kit.due(task.id)).id == task.id
     told = [record for record in caplog.records if record.levelno >= logging.ERROR]
@@ -73,10 +73,10 @@ async def test_one_among_the_timers_that_fired_holds_up_none(
 
 
 async def test_one_among_the_queues_hides_none_of_them(kit: Kit) -> None:
-    names = _names(kit)
-    await publish(kit, names.of("q", "foreign"))
-    await publish(kit, names.of("v", "default", "job", "high"))
-    await publish(kit, names.of("v", "default"))
+    subjects = _subjects(kit)
+    await publish(kit, subjects.of("q", "foreign"))
+    await publish(kit, subjects.of("v", "default", "job", "high"))
+    await publish(kit, subjects.of("v", "default"))
     task = await kit.submit(queue="mine")
     other = await kit.again()
     assert [config.name for config in await other.queues()] == ["mine"]

@@ -10,8 +10,8 @@ from andon.lifecycle.commands import Complete
 from andon.model.fleet import QueueConfig
 from andon.model.words import State
 from andon.stores.nats import NatsStore
-from andon.stores.nats.library import Reply
-from andon.stores.nats.wire import Wire, seq_of
+from andon.stores.nats.jetstream import JetStream, seq_of
+from andon.stores.nats.nats_client import Reply
 
 _NOT_FOUND = Reply(b"", b"NATS/1.0 404 Message Not Found\r\n\r\n")
 
@@ -19,13 +19,15 @@ _NOT_FOUND = Reply(b"", b"NATS/1.0 404 Message Not Found\r\n\r\n")
 class Lagging:
     """Some pages of records come from a replica that has heard of nothing after `upto`."""
 
-    def __init__(self, wire: Wire, patch: pytest.MonkeyPatch, *, upto: int, answers: int) -> None:
-        self._plain = wire.read
+    def __init__(
+        self, js: JetStream, patch: pytest.MonkeyPatch, *, upto: int, answers: int
+    ) -> None:
+        self._plain = js.read
         self._upto = upto
         self.left = answers
-        self._plainly = wire.several
-        patch.setattr(wire, "read", self.read)
-        patch.setattr(wire, "several", self.several)
+        self._plainly = js.read_each
+        patch.setattr(js, "read", self.read)
+        patch.setattr(js, "read_each", self.read_each)
 
     async def read(self, stream: str, request: dict[str, Any]) -> tuple[list[Reply], Reply]:
         messages, end = await self._plain(stream, request)
@@ -34,7 +36,7 @@ class Lagging:
         self.left -= 1
         return [message for message in messages if seq_of(message) <= self._upto], end
 
-    async def several(self, stream: str, requests: list[dict[str, Any]]) -> list[Reply | None]:
+    async def read_each(self, stream: str, requests: list[dict[str, Any]]) -> list[Reply | None]:
         answers = await self._plainly(stream, requests)
         if self.left <= 0:
             return answers
@@ -50,10 +52,10 @@ async def lagging(kit: Kit, patch: pytest.MonkeyPatch) -> tuple[NatsStore, Laggi
     other = await kit.again()
     assert isinstance(other, NatsStore)
     await other.stats()
-    core = other._core
-    assert core is not None
-    upto = await core.heads[0].newest(core.heads[0].names.of("t", ">"))
-    return other, Lagging(core.wire, patch, upto=upto, answers=3)
+    context = other._context
+    assert context is not None
+    upto = await context.records[0].leader_newest(context.records[0].subjects.of("t", ">"))
+    return other, Lagging(context.js, patch, upto=upto, answers=3)
 
 
 async def test_a_claim_counts_those_that_others_have_claimed(

@@ -14,7 +14,7 @@ from andon.lifecycle.admission import admit
 from andon.model.fleet import QueueConfig
 from andon.model.task import Definition, Task
 from andon.stores.nats import NatsStore
-from andon.stores.nats.wire import Write
+from andon.stores.nats.jetstream import Write
 
 PATIENCE_S = 60.0
 PARTITIONS = 4
@@ -67,10 +67,10 @@ class _Stopped:
     """Holds up a store before its records are written, after all that comes before them."""
 
     def __init__(self, store: NatsStore, patch: pytest.MonkeyPatch) -> None:
-        assert store._core is not None
-        wire = store._core.wire
+        assert store._context is not None
+        js = store._context.js
         self.there, self.go = asyncio.Event(), asyncio.Event()
-        plain = wire.write
+        plain = js.write
 
         async def write(stream: str, writes: Sequence[Write], **options: bool) -> list[int]:
             if any(subject.split(".")[3] == "t" for subject, *_ in writes):
@@ -78,7 +78,7 @@ class _Stopped:
                 await self.go.wait()
             return await plain(stream, writes, **options)
 
-        patch.setattr(wire, "write", write)
+        patch.setattr(js, "write", write)
 
 
 @pytest.mark.parametrize("config", SLOW, ids=["queue", "key", "rate"])
@@ -117,7 +117,7 @@ async def test_a_create_counts_those_that_others_are_writing(
 async def test_a_writer_that_died_holds_its_place_for_a_while(
     two: list[NatsStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("andon.stores.nats.gates.PERMIT_MS", 2_000)
+    monkeypatch.setattr("andon.stores.nats.limiter_lock.PERMIT_MS", 2_000)
     died, other = two
     await died.put_queue(QueueConfig(name="q", max_concurrent=1), expect=QueueConfig(name="q"))
     await died.create(_tasks(died, 12))

@@ -9,8 +9,8 @@ from conformance.kit import Kit
 from andon.lifecycle.commands import Complete, Terminate
 from andon.model.fleet import QueueConfig
 from andon.model.task import TaskError
-from andon.stores.nats import NatsStore, heads, shared
-from andon.stores.nats.bodies import Head
+from andon.stores.nats import NatsStore, record_cache, shared_timers
+from andon.stores.nats.record_codec import StoredRecord
 
 BATCH = 50
 GIVE_UP = Terminate(error=TaskError(message="no"))
@@ -35,17 +35,17 @@ def _kept(kit: Kit) -> dict[str, int]:
     """How many of what belongs to tasks this process still has."""
     store = kit.store
     assert isinstance(store, NatsStore)
-    core = store._core
-    assert core is not None
+    context = store._context
+    assert context is not None
     gc.collect()
     found = Counter(type(thing) for thing in gc.get_objects())
     return {
-        "heads": found[Head],
-        "rows": len(store._index.records.rows),
-        "timers": sum(len(timers.shared) + len(timers.held) for timers in core.timers),
-        "answers": len(core.wire._waiting),
-        "background": len(core._background),
-        "lines": sum(len(lines) for lines in store._claims.lines),
+        "records": found[StoredRecord],
+        "rows": len(store._index.tables.rows),
+        "timers": sum(len(timers.shared) + len(timers.held) for timers in context.timers),
+        "answers": len(context.js._waiting),
+        "background": len(context._background),
+        "lines": sum(len(subqueues) for subqueues in store._claims.subqueues),
     }
 
 
@@ -70,8 +70,8 @@ async def test_a_worker_keeps_nothing_of_tasks_that_failed(kit: Kit) -> None:
 async def test_what_a_worker_remembers_of_tasks_that_may_move_again_is_bounded(
     kit: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(heads, "REMEMBERED", BATCH)
-    monkeypatch.setattr(shared, "_REMEMBERED", BATCH)
+    monkeypatch.setattr(record_cache, "REMEMBERED", BATCH)
+    monkeypatch.setattr(shared_timers, "_REMEMBERED", BATCH)
     await _work(kit, 2, dead=True)
     before = _kept(kit)
     await _work(kit, 6, dead=True)

@@ -56,7 +56,7 @@ def test_a_password_is_not_shown() -> None:
 
 
 def test_no_server_is_told_within_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("andon.stores.nats.wire.PATIENCE_S", 1.0)
+    monkeypatch.setattr("andon.stores.nats.jetstream.PATIENCE_S", 1.0)
     with pytest.raises(StoreUnavailable, match="No NATS server answers at nats://127"):
         asyncio.run(opened("nats://127.0.0.1:1"))
 
@@ -90,8 +90,8 @@ async def a_server_of(version: str) -> AsyncIterator[str]:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         greeting = {"server_id": "x", "version": version, "max_payload": 1 << 20, "headers": True}
         writer.write(f"INFO {json.dumps(greeting)}\r\n".encode())
-        while line := await reader.readline():
-            if line.startswith(b"PING"):
+        while subqueue := await reader.readline():
+            if subqueue.startswith(b"PING"):
                 writer.write(b"PONG\r\n")
         writer.close()
 
@@ -212,7 +212,9 @@ def test_storage_is_set_up_and_described_as_asked(address: Callable[[str], str])
     made = andon("storage", "init", "--retention", "1h", "--memory", "--replicas", "1", url=url)
     assert "1h" in made
     andon("storage", "configure", "--retention", "5h", url=url)
-    told = dict(line.split("\t")[:2] for line in andon("storage", "info", url=url).splitlines())
+    told = dict(
+        subqueue.split("\t")[:2] for subqueue in andon("storage", "info", url=url).splitlines()
+    )
     assert (told["Memory Based"], told["Replicas"], told["Archive Period"]) == ("true", "1", "5h")
     assert "is kept in memory" in andon("storage", "init", url=f"{url}&storage=file")
     assert "power cut" in andon("doctor", url=url)

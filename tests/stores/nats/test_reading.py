@@ -7,31 +7,31 @@ import pytest
 from conformance.kit import Kit
 
 from andon.lifecycle.commands import Complete, Release
-from andon.stores.nats import NatsStore, lines
-from andon.stores.nats.core import Core
-from andon.stores.nats.heads import Heads
-from andon.stores.nats.library import Reply
-from andon.stores.nats.names import LineName, Names, level_of
-from andon.stores.nats.news import close_together, news
-from andon.stores.nats.wire import Wire, seq_of, subject_of
+from andon.stores.nats import NatsStore, subqueues
+from andon.stores.nats.changes import changes_since, read_dense
+from andon.stores.nats.context import StoreContext
+from andon.stores.nats.jetstream import JetStream, seq_of, subject_of
+from andon.stores.nats.nats_client import Reply
+from andon.stores.nats.record_cache import RecordCache
+from andon.stores.nats.subjects import Subjects, SubqueueName, level_of
 
 _NOT_FOUND = Reply(b"", b"NATS/1.0 404 Message Not Found\r\n\r\n")
 
 
-def core_of(store: Any) -> Core:
+def context_of(store: Any) -> StoreContext:
     assert isinstance(store, NatsStore)
-    core = store._core
-    assert core is not None
-    return core
+    context = store._context
+    assert context is not None
+    return context
 
 
 class Asked:
     """Pages that were asked for: subject and first sequence."""
 
-    def __init__(self, wire: Wire, patch: pytest.MonkeyPatch) -> None:
-        self._plain = wire.read
+    def __init__(self, js: JetStream, patch: pytest.MonkeyPatch) -> None:
+        self._plain = js.read
         self.pages: list[tuple[str, int]] = []
-        patch.setattr(wire, "read", self.read)
+        patch.setattr(js, "read", self.read)
 
     async def read(self, stream: str, request: dict[str, Any]) -> tuple[list[Reply], Reply]:
         if "next_by_subj" in request:
@@ -39,13 +39,13 @@ class Asked:
         return await self._plain(stream, request)
 
 
-async def some_history(kit: Kit) -> Heads:
+async def some_history(kit: Kit) -> RecordCache:
     """Tasks in all kinds of states, with gaps between their messages."""
     await kit.submit_many(40)
     for task in (await kit.claim(25))[::2]:
         await kit.moved(task, Complete())
     await kit.submit_many(5)
-    return core_of(kit.store).heads[0]
+    return context_of(kit.store).records[0]
 
 
 def seqs(messages: list[Reply]) -> list[int]:
@@ -53,34 +53,34 @@ def seqs(messages: list[Reply]) -> list[int]:
 
 
 async def test_only_what_is_pending_stands_in_the_lanes(kit: Kit) -> None:
-    heads = await some_history(kit)
-    page, _ = await heads.page(heads.names.of("t", ">"), 1, 1_000)
+    records = await some_history(kit)
+    page, _ = await records.page(records.subjects.of("t", ">"), 1, 1_000)
     lanes = [subject_of(message).split(".")[4] for message in page]
     assert lanes.count("r") == 25
-    (line,) = {lane for lane in lanes if lane != "r"}
-    assert lanes.count(line) == 20
-    assert heads.names.line(LineName("default", "job", "0")).split(".")[4] == line
+    (subqueue,) = {lane for lane in lanes if lane != "r"}
+    assert lanes.count(subqueue) == 20
+    assert records.subjects.subqueue(SubqueueName("default", "job", "0")).split(".")[4] == subqueue
 
 
 async def test_news_are_what_a_page_of_them_holds(kit: Kit) -> None:
-    heads = await some_history(kit)
-    subject = heads.names.of("t", ">")
-    whole, _ = await heads.page(subject, 1, 1_000)
-    for start in range(1, heads.upto + 5):
+    records = await some_history(kit)
+    subject = records.subjects.of("t", ">")
+    whole, _ = await records.page(subject, 1, 1_000)
+    for start in range(1, records.upto + 5):
         expected = [seq for seq in seqs(whole) if seq >= start]
-        assert seqs(await news(heads, subject, start, 1_000)) == expected
-        assert seqs(await news(heads, subject, start, 7)) == expected[:7]
+        assert seqs(await changes_since(records, subject, start, 1_000)) == expected
+        assert seqs(await changes_since(records, subject, start, 7)) == expected[:7]
 
 
-async def test_news_end_before_what_a_replica_that_lags_has_not_heard_of(
+async def test_changes_end_before_what_a_replica_that_lags_has_not_heard_of(
     kit: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    heads = await some_history(kit)
-    subject = heads.names.of("t", ">")
-    whole = seqs((await heads.page(subject, 1, 1_000))[0])
-    plain, rng = heads.wire.several, random.Random(7)
+    records = await some_history(kit)
+    subject = records.subjects.of("t", ">")
+    whole = seqs((await records.page(subject, 1, 1_000))[0])
+    plain, rng = records.js.read_each, random.Random(7)
 
-    async def several(stream: str, requests: list[dict[str, Any]]) -> list[Reply | None]:
+    async def read_each(stream: str, requests: list[dict[str, Any]]) -> list[Reply | None]:
         """Each from one of two replicas; one of them lags."""
         upto = rng.choice(whole)
         answers = await plain(stream, requests)
@@ -89,10 +89,10 @@ async def test_news_end_before_what_a_replica_that_lags_has_not_heard_of(
             for a in answers
         ]
 
-    monkeypatch.setattr(heads.wire, "several", several)
+    monkeypatch.setattr(records.js, "read_each", read_each)
     lengths: set[int] = set()
     for _ in range(30):
-        found = seqs(await news(heads, subject, 1, 1_000))
+        found = seqs(await changes_since(records, subject, 1, 1_000))
         assert found == whole[: len(found)]
         lengths.add(len(found))
     assert len(lengths) > 3
@@ -103,7 +103,7 @@ async def test_an_index_that_is_followed_asks_for_no_page_of_all_records(
 ) -> None:
     await some_history(kit)
     await kit.stats()
-    asked = Asked(core_of(kit.store).wire, monkeypatch)
+    asked = Asked(context_of(kit.store).js, monkeypatch)
     await kit.submit_many(30)
     claimed = await kit.claim(30)
     for task in claimed:
@@ -116,10 +116,10 @@ async def test_an_index_that_is_followed_asks_for_no_page_of_all_records(
 async def test_a_line_nobody_joined_for_long_is_read_from_its_beginning_and_loses_nothing(
     kit: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines, "_LONG", 20)
-    monkeypatch.setattr(lines, "_FRESH_S", 0.0)
+    monkeypatch.setattr(subqueues, "_LONG", 20)
+    monkeypatch.setattr(subqueues, "_FRESH_S", 0.0)
     other = await kit.again()
-    asked = Asked(core_of(kit.store).wire, monkeypatch)
+    asked = Asked(context_of(kit.store).js, monkeypatch)
     for round_ in range(4):
         assert await kit.claim(5) == []
         await kit.submit_many(10)
@@ -132,20 +132,22 @@ async def test_a_line_nobody_joined_for_long_is_read_from_its_beginning_and_lose
         assert len(found) == 10, round_
         for task in (*ours[1:], *theirs, *rest):
             await kit.moved(task, Complete())
-    line = core_of(kit.store).heads[0].names.line(LineName("default", "job", "0"))
-    starts = [seq for subject, seq in asked.pages if subject == line]
+    subqueue = (
+        context_of(kit.store).records[0].subjects.subqueue(SubqueueName("default", "job", "0"))
+    )
+    starts = [seq for subject, seq in asked.pages if subject == subqueue]
     assert starts.count(1) > 2
 
 
 async def test_what_stands_close_together_is_what_a_page_of_it_holds(kit: Kit) -> None:
-    heads = await some_history(kit)
-    line = heads.names.line(LineName("default", "job", "0"))
-    whole = seqs((await heads.page(line, 1, 1_000))[0])
+    records = await some_history(kit)
+    subqueue = records.subjects.subqueue(SubqueueName("default", "job", "0"))
+    whole = seqs((await records.page(subqueue, 1, 1_000))[0])
     assert len(whole) == 20
     for start in range(1, whole[-1] + 3):
         expected = [seq for seq in whole if seq >= start]
         for limit in (1, 16, 40):
-            found = seqs(await close_together(heads, line, start, limit))
+            found = seqs(await read_dense(records, subqueue, start, limit))
             assert found == expected[: len(found)]
             assert bool(found) == bool(expected)
 
@@ -153,22 +155,24 @@ async def test_what_stands_close_together_is_what_a_page_of_it_holds(kit: Kit) -
 async def test_a_deep_line_is_claimed_to_its_end_in_order_without_being_counted_for_each_page(
     kit: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines, "_DEEP", 30)
+    monkeypatch.setattr(subqueues, "_DEEP", 30)
     submitted = [task.id for task in await kit.submit_many(300)]
-    asked = Asked(core_of(kit.store).wire, monkeypatch)
+    asked = Asked(context_of(kit.store).js, monkeypatch)
     found: list[str] = []
     while claimed := await kit.claim(8):
         found += [task.id for task in claimed]
     assert found == submitted
-    line = core_of(kit.store).heads[0].names.line(LineName("default", "job", "0"))
-    counted = [seq for subject, seq in asked.pages if subject == line and seq > 1]
+    subqueue = (
+        context_of(kit.store).records[0].subjects.subqueue(SubqueueName("default", "job", "0"))
+    )
+    counted = [seq for subject, seq in asked.pages if subject == subqueue and seq > 1]
     assert len(counted) < 5  # of the ten pages there are
 
 
 async def test_two_processes_empty_a_deep_line_between_them(
     kit: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines, "_DEEP", 30)
+    monkeypatch.setattr(subqueues, "_DEEP", 30)
     other = await kit.again()
     submitted = {task.id for task in await kit.submit_many(200)}
     found: list[str] = []
@@ -186,8 +190,10 @@ async def test_two_processes_empty_a_deep_line_between_them(
 
 
 def test_no_two_lines_of_a_queue_share_a_lane() -> None:
-    names = Names("n", 0)
+    subjects = Subjects("n", 0)
     for queue in ("default", "a.b", "q" * 60):
         levels = [level_of(priority, back=back) for priority in range(10) for back in (False, True)]
-        lanes = {names.line(LineName(queue, "job", level)).split(".")[4] for level in levels}
+        lanes = {
+            subjects.subqueue(SubqueueName(queue, "job", level)).split(".")[4] for level in levels
+        }
         assert len(lanes) == 20

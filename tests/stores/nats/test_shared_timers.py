@@ -12,23 +12,23 @@ from andon.model.policy import Retention
 from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.nats import NatsStore
-from andon.stores.nats.core import Core
-from andon.stores.nats.wire import CONFLICT, Write
+from andon.stores.nats.context import StoreContext
+from andon.stores.nats.jetstream import CONFLICT, Write
 
 FOR_EVER = {"retention": Retention(completed=None, failed=None), "dead_letter_retention": None}
 """What becomes of them at their end sets no timer."""
 
 
-def core_of(kit: Kit) -> Core:
+def context_of(kit: Kit) -> StoreContext:
     assert isinstance(kit.store, NatsStore)
-    assert kit.store._core is not None
-    return kit.store._core
+    assert kit.store._context is not None
+    return kit.store._context
 
 
 async def timers(kit: Kit) -> int:
     """How many timers stand."""
-    heads = core_of(kit).heads[0]
-    found = await heads.walk([heads.names.of("s", ">"), heads.names.of("d", ">")])
+    records = context_of(kit).records[0]
+    found = await records.read_all([records.subjects.of("s", ">"), records.subjects.of("d", ">")])
     return sum(1 for message in found if message.data)
 
 
@@ -68,7 +68,7 @@ async def test_a_timer_stays_while_one_run_of_its_claim_goes_on(kit: Kit) -> Non
     *ended, lost = await claimed(kit, 5, lease_ms=1_500)
     await kit.store.commit([kit.change(task, Complete()) for task in ended])
     for _ in range(3):
-        await core_of(kit).timers[0].sweep()
+        await context_of(kit).timers[0].sweep()
     due = await kit.due(lost.id)
     assert due.status.run == lost.status.run
     await kit.moved(due, Lose())
@@ -90,22 +90,22 @@ async def test_a_timer_stays_while_nobody_knows_whether_the_ends_were_written(
 ) -> None:
     """The first of two ends is refused, the second written: the first run goes on."""
     tasks = await claimed(kit, 2, lease_ms=1_500)
-    wire = core_of(kit).wire
-    plain = wire.write
+    js = context_of(kit).js
+    plain = js.write
 
     async def half(stream: str, writes: Sequence[Write], **options: bool) -> list[int]:
         ends = [write for write in writes if write[0].endswith(".r")]
         if len(ends) < 2:
             return await plain(stream, writes, **options)
-        monkeypatch.setattr(wire, "write", plain)
+        monkeypatch.setattr(js, "write", plain)
         (seq,) = await plain(stream, writes[1:], **options)
         raise _Died([CONFLICT, seq])
 
-    monkeypatch.setattr(wire, "write", half)
+    monkeypatch.setattr(js, "write", half)
     with pytest.raises(_Died):
         await kit.store.commit([kit.change(task, Complete()) for task in tasks])
     for _ in range(3):
-        await core_of(kit).timers[0].sweep()
+        await context_of(kit).timers[0].sweep()
     assert (await kit.due(tasks[0].id)).status.run == tasks[0].status.run
 
 
@@ -114,7 +114,7 @@ async def test_what_is_remembered_of_timers_is_forgotten_when_runs_end(kit: Kit)
         tasks = await claimed(kit, 20)
         await kit.store.commit([kit.change(task, Complete()) for task in tasks])
     await _swept(kit)
-    assert len(core_of(kit).timers[0].shared) == 0
+    assert len(context_of(kit).timers[0].shared) == 0
 
 
 class _Died(Exception):

@@ -1,10 +1,10 @@
-"""Claiming: read what stands first in line, write the stamp over it.
+"""Claiming: read the first pending tasks, write the claim's stamp over them.
 
-A queue without limits is read from the stream, in order: each kind of task and each priority is a
-line of its own, and only the lines of kinds that the worker has code and room for are read. Lines
-that are known to be empty cost nothing. Two processes that read the same line are told apart by
-the guard of each record; who loses looks further down the line for a while. Queues with limits are
-claimed from by `limiting`.
+A queue without limits is read from the stream, in order. Each kind of task and each priority is a
+sub-queue, and a claim reads only those of kinds that the worker has code and room for. Sub-queues
+known to be empty cost nothing. When two processes read the same sub-queue, the guard of each record
+lets one of them write; the other looks further down for a while. Queues with limits are claimed
+from by `limited_claims`.
 """
 
 import asyncio
@@ -18,12 +18,12 @@ from andon.contract.topics import ready_topic
 from andon.lifecycle.routing import may_claim, name_of_kind
 from andon.model.code import Code
 from andon.model.task import Task
-from andon.stores.nats.core import Core
+from andon.stores.nats.claim_attempt import ClaimAttempt
+from andon.stores.nats.context import StoreContext
 from andon.stores.nats.index import Index
-from andon.stores.nats.limiting import claim_limited, is_limited
-from andon.stores.nats.lines import Line, Lines
-from andon.stores.nats.serving import Serving
-from andon.stores.nats.stamping import Stamping
+from andon.stores.nats.level_claim import LevelClaim
+from andon.stores.nats.limited_claims import claim_limited, is_limited
+from andon.stores.nats.subqueues import Subqueue, Subqueues
 
 if TYPE_CHECKING:
     from andon.model.fleet import QueueConfig
@@ -32,7 +32,7 @@ _CONTENDED_S = 1.0
 """After a claim lost to another process, claims spread over what was read for so long."""
 
 _MOST_AHEAD = 256
-"""Lines asked about in one go, when those before them were empty."""
+"""Sub-queues asked about in one go, when those before them were empty."""
 
 _CODES = 64
 """Workers' codes of which is remembered what they may claim."""
@@ -41,10 +41,12 @@ _CODES = 64
 class Claims:
     """Hands out pending tasks."""
 
-    def __init__(self, core: Core, index: Index) -> None:
-        self._core = core
+    def __init__(self, context: StoreContext, index: Index) -> None:
+        self._context = context
         self._index = index
-        self.lines = [Lines(core, partition) for partition in range(len(core.heads))]
+        self.subqueues = [
+            Subqueues(context, partition) for partition in range(len(context.records))
+        ]
         self._locks: dict[int, asyncio.Lock] = {}
         self._contended = 0.0
         self._refills: dict[str, asyncio.TimerHandle] = {}
@@ -61,13 +63,13 @@ class Claims:
     async def claim(self, request: ClaimRequest) -> list[Task]:
         """Hand out what the request has code and room for."""
         async with self._locks.setdefault(request.partition, asyncio.Lock()):
-            return await self._claim(Stamping(self._core, request))
+            return await self._claim(ClaimAttempt(self._context, request))
 
     def contended(self) -> bool:
-        """Whether others claim from the same lines."""
+        """Whether others claim from the same sub-queues."""
         return time.monotonic() < self._contended
 
-    def lost(self) -> None:
+    def note_contention(self) -> None:
         """Another process was faster."""
         self._contended = time.monotonic() + _CONTENDED_S
 
@@ -78,7 +80,7 @@ class Claims:
 
         def refilled() -> None:
             del self._refills[queue]
-            self._core.hints.hub.hint(ready_topic(queue))
+            self._context.hints.hub.hint(ready_topic(queue))
 
         self._refills[queue] = asyncio.get_running_loop().call_later(seconds, refilled)
 
@@ -106,19 +108,19 @@ class Claims:
             self._limits = {name for name, config in configs.items() if is_limited(config)}
         return self._limits
 
-    async def _claim(self, claim: Stamping) -> list[Task]:
-        fleet = self._core.fleet
+    async def _claim(self, claim: ClaimAttempt) -> list[Task]:
+        fleet = self._context.fleet
         request = claim.request
         may = self.may(request.code)
         limited = False
         for again in (False, True):
             configs = await fleet.configs()
-            names = self.limited(configs)
-            limited = limited or not names.isdisjoint(request.queues)
+            limited_names = self.limited(configs)
+            limited = limited or not limited_names.isdisjoint(request.queues)
             if limited and await claim.is_repeat():
                 assert claim.repeat is not None
                 return claim.repeat
-            await _Round(self, claim, self._index, configs, may).run()
+            await _QueueRound(self, claim, self._index, configs, may).run()
             if claim.repeat is not None:
                 return claim.repeat
             if claim.claimed or again:
@@ -134,13 +136,13 @@ class Claims:
         return claim.claimed
 
 
-class _Round:
+class _QueueRound:
     """One claim's way through its queues."""
 
     def __init__(
         self,
         claims: Claims,
-        claim: Stamping,
+        claim: ClaimAttempt,
         index: Index,
         configs: "dict[str, QueueConfig]",
         may: Callable[[str], bool],
@@ -151,23 +153,23 @@ class _Round:
         self._configs = configs
         self._limited = claims.limited(configs)
         self._may = may
-        self._fleet = claim.core.fleet
-        self._lines = claims.lines[claim.request.partition]
-        self._ahead = 1  # lines to ask about in one go
+        self._fleet = claim.context.fleet
+        self._subqueues = claims.subqueues[claim.request.partition]
+        self._ahead = 1  # sub-queues to ask about in one go
         self._synced = False
 
     async def run(self) -> None:
         """Claim from one queue after the other."""
-        claim, lines, now = self._claim, self._lines, time.monotonic()
+        claim, subqueues, now = self._claim, self._subqueues, time.monotonic()
         code = claim.request.code
-        await lines.believe(now)
-        quiet = lines.quiet("" if code is None else code.digest, now)
+        await subqueues.recheck_empty(now)
+        quiet = subqueues.quiet("" if code is None else code.digest, now)
         queues = claim.request.queues
         several = len(self._limited.intersection(queues)) > 1
         for number, queue in enumerate(queues):
             if claim.wanted <= 0 or claim.repeat is not None:
                 return
-            if lines.is_quiet(quiet, queue):
+            if subqueues.is_quiet(quiet, queue):
                 continue
             config = self._configs.get(queue)
             if config is not None and config.paused:
@@ -176,70 +178,70 @@ class _Round:
                 if not several or await self._is_waiting(queue):
                     await claim_limited(claim, self._index, config, self._claims.refill)
             elif await self._plain(number):
-                lines.set_quiet(quiet, queue)
+                subqueues.set_quiet(quiet, queue)
 
     async def _is_waiting(self, queue: str) -> bool:
         """Whether a limited queue has something to claim: of many, most have not, and each asked
-        by itself costs a look at its gate."""
+        by itself costs a look at its limiter lock."""
         if not self._synced:
             await self._index.sync()
             self._synced = True
         broken = self._index.broken[self._claim.request.partition]
-        return bool(broken) or self._index.records.ready.waiting(queue)
+        return bool(broken) or self._index.tables.ready.waiting(queue)
 
     async def _plain(self, number: int) -> bool:
-        """Claim from a queue without limits, the highest level first; whether all lines that the
-        worker has code for are known to be empty."""
+        """Claim from a queue without limits, the highest level first; whether all sub-queues that
+        the worker has code for are known to be empty."""
         claim = self._claim
         queue = claim.request.queues[number]
-        levels: dict[str, list[Line]] = {}
+        levels: dict[str, list[Subqueue]] = {}
         is_quiet = True
         now = time.monotonic()
-        for name in self._fleet.lines(queue):
+        for name in self._fleet.subqueues(queue):
             if not self._may(name.kind):
                 continue
-            line = self._lines.line(name)
-            if self._lines.is_empty(line, now):
+            subqueue = self._subqueues.subqueue(name)
+            if self._subqueues.is_empty(subqueue, now):
                 continue
             is_quiet = False
             if claim.room.get(name_of_kind(name.kind), 1) > 0:
-                levels.setdefault(name.level, []).append(line)
-        for level, lines in levels.items():
+                levels.setdefault(name.level, []).append(subqueue)
+        for level, subqueues in levels.items():
             if claim.wanted <= 0:
                 break
             if self._ahead > 1:
                 await self._look_ahead(number, level)
             before = len(claim.claimed)
-            if not await Serving(self._claims, claim, lines).run():
+            if not await LevelClaim(self._claims, claim, subqueues).run():
                 break
             if len(claim.claimed) == before:
                 self._ahead = min(self._ahead * 8, _MOST_AHEAD)
         return is_quiet
 
     async def _look_ahead(self, number: int, level: str) -> None:
-        """Read the next of each of the lines that come next, where nothing is known of them: one
-        after the other many empty ones would take long."""
-        found: list[Line] = []
+        """Read the next of each of the sub-queues that come next, where nothing is known of them:
+        one after the other many empty ones would take long."""
+        found: list[Subqueue] = []
         now = time.monotonic()
         is_behind = False
         for queue in self._claim.request.queues[number:]:
             config = self._configs.get(queue)
             if queue in self._limited or (config is not None and config.paused):
                 continue
-            for name in self._fleet.lines(queue):
+            for name in self._fleet.subqueues(queue):
                 # Of the first queue, only from the level on that is to be served now.
                 is_behind = is_behind or name.level == level
                 room = self._claim.room.get(name_of_kind(name.kind), 1)
                 if not is_behind or room <= 0 or not self._may(name.kind):
                     continue
-                line = self._lines.line(name)
-                if self._lines.is_empty(line, now):
+                subqueue = self._subqueues.subqueue(name)
+                if self._subqueues.is_empty(subqueue, now):
                     continue
-                self._lines.freshen(line)
-                if not line.heads and not line.ended:
-                    found.append(line)
+                self._subqueues.forget_stale(subqueue)
+                if not subqueue.records and not subqueue.ended:
+                    found.append(subqueue)
             is_behind = True
             if len(found) >= self._ahead:
                 break
         if len(found) > 1:
-            await self._lines.look(found[: self._ahead])
+            await self._subqueues.peek(found[: self._ahead])

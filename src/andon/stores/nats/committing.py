@@ -20,44 +20,44 @@ from andon.lifecycle.unique import lapsed
 from andon.model.task import Status, Task
 from andon.model.words import State
 from andon.stores.codec import encode
-from andon.stores.nats.aside import is_broken, put_aside
-from andon.stores.nats.bodies import Body, Head, moves_of
-from andon.stores.nats.core import Core
-from andon.stores.nats.dead import marks_of
+from andon.stores.nats.context import StoreContext
+from andon.stores.nats.dead_letter_index import dead_letter_marks
 from andon.stores.nats.edges import is_over
-from andon.stores.nats.heads import LOG_AGE_S, Heads, came_back, line_of
-from andon.stores.nats.names import is_token
-from andon.stores.nats.wire import CONFLICT, REFUSED, Write
+from andon.stores.nats.jetstream import CONFLICT, REFUSED, Write
+from andon.stores.nats.quarantine import is_unreadable, quarantine
+from andon.stores.nats.record_cache import LOG_AGE_S, RecordCache, comes_back, subqueue_of
+from andon.stores.nats.record_codec import RecordBody, StoredRecord, moves_of
+from andon.stores.nats.subjects import is_token
 
 if TYPE_CHECKING:
-    from andon.stores.nats.timing import Wanted
+    from andon.stores.nats.timers import Wanted
 
 _APPLIED = Changed(ChangeKind.APPLIED)
 _GONE = Changed(ChangeKind.GONE)
 _REFUSED = "the server refuses the message"
 
 
-async def commit(core: Core, changes: Sequence[Change]) -> list[Changed]:
+async def commit(context: StoreContext, changes: Sequence[Change]) -> list[Changed]:
     """Write the changes; outcomes in order."""
     outcomes: list[Changed | None] = [None] * len(changes)
     by_partition: dict[int, list[int]] = {}
     for position, change in enumerate(changes):
         if is_token(change.before.id):
-            by_partition.setdefault(core.partition(change.before.id), []).append(position)
+            by_partition.setdefault(context.partition(change.before.id), []).append(position)
         else:
             outcomes[position] = _GONE
     for partition, positions in by_partition.items():
-        await _Commit(core, partition, changes, outcomes).run(positions)
+        await _Commit(context, partition, changes, outcomes).run(positions)
     return [outcome for outcome in outcomes if outcome is not None]
 
 
 class _Plan:
     """What one change writes."""
 
-    __slots__ = ("body", "edges", "first", "head", "purged", "subject", "timer", "ttl")
+    __slots__ = ("body", "edges", "first", "purged", "stored", "subject", "timer", "ttl")
 
-    def __init__(self, head: Head, body: Body, subject: str) -> None:
-        self.head = head
+    def __init__(self, stored: StoredRecord, body: RecordBody, subject: str) -> None:
+        self.stored = stored
         self.body = body
         self.subject = subject
         self.first: list[Write] = []
@@ -72,108 +72,110 @@ class _Commit:
 
     def __init__(
         self,
-        core: Core,
+        context: StoreContext,
         partition: int,
         changes: Sequence[Change],
         outcomes: list[Changed | None],
     ) -> None:
-        self._core = core
-        self._heads: Heads = core.heads[partition]
-        self._timers = core.timers[partition]
+        self._context = context
+        self._records: RecordCache = context.records[partition]
+        self._timers = context.timers[partition]
         self._changes = changes
         self._outcomes = outcomes
         self._topics: list[str] = []
 
     async def run(self, positions: Sequence[int]) -> None:
         """Write them all."""
-        heads: dict[int, Head] = {}
+        records: dict[int, StoredRecord] = {}
         unread: list[int] = []
         for position in positions:
-            head = self._heads.known(self._changes[position].before)
-            if head is None:
+            stored = self._records.known(self._changes[position].before)
+            if stored is None:
                 unread.append(position)
             else:
-                heads[position] = head
-        while heads or unread:
+                records[position] = stored
+        while records or unread:
             if unread:
-                found = await self._heads.read(self._changes[i].before.id for i in unread)
+                found = await self._records.read(self._changes[i].before.id for i in unread)
                 for position in unread:
-                    head = found.get(self._changes[position].before.id)
-                    outcome = await self._judge(self._changes[position], head)
+                    stored = found.get(self._changes[position].before.id)
+                    outcome = await self._judge(self._changes[position], stored)
                     if outcome is not None:
                         self._outcomes[position] = outcome
-                    elif head is not None:
-                        heads[position] = head
-            unread = await self._write(heads)
-            heads = {}
+                    elif stored is not None:
+                        records[position] = stored
+            unread = await self._write(records)
+            records = {}
         if self._topics:
-            await self._core.hint(self._topics)
+            await self._context.hint(self._topics)
 
-    async def _judge(self, change: Change, head: Head | None) -> Changed | None:
+    async def _judge(self, change: Change, stored: StoredRecord | None) -> Changed | None:
         """The outcome that the record as it stands decides; None to write."""
-        now = self._core.clock.now()
+        now = self._context.clock.now()
         write_id = change.event.write_id
-        if head is None:
+        if stored is None:
             return _GONE
-        if head.body.deleted:
-            fresh = head.body.deleted > now - SUBMIT_WINDOW_MS
-            wrote = any(e.write_id == write_id for e in head.body.events)
+        if stored.body.deleted:
+            fresh = stored.body.deleted > now - SUBMIT_WINDOW_MS
+            wrote = any(e.write_id == write_id for e in stored.body.events)
             return _APPLIED if fresh and write_id and wrote else _GONE
-        task = head.task
+        task = stored.task
         assert task is not None
         before = change.before
         if task.state is not State.UNKNOWN:
             if task.status.created_at != before.status.created_at:
                 return _GONE
-            if write_id and any(e.write_id == write_id for _, e in moves_of(head.body, head.seq)):
-                return await self._told(task, head)
-        elif before.state is State.UNKNOWN and is_broken(head):
+            if write_id and any(
+                e.write_id == write_id for _, e in moves_of(stored.body, stored.seq)
+            ):
+                return await self._told(task, stored)
+        elif before.state is State.UNKNOWN and is_unreadable(stored):
             # Whoever read it found that it does not decode, and no claim or timer has met it yet.
-            self._topics += await put_aside(self._heads, [head], now)
-            there = (await self._heads.read([before.id])).get(before.id)
+            self._topics += await quarantine(self._records, [stored], now)
+            there = (await self._records.read([before.id])).get(before.id)
             current = None if there is None else there.task
             return _GONE if current is None else Changed(ChangeKind.CONFLICT, current=current)
         lease = None if task.cell is None else task.cell.lease_until
         renewed = change.seen_lease is not None and lease != change.seen_lease
-        if head.body.revision != before.status.revision or renewed:
+        if stored.body.revision != before.status.revision or renewed:
             return Changed(ChangeKind.CONFLICT, current=task)
         return None
 
-    async def _told(self, task: Task, head: Head) -> Changed:
+    async def _told(self, task: Task, stored: StoredRecord) -> Changed:
         """Applied, and whether there are dependents to tell."""
-        if head.body.linked and is_over(task.state) and await self._core.edges.of(task.id):
+        if stored.body.linked and is_over(task.state) and await self._context.edges.of(task.id):
             return Changed(ChangeKind.APPLIED, has_dependents=True)
         return _APPLIED
 
-    async def _write(self, heads: dict[int, Head]) -> list[int]:
+    async def _write(self, records: dict[int, StoredRecord]) -> list[int]:
         """Write what was planned; those whose guard did not hold."""
         plans: dict[int, _Plan] = {}
         writes: list[Write] = []
-        for position, head in heads.items():
+        for position, stored in records.items():
             plan = None
             try:
-                plan = await self._plan(position, self._changes[position], head)
+                plan = await self._plan(position, self._changes[position], stored)
                 if plan is not None:
                     writes.append(self._record(plan))
                     plans[position] = plan
             except AT_FAULT as error:
                 if plan is not None:
-                    self._timers.shared.refused(head.body.id, plan.purged)
+                    self._timers.shared.refused(stored.body.id, plan.purged)
                 self._outcomes[position] = Changed(ChangeKind.INVALID, why=why_of(error))
         if not plans:
             return []
         first = [write for plan in plans.values() for write in plan.first]
         timers = [plan.timer for plan in plans.values() if plan.timer is not None]
-        stream = self._heads.names.stream
+        stream = self._records.subjects.stream
         if first:
-            await self._heads.wire.write(stream, first)
+            await self._records.js.write(stream, first)
         if timers:
-            await self._timers.set(timers, self._core.clock.now())
-        seqs = await self._heads.wire.write(stream, writes, each=True)
+            await self._timers.set(timers, self._context.clock.now())
+        seqs = await self._records.js.write(stream, writes, each=True)
         again: list[int] = []
         for (position, plan), seq in zip(plans.items(), seqs, strict=True):
             if seq <= CONFLICT:
-                self._heads.forget(plan.body.id)
+                self._records.forget(plan.body.id)
                 self._timers.shared.refused(plan.body.id, plan.purged)
                 if seq != REFUSED:
                     again.append(position)
@@ -186,22 +188,22 @@ class _Commit:
     async def _without_purge(self, position: int, plan: _Plan) -> bool:
         """Write over a message that is no schedule, though it stands where pending tasks do:
         whoever put it there was not Andon, and no write can take it along."""
-        if not plan.head.is_pending:
+        if not plan.stored.is_pending:
             return False
-        heads = self._heads
-        write = heads.write(plan.body, plan.subject, guard=plan.head.guard, ttl=plan.ttl)
-        (seq,) = await heads.wire.write(heads.names.stream, [write], each=True)
+        records = self._records
+        write = records.write(plan.body, plan.subject, guard=plan.stored.guard, ttl=plan.ttl)
+        (seq,) = await records.js.write(records.subjects.stream, [write], each=True)
         if seq <= CONFLICT:
             return False
-        await heads.delete(plan.head.seq)
+        await records.delete(plan.stored.seq)
         await self._written(position, plan, seq)
         return True
 
     def _record(self, plan: _Plan) -> Write:
-        heads = self._heads
+        records = self._records
         purge: str | None = None
-        if not plan.head.is_pending:
-            old = plan.head.body
+        if not plan.stored.is_pending:
+            old = plan.stored.body
             held = self._timers.held.get(old.id)
             if held is not None and held[0]:
                 purge = held[0]
@@ -209,19 +211,19 @@ class _Commit:
                 purge = self._timers.shared.purge(old.id, old.revision)
                 plan.purged = purge or ""
         if purge is None:
-            purge = heads.purged_by(plan.head, plan.subject)
-        return heads.write(
-            plan.body, plan.subject, guard=plan.head.guard, purge=purge, ttl=plan.ttl
+            purge = records.purged_by(plan.stored, plan.subject)
+        return records.write(
+            plan.body, plan.subject, guard=plan.stored.guard, purge=purge, ttl=plan.ttl
         )
 
-    async def _plan(self, position: int, change: Change, head: Head) -> _Plan | None:
+    async def _plan(self, position: int, change: Change, stored: StoredRecord) -> _Plan | None:
         """What the change writes; None where it is refused. Raises one of `AT_FAULT` if it cannot
         be written."""
         if change.after is None or change.event not in change.after.events[-1:]:
             encode(change.event)  # else it is part of the status, which is encoded below
         if change.after is None:
-            return await self._plan_deletion(position, change, head)
-        old = head.task
+            return await self._plan_deletion(position, change, stored)
+        old = stored.task
         assert old is not None
         after = Task(
             definition=change.before.definition,
@@ -235,38 +237,40 @@ class _Commit:
             self._outcomes[position] = refused
             return None
         over = is_over(after.state)
-        edges = over and head.body.linked > 0 and bool(await self._core.edges.of(after.id))
-        if change.discard is not None and not (edges and await self._core.edges.held(after.id)):
-            now = self._core.clock.now()
-            body = self._heads.tombstone(head, (change.event, change.discard), now, change.after)
+        edges = over and stored.body.linked > 0 and bool(await self._context.edges.of(after.id))
+        if change.discard is not None and not (edges and await self._context.edges.held(after.id)):
+            now = self._context.clock.now()
+            body = self._records.tombstone(
+                stored, (change.event, change.discard), now, change.after
+            )
             if self._refused_as_large(position, body):
                 return None
-            plan = _Plan(head, body, self._heads.names.rest(after.id))
+            plan = _Plan(stored, body, self._records.subjects.rest(after.id))
             plan.ttl = LOG_AGE_S
             plan.edges = edges
             return plan
-        token = head.body.token if after.state is State.ACTIVE else ""
-        body = self._heads.body(after, head, token=token)
+        token = stored.body.token if after.state is State.ACTIVE else ""
+        body = self._records.body(after, stored, token=token)
         if self._refused_as_large(position, body):
             return None
-        plan = _Plan(head, body, self._heads.subject(after, head))
+        plan = _Plan(stored, body, self._records.subject(after, stored))
         plan.edges = edges
         if after.state is State.PENDING:
-            line = line_of(after, back=came_back(after, head))
-            await self._core.fleet.use([line])
+            subqueue = subqueue_of(after, back=comes_back(after, stored))
+            await self._context.fleet.use([subqueue])
         if entry.timer is not None:
             plan.timer = (after.id, after.status.revision, entry.timer)
-        plan.first += marks_of(self._heads.names, [after])
-        archive = self._heads.archive(head, after.status.revision)
+        plan.first += dead_letter_marks(self._records.subjects, [after])
+        archive = self._records.archive(stored, after.status.revision)
         if archive is not None:
             plan.first.append(archive)
         if edges:
-            plan.first.append((self._heads.names.of("x", after.id), b"1", None))
+            plan.first.append((self._records.subjects.of("x", after.id), b"1", None))
         return plan
 
-    def _refused_as_large(self, position: int, body: Body) -> bool:
+    def _refused_as_large(self, position: int, body: RecordBody) -> bool:
         """By itself: those it came with are written."""
-        excess, room = self._heads.excess(body)
+        excess, room = self._records.excess(body)
         if excess <= 0:
             return False
         size = len(body.result or b"") or room + excess
@@ -275,19 +279,21 @@ class _Commit:
         )
         return True
 
-    async def _plan_deletion(self, position: int, change: Change, head: Head) -> _Plan | None:
-        task_id = head.body.id
-        linked = head.body.linked > 0
-        if linked and not change.force and await self._core.edges.held(task_id):
-            self._outcomes[position] = Changed(ChangeKind.CONFLICT, current=head.task)
+    async def _plan_deletion(
+        self, position: int, change: Change, stored: StoredRecord
+    ) -> _Plan | None:
+        task_id = stored.body.id
+        linked = stored.body.linked > 0
+        if linked and not change.force and await self._context.edges.held(task_id):
+            self._outcomes[position] = Changed(ChangeKind.CONFLICT, current=stored.task)
             return None
-        body = self._heads.tombstone(
-            head,
+        body = self._records.tombstone(
+            stored,
             (change.event,),
-            self._core.clock.now(),
-            None if head.task is None else head.task.status,
+            self._context.clock.now(),
+            None if stored.task is None else stored.task.status,
         )
-        plan = _Plan(head, body, self._heads.names.rest(task_id))
+        plan = _Plan(stored, body, self._records.subjects.rest(task_id))
         plan.ttl = LOG_AGE_S
         return plan
 
@@ -295,38 +301,40 @@ class _Commit:
         """Reserve the unique key that the task wants to hold from now on."""
         if wants.unique_key is None or entry_of(change.before).unique_key is not None:
             return None
-        if lapsed(wants, self._core.clock.now()):
+        if lapsed(wants, self._context.clock.now()):
             return None
-        holder = await self._core.reserve(wants.unique_key, after.id, after.status.revision)
+        holder = await self._context.reserve(wants.unique_key, after.id, after.status.revision)
         return Changed(ChangeKind.KEY_HELD, holder=holder) if holder else None
 
     async def _written(self, position: int, plan: _Plan, seq: int) -> None:
         """The write is done: remember, hint, clean up."""
-        change, core = self._changes[position], self._core
+        change, context = self._changes[position], self._context
         before, task_id = change.before, change.before.id
         discard = (change.discard,) if change.discard is not None and plan.body.own > 1 else ()
-        self._heads.notes.moved(seq, before.definition.queue, (change.event, *discard))
+        self._records.notes.note_moves(seq, before.definition.queue, (change.event, *discard))
         self._timers.held.pop(task_id, None)
-        self._timers.shared.written(task_id, plan.head.body.revision, plan.purged)
+        self._timers.shared.written(task_id, plan.stored.body.revision, plan.purged)
         self._outcomes[position] = (
             Changed(ChangeKind.APPLIED, has_dependents=True) if plan.edges else _APPLIED
         )
         if plan.body.state == State.ACTIVE and not plan.body.deleted:
-            self._heads.remember(Head(plan.body, plan.subject, seq, seq))
+            self._records.remember(StoredRecord(plan.body, plan.subject, seq, seq))
         else:
             # Who moves it next has it from a claim or from the timers, seldom here.
-            self._heads.forget(task_id)
-        if plan.head.is_pending and plan.head.subject != plan.subject:
-            timer = self._heads.timer_of(plan.head)
+            self._records.forget(task_id)
+        if plan.stored.is_pending and plan.stored.subject != plan.subject:
+            timer = self._records.timer_of(plan.stored)
             if timer:
-                core.later(self._heads.purge(timer))
+                context.in_background(self._records.purge(timer))
         if is_dead_letter(before, before.status):
-            core.later(self._heads.purge(self._heads.names.dead(task_id, before.status.revision)))
+            context.in_background(
+                self._records.purge(self._records.subjects.dead(task_id, before.status.revision))
+            )
         gone = bool(plan.body.deleted)
         blocked = before.state is State.BLOCKED
-        if (blocked and plan.body.state != State.BLOCKED) or (gone and plan.head.body.linked):
-            await core.edges.forget(
-                task_id, parent=gone and plan.head.body.linked > 0, child=blocked
+        if (blocked and plan.body.state != State.BLOCKED) or (gone and plan.stored.body.linked):
+            await context.edges.forget(
+                task_id, parent=gone and plan.stored.body.linked > 0, child=blocked
             )
         await self._free_key(change)
         self._topics += [task_topic(task_id), EVENTS_TOPIC]
@@ -343,14 +351,14 @@ class _Commit:
             return
         record = None if after is None else Task(definition=change.before.definition, status=after)
         if record is None or (is_over(record.state) and entry_of(record).unique_key is None):
-            keys = self._core.keys[self._core.partition(before.unique_key)]
-            self._core.later(keys.drop(before.unique_key, change.before.id))
+            keys = self._context.keys[self._context.partition(before.unique_key)]
+            self._context.in_background(keys.drop(before.unique_key, change.before.id))
 
     async def _wake(self, change: Change, timer: "Wanted | None") -> None:
         after: Status | None = change.after
         before = change.before
         queue = before.definition.queue
-        config = (await self._core.fleet.configs()).get(queue)
+        config = (await self._context.fleet.configs()).get(queue)
         limited = config is not None and (
             config.max_concurrent is not None or config.max_concurrent_per_key is not None
         )
@@ -361,4 +369,4 @@ class _Commit:
         if worker:
             self._topics.append(control_topic(worker))
         if timer is not None:
-            self._topics += self._core.timer_topic([timer[2]])
+            self._topics += self._context.timer_topic([timer[2]])

@@ -10,14 +10,14 @@ import contextlib
 import logging
 import random
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import nats.errors
 
 from andon.lifecycle.backoff import ExponentialBackoff
 from andon.model.errors import StoreIncompatible, StoreUnavailable
-from andon.stores.nats.library import Answered, Publisher, Take
 from andon.stores.nats.location import Location
+from andon.stores.nats.nats_client import Handler, NatsClient
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,19 +35,24 @@ BACKOFF = ExponentialBackoff(0.02, 2.0)
 class Subscription:
     """A subject that is followed on whichever connection there is."""
 
-    def __init__(self, connection: "Connection", subject: str, take: Take) -> None:
+    def __init__(self, connection: "Connection", subject: str, handler: Handler) -> None:
         self._connection = connection
-        self.subject = subject
-        self.take = take
-        self.live: Any = None  #: the subscription on the connection of now
+        self._subject = subject
+        self._handler = handler
+        self._live: tuple[NatsClient, int] | None = None
 
-    async def unsubscribe(self) -> None:
+    def begin(self, client: NatsClient) -> None:
+        """Follow on this connection from now on."""
+        self._live = client, client.receive(self._subject, self._handler)
+
+    def unsubscribe(self) -> None:
         """Follow no longer."""
         self._connection.subscriptions.discard(self)
-        live, self.live = self.live, None
+        live, self._live = self._live, None
         if live is not None:
-            with contextlib.suppress(nats.errors.Error, OSError):
-                await live.unsubscribe()
+            client, number = live
+            with contextlib.suppress(nats.errors.Error):
+                client.end_receiving(number)
 
 
 class Connection:
@@ -56,19 +61,18 @@ class Connection:
     def __init__(self, location: Location, *, name: str) -> None:
         self._location = location
         self._name = name
-        self._nc: Publisher | None = None
+        self._nc: NatsClient | None = None
         self._servers = list(location.servers)
         self._reviving: asyncio.Task[None] | None = None
         self._closed = False
         self._rng = random.Random()
         self._error: BaseException | None = None
-        self._inboxes: dict[str, Answered] = {}
         self.subscriptions: set[Subscription] = set()
         self.lost: Callable[[], None] = lambda: None
         self.back: Callable[[float], None] = lambda _away_s: None
 
     @property
-    def client(self) -> Publisher:
+    def client(self) -> NatsClient:
         """The connection, perhaps lost; raises `StoreUnavailable` when the store is closed."""
         if self._nc is None:
             raise StoreUnavailable(f"The store at {self._location.shown} is closed.")
@@ -98,21 +102,16 @@ class Connection:
             failures += 1
             await asyncio.sleep(BACKOFF.pause(failures, self._rng))
 
-    async def subscribe(self, subject: str, take: Take) -> Subscription:
-        """Hand over what comes on a subject; nothing is dropped for being slow to take it."""
-        subscription = Subscription(self, subject, take)
-        subscription.live = await self.client.follow(subject, take)
+    def subscribe(self, subject: str, handler: Handler) -> Subscription:
+        """Hand over what comes on a subject, on this connection and those that follow it."""
+        subscription = Subscription(self, subject, handler)
+        subscription.begin(self.client)
         self.subscriptions.add(subscription)
         return subscription
 
-    async def receive(self, inbox: str, answered: Answered) -> None:
-        """Hand over what comes to an inbox, on this connection and those that follow it."""
-        await self.client.receive(inbox, answered)
-        self._inboxes[inbox] = answered
-
     async def flush(self) -> None:
         """Wait until the server has taken what was sent; for two seconds at most."""
-        await self.client.ping()
+        await self.client.settle()
 
     def revive(self) -> None:
         """Come back, if the connection is lost and nobody is at that yet."""
@@ -132,15 +131,15 @@ class Connection:
         if nc is not None:
             if nc.is_connected:
                 with contextlib.suppress(Exception):
-                    await nc.ping()
+                    await nc.settle()
             await nc.let_go()
 
-    async def _attempt(self, within_s: float) -> Publisher | None:
+    async def _attempt(self, within_s: float) -> NatsClient | None:
         """A connection to the next of the servers; None if it does not let us in."""
         location = self._location
         server = self._servers.pop(0)
         self._servers.append(server)
-        nc = Publisher()
+        nc = NatsClient()
 
         async def ended() -> None:
             if nc is self._nc:
@@ -188,22 +187,17 @@ class Connection:
             if nc is None:
                 continue
             try:
-                for inbox, answered in self._inboxes.items():
-                    await nc.receive(inbox, answered)
-                for subscription in list(self.subscriptions):
-                    subscription.live = await nc.follow(subscription.subject, subscription.take)
-            except (nats.errors.Error, OSError):
+                for subscription in self.subscriptions:
+                    subscription.begin(nc)
+            except nats.errors.Error:
                 await nc.let_go()
                 continue
-            except BaseException:
-                await nc.let_go()
-                raise
             self._nc = nc
             if not nc.is_closed:
                 self.back(time.monotonic() - since)
                 return
 
-    def _learn(self, nc: Publisher) -> None:
+    def _learn(self, nc: NatsClient) -> None:
         """The servers of a cluster tell of each other."""
         scheme = self._location.servers[0].partition("://")[0]
         for uri in nc.discovered_servers:

@@ -16,16 +16,16 @@ from andon.model.task import Definition, Task
 from andon.model.words import State
 from andon.stores.codec import encode
 from andon.stores.kit.partitions import rounds_of
-from andon.stores.nats.bodies import Head
-from andon.stores.nats.core import Core
-from andon.stores.nats.dead import marks_of
+from andon.stores.nats.context import StoreContext
+from andon.stores.nats.dead_letter_index import dead_letter_marks
 from andon.stores.nats.edges import is_over
-from andon.stores.nats.gates import Gate, Gates
-from andon.stores.nats.heads import line_of
 from andon.stores.nats.index import Index
-from andon.stores.nats.names import LineName, hashed, is_token
-from andon.stores.nats.timing import schedules
-from andon.stores.nats.wire import CONFLICT, GUARD, REFUSED, UNSURE, Write
+from andon.stores.nats.jetstream import CONFLICT, GUARD, REFUSED, UNSURE, Write
+from andon.stores.nats.limiter_lock import LimiterLock, LimiterLocks
+from andon.stores.nats.record_cache import subqueue_of
+from andon.stores.nats.record_codec import StoredRecord
+from andon.stores.nats.subjects import SubqueueName, hashed, is_token
+from andon.stores.nats.timers import schedules
 
 _CREATED = Created(CreateKind.CREATED)
 _REFUSED = "the server refuses the message"
@@ -38,25 +38,27 @@ _FEW = 100
 class _New:
     """A record to be stored, with what is written of it; the guard of the write may change."""
 
-    __slots__ = ("entry", "line", "partition", "task", "write")
+    __slots__ = ("entry", "partition", "subqueue", "task", "write")
 
-    def __init__(self, core: Core, task: Task, last: "_New | None") -> None:
+    def __init__(self, context: StoreContext, task: Task, last: "_New | None") -> None:
         """Raises one of `AT_FAULT` if it cannot be written. `last` is the one before it, which is
-        often of the same line."""
+        often of the same sub-queue."""
         if not is_token(task.id):
             raise Unwritable(f"no subject can hold the id {task.id!r}")
         self.task = task
-        self.partition = core.partition(task.id)
+        self.partition = context.partition(task.id)
         entry = self.entry = entry_of(task)
-        self.line = last.line if last is not None and entry == last.entry else line_of(task)
+        self.subqueue = (
+            last.subqueue if last is not None and entry == last.entry else subqueue_of(task)
+        )
         if entry.unique_key is not None:
             hashed(entry.unique_key)
-        heads = core.heads[self.partition]
+        records = context.records[self.partition]
         if entry.ready is not None:
-            subject = heads.names.pending(task.id, self.line)
+            subject = records.subjects.pending(task.id, self.subqueue)
         else:
-            subject = heads.names.rest(task.id)
-        self.write = heads.write(heads.body(task, None), subject, guard=0)
+            subject = records.subjects.rest(task.id)
+        self.write = records.write(records.body(task, None), subject, guard=0)
 
     def guarded(self, guard: int) -> Write:
         """The write, over a message at this sequence."""
@@ -64,26 +66,26 @@ class _New:
         return subject, data, {**(headers or {}), GUARD: str(guard)}
 
 
-async def create(core: Core, index: Index, tasks: Sequence[Task]) -> list[Created]:
+async def create(context: StoreContext, index: Index, tasks: Sequence[Task]) -> list[Created]:
     """Store new records; outcomes in order. Each is made ready to be written before the first is
     written, so that one which cannot be is refused by itself."""
     outcomes: list[Created | None] = [None] * len(tasks)
     new: dict[int, _New] = {}
     last: _New | None = None
-    lines: dict[LineName, None] = {}
+    subqueues: dict[SubqueueName, None] = {}
     for position, task in enumerate(tasks):
         try:
-            outcomes[position] = refused = _refused_as_large(core, task.definition)
+            outcomes[position] = refused = _refused_as_large(context, task.definition)
             if refused is not None:
                 continue
-            one = new[position] = _New(core, task, last)
-            if last is None or one.line != last.line:
-                lines[one.line] = None
+            one = new[position] = _New(context, task, last)
+            if last is None or one.subqueue != last.subqueue:
+                subqueues[one.subqueue] = None
             last = one
         except AT_FAULT as error:
             outcomes[position] = Created(CreateKind.INVALID, why=why_of(error))
-    new_queue = await core.fleet.use(lines)
-    configs = await core.fleet.configs()
+    new_queue = await context.fleet.use(subqueues)
+    configs = await context.fleet.configs()
     order = [*new]
     for of_order in rounds_of([tasks[position].id for position in order]):
         plain: list[int] = []
@@ -95,28 +97,28 @@ async def create(core: Core, index: Index, tasks: Sequence[Task]) -> list[Create
                 limited.setdefault(config.name, []).append(position)
             else:
                 plain.append(position)
-        await _create(core, new, plain, outcomes)
+        await _create(context, new, plain, outcomes)
         for queue, of_queue in limited.items():
             await _create_limited(
-                core,
+                context,
                 index,
                 config=configs[queue],
                 new=new,
                 positions=of_queue,
                 outcomes=outcomes,
             )
-    await _hint(core, tasks, outcomes, new_queue=new_queue)
+    await _hint(context, tasks, outcomes, new_queue=new_queue)
     return [outcome for outcome in outcomes if outcome is not None]
 
 
-def _refused_as_large(core: Core, definition: Definition) -> Created | None:
+def _refused_as_large(context: StoreContext, definition: Definition) -> Created | None:
     """A task whose result or moves would find no room later is refused at once."""
     small = (
         len(definition.args) < _SMALL
         and not definition.headers
         and len(definition.dependencies) + len(definition.tags) + len(definition.scopes) < _FEW
     )
-    limit = core.wire.most_bytes // 2
+    limit = context.js.most_bytes // 2
     if small and limit > 2 * _SMALL:
         return None
     size = len(encode(definition))
@@ -124,7 +126,7 @@ def _refused_as_large(core: Core, definition: Definition) -> Created | None:
 
 
 async def _create(
-    core: Core,
+    context: StoreContext,
     new: dict[int, _New],
     positions: Sequence[int],
     outcomes: list[Created | None],
@@ -134,26 +136,26 @@ async def _create(
     for position in positions:
         one = new[position]
         if one.entry.unique_key is not None:
-            refused = await _reserve(core, one.task, one.entry, one.entry.unique_key)
+            refused = await _reserve(context, one.task, one.entry, one.entry.unique_key)
             if refused is not None:
                 outcomes[position] = refused
                 continue
         by_partition.setdefault(one.partition, []).append(position)
     for partition, positions_here in by_partition.items():
         mine = positions_here
-        heads = core.heads[partition]
+        records = context.records[partition]
         timers = [
             (new[position].task.id, new[position].task.status.revision, at)
             for position in mine
             if (at := new[position].entry.timer) is not None
         ]
-        first = schedules(heads.names, timers, core.clock.now())
-        first += marks_of(heads.names, [new[position].task for position in mine])
-        await heads.wire.write(heads.names.stream, first)
+        first = schedules(records.subjects, timers, context.clock.now())
+        first += dead_letter_marks(records.subjects, [new[position].task for position in mine])
+        await records.js.write(records.subjects.stream, first)
         writes = {position: new[position].write for position in mine}
         while mine:
-            seqs = await heads.wire.write(
-                heads.names.stream, [writes[position] for position in mine], each=True
+            seqs = await records.js.write(
+                records.subjects.stream, [writes[position] for position in mine], each=True
             )
             again: dict[int, bool] = {}
             for position, seq in zip(mine, seqs, strict=True):
@@ -164,54 +166,58 @@ async def _create(
                 else:
                     outcomes[position] = _CREATED
                     task = new[position].task
-                    heads.notes.moved(seq, task.definition.queue, task.status.events[-1:])
+                    records.notes.note_moves(seq, task.definition.queue, task.status.events[-1:])
             mine = list[int]()
-            there = await heads.read(new[position].task.id for position in again) if again else {}
+            there = await records.read(new[position].task.id for position in again) if again else {}
             for position, unsure in again.items():
                 one = new[position]
-                head, now = there.get(one.task.id), core.clock.now()
-                found = taken(head, one.task, now, unsure=unsure)
+                stored, now = there.get(one.task.id), context.clock.now()
+                found = taken(stored, one.task, now, unsure=unsure)
                 if found is None:
-                    writes[position] = one.guarded(0 if head is None else head.guard)
+                    writes[position] = one.guarded(0 if stored is None else stored.guard)
                     mine.append(position)
                 else:
                     outcomes[position] = found
 
 
-def taken(head: Head | None, task: Task, now: int, *, unsure: bool = False) -> Created | None:
+def taken(
+    stored: StoredRecord | None, task: Task, now: int, *, unsure: bool = False
+) -> Created | None:
     """The outcome when something of this id is there; `unsure` if it may be this very write."""
-    if head is None:
+    if stored is None:
         return None
-    if head.body.deleted:
-        if head.body.deleted <= now - SUBMIT_WINDOW_MS:
+    if stored.body.deleted:
+        if stored.body.deleted <= now - SUBMIT_WINDOW_MS:
             return None
-        return Created(CreateKind.EXISTS, head.body.digest, State(head.body.state))
-    there = head.task
+        return Created(CreateKind.EXISTS, stored.body.digest, State(stored.body.state))
+    there = stored.task
     assert there is not None
     write_id = task.status.events[-1].write_id if task.status.events else ""
     wrote = {event.write_id for event in there.status.events}
-    same = head.body.digest == task.definition.digest  # one write may hold an id twice
+    same = stored.body.digest == task.definition.digest  # one write may hold an id twice
     if unsure and write_id and write_id in wrote and same:
         return _CREATED
-    return Created(CreateKind.EXISTS, head.body.digest, there.state)
+    return Created(CreateKind.EXISTS, stored.body.digest, there.state)
 
 
-async def _reserve(core: Core, task: Task, entry: IndexEntry, key: str) -> Created | None:
+async def _reserve(
+    context: StoreContext, task: Task, entry: IndexEntry, key: str
+) -> Created | None:
     """Reserve the unique key; the outcome if it or the id is taken."""
-    now = core.clock.now()
-    heads = core.heads[core.partition(task.id)]
-    there = (await heads.read([task.id])).get(task.id)
+    now = context.clock.now()
+    records = context.records[context.partition(task.id)]
+    there = (await records.read([task.id])).get(task.id)
     found = taken(there, task, now)
     if found is not None:
         return found
     if lapsed(entry, now):
         return None
-    holder = await core.reserve(key, task.id, task.status.revision)
+    holder = await context.reserve(key, task.id, task.status.revision)
     return Created(CreateKind.KEY_HELD, holder=holder) if holder else None
 
 
 async def _create_limited(
-    core: Core,
+    context: StoreContext,
     index: Index,
     *,
     config: QueueConfig,
@@ -219,19 +225,19 @@ async def _create_limited(
     positions: Sequence[int],
     outcomes: list[Created | None],
 ) -> None:
-    """Those of a queue with `max_size`: counted and written behind the queue's gate."""
+    """Those of a queue with `max_size`: counted and written under the queue's limiter lock."""
     named = 0
-    gates = Gates(core, index)
+    locks = LimiterLocks(context, index)
     waiting = list(positions)
     for attempt in range(200):
         if not waiting:
             return
-        gate = await gates.read(config.name)
+        lock = await locks.read(config.name)
         assert config.max_size is not None
-        count = index.records.lists.count(config.name, State.PENDING) + len(gate.creates)
+        count = index.tables.lists.count(config.name, State.PENDING) + len(lock.creates)
         there = await index.read(new[position].task.id for position in waiting)
         rest: list[int] = []
-        now = core.clock.now()
+        now = context.clock.now()
         for position in waiting:
             found = taken(
                 there.get(new[position].task.id), new[position].task, now, unsure=attempt > 0
@@ -243,9 +249,9 @@ async def _create_limited(
         room = max(config.max_size - count, 0)
         chosen, refused = rest[:room], rest[room:]
         if chosen and not await _write_limited(
-            core,
-            gates,
-            gate=gate,
+            context,
+            locks,
+            lock=lock,
             new=new,
             chosen=chosen,
             outcomes=outcomes,
@@ -261,30 +267,32 @@ async def _create_limited(
             start = named
             named = named + 1 if named else min(max(surplus, 1), 200)
             ids = index.oldest_pending(config.name, start, named)
-            found_heads = await index.read(ids)
+            found_records = await index.read(ids)
             oldest = tuple(
-                head.task for i in ids if (head := found_heads.get(i)) is not None and head.task
+                stored.task
+                for i in ids
+                if (stored := found_records.get(i)) is not None and stored.task
             )
             outcomes[position] = Created(CreateKind.FULL, oldest=oldest)
         return
 
 
 async def _write_limited(
-    core: Core,
-    gates: Gates,
+    context: StoreContext,
+    locks: LimiterLocks,
     *,
-    gate: Gate,
+    lock: LimiterLock,
     new: dict[int, _New],
     chosen: Sequence[int],
     outcomes: list[Created | None],
-    there: dict[str, Head],
+    there: dict[str, StoredRecord],
 ) -> bool:
-    """Write the chosen behind the gate; False to look again."""
+    """Write the chosen under the lock; False to look again."""
     ready: list[int] = []
     for position in chosen:
         task, entry = new[position].task, new[position].entry
         if entry.unique_key is not None:
-            refused = await _reserve(core, task, entry, entry.unique_key)
+            refused = await _reserve(context, task, entry, entry.unique_key)
             if refused is not None:
                 outcomes[position] = refused
                 continue
@@ -293,18 +301,18 @@ async def _write_limited(
     timers: dict[int, list[tuple[str, int, int]]] = {}
     for position in ready:
         one = new[position]
-        task, head = one.task, there.get(one.task.id)
+        task, stored = one.task, there.get(one.task.id)
         if one.entry.timer is not None:
             timer = (task.id, task.status.revision, one.entry.timer)
             timers.setdefault(one.partition, []).append(timer)
-        write = one.guarded(0 if head is None else head.guard)
+        write = one.guarded(0 if stored is None else stored.guard)
         writes.setdefault(one.partition, []).append(write)
     for partition, of_partition in timers.items():
-        await core.timers[partition].set(of_partition, core.clock.now())
+        await context.timers[partition].set(of_partition, context.clock.now())
     if not ready:
         return True
     created = [new[position].task for position in ready]
-    if not await gates.write(gate, gate.bucket, writes, created, creates=True):
+    if not await locks.write(lock, lock.bucket, writes, created, creates=True):
         return False
     for position in ready:
         outcomes[position] = _CREATED
@@ -312,7 +320,11 @@ async def _write_limited(
 
 
 async def _hint(
-    core: Core, tasks: Sequence[Task], outcomes: Sequence[Created | None], *, new_queue: bool
+    context: StoreContext,
+    tasks: Sequence[Task],
+    outcomes: Sequence[Created | None],
+    *,
+    new_queue: bool,
 ) -> None:
     topics: list[str] = [CONFIG_TOPIC] if new_queue else []
     ats: list[int] = []
@@ -327,6 +339,6 @@ async def _hint(
                 ats.append(at)
         topics.append(task_topic(task.id))
         topics.append(EVENTS_TOPIC)
-    topics += core.timer_topic(ats)
+    topics += context.timer_topic(ats)
     if topics:
-        await core.hint(topics)
+        await context.hint(topics)

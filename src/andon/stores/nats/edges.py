@@ -18,12 +18,12 @@ from andon.model.task import Tombstone
 from andon.model.words import OVER, State
 from andon.stores.codec import encode
 from andon.stores.kit.partitions import partition_of
-from andon.stores.nats.bodies import Head
-from andon.stores.nats.heads import Heads, same
-from andon.stores.nats.library import Reply
-from andon.stores.nats.names import is_token
-from andon.stores.nats.timing import Timers
-from andon.stores.nats.wire import CONFLICT, Write, subject_of
+from andon.stores.nats.jetstream import CONFLICT, Write, subject_of
+from andon.stores.nats.nats_client import Reply
+from andon.stores.nats.record_cache import RecordCache, unchanged
+from andon.stores.nats.record_codec import StoredRecord
+from andon.stores.nats.subjects import is_token
+from andon.stores.nats.timers import Timers
 
 _GONE = {"Nats-TTL": "1s"}
 
@@ -42,27 +42,27 @@ def is_over(state: State) -> bool:
     return state in OVER
 
 
-def state_of(head: Head | None, now: int) -> State | None:
+def state_of(stored: StoredRecord | None, now: int) -> State | None:
     """The state of a record, or what a task deleted within the submit window ended in."""
-    if head is None:
+    if stored is None:
         return None
-    if head.body.deleted:
-        return State(head.body.state) if head.body.deleted > now - SUBMIT_WINDOW_MS else None
-    return None if head.task is None else head.task.state
+    if stored.body.deleted:
+        return State(stored.body.state) if stored.body.deleted > now - SUBMIT_WINDOW_MS else None
+    return None if stored.task is None else stored.task.state
 
 
-def tombstone_of(head: Head | None, now: int) -> Tombstone | None:
+def tombstone_of(stored: StoredRecord | None, now: int) -> Tombstone | None:
     """What a task deleted within the submit window left."""
-    if head is None or not head.body.deleted or head.body.deleted <= now - SUBMIT_WINDOW_MS:
+    if stored is None or not stored.body.deleted or stored.body.deleted <= now - SUBMIT_WINDOW_MS:
         return None
-    return head.body.left or Tombstone(State(head.body.state))
+    return stored.body.left or Tombstone(State(stored.body.state))
 
 
-def last_moves_of(head: Head | None, now: int) -> Discarded | None:
+def last_moves_of(stored: StoredRecord | None, now: int) -> Discarded | None:
     """The last two moves of a task that was discarded at its end within the submit window."""
-    if head is None or not head.body.deleted or head.body.deleted <= now - SUBMIT_WINDOW_MS:
+    if stored is None or not stored.body.deleted or stored.body.deleted <= now - SUBMIT_WINDOW_MS:
         return None
-    return discarded_of(head.body.id, head.body.events)
+    return discarded_of(stored.body.id, stored.body.events)
 
 
 def _is_possible(what: str, task_id: str) -> bool:
@@ -73,8 +73,8 @@ def _is_possible(what: str, task_id: str) -> bool:
     return False
 
 
-def _is_blocked(head: Head) -> bool:
-    return head.task is not None and head.task.state is State.BLOCKED
+def _is_blocked(stored: StoredRecord) -> bool:
+    return stored.task is not None and stored.task.state is State.BLOCKED
 
 
 def _edge_of(msg: Reply) -> Edge:
@@ -86,17 +86,17 @@ def _edge_of(msg: Reply) -> Edge:
 class Edges:
     """Edges of all partitions: each stands in its parent's."""
 
-    def __init__(self, partitions: list[Heads], timers: list[Timers]) -> None:
+    def __init__(self, partitions: list[RecordCache], timers: list[Timers]) -> None:
         self._partitions = partitions
         self._timers = timers
 
-    def _at(self, task_id: str) -> Heads:
+    def _at(self, task_id: str) -> RecordCache:
         return self._partitions[partition_of(task_id, len(self._partitions))]
 
     async def of(self, parent: str) -> dict[str, Edge]:
         """The edges of a parent by child."""
-        heads = self._at(parent)
-        found = await heads.last([heads.names.of("e", parent, "*")])
+        records = self._at(parent)
+        found = await records.last([records.subjects.of("e", parent, "*")])
         edges = [_edge_of(msg) for msg in found if msg.data]
         return {edge.child: edge for edge in edges}
 
@@ -104,10 +104,10 @@ class Edges:
         """Edges by parent and child: these alone, of a parent that may have thousands."""
         wanted = set(pairs)
         found: dict[tuple[str, str], Edge] = {}
-        for heads in self._partitions:
-            names = heads.names
-            mine = [names.of("e", p, c) for p, c in wanted if self._at(p) is heads]
-            for msg in await heads.last(mine) if mine else ():
+        for records in self._partitions:
+            subjects = records.subjects
+            mine = [subjects.of("e", p, c) for p, c in wanted if self._at(p) is records]
+            for msg in await records.last(mine) if mine else ():
                 if msg.data:
                     edge = _edge_of(msg)
                     found[edge.parent, edge.child] = edge
@@ -120,11 +120,11 @@ class Edges:
         return any(state is not None and not is_over(state) for state in await self._live(children))
 
     async def _live(self, ids: Sequence[str]) -> list[State | None]:
-        found: dict[str, Head] = {}
-        for heads in self._partitions:
-            mine = [i for i in ids if self._at(i) is heads]
+        found: dict[str, StoredRecord] = {}
+        for records in self._partitions:
+            mine = [i for i in ids if self._at(i) is records]
             if mine:
-                found.update(await heads.read(mine))
+                found.update(await records.read(mine))
         return [
             None if i not in found or (task := found[i].task) is None else task.state for i in ids
         ]
@@ -134,10 +134,12 @@ class Edges:
     async def link(self, links: Sequence[Link], now: int) -> list[Ended]:
         """Record edges; report ends."""
         links = [link for link in links if _is_possible("A link", link.child)]
-        children = await self._heads_of(link.child for link in links)
+        children = await self._records_of(link.child for link in links)
         ends: list[Ended] = []
         wanted: dict[str, list[Link]] = {}
-        satisfied = await self._satisfied(c for c, head in children.items() if _is_blocked(head))
+        satisfied = await self._satisfied(
+            c for c, stored in children.items() if _is_blocked(stored)
+        )
         for link in links:
             if link.child not in satisfied:
                 continue
@@ -157,21 +159,21 @@ class Edges:
         return ends
 
     async def _write_edge(self, parent: str, link: Link, *, settled: bool) -> None:
-        heads = self._at(parent)
+        records = self._at(parent)
         body = encode(_Edge(link.loads, link.any_end, settled))
-        subject = heads.names.of("e", parent, link.child)
-        await heads.wire.write(heads.names.stream, [(subject, body, None)])
+        subject = records.subjects.of("e", parent, link.child)
+        await records.js.write(records.subjects.stream, [(subject, body, None)])
 
     async def _link(self, parent: str, links: Sequence[Link], now: int) -> list[Ended]:
-        heads = self._at(parent)
+        records = self._at(parent)
         while True:
-            head = (await heads.read([parent])).get(parent)
-            state = state_of(head, now)
-            if head is None or head.task is None:
+            stored = (await records.read([parent])).get(parent)
+            state = state_of(stored, now)
+            if stored is None or stored.task is None:
                 return [Ended(link.child, parent, state, link.any_end) for link in links]
             assert state is not None
             over = is_over(state)
-            there = await self.of(parent) if head.body.linked else {}
+            there = await self.of(parent) if stored.body.linked else {}
             writes: list[Write] = []
             for link in links:
                 old = there.get(link.child)
@@ -182,35 +184,35 @@ class Edges:
                     loads = link.loads if old is None else old.loads
                     any_end = link.any_end if old is None else old.any_end
                     body = encode(_Edge(loads, any_end, False))
-                    writes.append((heads.names.of("e", parent, link.child), body, None))
+                    writes.append((records.subjects.of("e", parent, link.child), body, None))
             if writes and over:
-                writes.append((heads.names.of("x", parent), b"1", None))
-            await heads.wire.write(heads.names.stream, writes)
+                writes.append((records.subjects.of("x", parent), b"1", None))
+            await records.js.write(records.subjects.stream, writes)
             if writes:
-                body = same(head, linked=head.body.linked + 1)
-                bump = heads.write(body, head.subject, guard=head.guard)
-                (seq,) = await heads.wire.write(heads.names.stream, [bump])
+                body = unchanged(stored, linked=stored.body.linked + 1)
+                bump = records.write(body, stored.subject, guard=stored.guard)
+                (seq,) = await records.js.write(records.subjects.stream, [bump])
                 if seq <= CONFLICT:
                     continue
-                heads.notes.wrote(seq)
-                heads.forget(parent)
+                records.notes.note_write(seq)
+                records.forget(parent)
             return [Ended(link.child, parent, state, link.any_end) for link in links if over]
 
-    async def _heads_of(self, ids: Iterable[str]) -> dict[str, Head]:
+    async def _records_of(self, ids: Iterable[str]) -> dict[str, StoredRecord]:
         wanted = list(dict.fromkeys(ids))
-        found: dict[str, Head] = {}
-        for heads in self._partitions:
-            mine = [i for i in wanted if self._at(i) is heads]
+        found: dict[str, StoredRecord] = {}
+        for records in self._partitions:
+            mine = [i for i in wanted if self._at(i) is records]
             if mine:
-                found.update(await heads.read(mine))
+                found.update(await records.read(mine))
         return found
 
     async def _satisfied(self, children: Iterable[str]) -> dict[str, set[str]]:
         """The dependencies of each that were counted off."""
         counted: dict[str, set[str]] = {child: set() for child in children}
-        for heads in self._partitions:
-            mine = [heads.names.of("f", c, "*") for c in counted if self._at(c) is heads]
-            for msg in await heads.last(mine) if mine else ():
+        for records in self._partitions:
+            mine = [records.subjects.of("f", c, "*") for c in counted if self._at(c) is records]
+            for msg in await records.last(mine) if mine else ():
                 if msg.data:
                     _, child, parent = subject_of(msg).rsplit(".", 2)
                     counted[child].add(parent)
@@ -234,8 +236,8 @@ class Edges:
     async def _settle(self, settlements: Sequence[Settlement], now: int) -> list[int]:
         possible = [s for s in settlements if is_token(s.parent)]
         edges = await self._those((s.parent, s.child) for s in possible)
-        children = await self._heads_of(s.child for s in settlements)
-        counted = await self._satisfied(c for c, head in children.items() if _is_blocked(head))
+        children = await self._records_of(s.child for s in settlements)
+        counted = await self._satisfied(c for c, stored in children.items() if _is_blocked(stored))
         left: dict[str, int] = {}
         for child, done in counted.items():
             task = children[child].task
@@ -246,25 +248,25 @@ class Edges:
         for s in settlements:
             edge = edges.get((s.parent, s.child))
             if edge is not None and not edge.settled:
-                heads = self._at(s.parent)
+                records = self._at(s.parent)
                 body = encode(_Edge(edge.loads, edge.any_end, True))
-                subject = heads.names.of("e", s.parent, s.child)
-                writes.setdefault(id(heads), []).append((subject, body, None))
-            head = children.get(s.child)
+                subject = records.subjects.of("e", s.parent, s.child)
+                writes.setdefault(id(records), []).append((subject, body, None))
+            stored = children.get(s.child)
             done = counted.get(s.child)
-            if done is None or head is None or head.task is None:
+            if done is None or stored is None or stored.task is None:
                 outcomes.append(0)
                 continue
-            depends = s.parent in head.task.definition.dependencies
+            depends = s.parent in stored.task.definition.dependencies
             if s.satisfied and depends and s.parent not in done:
                 done.add(s.parent)
                 left[s.child] -= 1
-                heads = self._at(s.child)
-                subject = heads.names.of("f", s.child, s.parent)
-                writes.setdefault(id(heads), []).append((subject, b"1", None))
+                records = self._at(s.child)
+                subject = records.subjects.of("f", s.child, s.parent)
+                writes.setdefault(id(records), []).append((subject, b"1", None))
             outcomes.append(left[s.child])
-        for heads in self._partitions:
-            await heads.wire.write(heads.names.stream, writes.get(id(heads), []))
+        for records in self._partitions:
+            await records.js.write(records.subjects.stream, writes.get(id(records), []))
         # Another process may have counted others off meanwhile: the last of them must see zero.
         told = {s.child for s in settlements if s.satisfied}
         unsure = [child for child, before in left.items() if before > 0 and child in told]
@@ -280,10 +282,10 @@ class Edges:
 
     async def free(self, parents: Iterable[str], now: int) -> None:
         """Make ended parents due whose deletion was put off, and that nothing holds any more."""
-        heads_of = await self._heads_of(parents)
-        for parent, head in heads_of.items():
-            task = head.task
-            if task is None or not head.body.linked or not is_over(task.state):
+        records_of = await self._records_of(parents)
+        for parent, stored in records_of.items():
+            task = stored.task
+            if task is None or not stored.body.linked or not is_over(task.state):
                 continue
             at = next_timer(task)
             if at is not None and at <= now and not await self.held(parent):
@@ -298,21 +300,21 @@ class Edges:
     async def unlink(self, pairs: Sequence[tuple[str, str]], now: int) -> None:
         """Forget edges."""
         pairs = [pair for pair in pairs if is_token(pair[0]) and _is_possible("An edge", pair[1])]
-        for heads in self._partitions:
+        for records in self._partitions:
             writes: list[Write] = [
-                (heads.names.of("e", parent, child), b"", _GONE)
+                (records.subjects.of("e", parent, child), b"", _GONE)
                 for parent, child in pairs
-                if self._at(parent) is heads
+                if self._at(parent) is records
             ]
-            await heads.wire.write(heads.names.stream, writes)
+            await records.js.write(records.subjects.stream, writes)
         await self.free({parent for parent, _ in pairs}, now)
 
     async def take_unsettled(self, limit: int) -> list[tuple[str, State]]:
         """Ended tasks with edges to tell."""
         found: list[tuple[str, State]] = []
-        for heads in self._partitions:
+        for records in self._partitions:
             # None may also mean that the server is going away: then they are found the next time.
-            marks, _ = await heads.page(heads.names.of("x", "*"), 1, min(limit, 1_000))
+            marks, _ = await records.page(records.subjects.of("x", "*"), 1, min(limit, 1_000))
             parents = [subject_of(m).rsplit(".", 1)[1] for m in marks if m.data]
             for parent in parents:
                 state = (await self._live([parent]))[0]
@@ -322,19 +324,19 @@ class Edges:
                 if state is not None and any(not edge.settled for edge in edges.values()):
                     found.append((parent, state))
                 else:
-                    mark = (heads.names.of("x", parent), b"", _GONE)
-                    await heads.wire.write(heads.names.stream, [mark])
+                    mark = (records.subjects.of("x", parent), b"", _GONE)
+                    await records.js.write(records.subjects.stream, [mark])
         return found[:limit]
 
     async def forget(self, task_id: str, *, parent: bool, child: bool) -> None:
         """A task is gone, or waits no longer: drop what was kept for it."""
-        heads = self._at(task_id)
-        stream = f"STREAM.PURGE.{heads.names.stream}"
+        records = self._at(task_id)
+        stream = f"STREAM.PURGE.{records.subjects.stream}"
         if child:
-            await heads.wire.api(stream, {"filter": heads.names.of("f", task_id, "*")})
+            await records.js.api(stream, {"filter": records.subjects.of("f", task_id, "*")})
         if parent:
-            await heads.wire.api(stream, {"filter": heads.names.of("e", task_id, "*")})
-            await heads.wire.api(stream, {"filter": heads.names.of("x", task_id)})
+            await records.js.api(stream, {"filter": records.subjects.of("e", task_id, "*")})
+            await records.js.api(stream, {"filter": records.subjects.of("x", task_id)})
 
     @staticmethod
     def encoded(edge: Edge) -> bytes:

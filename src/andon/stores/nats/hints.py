@@ -9,11 +9,10 @@ import contextlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from nats.aio.msg import Msg
-
 from andon.contract.hints import HintListener, Hub
 from andon.contract.topics import CONFIG_TOPIC, ready_topic
-from andon.stores.nats.wire import Wire
+from andon.stores.nats.jetstream import JetStream
+from andon.stores.nats.nats_client import Reply
 
 if TYPE_CHECKING:
     from andon.stores.nats.connection import Subscription
@@ -23,6 +22,7 @@ _ANY_TEXT = "surrogatepass"
 """How topics are encoded: a name that is no proper text must not cost the others their hints."""
 
 _READY = ready_topic("").partition(":")[0]
+_READY_SUFFIX = f".{_READY}".encode()
 
 
 class Hints:
@@ -33,21 +33,21 @@ class Hints:
         self.hub = Hub()
         self._kinds: dict[str, int] = {}
         self._subscribed: dict[str, Subscription] = {}
-        self._wire: Wire | None = None
+        self._js: JetStream | None = None
         self._changing: asyncio.Task[None] | None = None
         self._counts_ready = False
         self._ready: dict[str, int] = {}
         self._heard_since = 0
 
-    async def open(self, wire: Wire) -> None:
+    async def open(self, js: JetStream) -> None:
         """Follow others from now on."""
-        self._wire = wire
+        self._js = js
         self._kinds[CONFIG_TOPIC] = self._kinds.get(CONFIG_TOPIC, 0) + 1
         await self._follow()
 
     async def close(self) -> None:
         """End every subscription."""
-        self._wire = None
+        self._js = None
         if self._changing is not None:
             self._changing.cancel()
             await asyncio.gather(self._changing, return_exceptions=True)
@@ -95,7 +95,7 @@ class Hints:
                 self._ready[topic] = self._ready.get(topic, 0) + 1
 
     def _change(self) -> None:
-        if self._wire is not None and (self._changing is None or self._changing.done()):
+        if self._js is not None and (self._changing is None or self._changing.done()):
             wanted = {kind for kind, count in self._kinds.items() if count}
             if wanted != set(self._subscribed):
                 with contextlib.suppress(RuntimeError):
@@ -109,27 +109,27 @@ class Hints:
     async def _follow(self) -> None:
         while True:
             wanted = {kind for kind, count in self._kinds.items() if count}
-            wire = self._wire
-            if wire is None or wanted == set(self._subscribed):
+            js = self._js
+            if js is None or wanted == set(self._subscribed):
                 return
             try:
                 for kind in wanted - set(self._subscribed):
                     subject = f"{self.root}{kind}"
-                    self._subscribed[kind] = await wire.subscribe(subject, self._take)
+                    self._subscribed[kind] = js.subscribe(subject, self._take)
                 for kind in set(self._subscribed) - wanted:
-                    await self._subscribed.pop(kind).unsubscribe()
-                await wire.flush()
+                    self._subscribed.pop(kind).unsubscribe()
+                await js.flush()
                 self.missed()  # what was hinted before the server knew
             except Exception:
                 return  # the slow poll covers what is not subscribed to
 
-    async def _take(self, msg: Msg) -> None:
+    def _take(self, subject: bytes, msg: Reply) -> None:
         topics = set(msg.data.decode(errors=_ANY_TEXT).split("\n"))
-        if msg.subject.endswith(f".{_READY}"):
+        if subject.endswith(_READY_SUFFIX):
             self._count(topics)
         self.hub.hint_all(topics)
 
-    def tell(self, topics: Iterable[str]) -> dict[str, bytes]:
+    def notify(self, topics: Iterable[str]) -> dict[str, bytes]:
         """Hint in this process; what is to be published to the others, by subject."""
         by_kind: dict[str, list[str]] = {}
         for topic in dict.fromkeys(topics):

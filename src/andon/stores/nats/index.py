@@ -4,8 +4,8 @@ A process that never lists, counts or serves a limited queue has none. It is a c
 what is indexed of each record (definition and policy without arguments, about 2 kB a task): of
 every record for who lists and counts, of those that have not ended for who serves a limited queue.
 It is brought up to date by reading what was written since it was last asked; nobody pushes to it.
-It guards nothing: what must not be exceeded is guarded by the gate of its queue, a message that
-every claim from (or create into) a limited queue writes over in the same atomic batch.
+It guards nothing: what must not be exceeded is guarded by the limiter lock of its queue, a message
+that every claim from (or create into) a limited queue writes over in the same atomic batch.
 """
 
 import asyncio
@@ -28,13 +28,13 @@ from andon.stores.memory.events import EventLog
 from andon.stores.memory.fleet import Fleet as MemoryFleet
 from andon.stores.memory.records import Records
 from andon.stores.memory.row import Row
-from andon.stores.nats.bodies import NOTHING, Body, Head, decode_body, task_of
-from andon.stores.nats.core import Core
-from andon.stores.nats.heads import Heads
-from andon.stores.nats.library import Reply
-from andon.stores.nats.names import is_token
-from andon.stores.nats.news import news
-from andon.stores.nats.wire import PATIENCE_S, seq_of, subject_of
+from andon.stores.nats.changes import changes_since
+from andon.stores.nats.context import StoreContext
+from andon.stores.nats.jetstream import PATIENCE_S, seq_of, subject_of
+from andon.stores.nats.nats_client import Reply
+from andon.stores.nats.record_cache import RecordCache
+from andon.stores.nats.record_codec import NOTHING, RecordBody, StoredRecord, decode_record, task_of
+from andon.stores.nats.subjects import is_token
 
 logger = logging.getLogger("andon.nats")
 
@@ -43,15 +43,16 @@ _STALE_S = 300.0
 """An index not asked for so long is built anew: what deleted tasks leave may be gone by then."""
 
 
-_Read = tuple[int, Body, Task | None, int]
-"""Place in line, body without payload, what is indexed (None: nothing any more), and sequence."""
+_Read = tuple[int, RecordBody, Task | None, int]
+"""Place in the sub-queue, body without payload, what is indexed (None: nothing any more), and
+sequence."""
 
 
 class Index:
     """What is indexed of every record, as of the last time it was asked."""
 
-    def __init__(self, core: Core) -> None:
-        self._core = core
+    def __init__(self, context: StoreContext) -> None:
+        self._context = context
         self._lock = asyncio.Lock()
         self._asked = 0.0
         self._whole = False  # whether it has those that have ended, too
@@ -59,16 +60,17 @@ class Index:
 
     def _reset(self) -> None:
         fleet, hub = MemoryFleet(), Hub()
-        count = len(self._core.heads)
+        count = len(self._context.records)
         self._fleet = fleet
         log = _NoLog(1, 1)
-        self.records = Records(fleet=fleet, log=log, hub=hub, partitions=count)
+        self.tables = Records(fleet=fleet, log=log, hub=hub, partitions=count)
         self._positions = [0] * count
         self._unapplied: list[list[_Read]] = [[] for _ in range(count)]
         """Of each partition, what was read up to the position and is not in the index yet."""
         self._seqs: dict[str, int] = {}
         self.broken: list[set[str]] = [set() for _ in range(count)]
-        """Of each partition, pending tasks that do not decode: no line behind a gate has them."""
+        """Of each partition, pending tasks that do not decode: the index lists them nowhere
+        else."""
 
     async def sync(self, *, whole: bool = False) -> None:
         """Read what was written since the last time; from the beginning when what was left out
@@ -81,50 +83,50 @@ class Index:
                 self._whole = True
                 self._reset()
             self._asked = time.monotonic()
-            configs = await self._core.fleet.configs()
+            configs = await self._context.fleet.configs()
             for name, config in configs.items():
                 old = self._fleet.queues.get(name)
                 if old != config:
                     self._fleet.queues[name] = config
-                    self.records.ready.set_key_limit(name, config.max_concurrent_per_key)
-            for partition, heads in enumerate(self._core.heads):
-                await self._read_news(partition, heads)
-                self._apply_news(partition)
+                    self.tables.ready.set_key_limit(name, config.max_concurrent_per_key)
+            for partition, records in enumerate(self._context.records):
+                await self._read_changes(partition, records)
+                self._apply_changes(partition)
 
-    async def _read_news(self, partition: int, heads: Heads) -> None:
+    async def _read_changes(self, partition: int, records: RecordCache) -> None:
         """Read what was written since the last time: all of it up to what this process knows of.
 
         The position moves with each page, and never without it: of a call that fails or is
         cancelled, what it had read waits for the next one.
         """
-        subject = heads.names.of("t", ">")
+        subject = records.subjects.of("t", ">")
         unapplied = self._unapplied[partition]
         deadline = time.monotonic() + PATIENCE_S
         while True:
             start = self._positions[partition] + 1
-            page = await news(heads, subject, start, _PAGE)
+            page = await changes_since(records, subject, start, _PAGE)
             if page:
                 for msg in page:
                     read = _read(msg, whole=self._whole)
                     if read is not None:
                         unapplied.append(read)
-                    elif (task_id := heads.names.pending_id(subject_of(msg))) is not None:
+                    elif (task_id := records.subjects.pending_id(subject_of(msg))) is not None:
                         self.broken[partition].add(task_id)
                 self._positions[partition] = seq_of(page[-1])
                 continue
-            known = heads.wire.acked.get(heads.names.stream, 0)
+            known = records.js.acked.get(records.subjects.stream, 0)
             if start > known:
                 return
             # "No more" came from any replica, which may lag: only the leader's word counts.
-            if not await heads.first(subject, start):
+            if not await records.leader_first(subject, start):
                 self._positions[partition] = known
                 return
-            if heads.wire.leaving or time.monotonic() > deadline:
-                raise heads.wire.unavailable("a replica lacks what its leader has")
+            if records.js.leaving or time.monotonic() > deadline:
+                raise records.js.unavailable("a replica lacks what its leader has")
             await asyncio.sleep(0.01)
 
-    def _apply_news(self, partition: int) -> None:
-        """In the order of the lines: whom a key admits is decided as they come."""
+    def _apply_changes(self, partition: int) -> None:
+        """In the order of the sub-queues: whom a key admits is decided as they come."""
         found, self._unapplied[partition] = self._unapplied[partition], []
         found.sort(key=lambda read: read[0])
         for place, body, task, seq in found:
@@ -136,10 +138,12 @@ class Index:
                     "What to index of task %s cannot be told; it is left out.", body.id
                 )
 
-    def _apply(self, partition: int, place: int, body: Body, task: Task | None, seq: int) -> None:
+    def _apply(
+        self, partition: int, place: int, body: RecordBody, task: Task | None, seq: int
+    ) -> None:
         if self._seqs.get(body.id, 0) > seq:
             return
-        row = self.records.rows.get(body.id)
+        row = self.tables.rows.get(body.id)
         if row is not None and task is not None and _is_older(task, row.task):
             return
         if task is not None and task.state is State.UNKNOWN and body.state == State.PENDING:
@@ -162,68 +166,68 @@ class Index:
             self._move(row, task, place)
 
     def _insert(self, task: Task, partition: int, number: int) -> None:
-        records = self.records
-        row = records.rows[task.id] = Row(task, partition, entry_of(task))
+        tables = self.tables
+        row = tables.rows[task.id] = Row(task, partition, entry_of(task))
         row.number = number
         self._fleet.use(row.entry.queue)
-        records.lists.insert(row)
+        tables.lists.insert(row)
         self._ready(row, of_new(task, row.entry))
         if task.status.worker:
-            records.lists.work(row, task.status.worker, begun=True)
+            tables.lists.work(row, task.status.worker, begun=True)
 
     def _move(self, row: Row, task: Task, number: int) -> None:
-        records = self.records
+        tables = self.tables
         if row.task.status.worker:
-            records.lists.work(row, row.task.status.worker, begun=False)
+            tables.lists.work(row, row.task.status.worker, begun=False)
         old, new = row.entry, entry_of(task)
-        records.lists.move(row, old, new)
+        tables.lists.move(row, old, new)
         row.task, row.entry, row.number = task, new, number
         self._ready(row, between(old, new))
         if task.status.worker:
-            records.lists.work(row, task.status.worker, begun=True)
+            tables.lists.work(row, task.status.worker, begun=True)
 
     def _remove(self, row: Row) -> None:
-        records = self.records
+        tables = self.tables
         if row.task.status.worker:
-            records.lists.work(row, row.task.status.worker, begun=False)
-        records.lists.remove(row)
+            tables.lists.work(row, row.task.status.worker, begun=False)
+        tables.lists.remove(row)
         self._ready(row, between(row.entry, None))
-        del records.rows[row.task.id]
+        del tables.rows[row.task.id]
 
     def _ready(self, row: Row, effects: Effects) -> None:
         config = self._fleet.queue(effects.queue)
-        self.records.ready.update(row, effects, config.max_concurrent_per_key)
+        self.tables.ready.update(row, effects, config.max_concurrent_per_key)
 
     # --- reading ---
 
-    async def read(self, ids: Iterable[str]) -> dict[str, Head]:
-        """Heads of any partition."""
+    async def read(self, ids: Iterable[str]) -> dict[str, StoredRecord]:
+        """Records of any partition."""
         wanted = [task_id for task_id in ids if is_token(task_id)]
-        found: dict[str, Head] = {}
-        for partition, heads in enumerate(self._core.heads):
-            mine = [i for i in wanted if self._core.partition(i) == partition]
+        found: dict[str, StoredRecord] = {}
+        for partition, records in enumerate(self._context.records):
+            mine = [i for i in wanted if self._context.partition(i) == partition]
             if mine:
-                found.update(await heads.read(mine))
+                found.update(await records.read(mine))
         return found
 
     async def find(self, query: Query) -> Page:
-        """A page: ids by the index, records by reading them."""
+        """A page: ids by the index, tables by reading them."""
         await self.sync(whole=True)
-        page = self.records.lists.find(query)
+        page = self.tables.lists.find(query)
         tasks: list[Task] = []
         ids = [task.id for task in page.tasks]
         for start in range(0, len(ids), MAX_BATCH):
             found = await self.read(ids[start : start + MAX_BATCH])
             for task_id in ids[start : start + MAX_BATCH]:
-                head = found.get(task_id)
-                if head is not None and head.task is not None:
-                    tasks.append(head.task)
+                stored = found.get(task_id)
+                if stored is not None and stored.task is not None:
+                    tasks.append(stored.task)
         return Page(tuple(tasks), page.cursor)
 
     async def stats(self) -> list[QueueStats]:
         """Counts of each queue."""
         await self.sync(whole=True)
-        lists, ready = self.records.lists, self.records.ready
+        lists, ready = self.tables.lists, self.tables.ready
         counts = lists.counts()
         return [
             QueueStats(
@@ -240,7 +244,7 @@ class Index:
         """Ids of the oldest pending tasks of a queue."""
         from itertools import islice
 
-        rows = islice(self.records.lists.oldest(queue, State.PENDING), start, end)
+        rows = islice(self.tables.lists.oldest(queue, State.PENDING), start, end)
         return [row.task.id for row in rows]
 
     # --- claiming ---
@@ -248,7 +252,7 @@ class Index:
     def put_back(self, rows: Sequence[Row]) -> None:
         """Rows that were taken for a claim which was not made."""
         for row in rows:
-            if self.records.rows.get(row.task.id) is row:
+            if self.tables.rows.get(row.task.id) is row:
                 self._ready(row, between(row.entry, row.entry))
 
 
@@ -259,7 +263,7 @@ class _NoLog(EventLog):
 def _read(msg: Reply, *, whole: bool) -> _Read | None:
     """None if it does not decode as a message at all."""
     try:
-        body = decode_body(msg.data)
+        body = decode_record(msg.data)
     except Undecodable:
         return None
     seq = seq_of(msg)
@@ -267,7 +271,7 @@ def _read(msg: Reply, *, whole: bool) -> _Read | None:
     # after all that was read before it.
     out = bool(body.deleted) or (not whole and body.state in TERMINAL)
     task = None if out else _slim(task_of(body, seq))
-    bare = Body(
+    bare = RecordBody(
         body.v, body.id, body.revision, body.state, "", NOTHING, NOTHING, deleted=body.deleted
     )
     return seq if out else body.place or seq, bare, task, seq

@@ -4,9 +4,9 @@ from typing import Any
 
 from andon.model.errors import ConfigurationError, StoreIncompatible, StoreUnavailable
 from andon.model.task import RECORD_VERSION
+from andon.stores.nats.jetstream import JetStream
 from andon.stores.nats.location import Location
-from andon.stores.nats.names import Names
-from andon.stores.nats.wire import Wire
+from andon.stores.nats.subjects import Subjects
 
 SCHEMA = 3
 """3: the kind of a task is part of the subject of its pending record; 2: those stand in lanes (see
@@ -21,9 +21,9 @@ _NO_MESSAGE = 10037
 _JETSTREAM_OFF = frozenset({10076, 10039})
 
 
-def check_server(wire: Wire, location: Location) -> None:
+def check_server(js: JetStream, location: Location) -> None:
     """Refuse a server that is too old."""
-    version = wire.client.connected_server_version
+    version = js.client.connected_server_version
     if (version.major, version.minor, version.patch) < OLDEST:
         raise StoreIncompatible(
             f"The NATS server at {location.shown} is {version.major}.{version.minor}."
@@ -31,44 +31,44 @@ def check_server(wire: Wire, location: Location) -> None:
         )
 
 
-async def open_streams(wire: Wire, location: Location) -> tuple[int, dict[str, Any]]:
+async def open_streams(js: JetStream, location: Location) -> tuple[int, dict[str, Any]]:
     """The number of partitions, and what partition 0 says of itself; made when they are not
     there."""
-    check_server(wire, location)
-    first = await _info(wire, location, 0)
+    check_server(js, location)
+    first = await _info(js, location, 0)
     if first is None:
         count = location.partitions or 1
         # Partition 0 is made last: a store is there when that one is.
         for partition in reversed(range(count)):
-            await _make(wire, location, partition, count)
-        first = await _info(wire, location, 0)
+            await _make(js, location, partition, count)
+        first = await _info(js, location, 0)
         assert first is not None
     count = _check(first, location)
     for partition in range(1, count):
-        found = await _info(wire, location, partition)
+        found = await _info(js, location, partition)
         if found is None:
             raise StoreIncompatible(
-                f"{location.shown} has no stream {Names(location.namespace, partition).stream}, "
+                f"{location.shown} has no stream {Subjects(location.namespace, partition).stream}, "
                 f"though the store was made with {count} partitions. Restore it from a backup."
             )
         _check(found, location)
-        await _mend(wire, location, partition, found)
-    await _mend(wire, location, 0, first)
+        await _repair(js, location, partition, found)
+    await _repair(js, location, 0, first)
     return count, first
 
 
-async def _mend(wire: Wire, location: Location, partition: int, info: dict[str, Any]) -> None:
+async def _repair(js: JetStream, location: Location, partition: int, info: dict[str, Any]) -> None:
     """A stream that was emptied (purged) lacks what every read relies on."""
     if info["state"]["first_seq"] != 1:
-        await begin(wire, Names(location.namespace, partition))
+        await begin(js, Subjects(location.namespace, partition))
 
 
-async def begin(wire: Wire, names: Names) -> bool:
+async def begin(js: JetStream, subjects: Subjects) -> bool:
     """Write what is always there, if it is not; whether it was missing."""
-    found = await wire.api(f"STREAM.MSG.GET.{names.stream}", {"last_by_subj": names.meta})
+    found = await js.api(f"STREAM.MSG.GET.{subjects.stream}", {"last_by_subj": subjects.meta})
     if found.get("error", {}).get("err_code") != _NO_MESSAGE:
         return False
-    await wire.write(names.stream, [(names.meta, b"andon", None)])
+    await js.write(subjects.stream, [(subjects.meta, b"andon", None)])
     return True
 
 
@@ -113,9 +113,9 @@ def _check(info: dict[str, Any], location: Location) -> int:
     return count
 
 
-async def _info(wire: Wire, location: Location, partition: int) -> dict[str, Any] | None:
-    names = Names(location.namespace, partition)
-    found = await wire.api(f"STREAM.INFO.{names.stream}", opening=True)
+async def _info(js: JetStream, location: Location, partition: int) -> dict[str, Any] | None:
+    subjects = Subjects(location.namespace, partition)
+    found = await js.api(f"STREAM.INFO.{subjects.stream}", opening=True)
     problem = found.get("error")
     if problem is None:
         return found
@@ -134,11 +134,11 @@ def refused(problem: dict[str, Any], location: Location) -> Exception:
     return StoreUnavailable(f"{location.shown}: {problem.get('description', problem)}.")
 
 
-async def _make(wire: Wire, location: Location, partition: int, count: int) -> None:
-    names = Names(location.namespace, partition)
+async def _make(js: JetStream, location: Location, partition: int, count: int) -> None:
+    subjects = Subjects(location.namespace, partition)
     config: dict[str, Any] = {
-        "name": names.stream,
-        "subjects": [f"{names.root}>"],
+        "name": subjects.stream,
+        "subjects": [f"{subjects.root}>"],
         "retention": "limits",
         "max_msgs_per_subject": 1,
         "discard": "old",
@@ -156,8 +156,8 @@ async def _make(wire: Wire, location: Location, partition: int, count: int) -> N
             "andon_partitions": str(count),
         },
     }
-    made = await wire.api(f"STREAM.CREATE.{names.stream}", config, opening=True)
+    made = await js.api(f"STREAM.CREATE.{subjects.stream}", config, opening=True)
     problem = made.get("error")
     if problem is not None and problem.get("err_code") != _IN_USE:
         raise refused(problem, location)
-    await wire.write(names.stream, [(names.meta, b"andon", None)])
+    await js.write(subjects.stream, [(subjects.meta, b"andon", None)])

@@ -13,44 +13,44 @@ from andon.model.words import State
 from andon.stores.kit.loop_thread import LoopThread
 from andon.stores.kit.partitions import partition_of
 from andon.stores.kit.server_clock import ServerClock
-from andon.stores.nats.bodies import Body, Head
-from andon.stores.nats.heads import Heads, same
 from andon.stores.nats.hints import encoded
+from andon.stores.nats.jetstream import CONFLICT, REFUSED, JetStream
 from andon.stores.nats.location import Location
-from andon.stores.nats.names import Names, is_token
-from andon.stores.nats.sheets import Notes
-from andon.stores.nats.wire import CONFLICT, REFUSED, Wire
+from andon.stores.nats.record_cache import RecordCache, unchanged
+from andon.stores.nats.record_codec import RecordBody, StoredRecord
+from andon.stores.nats.subjects import Subjects, is_token
+from andon.stores.nats.write_summaries import WriteNotes
 
 if TYPE_CHECKING:
-    from andon.stores.nats.wire import Write
+    from andon.stores.nats.jetstream import Write
 
 
 async def renew(
-    partitions: Sequence[Heads], renewals: Sequence[Renewal], clock: ServerClock
+    partitions: Sequence[RecordCache], renewals: Sequence[Renewal], clock: ServerClock
 ) -> list[Verdict]:
     """Extend leases; verdicts in order."""
     verdicts = [Verdict.LOST] * len(renewals)
     possible = [i for i, r in enumerate(renewals) if is_token(r.task)]
-    for number, heads in enumerate(partitions):
+    for number, records in enumerate(partitions):
         waiting = [i for i in possible if partition_of(renewals[i].task, len(partitions)) == number]
         while waiting:
-            found = await heads.read(renewals[i].task for i in waiting)
-            chosen: list[tuple[int, Head]] = []
+            found = await records.read(renewals[i].task for i in waiting)
+            chosen: list[tuple[int, StoredRecord]] = []
             writes: list[Write] = []
             for i in waiting:
-                head = found.get(renewals[i].task)
-                if head is None or not _holds(head, renewals[i]):
+                stored = found.get(renewals[i].task)
+                if stored is None or not _holds(stored, renewals[i]):
                     continue
                 try:
-                    body = _renewed(head, renewals[i], clock.now())
-                    writes.append(heads.write(body, head.subject, guard=head.guard))
-                    chosen.append((i, head))
+                    body = _renewed(stored, renewals[i], clock.now())
+                    writes.append(records.write(body, stored.subject, guard=stored.guard))
+                    chosen.append((i, stored))
                 except AT_FAULT as error:
                     verdicts[i] = renewal_refused(renewals[i], why_of(error))
-            seqs = await heads.wire.write(heads.names.stream, writes, each=True)
+            seqs = await records.js.write(records.subjects.stream, writes, each=True)
             waiting = list[int]()
-            for (i, head), seq in zip(chosen, seqs, strict=True):
-                heads.forget(renewals[i].task)
+            for (i, stored), seq in zip(chosen, seqs, strict=True):
+                records.forget(renewals[i].task)
                 if seq == REFUSED:
                     why = "the server refuses the message"
                     verdicts[i] = renewal_refused(renewals[i], why)
@@ -58,15 +58,15 @@ async def renew(
                 if seq <= CONFLICT:
                     waiting.append(i)
                     continue
-                heads.notes.keep(seq)
-                assert head.task is not None
-                asked = head.task.status.cancel_requested_at is not None
+                records.notes.note_quietly(seq)
+                assert stored.task is not None
+                asked = stored.task.status.cancel_requested_at is not None
                 verdicts[i] = Verdict.CANCEL if asked else Verdict.OK
     return verdicts
 
 
-def _holds(head: Head, renewal: Renewal) -> bool:
-    task = head.task
+def _holds(stored: StoredRecord, renewal: Renewal) -> bool:
+    task = stored.task
     return (
         task is not None
         and task.state is State.ACTIVE
@@ -75,10 +75,10 @@ def _holds(head: Head, renewal: Renewal) -> bool:
     )
 
 
-def _renewed(head: Head, renewal: Renewal, now: int) -> Body:
-    cell = head.body.cell
+def _renewed(stored: StoredRecord, renewal: Renewal, now: int) -> RecordBody:
+    cell = stored.body.cell
     assert cell is not None
-    body = same(head)
+    body = unchanged(stored)
     body.cell = RunCell(
         run=cell.run,
         lease_until=max(cell.lease_until, now + renewal.lease_ms),
@@ -94,36 +94,36 @@ def progress_topics(renewals: Sequence[Renewal]) -> list[str]:
     return [task_topic(r.task) for r in renewals if r.progress is not None or r.message is not None]
 
 
-class Keeper:
+class RenewalThread:
     """Renewals on a connection, a loop and a thread of their own."""
 
-    def __init__(self, location: Location, notes: Sequence[Notes], clock: ServerClock) -> None:
+    def __init__(self, location: Location, notes: Sequence[WriteNotes], clock: ServerClock) -> None:
         self._location = location
         self._notes = notes  #: of each partition
         self._clock = clock
         self._thread = LoopThread("andon-nats-keeper", location.shown)
-        self._wire: Wire | None = None
-        self._heads: list[Heads] = []
+        self._js: JetStream | None = None
+        self._records: list[RecordCache] = []
 
     def renew(self, renewals: Sequence[Renewal], hint_root: str) -> list[Verdict]:
         """Renew from any thread; blocks."""
         return self._thread.run(partial(self._renew, renewals, hint_root))
 
     async def _renew(self, renewals: Sequence[Renewal], hint_root: str) -> list[Verdict]:
-        if self._wire is None:
-            wire = Wire(self._location, name="andon-keeper")
-            await wire.connect()
-            self._wire = wire
-            self._heads = [
-                Heads(wire, Names(self._location.namespace, p), self._clock)
+        if self._js is None:
+            js = JetStream(self._location, name="andon-keeper")
+            await js.connect()
+            self._js = js
+            self._records = [
+                RecordCache(js, Subjects(self._location.namespace, p), self._clock)
                 for p in range(len(self._notes))
             ]
-            for heads, notes in zip(self._heads, self._notes, strict=True):
-                heads.notes = notes
-        verdicts = await renew(self._heads, renewals, self._clock)
+            for records, notes in zip(self._records, self._notes, strict=True):
+                records.notes = notes
+        verdicts = await renew(self._records, renewals, self._clock)
         topics = progress_topics(renewals)
         if topics:
-            await self._wire.hint(f"{hint_root}task", encoded(topics))
+            await self._js.hint(f"{hint_root}task", encoded(topics))
         return verdicts
 
     def close(self) -> None:
@@ -131,5 +131,5 @@ class Keeper:
         self._thread.close(self._let_go)
 
     async def _let_go(self) -> None:
-        if self._wire is not None:
-            await self._wire.close()
+        if self._js is not None:
+            await self._js.close()

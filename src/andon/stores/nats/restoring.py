@@ -15,48 +15,48 @@ from andon.lifecycle.indexes import entry_of
 from andon.lifecycle.unique import lapsed
 from andon.model.words import State
 from andon.stores.codec import encode
-from andon.stores.nats.bodies import Archive, Head
-from andon.stores.nats.core import Core
-from andon.stores.nats.dead import marks_of
+from andon.stores.nats.context import StoreContext
+from andon.stores.nats.dead_letter_index import dead_letter_marks
 from andon.stores.nats.edges import Edges, is_over
-from andon.stores.nats.events import archived
-from andon.stores.nats.heads import Heads, line_of
-from andon.stores.nats.names import ARCHIVED
-from andon.stores.nats.timing import schedules
-from andon.stores.nats.wire import CONFLICT, Write
+from andon.stores.nats.event_log import archived
+from andon.stores.nats.jetstream import CONFLICT, Write
+from andon.stores.nats.record_cache import RecordCache, subqueue_of
+from andon.stores.nats.record_codec import Archive, StoredRecord
+from andon.stores.nats.subjects import ARCHIVED
+from andon.stores.nats.timers import schedules
 
 if TYPE_CHECKING:
     from andon.model.task import TaskEvent
 
 
-async def restore(core: Core, snapshots: Sequence[Snapshot]) -> list[bool]:
+async def restore(context: StoreContext, snapshots: Sequence[Snapshot]) -> list[bool]:
     """Store each; False where the id is taken."""
     outcomes = [False] * len(snapshots)
     first: dict[str, int] = {}
     for position, snapshot in enumerate(snapshots):
         first.setdefault(snapshot.task.id, position)
-    for partition, heads in enumerate(core.heads):
-        mine = [i for i in first.values() if core.partition(snapshots[i].task.id) == partition]
-        there = await heads.read(snapshots[i].task.id for i in mine)
-        now = core.clock.now()
+    for partition, records in enumerate(context.records):
+        mine = [i for i in first.values() if context.partition(snapshots[i].task.id) == partition]
+        there = await records.read(snapshots[i].task.id for i in mine)
+        now = context.clock.now()
         mine = [i for i in mine if not _is_taken(there.get(snapshots[i].task.id), now)]
-        lines = [line_of(snapshots[i].task) for i in mine]
-        new_queue = await core.fleet.use(lines) if mine else False
+        subqueues = [subqueue_of(snapshots[i].task) for i in mine]
+        new_queue = await context.fleet.use(subqueues) if mine else False
         beside: list[Write] = []
         timers: list[tuple[str, int, int]] = []
         for i in mine:
             task = snapshots[i].task
             entry = entry_of(task)
             if entry.unique_key is not None and not lapsed(entry, now):
-                await core.reserve(entry.unique_key, task.id, task.status.revision)
+                await context.reserve(entry.unique_key, task.id, task.status.revision)
             if entry.timer is not None:
                 timers.append((task.id, task.status.revision, entry.timer))
-            beside += marks_of(heads.names, [task])
-            beside += _beside(heads, snapshots[i])
-        stream = heads.names.stream
-        await heads.wire.write(stream, [*beside, *schedules(heads.names, timers, now)])
-        writes = [_record(heads, snapshots[i], there.get(snapshots[i].task.id)) for i in mine]
-        seqs = await heads.wire.write(stream, writes)
+            beside += dead_letter_marks(records.subjects, [task])
+            beside += _beside(records, snapshots[i])
+        stream = records.subjects.stream
+        await records.js.write(stream, [*beside, *schedules(records.subjects, timers, now)])
+        writes = [_record(records, snapshots[i], there.get(snapshots[i].task.id)) for i in mine]
+        seqs = await records.js.write(stream, writes)
         for i, seq in zip(mine, seqs, strict=True):
             outcomes[i] = seq > CONFLICT
         topics: list[str] = [CONFIG_TOPIC] if new_queue else []
@@ -65,27 +65,28 @@ async def restore(core: Core, snapshots: Sequence[Snapshot]) -> list[bool]:
             topics += [task_topic(task.id), EVENTS_TOPIC]
             if task.state is State.PENDING:
                 topics.append(ready_topic(task.definition.queue))
-        await core.hint([*topics, *core.timer_topic(at for _, _, at in timers)])
+        await context.hint([*topics, *context.timer_topic(at for _, _, at in timers)])
     return outcomes
 
 
-def _is_taken(head: Head | None, now: int) -> bool:
-    if head is None:
+def _is_taken(stored: StoredRecord | None, now: int) -> bool:
+    if stored is None:
         return False
-    return not head.body.deleted or head.body.deleted > now - SUBMIT_WINDOW_MS
+    return not stored.body.deleted or stored.body.deleted > now - SUBMIT_WINDOW_MS
 
 
-def _beside(heads: Heads, snapshot: Snapshot) -> list[Write]:
+def _beside(records: RecordCache, snapshot: Snapshot) -> list[Write]:
     """Edges, satisfied dependencies and the moves that the record itself has no place for."""
-    task, names = snapshot.task, heads.names
+    task, subjects = snapshot.task, records.subjects
     writes: list[Write] = [
-        (names.of("e", task.id, edge.child), Edges.encoded(edge), None) for edge in snapshot.edges
+        (subjects.of("e", task.id, edge.child), Edges.encoded(edge), None)
+        for edge in snapshot.edges
     ]
     if is_over(task.state) and any(not edge.settled for edge in snapshot.edges):
-        writes.append((names.of("x", task.id), b"1", None))
+        writes.append((subjects.of("x", task.id), b"1", None))
     if task.state is State.BLOCKED:
         satisfied = {*snapshot.satisfied} & {*task.definition.dependencies}
-        writes += [(names.of("f", task.id, parent), b"1", None) for parent in sorted(satisfied)]
+        writes += [(subjects.of("f", task.id, parent), b"1", None) for parent in sorted(satisfied)]
     parts: dict[int, list[TaskEvent]] = {}
     for event in snapshot.history:
         if event.revision <= archived(task.status.revision):
@@ -93,14 +94,14 @@ def _beside(heads: Heads, snapshot: Snapshot) -> list[Write]:
             part.append(replace(event, task=""))
     for part in parts.values():
         archive = Archive(task.id, task.status.created_at, tuple(part), ())
-        writes.append((names.archive(task.id, part[0].revision), encode(archive), None))
+        writes.append((subjects.archive(task.id, part[0].revision), encode(archive), None))
     return writes
 
 
-def _record(heads: Heads, snapshot: Snapshot, there: Head | None) -> Write:
+def _record(records: RecordCache, snapshot: Snapshot, there: StoredRecord | None) -> Write:
     task = snapshot.task
-    body = heads.body(task, None, own=len(task.status.events))
+    body = records.body(task, None, own=len(task.status.events))
     body.linked = 1 if snapshot.edges else 0
     body.dropped = snapshot.dropped
     guard = 0 if there is None else there.guard
-    return heads.write(body, heads.subject(task), guard=guard)
+    return records.write(body, records.subject(task), guard=guard)

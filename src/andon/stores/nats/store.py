@@ -20,30 +20,30 @@ from andon.model.task import Task, Tombstone
 from andon.model.words import State
 from andon.stores.kit.partitions import partition_of
 from andon.stores.kit.server_clock import ServerClock
-from andon.stores.nats.anew import Streams
 from andon.stores.nats.claiming import Claims
 from andon.stores.nats.committing import commit
-from andon.stores.nats.core import Core
+from andon.stores.nats.context import StoreContext
 from andon.stores.nats.creating import create
-from andon.stores.nats.daily import Daily
-from andon.stores.nats.dead import oldest_dead_letters
+from andon.stores.nats.daily_history import DailyHistory
+from andon.stores.nats.dead_letter_index import oldest_dead_letters
+from andon.stores.nats.due_timers import take_due
 from andon.stores.nats.edges import last_moves_of, state_of, tombstone_of
-from andon.stores.nats.events import Log
+from andon.stores.nats.event_log import EventLog
 from andon.stores.nats.hints import Hints
 from andon.stores.nats.index import Index
-from andon.stores.nats.info import describe
-from andon.stores.nats.kinds import ready_kinds
+from andon.stores.nats.jetstream import JetStream
 from andon.stores.nats.location import parse
 from andon.stores.nats.opening import open_streams
-from andon.stores.nats.renewing import Keeper, progress_topics, renew
+from andon.stores.nats.ready_kinds import ready_kinds
+from andon.stores.nats.renewing import RenewalThread, progress_topics, renew
 from andon.stores.nats.restoring import restore
-from andon.stores.nats.stamps import ms_of
-from andon.stores.nats.taking import take
-from andon.stores.nats.timing import writable
-from andon.stores.nats.wire import Wire
+from andon.stores.nats.server_time import ms_of
+from andon.stores.nats.store_info import describe
+from andon.stores.nats.stream_recovery import StreamRecovery
+from andon.stores.nats.timers import writable
 
-_LAST_WORD_S = 1.0
-"""How long closing may take to tell what was written; what is not told is read from the log."""
+_LAST_SUMMARY_S = 1.0
+"""How long closing may take to write summaries; what they lack is read from the log."""
 
 _TELL_S = 30.0
 """How often the server is asked for its time, by who fires timers."""
@@ -62,7 +62,7 @@ class NatsStore:
         self.partitions = self._location.partitions or 1
         self._clock = ServerClock()
         self._hints = Hints(self._location.namespace)
-        self._core: Core | None = None
+        self._context: StoreContext | None = None
         self._told_at = 0.0
         self._grace_until = 0
         self._is_looking = False
@@ -71,61 +71,63 @@ class NatsStore:
 
     async def open(self) -> None:
         location = self._location
-        wire = Wire(location, name="andon")
-        await wire.connect()
+        js = JetStream(location, name="andon")
+        await js.connect()
         try:
-            self.partitions, info = await open_streams(wire, location)
+            self.partitions, info = await open_streams(js, location)
         except BaseException:
-            await wire.close()
+            await js.close()
             raise
         self._clock.tell(ms_of(info["ts"]))
         self._told_at = time.monotonic()
-        self._streams = Streams(location, self.partitions, info)
-        self._use(Core(location, wire, self._clock, self.partitions, self._hints), info)
-        wire.reconnected = self._reconnected
-        wire.troubled = self._look_again
-        await self._hints.open(wire)
+        self._streams = StreamRecovery(location, self.partitions, info)
+        self._use(StoreContext(location, js, self._clock, self.partitions, self._hints), info)
+        js.reconnected = self._reconnected
+        js.troubled = self._look_again
+        await self._hints.open(js)
         self._config_changes = self._hints.hub.listen([CONFIG_TOPIC])
         self._following = asyncio.ensure_future(self._follow())
 
-    def _use(self, core: Core, info: dict[str, Any]) -> None:
-        self._core = core
-        self._index = Index(core)
-        self._claims = Claims(core, self._index)
-        self._log = Log(core, f"n{abs(hash_of(info['created'])):x}")
-        self._daily = Daily(core, self._log)
-        self._keeper = Keeper(self._location, [heads.notes for heads in core.heads], self._clock)
+    def _use(self, context: StoreContext, info: dict[str, Any]) -> None:
+        self._context = context
+        self._index = Index(context)
+        self._claims = Claims(context, self._index)
+        self._log = EventLog(context, f"n{abs(hash_of(info['created'])):x}")
+        self._daily = DailyHistory(context, self._log)
+        self._renewal_thread = RenewalThread(
+            self._location, [records.notes for records in context.records], self._clock
+        )
 
     async def close(self) -> None:
-        core, self._core = self._core, None
-        if core is None:
+        context, self._context = self._context, None
+        if context is None:
             return
-        core.wire.leaving = True
-        await core.finish()
+        context.js.leaving = True
+        await context.finish_background()
         with contextlib.suppress(StoreUnavailable, TimeoutError):
-            async with asyncio.timeout(_LAST_WORD_S):
-                await self._daily.tell()
+            async with asyncio.timeout(_LAST_SUMMARY_S):
+                await self._daily.write_summaries()
         self._daily.close()
         self._claims.close()
         self._following.cancel()
         await asyncio.gather(self._following, return_exceptions=True)
         await self._hints.close()
-        await asyncio.to_thread(self._keeper.close)
-        await core.wire.close()
+        await asyncio.to_thread(self._renewal_thread.close)
+        await context.js.close()
 
     async def _follow(self) -> None:
         """Read the queues' configuration again when somebody changed it."""
         while True:
-            if await self._config_changes.wait(None) and self._core is not None:
-                self._core.fleet.stale()
+            if await self._config_changes.wait(None) and self._context is not None:
+                self._context.fleet.stale()
 
     def _reconnected(self) -> None:
-        core = self._core
-        if core is None:
+        context = self._context
+        if context is None:
             return
-        core.fleet.stale()
+        context.fleet.stale()
         self._hints.missed()
-        if core.wire.away_s > JUMP_MS / 1000:
+        if context.js.away_s > JUMP_MS / 1000:
             # Renewals go first: whoever could not reach the server gets a full lease (R19).
             self._grace_until = self.now() + LEASE_PATIENCE_MS
         self._told_at = 0.0
@@ -133,33 +135,33 @@ class NatsStore:
 
     def _look_again(self) -> None:
         """See whether the streams are still those that were opened; in the background."""
-        core = self._core
-        if core is not None and not core.wire.leaving and not self._is_looking:
+        context = self._context
+        if context is not None and not context.js.leaving and not self._is_looking:
             self._is_looking = True
-            core.later(self._look(core))
+            context.in_background(self._look(context))
 
-    async def _look(self, core: Core) -> None:
+    async def _look(self, context: StoreContext) -> None:
         try:
-            info = await self._streams.look(core.wire)
+            info = await self._streams.check(context.js)
         finally:
             self._is_looking = False
-        if info is None or self._core is not core:
+        if info is None or self._context is not context:
             return
         self._claims.close()
         self._daily.close()
-        core.later(asyncio.to_thread(self._keeper.close))
-        self._use(core.anew(), info)
-        while not core.wire.leaving:
+        context.in_background(asyncio.to_thread(self._renewal_thread.close))
+        self._use(context.for_new_streams(), info)
+        while not context.js.leaving:
             with contextlib.suppress(StoreUnavailable):
-                await self._open.fleet.take_over(core.fleet)
+                await self._open.fleet.take_over(context.fleet)
                 break
         self._hints.hub.hint_all(set(self._hints.hub.listeners))
 
     @property
-    def _open(self) -> Core:
-        if self._core is None:
+    def _open(self) -> StoreContext:
+        if self._context is None:
             raise StoreUnavailable(f"The store at {self._location.shown} is closed.")
-        return self._core
+        return self._context
 
     def now(self) -> int:
         return self._clock.now()
@@ -170,67 +172,67 @@ class NatsStore:
     # --- the life of a task ---
 
     async def create(self, tasks: Sequence[Task]) -> list[Created]:
-        return await self._open.whole(create(self._open, self._index, tasks))
+        return await self._open.run_to_end(create(self._open, self._index, tasks))
 
     async def claim(self, request: ClaimRequest) -> list[Task]:
         self._hints.count_ready()
         await self._hints.settled()
-        return await self._open.whole(self._claims.claim(request))
+        return await self._open.run_to_end(self._claims.claim(request))
 
     async def renew(self, renewals: Sequence[Renewal]) -> list[Verdict]:
-        core = self._open
-        verdicts = await core.whole(renew(core.heads, renewals, self._clock))
-        await core.hint(progress_topics(renewals))
+        context = self._open
+        verdicts = await context.run_to_end(renew(context.records, renewals, self._clock))
+        await context.hint(progress_topics(renewals))
         return verdicts
 
     def renew_blocking(self, renewals: Sequence[Renewal]) -> list[Verdict]:
-        return self._keeper.renew(renewals, self._hints.root)
+        return self._renewal_thread.renew(renewals, self._hints.root)
 
     async def commit(self, changes: Sequence[Change]) -> list[Changed]:
-        return await self._open.whole(commit(self._open, changes))
+        return await self._open.run_to_end(commit(self._open, changes))
 
     async def take_due(self, partition: int, limit: int, hold_ms: int) -> Due:
-        core = self._open
+        context = self._open
         if time.monotonic() - self._told_at > _TELL_S:
             self._told_at = time.monotonic()
-            info = await core.wire.api(f"STREAM.INFO.{core.heads[partition].names.stream}")
+            info = await context.js.api(f"STREAM.INFO.{context.records[partition].subjects.stream}")
             if "ts" in info:
                 self._clock.tell(ms_of(info["ts"]))
-        taking = take(
-            core.timers[partition],
+        taking = take_due(
+            context.timers[partition],
             self._clock,
             limit=limit,
             hold_ms=hold_ms,
             grace_until=self._grace_until,
         )
-        due, topics = await core.whole(taking)
+        due, topics = await context.run_to_end(taking)
         if topics:
-            await core.hint(topics)
+            await context.hint(topics)
         return due
 
     async def rearm(self, timers: Sequence[tuple[str, int | None]]) -> None:
-        core = self._open
+        context = self._open
         good = writable(timers)
-        heads = await self._index.read(task_id for task_id, _ in good)
+        records = await self._index.read(task_id for task_id, _ in good)
         for partition in range(self.partitions):
             mine = [t for t in good if self.partition_of(t[0]) == partition]
-            await core.timers[partition].rearm(mine, heads, self.now())
+            await context.timers[partition].rearm(mine, records, self.now())
         ats = [at for _, at in good if at is not None]
-        await core.hint(core.timer_topic(ats))
+        await context.hint(context.timer_topic(ats))
 
     # --- dependencies ---
 
     async def link(self, links: Sequence[Link]) -> list[Ended]:
-        return await self._open.whole(self._open.edges.link(links, self.now()))
+        return await self._open.run_to_end(self._open.edges.link(links, self.now()))
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[int]:
-        return await self._open.whole(self._open.edges.settle(settlements, self.now()))
+        return await self._open.run_to_end(self._open.edges.settle(settlements, self.now()))
 
     async def dependents(self, parent: str, after: str = "", limit: int = 1000) -> list[Edge]:
         return await self._open.edges.dependents(parent, after, limit)
 
     async def unlink(self, edges: Sequence[tuple[str, str]]) -> None:
-        await self._open.whole(self._open.edges.unlink(edges, self.now()))
+        await self._open.run_to_end(self._open.edges.unlink(edges, self.now()))
 
     async def take_unsettled(self, limit: int) -> list[tuple[str, State]]:
         return await self._open.edges.take_unsettled(limit)
@@ -238,7 +240,7 @@ class NatsStore:
     # --- moving in from another store ---
 
     async def restore(self, snapshots: Sequence[Snapshot]) -> list[bool]:
-        return await self._open.whole(restore(self._open, snapshots))
+        return await self._open.run_to_end(restore(self._open, snapshots))
 
     # --- reading ---
 
@@ -278,8 +280,10 @@ class NatsStore:
         return await self._index.stats()
 
     async def tallies(self, queue: str | None, since: int) -> list[Tallied]:
-        core = self._open
-        return await core.whole(self._daily.read(queue, range(since, day_of(self.now()) + 1)))
+        context = self._open
+        return await context.run_to_end(
+            self._daily.read(queue, range(since, day_of(self.now()) + 1))
+        )
 
     async def ready_kinds(self, queues: Sequence[str] = ()) -> list[ReadyKind]:
         return await ready_kinds(self._open, self._claims, self._index, queues)
@@ -303,10 +307,10 @@ class NatsStore:
         return [configs[name] for name in sorted(configs)]
 
     async def put_queue(self, config: QueueConfig, *, expect: QueueConfig) -> bool:
-        core = self._open
-        if not await core.whole(core.fleet.put_queue(config, expect)):
+        context = self._open
+        if not await context.run_to_end(context.fleet.put_queue(config, expect)):
             return False
-        await core.hint([CONFIG_TOPIC, ready_topic(config.name)])
+        await context.hint([CONFIG_TOPIC, ready_topic(config.name)])
         return True
 
     async def types(self) -> list[TypeInfo]:
@@ -337,8 +341,8 @@ class NatsStore:
         return await oldest_dead_letters(self._open, beyond=beyond, most=most)
 
     async def trim(self, limit: int) -> int:
-        await self._open.whole(self._daily.keep())
-        return await self._open.whole(self._log.trim(limit))
+        await self._open.run_to_end(self._daily.add_up())
+        return await self._open.run_to_end(self._log.trim(limit))
 
     async def info(self) -> StoreInfo:
         return await describe(self._open, self._index)

@@ -1,14 +1,14 @@
-"""Sheets: what each process wrote to a stream, for the daily history, told now and then.
+"""Write summaries: what each process wrote to a stream, for the daily history.
 
-A process notes the sequence of each of its writes, by blocks of the stream, and what those add to
-the daily history. About a minute after the first of them it writes that down as a message, its
-sheet, and begins a new one. Each sequence is noted once. So of a block whose sequences the sheets
-tell all of, the sheets tell all that is to be counted, and nothing of it need be read.
+A process notes the sequence of each of its writes, by blocks of the stream, and what it adds to the
+daily history. About a minute after the first note it writes a summary, one message, and begins the
+next. Each sequence is noted once. So if the summaries cover as many sequences as a block has, they
+cover the whole block, and nothing of it need be read.
 
-What nobody noted leaves a gap: the writes of a process that died before it told, one whose answer
-was lost, those of an older release, the few that no caller notes. Where there is a gap the log is
-read instead (`daily`). So a note may be missing, and must never be made twice or too early: it
-follows the server's answer.
+A write that nobody noted leaves a gap: those of a process that died before its summary, one whose
+answer was lost, those of an older release, the few that no caller notes. Where there is a gap the
+log is read instead (`daily_history`). So a note may be missing, but must never be made twice or too
+early: it follows the server's answer.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -18,43 +18,42 @@ import msgspec
 
 from andon.lifecycle.constants import DAY_MS
 from andon.lifecycle.daily import Tally, tally_of
-from andon.stores.codec import encode
-from andon.stores.nats.names import Names
+from andon.stores.nats.subjects import Subjects
 
 if TYPE_CHECKING:
     from andon.lifecycle.daily import Countable
-    from andon.stores.nats.wire import Write
+    from andon.stores.nats.jetstream import Write
 
 BLOCK = 4_096
-"""Sequences that are told of together. Less would make sheets longer, more would have more read
+"""Sequences in a block. Less would make summaries longer, more would have more read
 where there is a gap."""
 
 _MOST_ENTRIES = 4_000
-"""Counts in one sheet; what is more goes into another."""
+"""Counts in one summary; what is more goes into another."""
 
 Counts = dict[int, dict[str, dict[str, int]]]
 """By day, queue and tally."""
 
 
 class Block(msgspec.Struct, array_like=True):
-    """What one sheet tells of one block."""
+    """What one summary says of one block."""
 
     seen: int = 0  #: sequences noted
     counts: list[tuple[str, int, str, int]] = []  #: queue, day, tally, how many
 
 
-Sheet = dict[int, Block]
+Summary = dict[int, Block]
 """By number of the block: that of a sequence is `sequence // BLOCK`."""
 
-decode_sheet = msgspec.msgpack.Decoder(Sheet).decode
+decode_summary = msgspec.msgpack.Decoder(Summary).decode
 
 
-class Notes:
-    """What this process wrote to one stream since its last sheet."""
+class WriteNotes:
+    """What this process wrote to one stream since its last summary."""
 
-    def __init__(self, names: Names) -> None:
-        self.begun: Callable[[], None] = lambda: None  #: called when there is something to tell
-        self._apart = (f"{names.root}t.", f"{names.root}n.")
+    def __init__(self, subjects: Subjects) -> None:
+        self.on_first: Callable[[], None] = lambda: None  #: called when there is something to tell
+        self._apart = (f"{subjects.root}t.", f"{subjects.root}n.")
         self._seen: dict[int, int] = {}
         self._counts: dict[int, dict[tuple[str, int, Tally], int]] = {}
         self._is_begun = False
@@ -62,28 +61,29 @@ class Notes:
         self._last_queue = ""
         self._last: tuple[str, int, Tally] | None = None  #: what that event counts as
 
-    def answered(self, writes: "Sequence[Write]", seqs: Sequence[int]) -> None:
+    def note_answers(self, writes: "Sequence[Write]", seqs: Sequence[int]) -> None:
         """Note writes that count for nothing. Those of records are left to who knows their moves,
         those of the history to `daily`."""
         apart = self._apart
         for (subject, _, _), seq in zip(writes, seqs, strict=True):
             if seq > 0 and not subject.startswith(apart):
-                self.wrote(seq)
+                self.note_write(seq)
 
-    def wrote(self, seq: int) -> None:
+    def note_write(self, seq: int) -> None:
         """Note a write that counts for nothing."""
         block, seen = seq // BLOCK, self._seen
         seen[block] = seen.get(block, 0) + 1
         if not self._is_begun:
             self._begin()
 
-    def keep(self, seq: int) -> None:
-        """The same, told with the next sheet, whenever that is. (Also from another thread: a note
+    def note_quietly(self, seq: int) -> None:
+        """The same, told with the next summary, whenever that is. (Also from another thread: a note
         that gets lost between two leaves a gap.)"""
-        block = seq // BLOCK
-        self._seen[block] = self._seen.get(block, 0) + 1
+        # Bound once: when the next summary begins in between, what is counted must not go into it.
+        block, seen = seq // BLOCK, self._seen
+        seen[block] = seen.get(block, 0) + 1
 
-    def moved(self, seq: int, queue: str, events: "Iterable[Countable]") -> None:
+    def note_moves(self, seq: int, queue: str, events: "Iterable[Countable]") -> None:
         """Note the write of a record, with the moves that this very message made."""
         block, seen = seq // BLOCK, self._seen
         seen[block] = seen.get(block, 0) + 1
@@ -103,36 +103,40 @@ class Notes:
 
     def _begin(self) -> None:
         self._is_begun = True
-        self.begun()
+        self.on_first()
 
-    def told(self) -> list[bytes]:
-        """The sheets to write, after which new ones begin. One that cannot be written is a gap."""
+    def take_summaries(self) -> list[Summary]:
+        """The summaries to write, after which new ones begin. One that is never written is a
+        gap."""
         is_begun, self._is_begun = self._is_begun, False
         if not is_begun:
             return []
         seen, self._seen = self._seen, {}
         counts, self._counts = self._counts, {}
-        sheets: list[Sheet] = [{}]
+        summaries: list[Summary] = [{}]
         entries = 0
-        for number, n in seen.items():
+        for number, n in list(seen.items()):  # another thread may add a block meanwhile
             of = counts.get(number, {})
             entries += 1 + len(of)
-            if entries > _MOST_ENTRIES and sheets[-1]:
-                sheets.append({})
+            if entries > _MOST_ENTRIES and summaries[-1]:
+                summaries.append({})
                 entries = 1 + len(of)
-            sheets[-1][number] = Block(n, [(*entry, count) for entry, count in of.items()])
-        return [encode(sheet) for sheet in sheets]
+            summaries[-1][number] = Block(n, [(*entry, count) for entry, count in of.items()])
+        return summaries
 
 
-def whole(start: int, end: int, sheets: Sequence[tuple[int, Sheet]]) -> tuple[int, Counts]:
-    """How far from a position on, up to the end of the stream, nothing is missing in these sheets,
-    and what they count up to there. Each comes with its own sequence, which it cannot tell."""
+def complete_up_to(
+    start: int, end: int, summaries: Sequence[tuple[int, Summary]]
+) -> tuple[int, Counts]:
+    """How far from a position on, up to the end of the stream, nothing is missing in these
+    summaries, and what they count up to there. Each comes with its own sequence, which it cannot
+    tell."""
     begun = max(start, 1)  # the first message made the stream, before anybody could note it
     seen: dict[int, int] = {}
-    for seq, sheet in sheets:
+    for seq, summary in summaries:
         if seq > start:  # else all that it tells of lies before, too
             seen[seq // BLOCK] = seen.get(seq // BLOCK, 0) + 1
-            for number, block in sheet.items():
+            for number, block in summary.items():
                 seen[number] = seen.get(number, 0) + block.seen
     upto = begun
     numbers: set[int] = set()
@@ -144,10 +148,10 @@ def whole(start: int, end: int, sheets: Sequence[tuple[int, Sheet]]) -> tuple[in
         upto = last
         numbers.add(number)
     counts: Counts = {}
-    for seq, sheet in sheets:
+    for seq, summary in summaries:
         if seq > start:
-            for number in numbers.intersection(sheet):
-                for queue, day, tally, n in sheet[number].counts:
+            for number in numbers.intersection(summary):
+                for queue, day, tally, n in summary[number].counts:
                     add(counts, day, queue, tally, n)
     return (upto if numbers else start), counts
 

@@ -1,8 +1,8 @@
-"""A record fits into one message, however often its task failed.
+"""Shrinks a record until it fits into one message, however often its task failed.
 
-A status tells of up to 50 runs and 16 moves, each with its error, and a traceback takes up to 16
-KiB: together more than the server's default of 1 MiB for a message. So where there is no room, less
-is said of errors: first the tracebacks of the runs and moves go, then most of their messages, at
+A status carries up to 50 runs and 16 moves, each with its error, and a traceback takes up to 16
+KiB: together more than the server's default of 1 MiB for a message. So where there is no room,
+errors are shortened: first the tracebacks of runs and moves go, then most of their messages, at
 last those of the newest error. Definition and result are left as they are.
 """
 
@@ -20,7 +20,7 @@ _SHORT = 200
 Lighten = Callable[[TaskError], TaskError]
 
 
-def fitting(status: Status, room: int) -> bytes:
+def shrunk(status: Status, room: int) -> bytes:
     """The status packed, in no more than `room` bytes if less can be said of its errors."""
     packed = encode(status)
     for lighten, newest_too in _STEPS:

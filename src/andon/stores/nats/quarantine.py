@@ -1,4 +1,4 @@
-"""Setting aside: the move that takes a record which does not decode out of all lines (R28).
+"""Quarantine: the move that takes a record which does not decode out of all sub-queues (R28).
 
 Whoever meets one first writes it: a claim, a timer, or a change decided on what was read of it.
 """
@@ -11,12 +11,12 @@ from andon.contract.topics import EVENTS_TOPIC, ready_topic, task_topic
 from andon.lifecycle.apply import set_aside
 from andon.model.words import State
 from andon.stores.codec import Undecodable, decode_definition
-from andon.stores.nats.bodies import Body, Head, decode_body
-from andon.stores.nats.heads import Heads, earlier
-from andon.stores.nats.wire import CONFLICT, REFUSED
+from andon.stores.nats.jetstream import CONFLICT, REFUSED
+from andon.stores.nats.record_cache import RecordCache, earlier
+from andon.stores.nats.record_codec import RecordBody, StoredRecord, decode_record
 
 if TYPE_CHECKING:
-    from andon.stores.nats.wire import Write
+    from andon.stores.nats.jetstream import Write
 
 logger = logging.getLogger("andon.nats")
 
@@ -24,27 +24,27 @@ _MOVES = 15
 """Earlier moves kept with this one, where they can still be read."""
 
 
-def is_aside(head: Head) -> bool:
+def is_quarantined(stored: StoredRecord) -> bool:
     """Whether the move was written already."""
-    return head.body.state == State.UNKNOWN and bool(head.body.events)
+    return stored.body.state == State.UNKNOWN and bool(stored.body.events)
 
 
-def is_broken(head: Head) -> bool:
+def is_unreadable(stored: StoredRecord) -> bool:
     """Whether it does not decode and nobody has set it aside yet."""
-    task = head.task
-    return task is not None and task.state is State.UNKNOWN and not is_aside(head)
+    task = stored.task
+    return task is not None and task.state is State.UNKNOWN and not is_quarantined(stored)
 
 
-async def put_aside(heads: Heads, broken: Sequence[Head], now: int) -> list[str]:
+async def quarantine(records: RecordCache, broken: Sequence[StoredRecord], now: int) -> list[str]:
     """Write the move over each; the topics to hint. Who loses a race for one leaves it be: the
     record has moved on, or another has set it aside."""
     first: list[Write] = []
     writes: list[Write] = []
     topics: list[str] = []
-    for head in broken:
-        old = head.body
+    for stored in broken:
+        old = stored.body
         event = set_aside(old.revision, _state(old), now, "")
-        body = Body(
+        body = RecordBody(
             old.v,
             old.id,
             event.revision,
@@ -53,52 +53,54 @@ async def put_aside(heads: Heads, broken: Sequence[Head], now: int) -> list[str]
             # As damaged as they are: who wants to mend by hand has all there is.
             old.definition,
             old.status,
-            seqs=earlier(head, _MOVES),
+            seqs=earlier(stored, _MOVES),
             linked=old.linked,
             events=(event,),
             dropped=old.dropped,
         )
-        archive = heads.archive(head, event.revision)
+        archive = records.archive(stored, event.revision)
         if archive is not None:
             first.append(archive)
-        subject = heads.names.rest(old.id)
-        writes.append(heads.write(body, subject, guard=head.guard, purge=head.subject))
-        heads.forget(old.id)
+        subject = records.subjects.rest(old.id)
+        writes.append(records.write(body, subject, guard=stored.guard, purge=stored.subject))
+        records.forget(old.id)
         topics += [task_topic(old.id), *_room(old)]
         logger.error("The record of task %s does not decode; it is set aside (R28).", old.id)
     if not writes:
         return []
-    await heads.wire.write(heads.names.stream, first)
-    seqs = await heads.wire.write(heads.names.stream, writes, each=True)
+    await records.js.write(records.subjects.stream, first)
+    seqs = await records.js.write(records.subjects.stream, writes, each=True)
     foreign = [
-        (head, write)
-        for head, write, seq in zip(broken, writes, seqs, strict=True)
+        (stored, write)
+        for stored, write, seq in zip(broken, writes, seqs, strict=True)
         if seq == REFUSED
     ]
-    await _put_foreign_aside(heads, foreign)
+    await _quarantine_foreign(records, foreign)
     return [*topics, EVENTS_TOPIC]
 
 
-async def _put_foreign_aside(heads: Heads, foreign: "Sequence[tuple[Head, Write]]") -> None:
+async def _quarantine_foreign(
+    records: RecordCache, foreign: "Sequence[tuple[StoredRecord, Write]]"
+) -> None:
     """Messages that Andon did not write are no schedules, so no write can take them along."""
     if not foreign:
         return
     bare = [
-        heads.write(decode_body(data), subject, guard=head.guard)
-        for head, (subject, data, _) in foreign
+        records.write(decode_record(data), subject, guard=stored.guard)
+        for stored, (subject, data, _) in foreign
     ]
-    seqs = await heads.wire.write(heads.names.stream, bare, each=True)
-    for (head, (subject, _, _)), seq in zip(foreign, seqs, strict=True):
-        if seq > CONFLICT and head.subject != subject:
-            await heads.delete(head.seq)
+    seqs = await records.js.write(records.subjects.stream, bare, each=True)
+    for (stored, (subject, _, _)), seq in zip(foreign, seqs, strict=True):
+        if seq > CONFLICT and stored.subject != subject:
+            await records.delete(stored.seq)
 
 
-def _state(body: Body) -> State | None:
+def _state(body: RecordBody) -> State | None:
     """The state it was in, if that much can be read."""
     return State(body.state) if body.revision and body.state in set(State) else None
 
 
-def _room(body: Body) -> list[str]:
+def _room(body: RecordBody) -> list[str]:
     """Where there may be room for another now, if that much can be read."""
     try:
         return [ready_topic(decode_definition(body.definition).queue)]

@@ -7,53 +7,56 @@ import pytest
 from conformance.kit import Kit, ids
 
 from andon.model.code import Code
-from andon.stores.nats import NatsStore, lines
-from andon.stores.nats.core import Core
-from andon.stores.nats.library import Reply
-from andon.stores.nats.wire import Wire
+from andon.stores.nats import NatsStore, subqueues
+from andon.stores.nats.context import StoreContext
+from andon.stores.nats.jetstream import JetStream
+from andon.stores.nats.nats_client import Reply
 
 MANY = 60
 
 
-def core_of(store: Any) -> Core:
+def context_of(store: Any) -> StoreContext:
     assert isinstance(store, NatsStore)
-    core = store._core
-    assert core is not None
-    return core
+    context = store._context
+    assert context is not None
+    return context
 
 
 class Asked:
     """How often the server was asked, and about how many lines."""
 
-    def __init__(self, wire: Wire, patch: pytest.MonkeyPatch) -> None:
-        self._read, self._several = wire.read, wire.several
+    def __init__(self, js: JetStream, patch: pytest.MonkeyPatch) -> None:
+        self._read, self._read_each = js.read, js.read_each
         self.rounds = 0
-        self.lines = 0
-        patch.setattr(wire, "read", self.read)
-        patch.setattr(wire, "several", self.several)
+        self.subqueues = 0
+        self.starts: list[int] = []
+        patch.setattr(js, "read", self.read)
+        patch.setattr(js, "read_each", self.read_each)
 
     def forget(self) -> None:
-        self.rounds = self.lines = 0
+        self.rounds = self.subqueues = 0
+        self.starts.clear()
 
     async def read(self, stream: str, request: dict[str, Any]) -> tuple[list[Reply], Reply]:
         self.rounds += 1
-        self.lines += "next_by_subj" in request
+        self.subqueues += "next_by_subj" in request
         return await self._read(stream, request)
 
-    async def several(self, stream: str, requests: list[dict[str, Any]]) -> list[Reply | None]:
+    async def read_each(self, stream: str, requests: list[dict[str, Any]]) -> list[Reply | None]:
         self.rounds += 1
-        self.lines += len(requests)
-        return await self._several(stream, requests)
+        self.subqueues += len(requests)
+        self.starts += [request["seq"] for request in requests]
+        return await self._read_each(stream, requests)
 
 
 def grow_old(kit: Kit) -> None:
     """What is known of lines was read so long ago that it is doubted."""
     assert isinstance(kit.store, NatsStore)
-    known = kit.store._claims.lines[0]
-    known._quiet_since -= lines._EMPTY_S
-    known._believed_at -= lines._EMPTY_S
-    for line in known._lines.values():
-        line.read_at -= lines._EMPTY_S
+    known = kit.store._claims.subqueues[0]
+    known._quiet_since -= subqueues._EMPTY_S
+    known._rechecked_at -= subqueues._EMPTY_S
+    for subqueue in known._subqueues.values():
+        subqueue.read_at -= subqueues._EMPTY_S
 
 
 async def some_queues(kit: Kit) -> tuple[str, ...]:
@@ -69,14 +72,14 @@ async def test_empty_queues_cost_nothing_once_they_were_found_empty(
     kit: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queues = await some_queues(kit)
-    asked = Asked(core_of(kit.store).wire, monkeypatch)
+    asked = Asked(context_of(kit.store).js, monkeypatch)
     task = await kit.submit(queue=queues[-1])
     asked.forget()
     assert ids(await kit.claim(5, queues=queues)) == [task.id]
-    assert asked.lines <= 2  # the line hinted, and once more behind what stood in it
+    assert asked.subqueues <= 2  # the line hinted, and once more behind what stood in it
     asked.forget()
     assert await kit.claim(5, queues=queues) == []
-    assert asked.lines == 0
+    assert asked.subqueues == 0
 
 
 async def test_a_task_from_another_process_is_found_in_a_queue_that_was_empty(kit: Kit) -> None:
@@ -97,7 +100,7 @@ async def test_many_queues_of_which_nothing_is_known_are_asked_about_together(
 ) -> None:
     queues = await some_queues(kit)
     other = await kit.again()
-    asked = Asked(core_of(other).wire, monkeypatch)
+    asked = Asked(context_of(other).js, monkeypatch)
     task = await kit.submit(queue=queues[-1])
     assert ids(await kit.claim_from(other, 5, queues=queues)) == [task.id]
     assert asked.rounds < MANY / 3
@@ -110,16 +113,16 @@ async def test_lost_hints_are_made_up_for(kit: Kit, monkeypatch: pytest.MonkeyPa
 
     async def nobody(*_: object) -> None: ...
 
-    monkeypatch.setattr(core_of(other), "hint", nobody)
+    monkeypatch.setattr(context_of(other), "hint", nobody)
     task = kit.record(queue=queues[7])
     await other.create([task])
     grow_old(kit)
     assert ids(await kit.claim(5, queues=queues)) == [task.id]
     assert await kit.claim(5, queues=queues) == []
-    asked = Asked(core_of(kit.store).wire, monkeypatch)
+    asked = Asked(context_of(kit.store).js, monkeypatch)
     grow_old(kit)
     assert await kit.claim(5, queues=queues) == []
-    assert asked.lines <= 2, "nothing pending was written since: one question for all of them"
+    assert asked.subqueues <= 2, "nothing pending was written since: one question for all of them"
 
 
 async def test_lines_nobody_has_code_for_are_not_asked_about(
@@ -127,10 +130,34 @@ async def test_lines_nobody_has_code_for_are_not_asked_about(
 ) -> None:
     await kit.create(*(kit.record(name=f"team{n}.job") for n in range(MANY)))
     task = await kit.submit(name="mine")
-    asked = Asked(core_of(kit.store).wire, monkeypatch)
+    asked = Asked(context_of(kit.store).js, monkeypatch)
     code = Code.of([("mine", 0)])
     assert ids(await kit.claim(5, code=code)) == [task.id]
-    assert asked.lines <= 3
+    assert asked.subqueues <= 3
     asked.forget()
     assert await kit.claim(5, code=code) == []
-    assert asked.lines == 0
+    assert asked.subqueues == 0
+
+
+async def test_the_oldest_of_a_kind_is_looked_for_from_where_it_stood_the_last_time(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the beginning the server visits all that are pending."""
+    oldest = await kit.submit(name="waits")
+    await kit.create(*(kit.record(name="waits") for _ in range(5)))
+    (found,) = await kit.store.ready_kinds()
+    assert found.oldest_at == oldest.status.order
+    asked = Asked(context_of(kit.store).js, monkeypatch)
+    assert await kit.store.ready_kinds() == [found]
+    assert len(asked.starts) == 1
+    assert asked.starts[0] > 1
+    claimed = await kit.claim(3)
+    assert claimed[0].id == oldest.id
+    assert [(one.queue, one.kind) for one in await kit.store.ready_kinds()] == [
+        (found.queue, found.kind)
+    ]
+    await kit.claim(3)
+    assert await kit.store.ready_kinds() == []
+    back = await kit.submit(name="waits")
+    (found,) = await kit.store.ready_kinds()
+    assert found.oldest_at == back.status.order

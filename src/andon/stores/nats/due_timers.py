@@ -1,10 +1,11 @@
-"""Taking what is due: the entries that fired schedules leave, and the records behind them.
+"""Due timers: takes the entries that fired schedules leave, and hands out the tasks behind them.
 
-An entry is a hint: only tasks whose own timer has passed are handed out. What an entry still needs
-(a hold of what is handed out, timers of what is not due yet) is written before the entry is written
-over, guarded; so a taker who dies costs a hold, no more. Of several takers that meet at an entry,
-all write what it needs and one takes it. They give those timers the same names, and of a version
-named twice one timer stands: whatever an outage leaves behind, the number of timers does not grow.
+An entry is a hint: only tasks whose own timer has passed are handed out. What is still needed of an
+entry (a hold of what is handed out, timers of what is not due yet) is written before the entry is
+written over, with a guard; so a taker who dies costs a hold, no more. When several takers meet at
+an entry, each writes what it needs and one takes it. They give those timers the same names, so of a
+revision named twice one timer remains, and the number of timers does not grow whatever an outage
+leaves behind.
 """
 
 import secrets
@@ -19,13 +20,13 @@ from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.codec import encode
 from andon.stores.kit.server_clock import ServerClock
-from andon.stores.nats.aside import is_broken, put_aside
-from andon.stores.nats.bodies import Head
-from andon.stores.nats.heads import Heads
-from andon.stores.nats.library import Reply
-from andon.stores.nats.stamps import ms_of
-from andon.stores.nats.timing import Timer, Timers, Wanted, decode_timer, schedule, schedules
-from andon.stores.nats.wire import CONFLICT, GUARD, Write, seq_of, stamp_of, subject_of
+from andon.stores.nats.jetstream import CONFLICT, GUARD, Write, seq_of, stamp_of, subject_of
+from andon.stores.nats.nats_client import Reply
+from andon.stores.nats.quarantine import is_unreadable, quarantine
+from andon.stores.nats.record_cache import RecordCache
+from andon.stores.nats.record_codec import StoredRecord
+from andon.stores.nats.server_time import ms_of
+from andon.stores.nats.timers import Timer, Timers, Wanted, decode_timer, schedule, schedules
 
 _FIRED = b"Nats-Scheduler"
 """The server's own messages have it: the name of the schedule."""
@@ -44,7 +45,7 @@ _AGAIN_MS = 500
 one version meet, and become one."""
 
 
-async def take(
+async def take_due(
     timers: Timers, clock: ServerClock, *, limit: int, hold_ms: int, grace_until: int
 ) -> tuple[Due, list[str]]:
     """Hand out what is due, held back from others; and the topics to hint, of what was set
@@ -60,7 +61,7 @@ async def take(
             break
         # What has fired tells the server's time, which may be ahead of what is known here.
         clock.tell(ms_of(stamp_of(entries[-1])))
-        legible = await _legible(timers.heads, entries)
+        legible = await _legible(timers.records, entries)
         some = _enough(legible, limit - len(taking.taken))
         # An entry that somebody else wrote over meanwhile stands behind these.
         last = entries[-1] if len(some) == len(legible) else some[-1][0]
@@ -74,7 +75,7 @@ async def take(
     return Due(tuple(taking.taken), clock.now(), following), taking.topics
 
 
-async def _legible(heads: Heads, entries: Sequence[Reply]) -> list[tuple[Reply, Timer]]:
+async def _legible(records: RecordCache, entries: Sequence[Reply]) -> list[tuple[Reply, Timer]]:
     """The entries that are timers. What somebody else wrote there is taken away, or it would be
     met again and again."""
     found: list[tuple[Reply, Timer]] = []
@@ -85,7 +86,7 @@ async def _legible(heads: Heads, entries: Sequence[Reply]) -> list[tuple[Reply, 
             found.append((entry, decode_timer(entry.data)))
         except DecodeError as error:
             left_out("A due timer", subject_of(entry), why_of(error))
-            await heads.delete(seq_of(entry))
+            await records.delete(seq_of(entry))
     return found
 
 
@@ -101,25 +102,25 @@ def _enough(entries: Sequence[tuple[Reply, Timer]], wanted: int) -> list[tuple[R
     return found
 
 
-class _Look:
+class _Entry:
     """What was found behind a due entry."""
 
     def __init__(self, entry: Reply, timer: Timer) -> None:
         self.entry = entry
         self.timer = timer
-        self.due: list[Head] = []
+        self.due: list[StoredRecord] = []
         self.later: list[Wanted] = []
         self.early: list[Wanted] = []
         self.rest: list[tuple[str, int]] = []  # due, but more than was asked for
-        self.broken: list[Head] = []
+        self.broken: list[StoredRecord] = []
 
     def needs(self, timers: Timers, now: int) -> list[Write]:
         """The timers that are to outlive the entry, the same from every taker who sees the same."""
         origin = f"{subject_of(self.entry)}:{seq_of(self.entry)}"
-        names, made = timers.heads.names, self.timer.made
+        subjects, made = timers.records.subjects, self.timer.made
         return [
-            *schedules(names, self.later, now, again=f"{origin}:later"),
-            *schedules(names, self.early, now, made=made, again=f"{origin}:early"),
+            *schedules(subjects, self.later, now, again=f"{origin}:later"),
+            *schedules(subjects, self.early, now, made=made, again=f"{origin}:early"),
         ]
 
     def over(self, now: int) -> Write:
@@ -136,7 +137,7 @@ class _Taking:
 
     def __init__(self, timers: Timers, limit: int, hold_ms: int, grace_until: int) -> None:
         self._timers = timers
-        self._heads = timers.heads
+        self._records = timers.records
         self._limit = limit
         self._hold_ms = hold_ms
         self._grace_until = grace_until
@@ -148,15 +149,15 @@ class _Taking:
 
     async def take(self, entries: Sequence[tuple[Reply, Timer]], now: int) -> None:
         """Take a page of entries, as far as there is room."""
-        wire, stream = self._heads.wire, self._heads.names.stream
-        heads = await self._heads.read(task_id for _, timer in entries for task_id in timer.ids)
-        looks: list[_Look] = []
+        js, stream = self._records.js, self._records.subjects.stream
+        records = await self._records.read(task_id for _, timer in entries for task_id in timer.ids)
+        looks: list[_Entry] = []
         # Not of the pages before: a timer that they set may have fired already.
         self._seen.clear()
         room = self._limit - len(self.taken)
         for entry, timer in entries:
-            look = _Look(entry, timer)
-            self._sort(look, heads, room, now)
+            look = _Entry(entry, timer)
+            self._sort(look, records, room, now)
             room -= len(look.due)
             looks.append(look)
         first = [write for look in looks for write in look.needs(self._timers, now)]
@@ -167,62 +168,62 @@ class _Taking:
         if held:
             name = ("h", secrets.token_hex(8))
             at = now + self._hold_ms
-            first.append(schedule(self._heads.names, name, at, held, now=now, made=now))
+            first.append(schedule(self._records.subjects, name, at, held, now=now, made=now))
             hold = first[-1][0]
-        await wire.write(stream, first)
+        await js.write(stream, first)
         ats = [wanted[2] for look in looks for wanted in (*look.later, *look.early)]
         self.soonest = min(ats if self.soonest is None else [*ats, self.soonest], default=None)
         # Before the entries go, too: they are what brings the next taker here.
-        broken = {head.body.id: head for look in looks for head in look.broken}
-        self.topics += await put_aside(self._heads, [*broken.values()], now)
+        broken = {stored.body.id: stored for look in looks for stored in look.broken}
+        self.topics += await quarantine(self._records, [*broken.values()], now)
         took, unsure = False, False
-        seqs = await wire.write(stream, [look.over(now) for look in looks])
+        seqs = await js.write(stream, [look.over(now) for look in looks])
         for look, seq in zip(looks, seqs, strict=True):
             unsure = unsure or seq < CONFLICT
             if seq > CONFLICT and look.entry.header(_FIRED):
-                self._heads.notes.wrote(seq_of(look.entry))  # which the server wrote
-            for head in look.due if seq > CONFLICT else ():
-                assert head.task is not None
+                self._records.notes.note_write(seq_of(look.entry))  # which the server wrote
+            for stored in look.due if seq > CONFLICT else ():
+                assert stored.task is not None
                 took = True
-                self._out.add(head.body.id)
-                self.taken.append(head.task)
-                self._timers.hold(head, hold if len(held) == 1 else "")
+                self._out.add(stored.body.id)
+                self.taken.append(stored.task)
+                self._timers.hold(stored, hold if len(held) == 1 else "")
         if hold and not took and not unsure:
             # Another took them, and has a hold of its own. Where the answer to our write was lost
             # they may be ours: then the hold is the only timer there is.
-            await self._heads.purge(hold)
+            await self._records.purge(hold)
 
-    def _sort(self, look: _Look, heads: dict[str, Head], room: int, now: int) -> None:
+    def _sort(self, look: _Entry, records: dict[str, StoredRecord], room: int, now: int) -> None:
         """What of an entry is due, and what becomes of the others."""
         timer = look.timer
         for task_id, revision in zip(timer.ids, timer.revisions, strict=True):
-            head = heads.get(task_id)
-            if head is None or (head.body.v and head.body.revision < revision):
+            stored = records.get(task_id)
+            if stored is None or (stored.body.v and stored.body.revision < revision):
                 # Its record is still on its way; or its writer has died, then it never comes.
                 if now - timer.made < _ON_ITS_WAY_MS and self._is_first(task_id, revision):
                     look.early.append((task_id, revision, (now // _AGAIN_MS + 1) * _AGAIN_MS))
                 continue
-            task = head.task
-            at = None if task is None else _timer(head, task, now)
+            task = stored.task
+            at = None if task is None else _timer(stored, task, now)
             if task is None or at is None:
                 continue
-            if head.body.state == State.ACTIVE and at <= now:
+            if stored.body.state == State.ACTIVE and at <= now:
                 at = max(at, self._grace_until)
             if at > now:
                 # Early: a renewed run, or a server whose clock is ahead of what it told. Where
                 # the record has moved on, its newest version has a timer of its own.
-                if head.body.revision == revision and self._is_first(task_id, revision):
+                if stored.body.revision == revision and self._is_first(task_id, revision):
                     look.later.append((task_id, revision, at))
             elif task.state is State.UNKNOWN:
-                look.broken.append(head)
-            elif not self._is_first(task_id, head.body.revision):
+                look.broken.append(stored)
+            elif not self._is_first(task_id, stored.body.revision):
                 continue
             elif task_id in self._out:
                 look.later.append((task_id, revision, now + self._hold_ms))
             elif len(look.due) >= room:
                 look.rest.append((task_id, revision))
             else:
-                look.due.append(head)
+                look.due.append(stored)
 
     def _is_first(self, task_id: str, revision: int) -> bool:
         """Whether no entry of this page has named this version of the record: one timer is
@@ -232,12 +233,12 @@ class _Taking:
         return first
 
 
-def _timer(head: Head, task: Task, now: int) -> int | None:
-    """The time at which something must happen to the task; one that does not decode is set aside
+def _timer(stored: StoredRecord, task: Task, now: int) -> int | None:
+    """The time at which something must happen to the task; one that does not decode is quarantined
     now, or when the lease of its run has passed."""
     if task.state is not State.UNKNOWN:
         return next_timer(task)
-    if not is_broken(head):
+    if not is_unreadable(stored):
         return None
-    cell = head.body.cell
+    cell = stored.body.cell
     return now if cell is None else cell.lease_until

@@ -11,16 +11,16 @@
     e.PARENT.CHILD       an edge; f.CHILD.PARENT: a satisfied dependency; x.PARENT: a fan-out
     z.ID.REVISION        the mark of a dead letter
     n.day.DAY, n.at      the daily history, and how far the log was added up in it
-    n.w.PROCESS.NUMBER   a sheet: what a process wrote, to be added up in it
-    g.QUEUE              the gate of a limited queue
+    n.w.PROCESS.NUMBER   a write summary, to be added up in the daily history
+    g.QUEUE              the limiter lock of a limited queue
     q.QUEUE, v.QUEUE.KIND.LEVEL, c.SETTING, y.TYPE, w.WORKER, l.mark, m.meta, m.fleet
 
-The last line lives in partition 0 only, but for l.mark and m.meta.
+The last line of these lives in partition 0 only, but for l.mark and m.meta.
 
 The lane, a number, stands in front of the ID because the server, whenever it is asked for the next
-messages of a line, visits every subject that the filter may lead to. With the ID in front these
-were all tasks ever stored; now it is those pending in the same lane. The lane is that of the line,
-so tasks of a kind that nobody runs do not stand where the server looks for others.
+messages of a sub-queue, visits every subject that the filter may lead to. With the ID in front
+these were all tasks ever stored; now it is those pending in the same lane. The lane is that of the
+sub-queue, so tasks of a kind that nobody runs do not stand where the server looks for others.
 """
 
 import re
@@ -38,8 +38,8 @@ BUCKET_MS = 8_192
 """Timers are kept in buckets of this length, so that the next ones are found without a scan."""
 
 LANES = 32
-"""Lines are spread over so many lanes. Every guard of a task looks for its ID in all those where
-anything is pending, so they are few."""
+"""Sub-queues are spread over so many lanes. Every guard of a task looks for its ID in all those
+where anything is pending, so they are few."""
 
 _PENDING_TOKENS = 5
 
@@ -68,8 +68,8 @@ def dotted(token: str) -> str:
     return token.replace("~", ".")
 
 
-class LineName(NamedTuple):
-    """What tells lines apart: pending tasks of one queue, kind and level stand in one."""
+class SubqueueName(NamedTuple):
+    """What tells sub-queues apart: pending tasks of one queue, kind and level stand in one."""
 
     queue: str
     kind: str  #: as `lifecycle.routing.kind_of` writes it
@@ -77,31 +77,33 @@ class LineName(NamedTuple):
 
 
 def level_of(priority: int, *, back: bool) -> str:
-    """A queue's lines: one for each priority, and one beside it for what came back to its old
+    """A queue's sub-queues: one for each priority, and one beside it for what came back to its old
     place, which would stand at the end of the other."""
     return f"{priority}b" if back else str(priority)
 
 
 def rank_of(level: str) -> tuple[int, bool]:
-    """Sorts lines: the highest priority first, what came back before the rest."""
+    """Sorts sub-queues: the highest priority first, what came back before the rest."""
     return -int(level.rstrip("b")), not level.endswith("b")
 
 
-def _lane(line: LineName) -> int:
+def _lane(subqueue: SubqueueName) -> int:
     """The levels of one queue and kind, ten priorities at the most, are in lanes of their own."""
-    number = 2 * int(line.level.rstrip("b")) + line.level.endswith("b")
-    return (crc32(f"{line.queue} {line.kind}".encode()) + number) % LANES
+    number = 2 * int(subqueue.level.rstrip("b")) + subqueue.level.endswith("b")
+    return (crc32(f"{subqueue.queue} {subqueue.kind}".encode()) + number) % LANES
 
 
 @lru_cache(1_024)
-def _tokens(line: LineName) -> tuple[int, str]:
+def _tokens(subqueue: SubqueueName) -> tuple[int, str]:
     """The lane, and what stands behind the ID."""
-    if not is_token(dotless(line.queue)) or not is_token(dotless(line.kind)):
-        raise Unwritable(f"no subject can hold the queue {line.queue!r} and kind {line.kind!r}")
-    return _lane(line), f"{dotless(line.queue)}.{dotless(line.kind)}.{line.level}"
+    if not is_token(dotless(subqueue.queue)) or not is_token(dotless(subqueue.kind)):
+        raise Unwritable(
+            f"no subject can hold the queue {subqueue.queue!r} and kind {subqueue.kind!r}"
+        )
+    return _lane(subqueue), f"{dotless(subqueue.queue)}.{dotless(subqueue.kind)}.{subqueue.level}"
 
 
-class Names:
+class Subjects:
     """The subjects of one partition of one namespace."""
 
     def __init__(self, namespace: str, partition: int) -> None:
@@ -118,8 +120,8 @@ class Names:
     def rest(self, task_id: str) -> str:
         return f"{self.root}t.r.{task_id}.r"
 
-    def pending(self, task_id: str, line: LineName) -> str:
-        lane, tokens = _tokens(line)
+    def pending(self, task_id: str, subqueue: SubqueueName) -> str:
+        lane, tokens = _tokens(subqueue)
         return f"{self.root}t.{lane}.{task_id}.{tokens}"
 
     def pending_id(self, subject: str) -> str | None:
@@ -127,17 +129,17 @@ class Names:
         kind, *tokens = subject[len(self.root) :].split(".")
         return tokens[1] if kind == "t" and len(tokens) == _PENDING_TOKENS else None
 
-    def line(self, line: LineName) -> str:
-        """Every pending record of a line."""
-        return self.pending("*", line)
+    def subqueue(self, subqueue: SubqueueName) -> str:
+        """Every pending record of a sub-queue."""
+        return self.pending("*", subqueue)
 
     def any_pending(self) -> str:
-        """Every pending record of every line."""
+        """Every pending record of every sub-queue."""
         return f"{self.root}t.*.*.*.*.*"
 
-    def known_line(self, line: LineName) -> str:
-        """Says that there is such a line."""
-        return self.of("v", dotless(line.queue), dotless(line.kind), line.level)
+    def known_subqueue(self, subqueue: SubqueueName) -> str:
+        """Says that there is such a sub-queue."""
+        return self.of("v", dotless(subqueue.queue), dotless(subqueue.kind), subqueue.level)
 
     def timer(self, at: int, first: str, second: str | int) -> str:
         return f"{self.root}s.{at // BUCKET_MS}.{first}.{second}"

@@ -1,15 +1,15 @@
-"""News: what was written under a subject that nearly every message stands under, since a sequence.
+"""Changes since a sequence, under a subject that nearly every message stands under.
 
 A page of messages carries the number of those that follow, and to count them the server visits
-every subject stored. So where little has been written since, the messages are asked for one by
-one, which costs the server no more than what it finds.
+every stored subject. So where little was written since, the messages are asked for one by one,
+which costs the server no more than what it finds.
 """
 
 from collections.abc import Sequence
 
-from andon.stores.nats.heads import Heads
-from andon.stores.nats.library import Reply
-from andon.stores.nats.wire import seq_of
+from andon.stores.nats.jetstream import seq_of
+from andon.stores.nats.nats_client import Reply
+from andon.stores.nats.record_cache import RecordCache
 
 _FEW = 1_000
 """Sequences that are asked about one by one; beyond that a page costs less."""
@@ -19,41 +19,41 @@ _STRIDE = 16
 that those whose messages have been written over need not be asked about."""
 
 
-async def news(heads: Heads, subject: str, start: int, limit: int) -> list[Reply]:
+async def changes_since(records: RecordCache, subject: str, start: int, limit: int) -> list[Reply]:
     """Messages from a sequence on, in order; not more than `limit` of them. None may also mean
     that the server is going away, or that a replica lags."""
-    await heads.last([])
-    end = heads.upto
+    await records.last([])
+    end = records.upto
     if end < start:
         return []
     if end - start >= _FEW or limit * _STRIDE < end - start:
-        page, _ = await heads.page(subject, start, limit)
+        page, _ = await records.page(subject, start, limit)
         return page
-    look = _Look(heads, subject, start, end)
+    look = _Search(records, subject, start, end)
     await look.ask(range(start, end + 1, _STRIDE))
     await look.ask(look.unknown())
     return look.found()[:limit]
 
 
-async def close_together(heads: Heads, subject: str, start: int, limit: int) -> list[Reply]:
+async def read_dense(records: RecordCache, subject: str, start: int, limit: int) -> list[Reply]:
     """Messages from a sequence on, in order, as far as they stand close together; not more than
     `limit` of them. None may also mean what it means above."""
     request = {"seq": start, "next_by_subj": subject}
-    (first,) = await heads.wire.several(heads.names.stream, [request])
+    (first,) = await records.js.read_each(records.subjects.stream, [request])
     if first is None or first.status:
         return []
     begin = seq_of(first)
-    look = _Look(heads, subject, begin, begin + limit - 1)
+    look = _Search(records, subject, begin, begin + limit - 1)
     await look.ask(range(begin, begin + limit, _STRIDE))
     await look.ask(look.unknown())
     return look.found()[:limit]
 
 
-class _Look:
+class _Search:
     """What is known of the sequences from `start` to `end`."""
 
-    def __init__(self, heads: Heads, subject: str, start: int, end: int) -> None:
-        self._heads = heads
+    def __init__(self, records: RecordCache, subject: str, start: int, end: int) -> None:
+        self._records = records
         self._subject = subject
         self._start = start
         self._next: list[int] = [0] * (end + 1 - start)
@@ -66,7 +66,7 @@ class _Look:
         if not seqs:
             return
         requests = [{"seq": seq, "next_by_subj": self._subject} for seq in seqs]
-        answers = await self._heads.wire.several(self._heads.names.stream, requests)
+        answers = await self._records.js.read_each(self._records.subjects.stream, requests)
         for seq, answer in zip(seqs, answers, strict=True):
             if answer is None or answer.status:
                 self._nothing = min(self._nothing, seq)

@@ -6,32 +6,32 @@ from urllib.request import urlopen
 import msgspec
 
 from andon.model.fleet import StoreInfo
-from andon.stores.nats.core import Core
+from andon.stores.nats.context import StoreContext
 from andon.stores.nats.index import Index
 from andon.stores.nats.opening import SCHEMA
 
 
-async def describe(core: Core, index: Index) -> StoreInfo:
+async def describe(context: StoreContext, index: Index) -> StoreInfo:
     """What it is, holds and promises."""
     await index.sync(whole=True)
     size, replicas, storage = 0, 1, "file"
     created = ""
-    for heads in core.heads:
-        found = await core.wire.api(f"STREAM.INFO.{heads.names.stream}")
+    for records in context.records:
+        found = await context.js.api(f"STREAM.INFO.{records.subjects.stream}")
         size += int(found["state"]["bytes"])
         replicas = int(found["config"]["num_replicas"])
         storage = str(found["config"]["storage"])
         created = str(found["created"])
-    sync = await _sync_interval(core)
-    value = await core.fleet.setting("retention")
-    version = core.wire.client.connected_server_version
+    sync = await _sync_interval(context)
+    value = await context.fleet.setting("retention")
+    version = context.js.client.connected_server_version
     return StoreInfo(
         kind="nats",
-        location=f"{core.location.shown} {core.location.namespace}",
+        location=f"{context.location.shown} {context.location.namespace}",
         schema_version=SCHEMA,
         min_writer=1,
-        partitions=len(core.heads),
-        entries=len(index.records.rows),
+        partitions=len(context.records),
+        entries=len(index.tables.rows),
         bytes=size,
         in_memory=storage == "memory",
         replicas=replicas,
@@ -56,12 +56,12 @@ class _Jetstream(msgspec.Struct, frozen=True):
     config: _Config = _Config()
 
 
-async def _sync_interval(core: Core) -> str:
+async def _sync_interval(context: StoreContext) -> str:
     """How often the server flushes to disk, which it tells on its monitoring port alone."""
-    if not core.location.monitor:
+    if not context.location.monitor:
         return ""
     try:
-        body = await asyncio.to_thread(_fetch, f"{core.location.monitor}/jsz")
+        body = await asyncio.to_thread(_fetch, f"{context.location.monitor}/jsz")
         config = msgspec.json.decode(body, type=_Jetstream).config
     except (OSError, msgspec.DecodeError):
         return ""

@@ -13,13 +13,13 @@ import msgspec
 
 from andon.contract.isolation import left_out
 from andon.stores.codec import encode
-from andon.stores.nats.bodies import Head
-from andon.stores.nats.heads import Heads, iso
-from andon.stores.nats.library import Reply
-from andon.stores.nats.names import BUCKET_MS, Names, hashed, is_token
-from andon.stores.nats.news import close_together
-from andon.stores.nats.shared import SharedTimers
-from andon.stores.nats.wire import Write
+from andon.stores.nats.changes import read_dense
+from andon.stores.nats.jetstream import Write
+from andon.stores.nats.nats_client import Reply
+from andon.stores.nats.record_cache import RecordCache, schedule_time
+from andon.stores.nats.record_codec import StoredRecord
+from andon.stores.nats.shared_timers import SharedTimers
+from andon.stores.nats.subjects import BUCKET_MS, Subjects, hashed, is_token
 
 TOGETHER_MS = 200
 """Timers this near to each other share one schedule, which fires at the last of them."""
@@ -71,7 +71,7 @@ def writable(timers: Sequence[tuple[str, int | None]]) -> list[tuple[str, int | 
 
 
 def schedules(
-    names: Names,
+    subjects: Subjects,
     wanted: Sequence[Wanted],
     now: int,
     *,
@@ -95,14 +95,14 @@ def schedules(
             first, second = "g", hashed(f"{again}:{[(i, revision) for i, revision, _ in group]}")
         elif len(group) > 1:
             first, second = "g", secrets.token_hex(8)
-        writes.append(schedule(names, (first, second), at, group, now=now, made=made or now))
+        writes.append(schedule(subjects, (first, second), at, group, now=now, made=made or now))
         if shared is not None and len(group) > 1 and at > now:
             shared.add(writes[-1][0], [(i, revision) for i, revision, _ in group])
     return writes
 
 
 def schedule(
-    names: Names,
+    subjects: Subjects,
     name: tuple[str, str | int],
     at: int,
     group: Sequence[Wanted],
@@ -113,11 +113,11 @@ def schedule(
     """The write that sets one timer for a group; a due entry at once if it has passed."""
     ids, revisions = tuple(t[0] for t in group), tuple(t[1] for t in group)
     body = encode(Timer(at, ids, revisions, made))
-    due = names.due(*name)
+    due = subjects.due(*name)
     if at <= now:
         return due, body, None
-    headers = {"Nats-Schedule": f"@at {iso(at)}", "Nats-Schedule-Target": due}
-    return names.timer(at, *name), body, headers
+    headers = {"Nats-Schedule": f"@at {schedule_time(at)}", "Nats-Schedule-Target": due}
+    return subjects.timer(at, *name), body, headers
 
 
 def _ats(found: Sequence[Reply]) -> Iterable[int]:
@@ -135,75 +135,75 @@ def _not_passed(at: int, now: int) -> int:
 class Timers:
     """The timers of one partition."""
 
-    def __init__(self, heads: Heads) -> None:
-        self.heads = heads
-        self._names = heads.names
+    def __init__(self, records: RecordCache) -> None:
+        self.records = records
+        self._subjects = records.subjects
         self.shared = SharedTimers()
         self._behind_until = 0  # ms UTC: there are too many due entries to count them
         self._many_until = 0  # too many to look at all of them
         self.held: dict[str, tuple[str, int]] = {}
         """Taken here: task to its hold's own schedule (or ""), and the revision it had."""
 
-    def hold(self, head: Head, own: str) -> None:
+    def hold(self, stored: StoredRecord, own: str) -> None:
         """Remember that a task was taken, and the schedule of its hold if that holds nothing else;
         the write that follows deletes it."""
-        self.held[head.body.id] = (own, head.body.revision)
+        self.held[stored.body.id] = (own, stored.body.revision)
         while len(self.held) > _HELD:
             self.held.pop(next(iter(self.held)))
 
     async def fired(self, seq: int, most: int, now: int) -> list[Reply]:
         """The next due entries from a sequence on, or some of them; none if there are none."""
-        subject = self._names.of("d", ">")
+        subject = self._subjects.of("d", ">")
         if now < self._behind_until:
-            found = await close_together(self.heads, subject, seq, most)
+            found = await read_dense(self.records, subject, seq, most)
             if found:
                 return found
-        found, more = await self.heads.page(subject, seq, most)
+        found, more = await self.records.page(subject, seq, most)
         self._behind_until = now + _BEHIND_MS if more >= _BEHIND else 0
         return found
 
     async def next(self, now: int) -> int | None:
         """The earliest timer not yet passed. Exact when it is near or when there are few; else
         not later than that."""
-        names = self._names
+        subjects = self._subjects
         bucket = now // BUCKET_MS
         if now >= self._many_until:
-            found, more = await self.heads.page(names.of("s", ">"), 1, _FAR)
+            found, more = await self.records.page(subjects.of("s", ">"), 1, _FAR)
             if not more:
                 return min((_not_passed(at, now) for at in _ats(found)), default=None)
             self._many_until = now + _MANY_MS
-        subjects = [names.of("s", str(number), ">") for number in range(bucket - 1, bucket + 2)]
-        found, more = await self.heads.some(subjects, _NEAR)
-        near = [_not_passed(at, now) for at in _ats(found)]
+        near = [subjects.of("s", str(number), ">") for number in range(bucket - 1, bucket + 2)]
+        found, more = await self.records.sample(near, _NEAR)
+        ats = [_not_passed(at, now) for at in _ats(found)]
         if more:
-            return min([*near, now + 250])
-        return min(near, default=(bucket + 2) * BUCKET_MS)
+            return min([*ats, now + 250])
+        return min(ats, default=(bucket + 2) * BUCKET_MS)
 
     async def rearm(
-        self, timers: Sequence[tuple[str, int | None]], heads: dict[str, Head], now: int
+        self, timers: Sequence[tuple[str, int | None]], records: dict[str, StoredRecord], now: int
     ) -> None:
         """Set timers anew where a fired one meant nothing yet."""
         wanted: list[Wanted] = []
         holds: list[str] = []
         for task_id, at in timers:
-            taken, head = self.held.pop(task_id, None), heads.get(task_id)
-            if taken is None or head is None or head.body.revision != taken[1]:
+            taken, stored = self.held.pop(task_id, None), records.get(task_id)
+            if taken is None or stored is None or stored.body.revision != taken[1]:
                 continue
             if at is not None:
-                wanted.append((task_id, head.body.revision, at))
+                wanted.append((task_id, stored.body.revision, at))
             if taken[0]:
                 holds.append(taken[0])
         # The new ones first: who dies in between must leave one timer at least.
-        writes = schedules(self._names, wanted, now, again=secrets.token_hex(8))
-        await self.heads.wire.write(self._names.stream, writes)
+        writes = schedules(self._subjects, wanted, now, again=secrets.token_hex(8))
+        await self.records.js.write(self._subjects.stream, writes)
         for hold in holds:
-            await self.heads.purge(hold)
+            await self.records.purge(hold)
 
     async def set(self, wanted: Sequence[Wanted], now: int) -> None:
         """Set timers."""
-        await self.heads.wire.write(self._names.stream, schedules(self._names, wanted, now))
+        await self.records.js.write(self._subjects.stream, schedules(self._subjects, wanted, now))
 
     async def sweep(self) -> None:
         """Forget the timers that nothing needs and that no write has taken along."""
         for subject in self.shared.sweep():
-            await self.heads.purge(subject)
+            await self.records.purge(subject)

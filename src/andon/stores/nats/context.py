@@ -1,4 +1,4 @@
-"""What the operations of the store share."""
+"""What the operations of the store share: connection, partitions, and background work."""
 
 import asyncio
 from collections.abc import Coroutine, Iterable
@@ -11,64 +11,66 @@ from andon.stores.kit.partitions import partition_of
 from andon.stores.kit.server_clock import ServerClock
 from andon.stores.nats.edges import Edges
 from andon.stores.nats.fleet import Fleet
-from andon.stores.nats.heads import Heads
 from andon.stores.nats.hints import Hints
+from andon.stores.nats.jetstream import JetStream
 from andon.stores.nats.location import Location
-from andon.stores.nats.names import Names
-from andon.stores.nats.timing import Timers
-from andon.stores.nats.unique import Keys
-from andon.stores.nats.wire import Wire
+from andon.stores.nats.record_cache import RecordCache
+from andon.stores.nats.subjects import Subjects
+from andon.stores.nats.timers import Timers
+from andon.stores.nats.unique_keys import UniqueKeys
 
 FINISH_S = 5.0
 """How long closing waits for what was handed over; by then each has had an attempt to the end."""
 
 
-class Core:
+class StoreContext:
     """One open store: connection, partitions, and what is known of them."""
 
     def __init__(
-        self, location: Location, wire: Wire, clock: ServerClock, partitions: int, hints: Hints
+        self, location: Location, js: JetStream, clock: ServerClock, partitions: int, hints: Hints
     ) -> None:
         self.location = location
-        self.wire = wire
+        self.js = js
         self.clock = clock
         self.hints = hints
-        self.heads = [Heads(wire, Names(location.namespace, p), clock) for p in range(partitions)]
-        for heads in self.heads:
-            wire.told[heads.names.stream] = heads.notes.answered
-        self.timers = [Timers(heads) for heads in self.heads]
-        self.keys = [Keys(heads) for heads in self.heads]
-        self.edges = Edges(self.heads, self.timers)
-        self.fleet = Fleet(self.heads[0], clock.now)
+        self.records = [
+            RecordCache(js, Subjects(location.namespace, p), clock) for p in range(partitions)
+        ]
+        for records in self.records:
+            js.on_written[records.subjects.stream] = records.notes.note_answers
+        self.timers = [Timers(records) for records in self.records]
+        self.keys = [UniqueKeys(records) for records in self.records]
+        self.edges = Edges(self.records, self.timers)
+        self.fleet = Fleet(self.records[0], clock.now)
         self._background: set[asyncio.Task[Any]] = set()
 
-    def anew(self) -> "Core":
+    def for_new_streams(self) -> "StoreContext":
         """The same for streams of which nothing is known yet."""
-        self.wire.acked.clear()
-        core = Core(self.location, self.wire, self.clock, len(self.heads), self.hints)
-        core._background = self._background
-        return core
+        self.js.acked.clear()
+        context = StoreContext(self.location, self.js, self.clock, len(self.records), self.hints)
+        context._background = self._background
+        return context
 
     def partition(self, task_id: str) -> int:
         """The partition of a task or key."""
-        return partition_of(task_id, len(self.heads))
+        return partition_of(task_id, len(self.records))
 
     async def reserve(self, key: str, task_id: str, revision: int) -> str:
         """Reserve a unique key; the holder's id if another has it."""
         keys = self.keys[self.partition(key)]
-        return await keys.reserve(key, task_id, revision, self.clock.now(), self.heads)
+        return await keys.reserve(key, task_id, revision, self.clock.now(), self.records)
 
     async def hint(self, topics: Iterable[str]) -> None:
         """Wake who listens, here and elsewhere."""
-        for subject, payload in self.hints.tell(topics).items():
-            await self.wire.hint(subject, payload)
+        for subject, payload in self.hints.notify(topics).items():
+            await self.js.hint(subject, payload)
 
     def timer_topic(self, ats: Iterable[int]) -> list[str]:
         """The topic to hint when one of the timers is near."""
         soon = self.clock.now() + NEAR_TIMER_MS
         return [TIMER_TOPIC] if any(at <= soon for at in ats) else []
 
-    def later(self, work: Coroutine[Any, Any, Any]) -> None:
+    def in_background(self, work: Coroutine[Any, Any, Any]) -> None:
         """Do something nobody waits for; what it leaves undone must be harmless."""
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
@@ -79,7 +81,7 @@ class Core:
         if not task.cancelled():
             task.exception()
 
-    async def finish(self) -> None:
+    async def finish_background(self) -> None:
         """Wait for what was begun, while it gets on; what does not is given up."""
         if self._background:
             await asyncio.wait(list(self._background), timeout=FINISH_S)
@@ -88,7 +90,7 @@ class Core:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
 
-    async def whole(self, work: Coroutine[Any, Any, Any]) -> Any:
+    async def run_to_end(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Do something to its end, also if the caller goes away meanwhile."""
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)

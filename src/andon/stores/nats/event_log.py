@@ -18,16 +18,16 @@ import msgspec
 from msgspec.structs import replace
 
 from andon.contract.queries import EventPage, History
-from andon.lifecycle.constants import HISTORY_KEPT
+from andon.lifecycle.constants import HISTORY_KEPT, SUBMIT_WINDOW_MS
 from andon.model.task import TaskEvent
 from andon.stores.codec import Undecodable
-from andon.stores.nats.bodies import Head, decode_archive, decode_body, moves_of
-from andon.stores.nats.core import Core
-from andon.stores.nats.heads import Heads
-from andon.stores.nats.library import Reply
-from andon.stores.nats.names import ARCHIVED
-from andon.stores.nats.news import news
-from andon.stores.nats.wire import CONFLICT, GUARD, PATIENCE_S, seq_of
+from andon.stores.nats.changes import changes_since
+from andon.stores.nats.context import StoreContext
+from andon.stores.nats.jetstream import CONFLICT, GUARD, PATIENCE_S, seq_of
+from andon.stores.nats.nats_client import Reply
+from andon.stores.nats.record_cache import RecordCache
+from andon.stores.nats.record_codec import StoredRecord, decode_archive, decode_record, moves_of
+from andon.stores.nats.subjects import ARCHIVED
 
 _FASTEST = 20_000
 _LONGEST_UNTRIMMED_S = 60.0
@@ -56,11 +56,11 @@ class Position(msgspec.Struct):
     of: int = 0  #: which message that is, for it may be gone when the reader comes back
 
 
-class Log:
+class EventLog:
     """The event log of all partitions."""
 
-    def __init__(self, core: Core, mark: str) -> None:
-        self._core = core
+    def __init__(self, context: StoreContext, mark: str) -> None:
+        self._context = context
         self._mark = mark
         self._next_trim: dict[str, float] = {}  # by stream, monotonic seconds
         self._given: dict[str, list[dict[str, int]]] = {}
@@ -73,8 +73,8 @@ class Log:
         # Written to only in the first of the two, so that a read which fails gives nothing out.
         given = [ChainMap[str, int]({}, old) for old in self._given.get(cursor, self._none())]
         found: list[TaskEvent] = []
-        for partition, heads in enumerate(self._core.heads):
-            start = await self._start(heads)
+        for partition, records in enumerate(self._context.records):
+            start = await self._start(records)
             position = positions[partition]
             if position.at < start:
                 gap = gap or bool(cursor)
@@ -83,7 +83,7 @@ class Log:
                 position = positions[partition] = Position(start, start)
             if len(found) < limit:
                 seen = given[partition]
-                lost = await self._page(heads, position, seen, limit - len(found), found)
+                lost = await self._page(records, position, seen, limit - len(found), found)
                 gap = gap or (lost and bool(cursor))
         after = self._cursor(positions)
         if found:
@@ -92,7 +92,7 @@ class Log:
         return EventPage(tuple(found), after, gap)
 
     def _none(self) -> list[dict[str, int]]:
-        return [{} for _ in self._core.heads]
+        return [{} for _ in self._context.records]
 
     def _keep(self, cursor: str, given: Sequence[ChainMap[str, int]]) -> None:
         """Remember what was given out above the floor, for the next page."""
@@ -108,7 +108,7 @@ class Log:
 
     async def _page(
         self,
-        heads: Heads,
+        records: RecordCache,
         position: Position,
         seen: ChainMap[str, int],
         limit: int,
@@ -118,12 +118,12 @@ class Log:
         given = 0
         while given < limit:
             wanted = min(limit - given + 1, _PAGE)
-            messages, _ = await self._messages(heads, position.at + 1, wanted)
+            messages, _ = await self._messages(records, position.at + 1, wanted)
             if not messages:
                 # Nothing is behind the position: whatever is written later stands behind it.
                 position.floor = position.at
                 seen.maps = [{}]
-                return not given and await self._rewound(heads, position)
+                return not given and await self._rewound(records, position)
             for seq, task_id, moves in messages:
                 fresh = [
                     (move, event)
@@ -147,32 +147,32 @@ class Log:
                 position.at, position.part, position.of = seq, 0, 0
         return False
 
-    async def _rewound(self, heads: Heads, position: Position) -> bool:
+    async def _rewound(self, records: RecordCache, position: Position) -> bool:
         """Whether the stream ends before the position: it is not the one that was read."""
-        end = await self._end(heads)
+        end = await self._end(records)
         if end >= position.at:
             return False
         position.at = position.floor = end
         return True
 
     async def _messages(
-        self, heads: Heads, start: int, limit: int
+        self, records: RecordCache, start: int, limit: int
     ) -> tuple[list[tuple[int, str, list[tuple[int, TaskEvent]]]], int]:
         """Records and archives in the order of the stream, with their moves."""
-        records = await self.records(heads, start, limit)
-        if not records:
+        page = await self.read_records(records, start, limit)
+        if not page:
             return [], start - 1  # an archive is followed by its record
         # Not past the last record, though an archive stands there: records that were written in
         # front of it, after the first of these reads, are still to come.
-        end = seq_of(records[-1])
-        archives = await heads.surely(heads.names.of("h", ">"), start, limit)
+        end = seq_of(page[-1])
+        archives = await records.confirmed_page(records.subjects.of("h", ">"), start, limit)
         if len(archives) >= limit:
             end = min(end, seq_of(archives[-1]))
         found: list[tuple[int, str, list[tuple[int, TaskEvent]]]] = []
-        for msg in records:
+        for msg in page:
             seq = seq_of(msg)
             try:
-                body = decode_body(msg.data)
+                body = decode_record(msg.data)
             except Undecodable:
                 continue
             moves = moves_of(body, seq)
@@ -185,63 +185,63 @@ class Log:
             found.append((seq_of(msg), archive.id, moves))
         return sorted((m for m in found if m[0] <= end), key=lambda m: m[0]), end
 
-    async def records(self, heads: Heads, start: int, limit: int) -> list[Reply]:
+    async def read_records(self, records: RecordCache, start: int, limit: int) -> list[Reply]:
         """Records from a sequence on. None is taken as "all was read", so that is neither said by a
         server that is going away nor by a replica that lags."""
-        subject = heads.names.of("t", ">")
+        subject = records.subjects.of("t", ">")
         deadline = time.monotonic() + PATIENCE_S
         while True:
-            records = await news(heads, subject, start, limit)
-            if records:
-                return records
-            if not await heads.first(subject, start):
+            page = await changes_since(records, subject, start, limit)
+            if page:
+                return page
+            if not await records.leader_first(subject, start):
                 return []
-            if heads.wire.leaving or time.monotonic() > deadline:
-                raise heads.wire.unavailable("a replica lacks what its leader has")
+            if records.js.leaving or time.monotonic() > deadline:
+                raise records.js.unavailable("a replica lacks what its leader has")
             await asyncio.sleep(0.01)
 
-    async def _start(self, heads: Heads) -> int:
+    async def _start(self, records: RecordCache) -> int:
         """Where the log begins: moves up to here were trimmed."""
-        found = await heads.last([heads.names.mark])
+        found = await records.last([records.subjects.mark])
         return int(found[0].data) if found else 0
 
-    async def _end(self, heads: Heads) -> int:
-        info = await heads.wire.api(f"STREAM.INFO.{heads.names.stream}")
+    async def _end(self, records: RecordCache) -> int:
+        info = await records.js.api(f"STREAM.INFO.{records.subjects.stream}")
         return int(info.get("state", {}).get("last_seq", 0))
 
     async def end(self) -> str:
         """The cursor after the newest event."""
         positions: list[Position] = []
-        for heads in self._core.heads:
+        for records in self._context.records:
             # Settings and timers are written to the stream, too: only records count.
-            end = max(await self._newest(heads), await self._start(heads))
+            end = max(await self._newest(records), await self._start(records))
             positions.append(Position(end, end))
         return self._cursor(positions)
 
-    async def _newest(self, heads: Heads) -> int:
+    async def _newest(self, records: RecordCache) -> int:
         """Where the newest record stands. The server would visit all records to tell, so it is
         looked for near the end first."""
-        subject = heads.names.of("t", ">")
-        await heads.last([])
-        recent = await news(heads, subject, max(heads.upto - _NEAR, 1), _PAGE)
-        return seq_of(recent[-1]) if recent else await heads.newest(subject)
+        subject = records.subjects.of("t", ">")
+        await records.last([])
+        recent = await changes_since(records, subject, max(records.upto - _NEAR, 1), _PAGE)
+        return seq_of(recent[-1]) if recent else await records.leader_newest(subject)
 
     async def trim(self, limit: int) -> int:
         """Move the start of the log on, past what is too much; how many moves that are."""
-        most = max(self._core.location.max_events // len(self._core.heads), 1)
+        most = max(self._context.location.max_events // len(self._context.records), 1)
         dropped = 0
-        for heads in self._core.heads:
-            stream, now = heads.names.stream, time.monotonic()
+        for records in self._context.records:
+            stream, now = records.subjects.stream, time.monotonic()
             if now < self._next_trim.get(stream, 0.0):
                 continue
-            start = await self._start(heads)
-            _, more = await heads.page(heads.names.of("t", ">"), start + 1, 1)
+            start = await self._start(records)
+            _, more = await records.page(records.subjects.of("t", ">"), start + 1, 1)
             surplus = min(more + 1 - most, limit - dropped, 500)
             if surplus <= 0:
                 left = min((most - more - 1) / _FASTEST, _LONGEST_UNTRIMMED_S)
                 self._next_trim[stream] = now + left
                 continue
-            messages, _ = await self._messages(heads, start + 1, surplus)
+            messages, _ = await self._messages(records, start + 1, surplus)
             count, end = 0, start
             for seq, _, moves in messages:
                 fresh = sum(1 for move, _ in moves if move > start)
@@ -250,50 +250,48 @@ class Log:
                 count, end = count + fresh, seq
             if end == start:
                 continue
-            mark = await heads.last([heads.names.mark])
+            mark = await records.last([records.subjects.mark])
             guard = {GUARD: str(seq_of(mark[0]) if mark else 0)}
-            write = (heads.names.mark, str(end).encode(), guard)
-            (seq,) = await heads.wire.write(heads.names.stream, [write])
+            write = (records.subjects.mark, str(end).encode(), guard)
+            (seq,) = await records.js.write(records.subjects.stream, [write])
             if seq > CONFLICT:
                 dropped += count
-                await self._drop(heads, start, end)
+                await self._drop(records, start, end)
         return dropped
 
-    async def _drop(self, heads: Heads, start: int, end: int) -> None:
+    async def _drop(self, records: RecordCache, start: int, end: int) -> None:
         """Delete what stands in the stream for the log alone."""
-        from andon.lifecycle.constants import SUBMIT_WINDOW_MS
-
-        now = self._core.clock.now()
-        page, _ = await heads.page(heads.names.of("t", ">"), start + 1, 500)
+        now = self._context.clock.now()
+        page, _ = await records.page(records.subjects.of("t", ">"), start + 1, 500)
         for msg in page:
             if seq_of(msg) > end:
                 break
             try:
-                body = decode_body(msg.data)
+                body = decode_record(msg.data)
             except Undecodable:
                 continue
             if body.deleted and body.deleted < now - SUBMIT_WINDOW_MS:
-                request = {"filter": heads.names.task(body.id), "seq": seq_of(msg) + 1}
-                await heads.wire.api(f"STREAM.PURGE.{heads.names.stream}", request)
+                request = {"filter": records.subjects.task(body.id), "seq": seq_of(msg) + 1}
+                await records.js.api(f"STREAM.PURGE.{records.subjects.stream}", request)
 
-    async def history(self, head: Head | None) -> History:
+    async def history(self, stored: StoredRecord | None) -> History:
         """The moves of a record."""
-        if head is None or head.task is None:
+        if stored is None or stored.task is None:
             return History(())
-        heads = self._core.heads[self._core.partition(head.body.id)]
-        moves = {e.revision: e for _, e in moves_of(head.body, head.seq)}
-        if head.body.revision > 2 * ARCHIVED:
-            created = head.task.status.created_at
-            for msg in await heads.walk([heads.names.of("h", head.body.id, "*")]):
+        records = self._context.records[self._context.partition(stored.body.id)]
+        moves = {e.revision: e for _, e in moves_of(stored.body, stored.seq)}
+        if stored.body.revision > 2 * ARCHIVED:
+            created = stored.task.status.created_at
+            for msg in await records.read_all([records.subjects.of("h", stored.body.id, "*")]):
                 archive = decode_archive(msg.data)
                 if archive.created_at == created:
                     moves.update({e.revision: e for e in archive.events})
-        kept = [revision for revision in sorted(moves) if revision > head.body.dropped]
-        events = [replace(moves[r], task=head.body.id) for r in kept][-HISTORY_KEPT:]
-        return History(tuple(events), head.body.revision - len(events))
+        kept = [revision for revision in sorted(moves) if revision > stored.body.dropped]
+        events = [replace(moves[r], task=stored.body.id) for r in kept][-HISTORY_KEPT:]
+        return History(tuple(events), stored.body.revision - len(events))
 
     def _parse(self, cursor: str) -> tuple[list[Position], bool]:
-        count = len(self._core.heads)
+        count = len(self._context.records)
         if not cursor:
             return [Position() for _ in range(count)], False
         mark, *parts = cursor.split(".")

@@ -1,8 +1,8 @@
-"""A record as one message: its four parts, and where its newest moves stand in the stream.
+"""The codec of records: a record is one message, with its four parts and its newest moves.
 
-The moves of a record are the event log: a message carries the newest 16 with the sequence of the
-message that wrote each, so that who reads the log knows which of them it has seen already though
-the messages before it are gone.
+The moves of a record are the event log: a message carries the newest 16, each with the sequence of
+the message that wrote it, so that a reader of the log knows which of them it has seen although the
+earlier messages are gone.
 """
 
 import msgspec
@@ -12,7 +12,7 @@ from andon.model.words import State
 from andon.stores.codec import Undecodable, bare, decode_definition, decode_status, encode
 
 
-class Body(msgspec.Struct, array_like=True, gc=False):
+class RecordBody(msgspec.Struct, array_like=True, gc=False):
     """What is stored. `deleted`: ms UTC of a deletion, the rest is then what it leaves."""
 
     v: int
@@ -31,7 +31,7 @@ class Body(msgspec.Struct, array_like=True, gc=False):
     deleted: int = 0
     events: tuple[TaskEvent, ...] = ()  #: those that do not stand in the status
     dropped: int = 0  #: older moves that are not kept
-    place: int = 0  #: sequence of the message that took this place in line; 0 is its own
+    place: int = 0  #: sequence of the message that took this place in the sub-queue; 0 is its own
     left: Tombstone | None = None  #: of one that was deleted
     queue: str = ""  #: of one that was deleted
 
@@ -45,17 +45,17 @@ class Archive(msgspec.Struct, array_like=True, gc=False):
     seqs: tuple[int, ...]
 
 
-decode_body = msgspec.msgpack.Decoder(Body).decode
+decode_record = msgspec.msgpack.Decoder(RecordBody).decode
 decode_archive = msgspec.msgpack.Decoder(Archive).decode
 NOTHING = msgspec.Raw(encode(None))
 
 
-class Head:
+class StoredRecord:
     """The newest message of a task: what it says, where it stands, and the guard for the next."""
 
     __slots__ = ("body", "guard", "seq", "subject", "task")
 
-    def __init__(self, body: Body, subject: str, seq: int, guard: int) -> None:
+    def __init__(self, body: RecordBody, subject: str, seq: int, guard: int) -> None:
         self.body = body
         self.subject = subject
         self.seq = seq
@@ -68,7 +68,7 @@ class Head:
         return not self.subject.endswith(".r")
 
 
-def task_of(body: Body, seq: int) -> Task:
+def task_of(body: RecordBody, seq: int) -> Task:
     """The record; bare if it does not decode (R28)."""
     try:
         if body.v > RECORD_VERSION or body.state == State.UNKNOWN:
@@ -79,7 +79,7 @@ def task_of(body: Body, seq: int) -> Task:
     return Task(definition=definition, status=status, cell=body.cell, result=body.result, ref=seq)
 
 
-def moves_of(body: Body, seq: int) -> list[tuple[int, TaskEvent]]:
+def moves_of(body: RecordBody, seq: int) -> list[tuple[int, TaskEvent]]:
     """The newest moves with their sequences, oldest first."""
     events = body.events
     if not body.deleted:

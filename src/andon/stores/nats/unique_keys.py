@@ -11,9 +11,9 @@ from andon.lifecycle.indexes import entry_of
 from andon.lifecycle.unique import UNWRITTEN_MS, holds
 from andon.stores.codec import encode
 from andon.stores.kit.partitions import partition_of
-from andon.stores.nats.heads import Heads
-from andon.stores.nats.names import hashed
-from andon.stores.nats.wire import CONFLICT, GUARD, seq_of
+from andon.stores.nats.jetstream import CONFLICT, GUARD, seq_of
+from andon.stores.nats.record_cache import RecordCache
+from andon.stores.nats.subjects import hashed
 
 
 class Reservation(msgspec.Struct, array_like=True):
@@ -27,20 +27,20 @@ class Reservation(msgspec.Struct, array_like=True):
 _decode = msgspec.msgpack.Decoder(Reservation).decode
 
 
-class Keys:
+class UniqueKeys:
     """The reservations that live in one partition."""
 
-    def __init__(self, heads: Heads) -> None:
-        self._heads = heads
+    def __init__(self, records: RecordCache) -> None:
+        self._records = records
 
     async def reserve(
-        self, key: str, task_id: str, revision: int, now: int, partitions: list[Heads]
+        self, key: str, task_id: str, revision: int, now: int, partitions: list[RecordCache]
     ) -> str:
         """Reserve; the holder's id if somebody else holds the key, else ''."""
-        subject = self._heads.names.of("u", hashed(key))
+        subject = self._records.subjects.of("u", hashed(key))
         body = encode(Reservation(task_id, revision, now))
         for _ in range(50):
-            found = await self._heads.last([subject])
+            found = await self._records.last([subject])
             guard = 0
             if found and found[0].data:
                 there = _decode(found[0].data)
@@ -48,8 +48,8 @@ class Keys:
                     return there.holder
             if found:
                 guard = seq_of(found[0])
-            (seq,) = await self._heads.wire.write(
-                self._heads.names.stream, [(subject, body, {GUARD: str(guard)})]
+            (seq,) = await self._records.js.write(
+                self._records.subjects.stream, [(subject, body, {GUARD: str(guard)})]
             )
             if seq > CONFLICT:
                 return ""
@@ -57,18 +57,18 @@ class Keys:
 
     async def drop(self, key: str, task_id: str) -> None:
         """Forget the task's reservation, if it is still the task's."""
-        subject = self._heads.names.of("u", hashed(key))
-        found = await self._heads.last([subject])
+        subject = self._records.subjects.of("u", hashed(key))
+        found = await self._records.last([subject])
         if found and found[0].data and _decode(found[0].data).holder == task_id:
             headers = {GUARD: str(seq_of(found[0])), "Nats-TTL": "1s"}
-            await self._heads.wire.write(self._heads.names.stream, [(subject, b"", headers)])
+            await self._records.js.write(self._records.subjects.stream, [(subject, b"", headers)])
 
     @staticmethod
-    async def _holds(key: str, there: Reservation, now: int, partitions: list[Heads]) -> bool:
-        heads = partitions[partition_of(there.holder, len(partitions))]
-        head = (await heads.read([there.holder])).get(there.holder)
-        if head is None or head.body.revision < there.revision:
+    async def _holds(key: str, there: Reservation, now: int, partitions: list[RecordCache]) -> bool:
+        records = partitions[partition_of(there.holder, len(partitions))]
+        stored = (await records.read([there.holder])).get(there.holder)
+        if stored is None or stored.body.revision < there.revision:
             return there.at > now - UNWRITTEN_MS
-        if head.task is None:
+        if stored.task is None:
             return False
-        return holds(entry_of(head.task), key, now)
+        return holds(entry_of(stored.task), key, now)

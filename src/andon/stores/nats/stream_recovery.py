@@ -1,9 +1,9 @@
-"""Streams that are not those this process opened: gone with the memory of their server, deleted and
-made again by somebody, or emptied.
+"""Stream recovery: finds that the streams are not those this process opened.
 
-Who meets trouble has this look. What is kept in memory is made again, as a server promises nothing
-for it; a stream of files that is not there was lost or deleted, and is left to whoever looks after
-the server: it may have to be restored.
+They may be gone with the memory of their server, deleted and made again by somebody, or emptied.
+The check runs after an operation failed. Streams in memory are made again, as a server promises
+nothing for them. A stream of files that is missing was lost or deleted, and is left to the
+operator, who may have to restore it.
 """
 
 import logging
@@ -11,15 +11,15 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from andon.stores.nats.jetstream import JetStream
 from andon.stores.nats.location import Location
-from andon.stores.nats.names import Names
 from andon.stores.nats.opening import NO_STREAM, begin, open_streams
-from andon.stores.nats.wire import Wire
+from andon.stores.nats.subjects import Subjects
 
 log = logging.getLogger("andon.nats")
 
 
-class Streams:
+class StreamRecovery:
     """The streams as they were opened; `info` is what that of partition 0 said."""
 
     def __init__(self, location: Location, partitions: int, info: dict[str, Any]) -> None:
@@ -31,37 +31,37 @@ class Streams:
             replicas=config["num_replicas"],
         )
         self._created = info["created"]
-        self._is_missed = False  # and that was told
+        self._is_logged = False  # and that was told
 
-    async def look(self, wire: Wire) -> dict[str, Any] | None:
+    async def check(self, js: JetStream) -> dict[str, Any] | None:
         """What partition 0 says of itself now, if the streams are others or were emptied; None if
         they are as they were, or not there."""
         location = self._location
-        names = Names(location.namespace, 0)
-        info = await wire.api(f"STREAM.INFO.{names.stream}")
+        subjects = Subjects(location.namespace, 0)
+        info = await js.api(f"STREAM.INFO.{subjects.stream}")
         if "error" in info:
             if info["error"].get("err_code") != NO_STREAM:
                 return None
             if location.storage != "memory":
-                self._tell_missing(names.stream)
+                self._log_missing(subjects.stream)
                 return None
-            _, info = await open_streams(wire, location)
+            _, info = await open_streams(js, location)
         emptied = [
-            await begin(wire, Names(location.namespace, partition))
+            await begin(js, Subjects(location.namespace, partition))
             for partition in range(location.partitions or 1)
         ]
-        self._is_missed = False
+        self._is_logged = False
         if info["created"] == self._created and not any(emptied):
             return None
         self._created = info["created"]
         return info
 
-    def _tell_missing(self, stream: str) -> None:
-        if not self._is_missed:
+    def _log_missing(self, stream: str) -> None:
+        if not self._is_logged:
             log.error(
                 "%s has no stream %s any more: restore it from a backup, or restart a process of "
                 "Andon, which makes it anew.",
                 self._location.shown,
                 stream,
             )
-        self._is_missed = True
+        self._is_logged = True

@@ -1,10 +1,10 @@
-"""Timers that several runs share, and from when on nothing needs them.
+"""Timers that several runs share, and when nothing needs them any more.
 
-The runs of one claim have one timer, which names a version of each record. Once each of these was
-written over by a write that the server acknowledged, the timer can only fire in vain, at a reader
-who finds out by reading all of them. So it is deleted: by a header of a write that is made anyway,
-or, when none comes, with the next look at what is due. Who claims remembers this, in memory: a
-timer of a process that died, or of a run that another process ended, fires.
+The runs of one claim have one timer, which names a revision of each record. Once each of these was
+written over by a write that the server acknowledged, the timer would only fire in vain. So it is
+deleted: by a header of a write that is made anyway, or, when none comes, with the next look for due
+timers. The claiming process remembers this in memory: the timer of a process that died, or of a run
+that another process ended, fires.
 """
 
 from collections import deque

@@ -20,8 +20,8 @@ import nats.errors
 from andon.lifecycle.backoff import ExponentialBackoff
 from andon.model.errors import StoreIncompatible, StoreUnavailable
 from andon.stores.nats.connection import Connection, Subscription
-from andon.stores.nats.library import Outgoing, Publisher, Reply, Take
 from andon.stores.nats.location import Location
+from andon.stores.nats.nats_client import Handler, NatsClient, Outgoing, Reply
 
 log = logging.getLogger("andon.nats")
 
@@ -75,7 +75,7 @@ class _Ack(msgspec.Struct):
 _decode_ack = msgspec.json.Decoder(_Ack).decode
 
 
-class _Round:
+class _Answers:
     """Writes sent together; `left` counts those without an answer."""
 
     __slots__ = ("answers", "future", "left")
@@ -120,7 +120,7 @@ class _Reading:
             self.future.set_result(None)
 
 
-class Wire:
+class JetStream:
     """One connection, and its inbox for answers."""
 
     def __init__(self, location: Location, *, name: str) -> None:
@@ -131,10 +131,10 @@ class Wire:
         self._inbox = ""
         self._rng = random.Random()
         self._numbers = itertools.count()
-        self._waiting: dict[bytes, tuple[_Round | _Reading, int]] = {}
+        self._waiting: dict[bytes, tuple[_Answers | _Reading, int]] = {}
         self.acked: dict[str, int] = {}
-        self.told: dict[str, Callable[[Sequence[Write], Sequence[int]], None]] = {}
-        """By stream, who is told the sequences that writes were given."""
+        self.on_written: dict[str, Callable[[Sequence[Write], Sequence[int]], None]] = {}
+        """By stream, what to call with finished writes and their sequences."""
         self.most_bytes = 0  #: of one message, its headers included: the server's `max_payload`
         self.reconnected: Callable[[], None] = lambda: None
         self.troubled: Callable[[], None] = lambda: None  #: called when somebody was refused
@@ -143,7 +143,7 @@ class Wire:
         self.leaving = False  #: the store is being closed: what fails now is not tried again
 
     @property
-    def client(self) -> Publisher:
+    def client(self) -> NatsClient:
         """The connection, perhaps lost; raises `StoreUnavailable` when the store is closed."""
         return self._connection.client
 
@@ -152,11 +152,11 @@ class Wire:
         await self._connection.open()
         self.most_bytes = self.client.max_payload
         self._inbox = self.client.new_inbox()
-        await self._connection.receive(self._inbox, self._answer)
+        self._connection.subscribe(f"{self._inbox}.*", self._answer)
 
-    async def subscribe(self, subject: str, take: Take) -> Subscription:
+    def subscribe(self, subject: str, handler: Handler) -> Subscription:
         """Hand over what comes on a subject, on this connection and those that follow it."""
-        return await self._connection.subscribe(subject, take)
+        return self._connection.subscribe(subject, handler)
 
     async def flush(self) -> None:
         """Wait until the server has taken what was sent; for two seconds at most."""
@@ -179,12 +179,12 @@ class Wire:
         self.most_bytes = self.client.max_payload
         self.reconnected()
 
-    def _answer(self, token: bytes, msg: Reply) -> None:
-        waiting = self._waiting.get(token)
+    def _answer(self, subject: bytes, msg: Reply) -> None:
+        waiting = self._waiting.get(subject[subject.rindex(b".") + 1 :])
         if waiting is not None:
             waiting[0].take(waiting[1], msg)
 
-    def _await(self, wanted: "_Round | _Reading", index: int) -> str:
+    def _await(self, wanted: "_Answers | _Reading", index: int) -> str:
         token = str(next(self._numbers))
         self._waiting[token.encode()] = (wanted, index)
         return token
@@ -222,8 +222,8 @@ class Wire:
         newest = max(seqs)
         if newest > self.acked.get(stream, 0):
             self.acked[stream] = newest
-        if stream in self.told:
-            self.told[stream](writes, seqs)
+        if stream in self.on_written:
+            self.on_written[stream](writes, seqs)
         if refused and not each:
             raise StoreIncompatible(f"{self._location.shown} refuses a write: {refused}.")
         return seqs
@@ -256,9 +256,8 @@ class Wire:
     async def _send(
         self, writes: Sequence[Write], which: Sequence[int], deadline: float
     ) -> list[Reply | None]:
-        round_ = _Round(len(which), asyncio.get_running_loop().create_future())
+        round_ = _Answers(len(which), asyncio.get_running_loop().create_future())
         tokens: list[str] = []
-        nc = self.client
         try:
             messages: list[Outgoing] = []
             for position, index in enumerate(which):
@@ -266,7 +265,7 @@ class Wire:
                 token = self._await(round_, position)
                 tokens.append(token)
                 messages.append((subject, f"{self._inbox}.{token}", payload, headers))
-            await nc.publish_all(messages)
+            self.client.send(messages)
             left = max(min(ATTEMPT_S, deadline - time.monotonic()), 0.05)
             async with asyncio.timeout(left):
                 await round_.future
@@ -278,14 +277,14 @@ class Wire:
                 self._waiting.pop(token.encode(), None)
         return round_.answers
 
-    async def atomic(self, stream: str, writes: Sequence[Write]) -> int:
+    async def write_batch(self, stream: str, writes: Sequence[Write]) -> int:
         """Write all or nothing; the sequence of the last, or 0 if a guard did not hold. An unknown
         outcome counts as that: the caller looks at what is there."""
         batch = f"{self._inbox[-12:]}{next(self._numbers)}"
         last = len(writes)
-        round_ = _Round(1, asyncio.get_running_loop().create_future())
+        round_ = _Answers(1, asyncio.get_running_loop().create_future())
         token = self._await(round_, 0)
-        nc = self.client
+        messages: list[Outgoing] = []
         try:
             for number, (subject, payload, headers) in enumerate(writes, start=1):
                 own = {
@@ -296,7 +295,8 @@ class Wire:
                 if number == last:
                     own["Nats-Batch-Commit"] = "1"
                 reply = f"{self._inbox}.{token}" if number == last else ""
-                await nc.publish(subject, payload, reply, own)
+                messages.append((subject, reply, payload, own))
+            self.client.send(messages)
             async with asyncio.timeout(ATTEMPT_S):
                 await round_.future
         except (TimeoutError, nats.errors.Error, OSError):
@@ -313,7 +313,7 @@ class Wire:
     async def hint(self, subject: str, payload: bytes) -> None:
         """Publish what may be lost."""
         with contextlib.suppress(Exception):
-            await self.client.publish(subject, payload)
+            self.client.send([(subject, "", payload, None)])
 
     # --- reading ---
 
@@ -338,7 +338,7 @@ class Wire:
         token = self._await(reading, 0)
         left = max(min(ATTEMPT_S, deadline - time.monotonic()), 0.05)
         try:
-            await self.client.publish(subject, body, f"{self._inbox}.{token}")
+            self.client.send([(subject, f"{self._inbox}.{token}", body, None)])
             async with asyncio.timeout(left):
                 end = await reading.future
         except (TimeoutError, nats.errors.Error, OSError):
@@ -357,14 +357,16 @@ class Wire:
             return (reading.messages, end) if whole or status == "413" else None
         return None
 
-    async def several(self, stream: str, requests: Sequence[dict[str, Any]]) -> list[Reply | None]:
+    async def read_each(
+        self, stream: str, requests: Sequence[dict[str, Any]]
+    ) -> list[Reply | None]:
         """The one message that each of several direct gets finds, or the status that says why
         there is none; None where no answer came in time."""
-        round_ = _Round(len(requests), asyncio.get_running_loop().create_future())
+        round_ = _Answers(len(requests), asyncio.get_running_loop().create_future())
         tokens = [self._await(round_, index) for index in range(len(requests))]
         subject = f"$JS.API.DIRECT.GET.{stream}"
         try:
-            await self.client.publish_all(
+            self.client.send(
                 (subject, f"{self._inbox}.{token}", msgspec.json.encode(request), None)
                 for token, request in zip(tokens, requests, strict=True)
             )
@@ -408,12 +410,11 @@ class Wire:
             await asyncio.sleep(_BACKOFF.pause(failures, self._rng))
 
     async def _ask(self, subject: str, body: bytes) -> tuple[Reply | None, str]:
-        """One answer; or None, and what was wrong. Not by the library's own `request`: before
-        Python 3.12 `asyncio.wait_for` may lose that its caller was cancelled."""
-        round_ = _Round(1, asyncio.get_running_loop().create_future())
+        """One answer; or None, and what was wrong."""
+        round_ = _Answers(1, asyncio.get_running_loop().create_future())
         token = self._await(round_, 0)
         try:
-            await self.client.publish(subject, body, f"{self._inbox}.{token}")
+            self.client.send([(subject, f"{self._inbox}.{token}", body, None)])
             async with asyncio.timeout(ATTEMPT_S):
                 await round_.future
         except (TimeoutError, nats.errors.Error, OSError) as error:

@@ -1,7 +1,7 @@
 """One claim: its token, the stamps it writes over records, and what it has handed out.
 
-A repeat of a claim is told by its token, under which the ids of its tasks stand before their
-records are written. The timers of the runs are written with them: they come before the records.
+A repeated claim is recognised by its token: the ids of the claim's tasks are written under it
+before their records. The timers of the runs are written with them, also before the records.
 """
 
 from collections.abc import Sequence
@@ -13,25 +13,25 @@ from andon.lifecycle.apply import next_fence, stamped
 from andon.lifecycle.timers import first_limit, next_timer
 from andon.model.task import Stamp, Task
 from andon.model.words import State
-from andon.stores.nats.aside import is_broken, put_aside
-from andon.stores.nats.bodies import Body, Head
-from andon.stores.nats.core import Core
-from andon.stores.nats.names import hashed
-from andon.stores.nats.timing import Wanted, schedules
-from andon.stores.nats.wire import CONFLICT, GUARD, Write, seq_of
+from andon.stores.nats.context import StoreContext
+from andon.stores.nats.jetstream import CONFLICT, GUARD, Write, seq_of
+from andon.stores.nats.quarantine import is_unreadable, quarantine
+from andon.stores.nats.record_codec import RecordBody, StoredRecord
+from andon.stores.nats.subjects import hashed
+from andon.stores.nats.timers import Wanted, schedules
 
 if TYPE_CHECKING:
-    from andon.stores.nats.heads import Heads
+    from andon.stores.nats.record_cache import RecordCache
 
 
-class Stamping:
+class ClaimAttempt:
     """One claim, over all the queues it asks."""
 
-    def __init__(self, core: Core, request: ClaimRequest) -> None:
-        self.core = core
+    def __init__(self, context: StoreContext, request: ClaimRequest) -> None:
+        self.context = context
         self.request = request
-        self.heads: Heads = core.heads[request.partition]
-        self.timers = core.timers[request.partition]
+        self.records: RecordCache = context.records[request.partition]
+        self.timers = context.timers[request.partition]
         self.room = dict(request.room)
         self.claimed: list[Task] = []
         self.repeat: list[Task] | None = None  #: what the same claim had handed out before
@@ -45,7 +45,7 @@ class Stamping:
         """How many more there is room for."""
         return self.request.limit - len(self.claimed)
 
-    def take(self, task: Task) -> None:
+    def add(self, task: Task) -> None:
         """The task is handed out."""
         name = task.definition.name
         if name in self.room:
@@ -58,50 +58,50 @@ class Stamping:
         if self.claimed:
             topics.append(EVENTS_TOPIC)
             ats = (at for t in self.claimed if (at := next_timer(t)) is not None)
-            topics += self.core.timer_topic(ats)
+            topics += self.context.timer_topic(ats)
         if self._due:
             topics.append(TIMER_TOPIC)
         if topics:
-            await self.core.hint(topics)
+            await self.context.hint(topics)
 
     # --- repeats ---
 
     def _token_subject(self) -> str:
-        return self.heads.names.of("k", hashed(self.request.token))
+        return self.records.subjects.of("k", hashed(self.request.token))
 
     async def is_repeat(self) -> bool:
         """Whether the token was used, and some of its runs are active: then they are the answer."""
         if self._token_seq:
             return False
-        found = await self.heads.last([self._token_subject()])
+        found = await self.records.last([self._token_subject()])
         if not found:
             return False
         self._token_seq = seq_of(found[0])
         self._named = found[0].data.decode().split()
-        heads = await self.heads.read(self._named)
+        records = await self.records.read(self._named)
         same = [
-            head.task
+            stored.task
             for i in self._named
-            if (head := heads.get(i)) is not None
-            and head.task is not None
-            and head.task.state is State.ACTIVE
-            and head.body.token == self.request.token
+            if (stored := records.get(i)) is not None
+            and stored.task is not None
+            and stored.task.state is State.ACTIVE
+            and stored.body.token == self.request.token
         ]
         if same:
             self.repeat = same
         return bool(same)
 
-    async def announce(self, timers: Sequence[tuple[str, int, int]], ids: Sequence[str]) -> bool:
+    async def write_token(self, timers: Sequence[tuple[str, int, int]], ids: Sequence[str]) -> bool:
         """Write timers and the token's tasks before the records; False if this is a repeat."""
-        names = self.heads.names
+        subjects = self.records.subjects
         while True:
             named = list(dict.fromkeys([*self._named, *ids]))
             body = " ".join(named).encode()
             headers = {GUARD: str(self._token_seq), "Nats-TTL": "86400s"}
             writes: list[Write] = [(self._token_subject(), body, headers)]
             shared = self.timers.shared
-            writes += schedules(names, timers, self.core.clock.now(), shared=shared)
-            (seq, *_) = await self.heads.wire.write(names.stream, writes)
+            writes += schedules(subjects, timers, self.context.clock.now(), shared=shared)
+            (seq, *_) = await self.records.js.write(subjects.stream, writes)
             if seq > CONFLICT:
                 self._token_seq, self._named = seq, named
                 return True
@@ -115,34 +115,34 @@ class Stamping:
 
     # --- what is written ---
 
-    async def bury(self, dead: Sequence[Head]) -> None:
-        """Not handed out: those past their time are made due, those unreadable set aside."""
-        now = self.core.clock.now()
+    async def reject(self, dead: Sequence[StoredRecord]) -> None:
+        """Not handed out: those past their time are made due, those unreadable quarantined."""
+        now = self.context.clock.now()
         wanted = [
-            (head.body.id, head.body.revision, now)
-            for head in dead
-            if head.task is not None and head.task.state is not State.UNKNOWN
+            (stored.body.id, stored.body.revision, now)
+            for stored in dead
+            if stored.task is not None and stored.task.state is not State.UNKNOWN
         ]
         await self.make_due(wanted)
-        broken = [head for head in dead if is_broken(head)]
-        self._aside += await put_aside(self.heads, broken, now)
+        broken = [stored for stored in dead if is_unreadable(stored)]
+        self._aside += await quarantine(self.records, broken, now)
 
     async def make_due(self, wanted: Sequence[Wanted]) -> None:
         """Set timers that a timekeeper is to take at once."""
         if wanted:
-            await self.timers.set(wanted, self.core.clock.now())
+            await self.timers.set(wanted, self.context.clock.now())
             self._due = True
 
-    def stamps(self, heads: Sequence[Head]) -> list[Task]:
+    def stamped_records(self, records: Sequence[StoredRecord]) -> list[Task]:
         """The records as this claim would leave them."""
         return [
-            self._stamped(head.task, len(self._named) + n)
-            for n, head in enumerate(heads)
-            if head.task is not None
+            self._stamped(stored.task, len(self._named) + n)
+            for n, stored in enumerate(records)
+            if stored.task is not None
         ]
 
     def _stamped(self, task: Task, index: int) -> Task:
-        request, now = self.request, self.core.clock.now()
+        request, now = self.request, self.context.clock.now()
         stamp = Stamp(
             run=f"{hashed(request.token)[:20]}-{index}",
             fence=next_fence(task.status.fence, now),
@@ -153,30 +153,32 @@ class Stamping:
         )
         return stamped(task, stamp)
 
-    def timers_of(self, heads: Sequence[Head], tasks: Sequence[Task]) -> list[tuple[str, int, int]]:
+    def timers_of(
+        self, records: Sequence[StoredRecord], tasks: Sequence[Task]
+    ) -> list[tuple[str, int, int]]:
         """The first timers of the runs."""
         found: list[tuple[str, int, int]] = []
-        for head, task in zip(heads, tasks, strict=True):
-            assert head.task is not None
-            found.append((task.id, task.status.revision, _first_timer(head.task, task)))
+        for stored, task in zip(records, tasks, strict=True):
+            assert stored.task is not None
+            found.append((task.id, task.status.revision, _first_timer(stored.task, task)))
         return found
 
     def writes(
-        self, chosen: Sequence[Head], tasks: Sequence[Task]
-    ) -> tuple[list[Write], list[Write], list[Body]]:
+        self, chosen: Sequence[StoredRecord], tasks: Sequence[Task]
+    ) -> tuple[list[Write], list[Write], list[RecordBody]]:
         """What must stand in front of the records (who reads the log relies on it), and they."""
-        heads, token = self.heads, self.request.token
+        records, token = self.records, self.request.token
         archives: list[Write] = []
         writes: list[Write] = []
-        bodies: list[Body] = []
-        for head, task in zip(chosen, tasks, strict=True):
-            body = heads.body(task, head, token=token)
-            subject = heads.names.rest(task.id)
-            archive = heads.archive(head, task.status.revision)
+        bodies: list[RecordBody] = []
+        for stored, task in zip(chosen, tasks, strict=True):
+            body = records.body(task, stored, token=token)
+            subject = records.subjects.rest(task.id)
+            archive = records.archive(stored, task.status.revision)
             if archive is not None:
                 archives.append(archive)
-            purge = heads.purged_by(head, subject)
-            writes.append(heads.write(body, subject, guard=head.guard, purge=purge))
+            purge = records.purged_by(stored, subject)
+            writes.append(records.write(body, subject, guard=stored.guard, purge=purge))
             bodies.append(body)
         return archives, writes, bodies
 
