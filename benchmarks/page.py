@@ -1,5 +1,7 @@
 """docs/benchmarks.md: one section per store, each rewritten only by its own run.
 
+What stands before the first section is written by hand: its tables repeat figures of the sections.
+
 What a run measured is kept beside it, as `docs/benchmarks/STORE.json`; from that a section can be
 written again: `python benchmarks/page.py STORE`.
 """
@@ -14,18 +16,6 @@ HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "benchmarks.md"
 KEPT = HERE.parent / "docs" / "benchmarks"
 ORDER = ("sqlite", "redis", "postgres", "nats", "service")
-HEAD = """# Benchmarks
-
-Written by `make bench` (`benchmarks/`); do not edit. Each section is one run on one machine: tasks
-that do nothing, with an integer argument, Andon and its peers in turn in the same minutes, medians
-over interleaved rounds, and every figure with a verified count. Figures of different sections, or
-of another machine, do not compare; the ratios within one do. The service over HTTP has
-a section and a run of its own: `make bench ARGS="--store service"`.
-
-Two scripts compare the working tree with an older commit, and write nothing here:
-`benchmarks/beside_revision.py` by processor time a task, `benchmarks/calls_per_task.py` by Python
-calls for one task that is submitted, run and waited for alone.
-"""
 
 
 def keep(told: dict[str, Any], *, aside: bool) -> None:
@@ -50,11 +40,12 @@ def replace(store: str, lines: list[str], plots: dict[str, str]) -> None:
     KEPT.mkdir(exist_ok=True)
     for name, drawn in plots.items():
         (KEPT / f"{store}-{name}.svg").write_text(drawn, encoding="utf-8")
-    text = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
+    text = PAGE.read_text(encoding="utf-8")
+    head = text.partition(_mark(ORDER[0]))[0]
     sections = {name: _section(text, name) for name in ORDER}
     sections[store] = "\n".join(lines).strip()
     parts = [f"{_mark(name)}\n\n{body}\n\n{_end(name)}" for name, body in sections.items() if body]
-    PAGE.write_text("\n\n".join([HEAD.strip(), *parts]) + "\n", encoding="utf-8")
+    PAGE.write_text("\n\n".join([head.strip(), *parts]) + "\n", encoding="utf-8")
 
 
 def _section(text: str, name: str) -> str:

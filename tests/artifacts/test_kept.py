@@ -6,12 +6,13 @@ import itertools
 import random
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import pytest
 
 from andon.artifacts import ArtifactNotFound, LogLine
-from andon.artifacts.blobs import Blobs
+from andon.artifacts.blobs import Blobs, once
 from andon.artifacts.kept import SHARDS
 from andon.artifacts.place import default_place, open_blobs
 from andon.engine.artifacts import Keeping
@@ -165,7 +166,7 @@ async def swept(kept: Kept, alive: set[str]) -> int:
     def failed(task: str, error: Exception) -> None:
         raise AssertionError(task) from error
 
-    return sum([await kept.sweep(shard, lives, failed) for shard in range(SHARDS)])
+    return sum([await kept.sweep(shard, lives, failed) for shard in await kept.shards()])
 
 
 def of_one_shard(count: int) -> list[str]:
@@ -200,11 +201,57 @@ async def test_a_task_that_cannot_be_swept_keeps_no_other_from_it(
     async def all_or_none(ids: Sequence[str]) -> set[str]:
         return set(ids) if lives else set()
 
-    shard = crc32(bad.encode()) % SHARDS
+    [shard] = await kept.shards()
     gone = await kept.sweep(shard, all_or_none, lambda task, why: told.append((task, str(why))))
     assert (gone, told) == (4, [(bad, "the folder is read-only")])
     monkeypatch.undo()
     assert await kept.sweep(shard, all_or_none, lambda task, why: told.append((task, ""))) == 1
+
+
+@pytest.mark.parametrize("place_of_bad", [0, 1, 2], ids=["first", "middle", "last"])
+async def test_a_shard_that_cannot_be_listed_keeps_no_other_from_being_swept(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    place_of_bad: int,
+):
+    store = MemoryStore("memory://")
+    await store.open()
+    keeping = Keeping(store, "memory://", f"file://{tmp_path}/kept", poll_s=0)
+    artifacts = await keeping._open()
+    for task in ("a", "b", "c"):
+        await artifacts.put(task, 0, "out", once(b"x"))
+    bad = (await artifacts.shards())[place_of_bad]
+    sweep = artifacts.sweep
+
+    async def fails(shard: str, *more: Any) -> int:
+        if shard == bad:
+            raise PermissionError("the folder is read-only")
+        return await sweep(shard, *more)
+
+    monkeypatch.setattr(artifacts, "sweep", fails)
+    assert await keeping.sweep_if_due() == 2
+    assert f"in shard {bad} failed alone" in caplog.text
+    await keeping.close()
+    await store.close()
+
+
+async def test_a_sweep_of_nothing_asks_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    store = MemoryStore("memory://")
+    await store.open()
+    keeping = Keeping(store, "memory://", f"file://{tmp_path}/kept", poll_s=0)
+    artifacts = await keeping._open()
+    listed: list[str] = []
+
+    async def folders(folder: str) -> list[str]:
+        listed.append(folder)
+        return []
+
+    monkeypatch.setattr(artifacts._blobs, "folders", folders)
+    assert await keeping.sweep_if_due() == 0
+    assert listed == [artifacts._root]
+    await keeping.close()
+    await store.close()
 
 
 async def test_sweeping_goes_on_whatever_a_round_meets(

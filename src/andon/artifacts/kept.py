@@ -121,16 +121,20 @@ class KeptArtifacts:
         """Delete all that a task left behind."""
         await self._blobs.clear(self._task_folder(task))
 
+    async def shards(self) -> list[str]:
+        """Names of the shards that hold something, for `sweep`."""
+        return await self._blobs.folders(self._root)
+
     async def sweep(
         self,
-        shard: int,
+        shard: str,
         lives: Callable[[Sequence[str]], Awaitable[set[str]]],
         failed: Callable[[str, Exception], None],
     ) -> int:
         """Delete what has expired in a shard, and all of tasks that are no more (`lives` says which
         of some ids still are); how many tasks and artifacts went. A task of which something cannot
         be read or deleted is told to `failed`, and the others are swept."""
-        root = f"{self._root}/{shard:02x}"
+        root = f"{self._root}/{shard}"
         there = [unquote(name) for name in await self._blobs.folders(root)]
         alive = await lives(there) if there else set[str]()
         gone = 0

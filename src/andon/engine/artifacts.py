@@ -15,13 +15,13 @@ from typing import Protocol
 
 from andon.artifacts.base import Artifacts
 from andon.artifacts.blobs import Blobs
-from andon.artifacts.kept import SHARDS, KeptArtifacts
+from andon.artifacts.kept import KeptArtifacts
 from andon.artifacts.place import VARIABLE, default_place, named_place, open_blobs
 from andon.contract.isolation import why_of
 from andon.contract.limits import MAX_BATCH, in_batches
 from andon.contract.store import Store
 from andon.lifecycle.constants import SLOW_POLL_S
-from andon.model.errors import AndonError, ConfigurationError
+from andon.model.errors import AndonError, ConfigurationError, StoreUnavailable
 from andon.model.settings import PLACE_SETTING, ROOT_SETTING, SWEPT_SETTING
 
 SWEEP_EVERY_MS = 3_600_000
@@ -54,10 +54,14 @@ async def warn_if_not_kept(engine: KeepsLogs, logger: logging.Logger) -> None:
         logger.warning("artifacts and logs: %s", why)
 
 
-def _unswept(task: str, error: Exception) -> None:
+def _unswept_task(task: str, error: Exception) -> None:
+    _unswept(f"of task {task}", error)
+
+
+def _unswept(which: str, error: Exception) -> None:
     log.error(
-        "Sweeping the artifacts of task %s failed alone; it is tried again with the next sweep: %s",
-        task,
+        "Sweeping the artifacts %s failed alone; it is tried again with the next sweep: %s",
+        which,
         why_of(error),
         exc_info=error,
     )
@@ -142,7 +146,15 @@ class Keeping:
         kept = await self._open()
         if not await self._store.put_setting(SWEPT_SETTING, str(now).encode(), expect=swept):
             return 0  # somebody else begins
-        return sum([await kept.sweep(shard, self._lives, _unswept) for shard in range(SHARDS)])
+        gone = 0
+        for shard in await kept.shards():
+            try:
+                gone += await kept.sweep(shard, self._lives, _unswept_task)
+            except StoreUnavailable:
+                raise
+            except Exception as error:
+                _unswept(f"in shard {shard}", error)
+        return gone
 
     async def _lives(self, ids: Sequence[str]) -> set[str]:
         alive: set[str] = set()
