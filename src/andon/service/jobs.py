@@ -10,12 +10,7 @@ from typing import TYPE_CHECKING, Any
 from andon.engine.base import Submission
 from andon.lifecycle.profiles import CBINTEL
 from andon.lifecycle.rendering import as_seen, state_name
-from andon.model.errors import (
-    AndonError,
-    InvalidSubmission,
-    InvalidTransition,
-    TaskNotFound,
-)
+from andon.model.errors import AndonError, InvalidSubmission, InvalidTransition, TaskNotFound
 from andon.model.headers import SIGNATURE_HEADER
 from andon.model.task import Task
 from andon.model.words import TERMINAL, State
