@@ -214,17 +214,24 @@ PAGES = (
     ),
 )
 
+FIRST = {
+    "client.app.Andon": "task command submit draft submit_many submit_stream queues tasks "
+    "workers handle get find",
+}
+"""What a page tells first of a class that is made of several; the rest follows in the order of the
+source, that of base classes before its own."""
+
 INNER = {
-    "client.app.Andon": "connections declared declared_queues engine engine_on functions live_at "
-    "measure measured new_id records_invalid registry sending sent signing submit_draft "
-    "worker_config worker_middleware",
+    "client.app.Andon": "bridge connections declared_queues engine engine_on functions live_at "
+    "measure measured new_id profile_default records_invalid registry sending sent signing "
+    "submit_draft worker_config worker_middleware",
     "client.function.TaskFunction": "__init__ app draft_call type",
-    "client.function.Draft": "codec connection returns_holder submission",
+    "client.drafts.Draft": "codec connection returns_holder submission",
     "client.handle.TaskHandle": "app",
     "client.queues.Queue": "changes digest",
     "client.sync.SyncApp": "__init__ bridge inner submit_draft",
-    "client.sync.SyncTaskFunction": "__init__ bridge inner",
-    "client.sync.SyncHandle": "__init__ bridge inner",
+    "client.function.SyncTaskFunction": "__init__ bridge inner",
+    "client.handle.SyncHandle": "__init__ bridge inner",
     "client.sync.SyncTasks": "__init__ bridge inner",
     "client.sync.SyncQueues": "__init__ bridge inner",
     "client.sync.SyncPolicies": "__init__ bridge inner",

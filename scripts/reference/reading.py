@@ -10,7 +10,7 @@ from typing import Literal
 
 import griffe
 
-from .names import INNER, PAGES, ROOT
+from .names import FIRST, INNER, PAGES, ROOT
 
 PACKAGE = "andon"
 
@@ -92,9 +92,11 @@ class Reference:
             return []
         hidden = self._hidden(found)
         own = found.members if _is_typed_dict(found) else found.all_members
+        first = FIRST.get(found.canonical_path.removeprefix(f"{PACKAGE}."), "").split()
+        order = [*first, *(key for key in own if key not in first)]
         return [
             self._member(found, member)
-            for key, member in own.items()
+            for key, member in ((key, own[key]) for key in order)
             if not key.startswith("_") and key not in hidden and _is_ours(member)
         ]
 
@@ -114,8 +116,7 @@ class Reference:
             face = _FACE.match(default)
             if face:
                 kind, default = "sync", ""
-                behind = self.find(self._path_of(face[1]))[face[2]]
-                assert isinstance(behind, griffe.Function)
+                behind = self._behind(target, face[1], face[2])
                 signature = declaration_of(behind)
                 docstring = "" if behind.docstring is None else text_of(behind.docstring.value)
         return Member(
@@ -129,8 +130,13 @@ class Reference:
             place=place_of(target),
         )
 
-    def _path_of(self, short: str) -> str:
-        return next(n for n in self.documented.values() if n.rpartition(".")[2] == short)
+    def _behind(self, face: griffe.Attribute, owner: str, method: str) -> griffe.Function:
+        """The async method behind a sync one, which may be that of a base class."""
+        path = face.resolve(owner).removeprefix(f"{PACKAGE}.")
+        behind = self.find(path)[method]
+        behind = behind.final_target if isinstance(behind, griffe.Alias) else behind
+        assert isinstance(behind, griffe.Function)
+        return behind
 
     def is_made_by_users(self, found: griffe.Object) -> bool:
         return "__init__" not in self._hidden(found)

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from andon import errors
     from andon.client.app import Andon
-    from andon.client.function import Draft, TaskFunction
+    from andon.client.drafts import Draft
+    from andon.client.function import TaskFunction
     from andon.client.handle import TaskHandle
     from andon.client.queues import Queue
     from andon.client.views import TaskView
@@ -50,7 +51,7 @@ _HOMES = {
     "Andon": "andon.client.app",
     "Backoff": "andon.model.policy",
     "Context": "andon.worker.context",
-    "Draft": "andon.client.function",
+    "Draft": "andon.client.drafts",
     "Queue": "andon.client.queues",
     "Reason": "andon.model.words",
     "Retry": "andon.worker.control",

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from andon import Andon, State
-from andon.client.function import Draft
+from andon.client.drafts import Draft
 from andon.client.streaming import SLICE, Drafts, streamed
 from andon.engine.base import Submitted
 from andon.model.errors import InvalidSubmission

@@ -12,7 +12,7 @@ import pytest
 from andon import Andon, Context
 from andon.client.jobs import JobRefused, JobsClient
 from andon.model.errors import ConfigurationError
-from andon.service.jobs import JobSettings
+from andon.service.job_settings import JobSettings
 
 from .kit import Running, eventually, problem, serving
 

@@ -120,7 +120,7 @@ async def reschedule(session: Session, *, asked: Asked, run_at: When) -> None:
 @click.option("--priority", required=True, help="-4 to 5, or a name from lowest to highest.")
 async def reprioritise(session: Session, *, asked: Asked, priority: str) -> None:
     """Give waiting tasks another priority."""
-    from andon.cli.submit import priority_of
+    from andon.cli.arguments import priority_of
     from andon.lifecycle.admission import check_priority
 
     number = priority_of(priority)
@@ -156,7 +156,7 @@ async def edit(session: Session, *, task_id: str, arguments: str, successor: str
     """
     import msgspec
 
-    from andon.cli.submit import args_of
+    from andon.cli.arguments import args_of
     from andon.client.ids import new_id
 
     args = msgspec.json.encode(args_of(arguments))

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from andon.cli.arguments import checked_args
 from andon.cli.session import Session, fail
-from andon.cli.submit import checked_args
 from andon.cli.values import seconds_of, when_of
 from andon.model.errors import AndonError, InvalidSubmission, SubmissionsRefused
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
     from andon.client.app import Andon
-    from andon.client.function import Draft
+    from andon.client.drafts import Draft
 
 _CHUNK = 2_000
 _TIMES = {"run_at": "delay", "deadline": "deadline_in"}

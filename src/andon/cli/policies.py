@@ -59,7 +59,7 @@ async def set_policy(session: Session, *, name: str, options: tuple[str, ...]) -
     `andon policies set gentle max_retries=10 retry_delay=60 backoff=linear`. Lists are JSON:
     `retry_on='["TIMEOUT"]'`. Tasks that were submitted keep what they were promised.
     """
-    from andon.cli.submit import json_or_text
+    from andon.cli.arguments import json_or_text
 
     given: dict[str, Any] = {}
     for option in options:

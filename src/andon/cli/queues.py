@@ -251,7 +251,7 @@ def _tell(session: Session, name: str, emptied: "Emptied", *, deleted: bool) -> 
 
 
 def _policy(before: dict[str, Any], changes: Sequence[str]) -> dict[str, Any]:
-    from andon.cli.submit import json_or_text
+    from andon.cli.arguments import json_or_text
 
     after = dict(before)
     for change in changes:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol
 from andon.model.errors import AndonError
 
 if TYPE_CHECKING:
-    from andon.client.app import Andon
+    from andon.client.connections import Connections
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -68,8 +68,8 @@ async def in_calling_thread(work: Callable[[], X]) -> X:
 class Bridge:
     """Runs coroutines of one application for threads that have no event loop."""
 
-    def __init__(self, app: "Andon") -> None:
-        self._app = app
+    def __init__(self, connections: "Callable[[], Connections]") -> None:
+        self._connections = connections
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -115,13 +115,13 @@ class Bridge:
         if loop is None or thread is None or not thread.is_alive():
             return
         try:
-            asyncio.run_coroutine_threadsafe(self._app.close(), loop).result(CLOSE_S)
+            asyncio.run_coroutine_threadsafe(self._connections().close(), loop).result(CLOSE_S)
         finally:
             loop.call_soon_threadsafe(loop.stop)
             thread.join(CLOSE_S)
 
     def _target(self) -> asyncio.AbstractEventLoop:
-        home = self._app.connections.home
+        home = self._connections().home
         if home is not None and home.is_running():
             return home
         with self._lock:

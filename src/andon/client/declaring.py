@@ -3,7 +3,6 @@
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import (
-    TYPE_CHECKING,
     Any,
     Concatenate,
     Literal,
@@ -16,23 +15,21 @@ from typing import (
     overload,
 )
 
+from andon.client.drafts import Draft
 from andon.client.function import TaskFunction
+from andon.client.handle import TaskHandle
 from andon.client.naming import default_name
 from andon.client.options import SubmitOptions, TaskOptions, split_task_options
-from andon.lifecycle.admission import check_given
+from andon.client.submitting import Submitting
+from andon.client.unawaited import awaited_as
+from andon.lifecycle.admission import check_given, check_name
 from andon.lifecycle.policies import check_options
-from andon.worker.calls import Call
+from andon.worker.calls import ANY_CALL, Call
 from andon.worker.context import Context
 from andon.worker.registry import Registry, TaskType
 
-if TYPE_CHECKING:
-    from andon.client.app import Andon
-
 P = ParamSpec("P")
 R = TypeVar("R")
-
-ANY_CALL = Call(None)
-"""The codec of tasks whose signature is not known here."""
 
 
 class _Anything:
@@ -70,8 +67,8 @@ class TaskDecorator(Protocol):
     def __call__(self, function: Callable[P, R], /) -> TaskFunction[P, R, R]: ...
 
 
-class Declaring:
-    """The half of an application that knows its task types."""
+class Declaring(Submitting):
+    """The part of an application that knows its task types."""
 
     def __init__(self, *, queue: str, defaults: TaskOptions) -> None:
         check_given(queue, field="queue")
@@ -80,9 +77,6 @@ class Declaring:
         self.registry = Registry()
         self.functions: dict[tuple[str, int], TaskFunction[..., Any, Any]] = {}
         self._defaults = defaults
-
-    def declared(self, task_type: TaskType) -> None:
-        """Called with each task type after it was registered."""
 
     @overload
     def task(
@@ -267,12 +261,65 @@ class Declaring:
                 **how,
             )
         )
-        function = TaskFunction[..., Any, Any](
-            cast("Andon", self), task_type, defaults=submit_defaults
-        )
+        function = TaskFunction[..., Any, Any](self, task_type, defaults=submit_defaults)
         self.functions[task_type.name, task_type.version] = function
-        self.declared(task_type)
+        self.connections.tell_types([task_type.info])
         return function
+
+    @awaited_as("Andon.submit")
+    async def submit(
+        self,
+        name: str,
+        args: Mapping[str, Any] | Sequence[Any] | None = None,
+        /,
+        *,
+        version: int = 0,
+        **options: Unpack[SubmitOptions],
+    ) -> TaskHandle[Any]:
+        """Submit by name, for code that does not have the handler.
+
+        `args` are named arguments, or a list of positional ones. They are checked here if the
+        name is a task type of this application. Raises like `TaskFunction.submit`.
+
+        Example:
+            handle = await app.submit("charge", {"order": 7, "cents": 990}, priority=2)
+            assert await handle.result(timeout=60) == "order 7 paid"
+        """
+        return await self.submit_draft(self.draft(name, args, version=version, **options))
+
+    def draft(
+        self,
+        name: str,
+        args: Mapping[str, Any] | Sequence[Any] | None = None,
+        /,
+        *,
+        version: int = 0,
+        **options: Unpack[SubmitOptions],
+    ) -> Draft[Any]:
+        """A call by name, to be submitted later.
+
+        Example:
+            draft = app.draft("charge", {"order": 7, "cents": 990}, delay=60)
+            handle = await draft.submit()
+        """
+        function = self.functions.get((name, version)) or self._foreign(name, version)
+        chosen = function.options(**options) if options else function
+        if args is None or isinstance(args, Mapping):
+            return chosen.draft_call((), args or {})
+        return chosen.draft_call(tuple(args), {})
+
+    def _foreign(self, name: str, version: int) -> TaskFunction[..., Any, Any]:
+        """A task whose code is elsewhere."""
+        check_name(name, field="task")
+        elsewhere = TaskType(
+            name=name,
+            version=version,
+            codec=ANY_CALL,
+            queue=self.queue,
+            kind="command",
+            argv=("elsewhere",),
+        )
+        return TaskFunction(self, elsewhere, defaults=SubmitOptions())
 
 
 def _given(**options: Any) -> SubmitOptions:

@@ -8,60 +8,22 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, cast
 import msgspec
 from msgspec.structs import replace
 
-from andon.client.handle import TaskHandle
+from andon.client.bridge import blocking_then
+from andon.client.drafts import Draft
+from andon.client.handle import SyncHandle, TaskHandle, sync_handles
 from andon.client.options import ON_HELD, Moment, SubmitOptions, given_of, to_fields
 from andon.client.unawaited import awaited
 from andon.engine.base import Submission
 from andon.lifecycle.unique import derived_key
 from andon.model.errors import InvalidSubmission
-from andon.worker.calls import Call
 
 if TYPE_CHECKING:
-    from andon.client.app import Andon
-    from andon.client.sync import SyncTaskFunction
+    from andon.client.submitting import Submitting
     from andon.worker.registry import TaskType
 
 P = ParamSpec("P")
 R = TypeVar("R")
-R_co = TypeVar("R_co", covariant=True)
 Returned = TypeVar("Returned")
-
-
-class Draft(msgspec.Struct, Generic[R_co], eq=False, gc=False):
-    """A submission that exists only here; its id is known, so others can depend on it already.
-
-    Submit it alone, or many of them in one round trip with `app.submit_many`. A draft submitted
-    twice is one task.
-
-    Example:
-        first = charge.draft(7, 990)
-        then = report.options(depends_on=first).draft()
-        await app.submit_many([first, then])
-        print(first.id)
-    """
-
-    _app: "Andon"
-    submission: Submission
-    codec: Call
-    connection: Any = None
-    returns_holder: bool = False  #: if another task holds its unique key, that task is meant
-
-    def __repr__(self) -> str:
-        return f"<Draft {self.id} of {self.submission.name}>"
-
-    @property
-    def id(self) -> str:
-        """The id that the task has or will have."""
-        return self.submission.id
-
-    @awaited
-    async def submit(self) -> TaskHandle[R_co]:
-        """Submit it. Raises like `TaskFunction.submit`.
-
-        Example:
-            handle = await charge.draft(7, 990).submit()
-        """
-        return await self._app.submit_draft(self)
 
 
 class TaskFunction(Generic[P, R, Returned]):
@@ -79,7 +41,7 @@ class TaskFunction(Generic[P, R, Returned]):
 
     def __init__(
         self,
-        app: "Andon",
+        app: "Submitting",
         task_type: "TaskType",
         *,
         defaults: SubmitOptions,
@@ -125,8 +87,6 @@ class TaskFunction(Generic[P, R, Returned]):
             handle = charge.sync.submit(7, 990)
             assert handle.result(timeout=60) == "order 7 paid"
         """
-        from andon.client.sync import SyncTaskFunction
-
         return SyncTaskFunction(self)
 
     def options(self, **options: Unpack[SubmitOptions]) -> "TaskFunction[P, R, Returned]":
@@ -222,6 +182,28 @@ class TaskFunction(Generic[P, R, Returned]):
             key = derived_key(self.name, payload, self._unique_by)
             submission = replace(submission, unique_key=key)
         return Draft(self.app, submission, codec, self._connection, self._returns_holder)
+
+
+class SyncTaskFunction(Generic[P, R, Returned]):
+    """A `TaskFunction` whose submits wait until the task is stored.
+
+    Example:
+        handle = charge.sync.submit(7, 990)
+        later = remind.sync.submit_in(3600, "ann@example.org")
+        print(handle.status(), later.status())
+    """
+
+    def __init__(self, function: TaskFunction[P, R, Returned]) -> None:
+        self.inner = function
+        self.bridge = function.app.bridge
+
+    def __repr__(self) -> str:
+        return f"<Sync{repr(self.inner)[1:]}"
+
+    submit = blocking_then(TaskFunction[P, R, Returned].submit, SyncHandle[R])
+    submit_in = blocking_then(TaskFunction[P, R, Returned].submit_in, SyncHandle[R])
+    submit_at = blocking_then(TaskFunction[P, R, Returned].submit_at, SyncHandle[R])
+    submit_many = blocking_then(TaskFunction[P, R, Returned].submit_many, sync_handles)
 
 
 def _unique_by(task_type: "TaskType", given: SubmitOptions) -> tuple[str, ...]:

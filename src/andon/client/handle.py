@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import msgspec
 
+from andon.client.bridge import blocking, blocking_then, iterating
 from andon.client.options import Moment, to_ms, to_priority
 from andon.client.views import EventView, TaskView
 from andon.lifecycle.commands import (
@@ -23,11 +24,11 @@ from andon.worker.slot_deadlock import awaited_in_run
 
 if TYPE_CHECKING:
     from andon.artifacts.base import Artifact, LogLine
-    from andon.client.app import Andon
-    from andon.client.sync import SyncHandle
+    from andon.client.store_access import StoreAccess
     from andon.engine.base import Acted, Engine
     from andon.worker.calls import Call
 
+R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
 
@@ -43,7 +44,7 @@ class TaskHandle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
             print(move.at, move.event, move.target)
     """
 
-    app: "Andon"
+    app: "StoreAccess"
     id: str  #: of the task
     _codec: "Call"
     created: bool = True  #: False if this exact submission had been accepted before
@@ -59,8 +60,6 @@ class TaskHandle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
             handle = app.sync.handle("no-such-task")
             print(handle.id)
         """
-        from andon.client.sync import SyncHandle
-
         return SyncHandle(self)
 
     async def result(self, timeout: float | None = None) -> R_co:
@@ -326,6 +325,56 @@ class TaskHandle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
 
     def _view(self, task: Task, engine: "Engine") -> TaskView:
         return TaskView.of(task, self._codec.decode_result, now=engine.now())
+
+
+def _sync_handle(handle: TaskHandle[R]) -> "SyncHandle[R]":
+    return SyncHandle(handle)
+
+
+class SyncHandle(Generic[R_co]):
+    """A `TaskHandle` whose methods wait.
+
+    Example:
+        handle = charge.sync.submit(7, 990)
+        assert handle.result(timeout=60) == "order 7 paid"
+        for move in handle.history():
+            print(move.at, move.event)
+    """
+
+    def __init__(self, handle: TaskHandle[R_co]) -> None:
+        self.inner = handle
+        self.bridge = handle.app.bridge
+
+    def __repr__(self) -> str:
+        return f"<SyncHandle {self.id}>"
+
+    @property
+    def id(self) -> str:
+        """The task's id."""
+        return self.inner.id
+
+    result = blocking(TaskHandle[R_co].result)
+    status = blocking(TaskHandle[R_co].status)
+    get = blocking(TaskHandle[R_co].get)
+    watch = iterating(TaskHandle[R_co].watch)
+    history = blocking(TaskHandle[R_co].history)
+    logs = iterating(TaskHandle[R_co].logs)
+    artifacts = blocking(TaskHandle[R_co].artifacts)
+    read_artifact = blocking(TaskHandle[R_co].read_artifact)
+    cancel = blocking(TaskHandle[R_co].cancel)
+    retry = blocking(TaskHandle[R_co].retry)
+    rerun = blocking(TaskHandle[R_co].rerun)
+    schedule = blocking(TaskHandle[R_co].schedule)
+    reschedule = blocking(TaskHandle[R_co].reschedule)
+    reprioritise = blocking(TaskHandle[R_co].reprioritise)
+    archive = blocking(TaskHandle[R_co].archive)
+    edit = blocking_then(TaskHandle[R_co].edit, _sync_handle)
+    delete = blocking(TaskHandle[R_co].delete)
+
+
+def sync_handles(handles: list[TaskHandle[R]]) -> list[SyncHandle[R]]:
+    """The same handles for code that is not async."""
+    return [SyncHandle(handle) for handle in handles]
 
 
 def _state_after(acted: "Acted") -> State | None:

@@ -5,10 +5,9 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from andon.client.app import Andon
+from andon.worker.registry import Registry
 
 _SCRIPTS = frozenset({"__main__", "__andon_main__"})
 """Names under which a script runs: the second in a worker's child process."""
@@ -32,18 +31,18 @@ def _script_name(script: ModuleType) -> str:
     return Path(file).stem if file else ""
 
 
-def location_of(app: "Andon") -> str:
+def location_of(app: object, registry: Registry) -> str:
     """`module:attribute` under which the application can be imported; "" if there is none."""
-    for module in _modules(app):
+    for module in _modules(registry):
         for attribute, value in list(vars(module).items()):
             if value is app:
                 return f"{module.__name__}:{attribute}"
     return ""
 
 
-def _modules(app: "Andon") -> Iterator[ModuleType]:
+def _modules(registry: Registry) -> Iterator[ModuleType]:
     """Every module, those with the application's handlers first."""
-    named = dict.fromkeys(getattr(kind.handler, "__module__", "") for kind in app.registry)
+    named = dict.fromkeys(getattr(kind.handler, "__module__", "") for kind in registry)
     for name in (*named, *list(sys.modules)):
         module = sys.modules.get(name)
         if isinstance(module, ModuleType):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Unpack, cast
 from andon.model.policy import PolicyOptions
 
 if TYPE_CHECKING:
-    from andon.client.app import Andon
+    from andon.client.store_access import StoreAccess
 
 
 class Policies:
@@ -23,7 +23,7 @@ class Policies:
         assert await app.policies.get("gentle") is None
     """
 
-    def __init__(self, app: "Andon") -> None:
+    def __init__(self, app: "StoreAccess") -> None:
         self._app = app
 
     def __repr__(self) -> str:

@@ -24,7 +24,9 @@ from andon.model.policy import PolicyOptions
 from andon.model.rates import rate_of, rate_text
 
 if TYPE_CHECKING:
-    from andon.client.app import Andon
+    from collections.abc import Sequence
+
+    from andon.client.store_access import StoreAccess
     from andon.engine.base import Engine
 
 
@@ -158,8 +160,9 @@ class Queues:
         await app.queues.resume("mail")
     """
 
-    def __init__(self, app: "Andon") -> None:
+    def __init__(self, app: "StoreAccess", declared: "Sequence[Queue]") -> None:
         self._app = app
+        self._declared = declared
 
     def __repr__(self) -> str:
         return f"<Queues of {self._app!r}>"
@@ -258,10 +261,10 @@ class Queues:
                 [config] = await app.queues.declare()
                 assert await app.queues.declare() == []  # applied already
         """
-        return await apply_declared(await self._app.engine(), self._app.declared_queues)
+        return await apply_declared(await self._app.engine(), self._declared)
 
 
-async def apply_declared(engine: "Engine", queues: "list[Queue]") -> "list[QueueConfig]":
+async def apply_declared(engine: "Engine", queues: "Sequence[Queue]") -> "list[QueueConfig]":
     """Configure the queues whose declaration has changed since it was last applied."""
     known = {config.name: config for config in await engine.queues()} if queues else {}
     return [

@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Any
 
 from andon.client.bridge import in_calling_thread
-from andon.client.function import Draft
+from andon.client.drafts import Draft
 from andon.engine.base import Submitted
 
 SLICE = 200

@@ -5,91 +5,24 @@ Every method here is the async one of the same name, run on the application's ba
 """
 
 from types import TracebackType
-from typing import Any, Generic, ParamSpec, Self, TypeVar
+from typing import Any, Self
 
-from andon.client.app import Andon
-from andon.client.bridge import Bridge, blocking, blocking_then, iterating
-from andon.client.function import TaskFunction
-from andon.client.handle import TaskHandle
+from andon.client.bridge import blocking, blocking_then, iterating
+from andon.client.function import SyncTaskFunction
+from andon.client.handle import SyncHandle, sync_handles
 from andon.client.policies import Policies
 from andon.client.queues import Queues
+from andon.client.reading import Reading
 from andon.client.tasks import Tasks
 
-P = ParamSpec("P")
-R = TypeVar("R")
-R_co = TypeVar("R_co", covariant=True)
-Returned = TypeVar("Returned")
-
-
-def _handle(handle: TaskHandle[R]) -> "SyncHandle[R]":
-    return SyncHandle(handle)
-
-
-class SyncHandle(Generic[R_co]):
-    """A `TaskHandle` whose methods wait.
-
-    Example:
-        handle = charge.sync.submit(7, 990)
-        assert handle.result(timeout=60) == "order 7 paid"
-        for move in handle.history():
-            print(move.at, move.event)
-    """
-
-    def __init__(self, handle: TaskHandle[R_co]) -> None:
-        self.inner = handle
-        self.bridge = handle.app.sync.bridge
-
-    def __repr__(self) -> str:
-        return f"<SyncHandle {self.id}>"
-
-    @property
-    def id(self) -> str:
-        """The task's id."""
-        return self.inner.id
-
-    result = blocking(TaskHandle[R_co].result)
-    status = blocking(TaskHandle[R_co].status)
-    get = blocking(TaskHandle[R_co].get)
-    watch = iterating(TaskHandle[R_co].watch)
-    history = blocking(TaskHandle[R_co].history)
-    logs = iterating(TaskHandle[R_co].logs)
-    artifacts = blocking(TaskHandle[R_co].artifacts)
-    read_artifact = blocking(TaskHandle[R_co].read_artifact)
-    cancel = blocking(TaskHandle[R_co].cancel)
-    retry = blocking(TaskHandle[R_co].retry)
-    rerun = blocking(TaskHandle[R_co].rerun)
-    schedule = blocking(TaskHandle[R_co].schedule)
-    reschedule = blocking(TaskHandle[R_co].reschedule)
-    reprioritise = blocking(TaskHandle[R_co].reprioritise)
-    archive = blocking(TaskHandle[R_co].archive)
-    edit = blocking_then(TaskHandle[R_co].edit, _handle)
-    delete = blocking(TaskHandle[R_co].delete)
-
-
-def _handles(handles: list[TaskHandle[R]]) -> list[SyncHandle[R]]:
-    return [SyncHandle(handle) for handle in handles]
-
-
-class SyncTaskFunction(Generic[P, R, Returned]):
-    """A `TaskFunction` whose submits wait until the task is stored.
-
-    Example:
-        handle = charge.sync.submit(7, 990)
-        later = remind.sync.submit_in(3600, "ann@example.org")
-        print(handle.status(), later.status())
-    """
-
-    def __init__(self, function: TaskFunction[P, R, Returned]) -> None:
-        self.inner = function
-        self.bridge = function.app.sync.bridge
-
-    def __repr__(self) -> str:
-        return f"<Sync{repr(self.inner)[1:]}"
-
-    submit = blocking_then(TaskFunction[P, R, Returned].submit, SyncHandle[R])
-    submit_in = blocking_then(TaskFunction[P, R, Returned].submit_in, SyncHandle[R])
-    submit_at = blocking_then(TaskFunction[P, R, Returned].submit_at, SyncHandle[R])
-    submit_many = blocking_then(TaskFunction[P, R, Returned].submit_many, _handles)
+__all__ = [
+    "SyncApp",
+    "SyncHandle",
+    "SyncPolicies",
+    "SyncQueues",
+    "SyncTaskFunction",
+    "SyncTasks",
+]
 
 
 class SyncQueues:
@@ -100,9 +33,9 @@ class SyncQueues:
         assert app.sync.queues.get("mail").paused
     """
 
-    def __init__(self, app: Andon) -> None:
+    def __init__(self, app: Reading) -> None:
         self.inner = app.queues
-        self.bridge = app.sync.bridge
+        self.bridge = app.bridge
 
     def __repr__(self) -> str:
         return f"<Sync{repr(self.inner)[1:]}"
@@ -126,9 +59,9 @@ class SyncPolicies:
         assert app.sync.policies.get("gentle")["max_retries"] == 10
     """
 
-    def __init__(self, app: Andon) -> None:
+    def __init__(self, app: Reading) -> None:
         self.inner = app.policies
-        self.bridge = app.sync.bridge
+        self.bridge = app.bridge
 
     def __repr__(self) -> str:
         return f"<Sync{repr(self.inner)[1:]}"
@@ -148,9 +81,9 @@ class SyncTasks:
             print(acted.id, acted.error or acted.state)
     """
 
-    def __init__(self, app: Andon) -> None:
+    def __init__(self, app: Reading) -> None:
         self.inner = app.tasks
-        self.bridge = app.sync.bridge
+        self.bridge = app.bridge
 
     def __repr__(self) -> str:
         return f"<Sync{repr(self.inner)[1:]}"
@@ -179,19 +112,19 @@ class SyncApp:
             print(store.queues.list())
     """
 
-    def __init__(self, app: Andon) -> None:
+    def __init__(self, app: Reading) -> None:
         self.inner = app
-        self.bridge = Bridge(app)
+        self.bridge = app.bridge
 
     def __repr__(self) -> str:
         return f"<Sync{repr(self.inner)[1:]}"
 
-    submit = blocking_then(Andon.submit, SyncHandle[Any])
-    submit_draft = blocking_then(Andon.submit_draft, SyncHandle[Any])
-    submit_many = blocking_then(Andon.submit_many, _handles)
-    submit_stream = iterating(Andon.submit_stream)
-    get = blocking(Andon.get)
-    find = iterating(Andon.find)
+    submit = blocking_then(Reading.submit, SyncHandle[Any])
+    submit_draft = blocking_then(Reading.submit_draft, SyncHandle[Any])
+    submit_many = blocking_then(Reading.submit_many, sync_handles)
+    submit_stream = iterating(Reading.submit_stream)
+    get = blocking(Reading.get)
+    find = iterating(Reading.find)
 
     @property
     def queues(self) -> SyncQueues:

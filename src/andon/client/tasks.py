@@ -5,15 +5,16 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import msgspec
 
+from andon.client.handle import TaskHandle
 from andon.client.options import HasId, check_names
 from andon.client.views import TaskView
 from andon.engine.filtering import Filters
 from andon.lifecycle.commands import Archive, Delete, Rerun
 from andon.lifecycle.profiles import profile
+from andon.worker.calls import ANY_CALL
 
 if TYPE_CHECKING:
-    from andon.client.app import Andon
-    from andon.client.handle import TaskHandle
+    from andon.client.store_access import StoreAccess
     from andon.engine.base import Acted
 
 _PAGE = 200
@@ -52,7 +53,7 @@ class Tasks:
             print(acted.id, acted.error or acted.state)
     """
 
-    def __init__(self, app: "Andon") -> None:
+    def __init__(self, app: "StoreAccess") -> None:
         self._app = app
 
     def __repr__(self) -> str:
@@ -66,7 +67,9 @@ class Tasks:
             task = await app.tasks.get(handle.id)
             assert task is not None and task.name == "charge"
         """
-        return await self._app.get(task_id)
+        engine = await self._app.engine()
+        [task] = await engine.get([task_id])
+        return None if task is None else TaskView.of(task, now=engine.now())
 
     async def list(
         self,
@@ -179,8 +182,7 @@ class Tasks:
             assert (await corrected.get()).predecessor == handle.id
         """
         task_id = task if isinstance(task, str) else task.id
-        handle: TaskHandle[Any] = self._app.handle(task_id)
-        return await handle.edit(*args, **kwargs)
+        return await TaskHandle[Any](self._app, task_id, ANY_CALL).edit(*args, **kwargs)
 
     async def delete(self, tasks: "Iterable[HasId | str]") -> "list[Acted]":
         """Remove the records of tasks that have ended; outcomes as of `cancel`.

@@ -69,14 +69,23 @@ class Call(Coroutine[Any, Any, X]):
 _INSTEAD = "Write `await` before it, or in code that is not async call the same method of `.sync`."
 
 
-def awaited(
-    method: Callable[P, Coroutine[Any, Any, X]],
-) -> Callable[P, Coroutine[Any, Any, X]]:
+def awaited(method: Callable[P, Coroutine[Any, Any, X]]) -> Callable[P, Coroutine[Any, Any, X]]:
     """An async method whose call says so when it is not awaited."""
-    name = method.__qualname__
+    return awaited_as(method.__qualname__)(method)
 
-    @wraps(method)
-    def call(*args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, X]:
-        return Call(method(*args, **kwargs), name)
 
-    return call
+def awaited_as(
+    name: str,
+) -> Callable[[Callable[P, Coroutine[Any, Any, X]]], Callable[P, Coroutine[Any, Any, X]]]:
+    """The same for a method that users know by this name, and that a base class has."""
+
+    def decorate(
+        method: Callable[P, Coroutine[Any, Any, X]],
+    ) -> Callable[P, Coroutine[Any, Any, X]]:
+        @wraps(method)
+        def call(*args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, X]:
+            return Call(method(*args, **kwargs), name)
+
+        return call
+
+    return decorate

@@ -4,25 +4,14 @@ A job is a task. What a submitter does not say is as the page has it, whatever p
 application runs under, unless the task type or its queue says otherwise.
 """
 
-import os
 import secrets
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
-
-import msgspec
 
 from andon.engine.base import Submission
 from andon.lifecycle.profiles import CBINTEL
 from andon.lifecycle.rendering import as_seen, state_name
-from andon.model.errors import (
-    AndonError,
-    ConfigurationError,
-    InvalidSubmission,
-    InvalidTransition,
-    TaskNotFound,
-)
+from andon.model.errors import AndonError, InvalidSubmission, InvalidTransition, TaskNotFound
 from andon.model.headers import SIGNATURE_HEADER
-from andon.model.policy import DAY
 from andon.model.task import Task
 from andon.model.words import TERMINAL, State
 from andon.service.bodies import NewJob
@@ -37,47 +26,6 @@ if TYPE_CHECKING:
 
 _TOLD_S = 1.0
 """How much longer than its `cancel_grace` a run may take to be reported cancelled."""
-
-
-class JobSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The page's settings, as far as somebody set them; the names are those of the page."""
-
-    worker_timeout: float | None = None  #: WORKER_TIMEOUT: seconds one run may take (3600)
-    queue_timeout: float | None = None  #: QUEUE_TIMEOUT: seconds a job may wait (7200)
-    retention_days: float | None = None  #: JOB_RETENTION_DAYS: days a job is kept (7)
-
-    @classmethod
-    def read(cls, environment: Mapping[str, str] = os.environ) -> "JobSettings":
-        """From the environment. Raises `ConfigurationError` for what is no number."""
-        return cls(
-            worker_timeout=_number(environment, "WORKER_TIMEOUT"),
-            queue_timeout=_number(environment, "QUEUE_TIMEOUT"),
-            retention_days=_number(environment, "JOB_RETENTION_DAYS"),
-        )
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The policy options that are set."""
-        days = self.retention_days
-        set_here = {
-            "timeout": self.worker_timeout,
-            "queue_timeout": self.queue_timeout,
-            "retention": None if days is None else days * DAY,
-        }
-        return {name: value for name, value in set_here.items() if value is not None}
-
-
-def _number(environment: Mapping[str, str], name: str) -> float | None:
-    text = environment.get(name)
-    if not text:
-        return None
-    try:
-        number = float(text.removesuffix("s"))
-    except ValueError:
-        number = -1.0
-    if not 0 <= number < float("inf"):
-        raise ConfigurationError(f"{name} is a number, at least 0, not {text!r}.")
-    return number
 
 
 def new_job_id() -> str:

@@ -9,7 +9,7 @@ from andon.engine.artifacts import warn_if_not_kept
 from andon.engine.opening import open_store
 from andon.service.guard import Guard
 from andon.service.hub import Hub
-from andon.service.jobs import JobSettings
+from andon.service.job_settings import JobSettings
 from andon.service.metrics import Metrics
 from andon.service.remote.presences import Presences
 from andon.service.remote.readiness import Readiness

@@ -35,7 +35,7 @@ from andon.testing.clock import VirtualLoop
 from andon.testing.worker import POLL_S, virtual_worker
 
 if TYPE_CHECKING:
-    from andon.client.function import Draft
+    from andon.client.drafts import Draft
     from andon.client.handle import TaskHandle
 
 MOST_DAYS = 7

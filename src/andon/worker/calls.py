@@ -380,3 +380,7 @@ def _at_fault(arguments: dict[str, Any] | list[Any] | msgspec.Struct) -> str:
         except _ENCODE_ERRORS:
             return str(name)
     return "args"
+
+
+ANY_CALL = Call(None)
+"""The codec of tasks whose signature is not known here."""

@@ -1,0 +1,58 @@
+"""Submissions that are not sent yet."""
+
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+
+from andon.client.handle import TaskHandle
+from andon.client.unawaited import awaited
+from andon.engine.base import Submission
+from andon.worker.calls import Call
+
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class SubmitsDrafts(Protocol):
+    """What a draft is submitted by: its application."""
+
+    async def submit_draft(self, draft: "Draft[R]") -> TaskHandle[R]:
+        """Submit one draft."""
+        ...
+
+
+class Draft(msgspec.Struct, Generic[R_co], eq=False, gc=False):
+    """A submission that exists only here; its id is known, so others can depend on it already.
+
+    Submit it alone, or many of them in one round trip with `app.submit_many`. A draft submitted
+    twice is one task.
+
+    Example:
+        first = charge.draft(7, 990)
+        then = report.options(depends_on=first).draft()
+        await app.submit_many([first, then])
+        print(first.id)
+    """
+
+    _app: SubmitsDrafts
+    submission: Submission
+    codec: Call
+    connection: Any = None
+    returns_holder: bool = False  #: if another task holds its unique key, that task is meant
+
+    def __repr__(self) -> str:
+        return f"<Draft {self.id} of {self.submission.name}>"
+
+    @property
+    def id(self) -> str:
+        """The id that the task has or will have."""
+        return self.submission.id
+
+    @awaited
+    async def submit(self) -> TaskHandle[R_co]:
+        """Submit it. Raises like `TaskFunction.submit`.
+
+        Example:
+            handle = await charge.draft(7, 990).submit()
+        """
+        return await self._app.submit_draft(self)

@@ -1,0 +1,48 @@
+"""What `HttpEngine` calls: the engine's own methods, records travelling whole.
+
+Not part of the documented interface: both ends are Andon's, and everybody else has `/api/v1/tasks`
+and `/api/v1/runs`. The scopes are the same.
+"""
+
+from typing import Any
+
+from litestar import Router
+
+from andon.service.routes.engine import control, fleet, reading, running
+
+_HANDLERS: list[Any] = [
+    running.submit,
+    running.claim,
+    running.renew,
+    running.report,
+    running.dependencies,
+    control.cancel,
+    control.retry,
+    control.act,
+    control.edit,
+    reading.get,
+    reading.history,
+    reading.find,
+    reading.events,
+    reading.events_end,
+    reading.attend,
+    fleet.stats,
+    fleet.queue_history,
+    fleet.queues,
+    fleet.configure_queue,
+    fleet.delete_queue,
+    fleet.policies,
+    fleet.put_policy,
+    fleet.delete_policy,
+    fleet.types,
+    fleet.publish_types,
+    fleet.keep_code,
+    fleet.waits,
+    fleet.workers,
+    fleet.put_worker,
+    fleet.remove_worker,
+    fleet.partitions,
+    fleet.info,
+]
+
+router = Router("/api/v1/engine", route_handlers=_HANDLERS, include_in_schema=False)
