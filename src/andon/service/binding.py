@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_type_hints
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
-from litestar.exceptions import MethodNotAllowedException
 from litestar.params import (
     BodyKwarg,
     HeaderParameter,
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from litestar.handlers import HTTPRouteHandler
-    from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
+    from litestar.types import HTTPScope, Receive, Scope, Send
     from prometheus_client import Histogram
 
     from andon.service.service import Service
@@ -144,40 +143,16 @@ def _bounded(kind: Any, bound: msgspec.Meta) -> Any:
     return annotated[int, bound] | None if kind == (int | None) else annotated[kind, bound]
 
 
-async def _nothing(scope: "Scope", receive: "Receive", send: "Send") -> None:
-    """Stands where the framework's own application would."""
-
-
 class Binder:
-    """Middleware around one handler."""
+    """One handler, called for one service."""
 
-    def __init__(self, app: "ASGIApp") -> None:
-        self._app = app
-        self._plan: _Plan | None = None
-        self._service: Service | None = None
+    def __init__(self, handler: "HTTPRouteHandler", service: "Service") -> None:
+        self._plan = _Plan(handler)
+        self._service = service
         self._said_at = 0.0
 
-    @classmethod
-    def of(cls, handler: "HTTPRouteHandler", service: "Service") -> "Binder":
-        """The binder of a handler that is found without the framework."""
-        binder = cls(_nothing)
-        binder._plan = _Plan(handler)
-        binder._service = service
-        return binder
-
-    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        plan = self._plan
-        if plan is None:
-            handler = cast("HTTPRouteHandler", scope["route_handler"])
-            if "OPTIONS" in handler.http_methods:  # the framework's own, which names some methods
-                raise MethodNotAllowedException
-            plan = self._plan = _Plan(handler)
-        service = self._service
-        if service is None:
-            service = self._service = cast("Service", scope["litestar_app"].state.service)
+    async def __call__(self, scope: "HTTPScope", receive: "Receive", send: "Send") -> None:
+        plan, service = self._plan, self._service
         began = time.perf_counter()
         call = Call(scope, receive, send)
         call.service = service
