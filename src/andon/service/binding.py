@@ -12,6 +12,7 @@ import asyncio
 import inspect
 import logging
 import time
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_type_hints
 from urllib.parse import parse_qsl, unquote
 
@@ -82,7 +83,7 @@ class Stream:
 
 
 class _Plan:
-    """How one handler is called."""
+    """How one handler is called, whatever the service."""
 
     def __init__(self, handler: "HTTPRouteHandler") -> None:
         self.function = cast("Callable[..., Any]", handler.fn)
@@ -91,7 +92,6 @@ class _Plan:
         self.headers: list[tuple[str, bytes]] = []
         self.body: BodyDecoder | None = None
         self.raw = False
-        self.seconds: dict[int, Histogram] = {}  #: by status: where the time taken is counted
         names: dict[str, str] = {}
         fields: list[tuple[str, Any, Any]] = []
         hints = get_type_hints(self.function, include_extras=True)
@@ -129,6 +129,9 @@ class _Plan:
             )
 
 
+_plan_of = cache(_Plan)
+
+
 def _parted(hint: Any) -> tuple[Any, Any]:
     """The type, and what the framework was told about the parameter."""
     for told in getattr(hint, "__metadata__", ()):
@@ -147,8 +150,9 @@ class Binder:
     """One handler, called for one service."""
 
     def __init__(self, handler: "HTTPRouteHandler", service: "Service") -> None:
-        self._plan = _Plan(handler)
+        self._plan = _plan_of(handler)
         self._service = service
+        self._seconds: dict[int, Histogram] = {}  #: by status: where the time taken is counted
         self._said_at = 0.0
 
     async def __call__(self, scope: "HTTPScope", receive: "Receive", send: "Send") -> None:
@@ -170,9 +174,9 @@ class Binder:
             log.exception("%s %s failed", scope["method"], scope["path"])
             status = await _refuse(unexpected(), scope, send)
         if not plan.streams:
-            seconds = plan.seconds.get(status)
+            seconds = self._seconds.get(status)
             if seconds is None:
-                seconds = plan.seconds[status] = service.metrics.requests.labels(
+                seconds = self._seconds[status] = service.metrics.requests.labels(
                     scope["method"], scope["path_template"], status
                 )
             seconds.observe(time.perf_counter() - began)
