@@ -241,6 +241,7 @@ def main() -> None:
     sys.path[:] = [path for path in sys.path[1:] if path not in named]
     for module in PRELOADED:
         import_module(module)
+    import_module("andon.service.app").routed()  # what every service begins with
     gc.collect()
     gc.freeze()
     assert threading.active_count() == 1, "threads do not survive a fork"

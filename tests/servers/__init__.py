@@ -71,10 +71,14 @@ class Server(Protocol):
         ...
 
 
-def make(kind: str, folder: Path) -> Server:
+_UNHURT: dict[str, dict[str, Any]] = {"postgres": {"fsync": False}}
+"""Options of a server that nobody kills: it need not wait for the disk."""
+
+
+def make(kind: str, folder: Path, **options: Any) -> Server:
     """A server of that kind, not started."""
     module, _, name = KINDS[kind].partition(":")
-    return cast("Server", getattr(import_module(module), name)(folder))
+    return cast("Server", getattr(import_module(module), name)(folder, **options))
 
 
 def on_clock(url: str, clock: Callable[[], int]) -> Store:
@@ -96,7 +100,7 @@ class Servers:
         if kind not in self._running:
             folder = self._folder / kind
             folder.mkdir(parents=True)
-            server = make(kind, folder)
+            server = make(kind, folder, **_UNHURT.get(kind, {}))
             server.start()
             self._running[kind] = server
         return self._running[kind]

@@ -3,13 +3,13 @@
 import logging
 import math
 import time
+from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 from litestar import Litestar, Request, Response
-from litestar.datastructures import State
 from litestar.exceptions import HTTPException
 
-from andon.service.binding import Binder, send_problem
+from andon.service.binding import send_problem
 from andon.service.calls import Call
 from andon.service.openapi import document_of, openapi_config
 from andon.service.problems import Problem, malformed, not_found, unexpected
@@ -29,7 +29,7 @@ from andon.service.routes import (
     tasks,
     tokens,
 )
-from andon.service.routing import Routes
+from andon.service.routing import Routes, by_handler
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
@@ -55,21 +55,26 @@ ROUTERS = [
 ]
 
 
-def make_app(service: "Service") -> "ASGIApp":
-    """The application of a service. Starting and stopping the service is the server's."""
+@cache
+def routed() -> tuple[Litestar, bytes]:
+    """The routes in the framework and their OpenAPI document: the same for every service of this
+    process, and most of what it takes to start one."""
     framework = Litestar(
         route_handlers=ROUTERS,
-        middleware=[Binder],
+        middleware=[by_handler],
         request_class=Call,
         exception_handlers={Exception: _unrouted},
         openapi_config=openapi_config(),
-        state=State({"service": service}),
         logging_config=None,
     )
+    return framework, document_of(framework)
 
+
+def make_app(service: "Service") -> "ASGIApp":
+    """The application of a service. Starting and stopping the service is the server's."""
+    framework, service.openapi = routed()
     settings = service.settings
     rates = None if settings.rate_limit is None else Rates(settings.rate_limit, settings.rate_burst)
-    service.openapi = document_of(framework)
     routes = Routes(framework, service)
 
     async def front(scope: "Scope", receive: "Receive", send: "Send") -> None:
@@ -88,6 +93,7 @@ def make_app(service: "Service") -> "ASGIApp":
             if binder is not None:
                 await binder(scope, receive, send)
                 return
+            routes.claim(scope)
         await framework(scope, receive, send)
 
     return front

@@ -12,11 +12,11 @@ import asyncio
 import inspect
 import logging
 import time
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_type_hints
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
-from litestar.exceptions import MethodNotAllowedException
 from litestar.params import (
     BodyKwarg,
     HeaderParameter,
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from litestar.handlers import HTTPRouteHandler
-    from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
+    from litestar.types import HTTPScope, Receive, Scope, Send
     from prometheus_client import Histogram
 
     from andon.service.service import Service
@@ -83,7 +83,7 @@ class Stream:
 
 
 class _Plan:
-    """How one handler is called."""
+    """How one handler is called, whatever the service."""
 
     def __init__(self, handler: "HTTPRouteHandler") -> None:
         self.function = cast("Callable[..., Any]", handler.fn)
@@ -92,7 +92,6 @@ class _Plan:
         self.headers: list[tuple[str, bytes]] = []
         self.body: BodyDecoder | None = None
         self.raw = False
-        self.seconds: dict[int, Histogram] = {}  #: by status: where the time taken is counted
         names: dict[str, str] = {}
         fields: list[tuple[str, Any, Any]] = []
         hints = get_type_hints(self.function, include_extras=True)
@@ -130,6 +129,9 @@ class _Plan:
             )
 
 
+_plan_of = cache(_Plan)
+
+
 def _parted(hint: Any) -> tuple[Any, Any]:
     """The type, and what the framework was told about the parameter."""
     for told in getattr(hint, "__metadata__", ()):
@@ -144,40 +146,17 @@ def _bounded(kind: Any, bound: msgspec.Meta) -> Any:
     return annotated[int, bound] | None if kind == (int | None) else annotated[kind, bound]
 
 
-async def _nothing(scope: "Scope", receive: "Receive", send: "Send") -> None:
-    """Stands where the framework's own application would."""
-
-
 class Binder:
-    """Middleware around one handler."""
+    """One handler, called for one service."""
 
-    def __init__(self, app: "ASGIApp") -> None:
-        self._app = app
-        self._plan: _Plan | None = None
-        self._service: Service | None = None
+    def __init__(self, handler: "HTTPRouteHandler", service: "Service") -> None:
+        self._plan = _plan_of(handler)
+        self._service = service
+        self._seconds: dict[int, Histogram] = {}  #: by status: where the time taken is counted
         self._said_at = 0.0
 
-    @classmethod
-    def of(cls, handler: "HTTPRouteHandler", service: "Service") -> "Binder":
-        """The binder of a handler that is found without the framework."""
-        binder = cls(_nothing)
-        binder._plan = _Plan(handler)
-        binder._service = service
-        return binder
-
-    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        plan = self._plan
-        if plan is None:
-            handler = cast("HTTPRouteHandler", scope["route_handler"])
-            if "OPTIONS" in handler.http_methods:  # the framework's own, which names some methods
-                raise MethodNotAllowedException
-            plan = self._plan = _Plan(handler)
-        service = self._service
-        if service is None:
-            service = self._service = cast("Service", scope["litestar_app"].state.service)
+    async def __call__(self, scope: "HTTPScope", receive: "Receive", send: "Send") -> None:
+        plan, service = self._plan, self._service
         began = time.perf_counter()
         call = Call(scope, receive, send)
         call.service = service
@@ -195,9 +174,9 @@ class Binder:
             log.exception("%s %s failed", scope["method"], scope["path"])
             status = await _refuse(unexpected(), scope, send)
         if not plan.streams:
-            seconds = plan.seconds.get(status)
+            seconds = self._seconds.get(status)
             if seconds is None:
-                seconds = plan.seconds[status] = service.metrics.requests.labels(
+                seconds = self._seconds[status] = service.metrics.requests.labels(
                     scope["method"], scope["path_template"], status
                 )
             seconds.observe(time.perf_counter() - began)

@@ -8,19 +8,24 @@ an unusual form, the pages of the document.
 from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
+from litestar.exceptions import MethodNotAllowedException
 from litestar.routes import HTTPRoute
 
 from andon.service.binding import Binder
 
 if TYPE_CHECKING:
     from litestar import Litestar
-    from litestar.types import HTTPScope
+    from litestar.handlers import HTTPRouteHandler
+    from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
 
     from andon.service.service import Service
 
 _OURS = "/api/"
 _KEY = 3
 """The segment after /api/v1, which is never a parameter."""
+
+_ROUTES = "andon.routes"
+"""Where a request that goes the framework's way says whose it is."""
 
 
 class _Route:
@@ -41,6 +46,8 @@ class Routes:
     """The routes of the service under /api, with and without parameters."""
 
     def __init__(self, framework: "Litestar", service: "Service") -> None:
+        self._service = service
+        self._binders: dict[HTTPRouteHandler, Binder] = {}
         self._plain: dict[tuple[str, str], _Route] = {}
         self._others: dict[tuple[str, int, str], list[_Route]] = {}
         for route in framework.routes:
@@ -50,13 +57,24 @@ class Routes:
             for handler in route.route_handlers:
                 if "OPTIONS" in handler.http_methods:
                     continue  # the framework's own
-                found = _Route(segments, route.path_format, Binder.of(handler, service))
+                found = _Route(segments, route.path_format, self.binder_of(handler))
                 for method in map(str, handler.http_methods):
                     if not found.names:
                         self._plain[method, route.path_format] = found
                     else:
                         key = (method, len(segments), segments[_KEY])
                         self._others.setdefault(key, []).append(found)
+
+    def binder_of(self, handler: "HTTPRouteHandler") -> Binder:
+        """The binder of a handler."""
+        found = self._binders.get(handler)
+        if found is None:
+            found = self._binders[handler] = Binder(handler, self._service)
+        return found
+
+    def claim(self, scope: "HTTPScope") -> None:
+        """Say that a request is for this service, before it goes the framework's way."""
+        scope["state"][_ROUTES] = self
 
     def find(self, scope: "HTTPScope") -> Binder | None:
         """The binder for this request, whose scope then names the route; None: ask the framework.
@@ -84,6 +102,22 @@ class Routes:
                 scope["path_template"] = route.template
                 return route.binder
         return None
+
+
+def by_handler(app: "ASGIApp") -> "ASGIApp":
+    """Middleware around one handler: the binder of the service that was asked, in its place."""
+
+    async def bound(scope: "Scope", receive: "Receive", send: "Send") -> None:
+        if scope["type"] != "http":
+            await app(scope, receive, send)
+            return
+        handler = cast("HTTPRouteHandler", scope["route_handler"])
+        if "OPTIONS" in handler.http_methods:  # the framework's own, which names some methods
+            raise MethodNotAllowedException
+        routes: Routes = scope["state"][_ROUTES]
+        await routes.binder_of(handler)(scope, receive, send)
+
+    return bound
 
 
 @lru_cache(maxsize=256)
