@@ -17,7 +17,7 @@ INDEX = """\
 
 Every public name, generated from the code by `scripts/reference_docs.py`. Times are aware
 datetimes in UTC and durations are seconds, unless something else is said. R1, R2 and so on are
-[rulings](../decisions/0001-rulings.md). The sentences that errors and logs say are on
+[rulings](../rulings.md). The sentences that errors and logs say are on
 [a page of their own](../troubleshooting.md).
 
 | page | what it has |

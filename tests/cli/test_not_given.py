@@ -1,4 +1,4 @@
-"""The empty string is never taken for "not given", at no door; None is (R35)."""
+"""The empty string is never taken for "not given", at no door; None is (docs/rulings.md, R35)."""
 
 import asyncio
 import json

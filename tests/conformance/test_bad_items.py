@@ -1,5 +1,5 @@
-"""One bad item fails alone (R36): whatever stands beside it in a call, or comes to the store at the
-same time, is as if it had not been there. It stands first, in the middle and last.
+"""One bad item fails alone (docs/rulings.md, R36): whatever stands beside it in a call, or comes to
+the store at the same time, is as if it had not been there. It stands first, in the middle and last.
 
 Bad is what no durable store can write: an integer beyond 64 bits, half a surrogate (which any
 undecodable file name brings). A store may refuse more than that, as PostgreSQL refuses NUL; a store

@@ -1,4 +1,5 @@
-"""A worker is given only what it has code for, and what it has no code for hides nothing (R32)."""
+"""A worker is given only what it has code for, and what it has no code for hides nothing
+(docs/rulings.md, R32)."""
 
 import asyncio
 import random

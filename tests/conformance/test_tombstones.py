@@ -1,5 +1,6 @@
 """What is left of a deleted task within the submit window: its state, by which report its last run
-was resolved (R31, R33), and of one that was discarded at its end, where its result is (R37)."""
+was resolved (docs/rulings.md, R31, R33), and of one that was discarded at its end, where its result
+is (docs/rulings.md, R37)."""
 
 from andon.lifecycle.commands import Cancel, Complete, Delete, Fail, Rerun
 from andon.lifecycle.repeats import fingerprint

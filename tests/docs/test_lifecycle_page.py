@@ -32,5 +32,16 @@ def test_every_ruling_that_the_project_cites_has_its_entry() -> None:
     assert cited <= entries
 
 
+def test_code_that_cites_a_ruling_names_its_page() -> None:
+    sources = [p for p in (ROOT / "src").rglob("*") if p.suffix in (".py", ".sql", ".lua")]
+    bare: dict[str, list[str]] = {}
+    for path in sources:
+        written = re.sub(r"\n\s*(?:#:?|--)?\s*", " ", path.read_text())
+        rest = re.sub(r"docs/rulings\.md, R\d+(?:(?:, | and )R\d+)*", "", written)
+        if found := re.findall(r"\bR\d{1,2}\b", rest):
+            bare[path.name] = found
+    assert bare == {}
+
+
 def rulings() -> str:
-    return (ROOT / "docs" / "decisions" / "0001-rulings.md").read_text()
+    return (ROOT / "docs" / "rulings.md").read_text()

@@ -1,5 +1,6 @@
-"""One bad item fails alone (R36): in each shared call and each shared loop of the engine, first, in
-the middle and last; its neighbours are as if it had not been there, and it is named."""
+"""One bad item fails alone (docs/rulings.md, R36): in each shared call and each shared loop of the
+engine, first, in the middle and last; its neighbours are as if it had not been there, and it is
+named."""
 
 import asyncio
 import logging

@@ -1,4 +1,5 @@
-"""Dependencies that do not exist: refused at submit, or kept as tasks that can never run (R34)."""
+"""Dependencies that do not exist: refused at submit, or kept as tasks that can never run
+(docs/rulings.md, R34)."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 """Exact repeats of a report are answered like the first; any other is refused and changes nothing
-(R33), as long as the record lives and, within the submit window, after."""
+(docs/rulings.md, R33), as long as the record lives and, within the submit window, after."""
 
 from typing import Any
 
@@ -80,7 +80,8 @@ async def test_a_repeat_is_answered_like_the_first_when_the_task_has_moved_on(sh
 
 
 async def test_what_was_reported_counts_not_what_was_decided(shop: Shop) -> None:
-    """After a cancel request a failure ends cancelled (R7); it was a failure that was reported."""
+    """After a cancel request a failure ends cancelled (docs/rulings.md, R7); it was a failure that
+    was reported."""
     await shop.submit("a")
     (task,) = await shop.claim()
     await shop.engine.act(["a"], RequestCancel())

@@ -1,4 +1,4 @@
-"""The delays of R16, clamped before anything overflows."""
+"""The delays of docs/rulings.md, R16, clamped before anything overflows."""
 
 from typing import Any
 

@@ -1,4 +1,5 @@
-"""Runs, fences, budgets, reruns and cancels, as ruled in R2, R3, R7, R10, R11, R15, R20, R21."""
+"""Runs, fences, budgets, reruns and cancels, as ruled in docs/rulings.md, R2, R3, R7, R10, R11,
+R15, R20, R21."""
 
 import pytest
 
@@ -30,7 +31,7 @@ def failed_times(times: int, **policy: object) -> Task:
     return task
 
 
-# --- runs (R2) and fences (R3) ---
+# --- runs (docs/rulings.md, R2) and fences (docs/rulings.md, R3) ---
 
 
 @pytest.mark.parametrize("state", [State.BLOCKED, State.SCHEDULED, State.UNREACHABLE])
@@ -162,7 +163,7 @@ def test_a_timeout_counts_as_expected_unless_it_is_named() -> None:
     assert after(task, timeout).state is State.FAILED
 
 
-# --- cancel (R7) ---
+# --- cancel (docs/rulings.md, R7) ---
 
 
 def test_a_cancel_request_leaves_the_run_in_hand() -> None:
@@ -206,7 +207,7 @@ def test_a_run_that_was_not_asked_cannot_say_it_was_interrupted() -> None:
         decided(in_state(State.ACTIVE), c.Interrupted())
 
 
-# --- lost and silent (R10), shutdown (R11) ---
+# --- lost and silent (docs/rulings.md, R10), shutdown (docs/rulings.md, R11) ---
 
 
 def test_a_lost_run_is_retried_and_counts() -> None:
@@ -248,7 +249,7 @@ def test_shutdown_stops_resubmits_or_retries() -> None:
     assert after(claimed(retried), c.ShutdownRetry()).state is State.STALLED
 
 
-# --- progress (R15) ---
+# --- progress (docs/rulings.md, R15) ---
 
 
 def test_completion_sets_all_progress_and_failure_keeps_the_last() -> None:
@@ -265,7 +266,7 @@ def test_a_run_to_come_begins_without_progress(command: c.Command) -> None:
     assert (status.progress, status.progress_message) == (0, "")
 
 
-# --- rerun (R20) ---
+# --- rerun (docs/rulings.md, R20) ---
 
 
 @pytest.mark.parametrize(
@@ -311,7 +312,7 @@ def test_what_has_not_ended_is_not_rerun(state: State) -> None:
         decided(in_state(state), c.Rerun())
 
 
-# --- discard and keeping (R21) ---
+# --- discard and keeping (docs/rulings.md, R21) ---
 
 
 def test_an_end_that_is_not_kept_is_discarded_after_its_event() -> None:

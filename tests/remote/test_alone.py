@@ -1,4 +1,5 @@
-"""`HttpEngine`: an item that cannot be sent, or that the service refuses, fails alone (R36)."""
+"""`HttpEngine`: an item that cannot be sent, or that the service refuses, fails alone
+(docs/rulings.md, R36)."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,5 @@
-"""cbintel's words for attempts and statuses (R22), and submissions that are not valid (R25)."""
+"""cbintel's words for attempts and statuses (docs/rulings.md, R22), and submissions that are not
+valid (docs/rulings.md, R25)."""
 
 import pytest
 

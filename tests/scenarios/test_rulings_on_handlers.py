@@ -1,4 +1,5 @@
-"""What a handler can do (R24), how its errors are named (R23), and what it may say (R15)."""
+"""What a handler can do (docs/rulings.md, R24), how its errors are named (docs/rulings.md, R23),
+and what it may say (docs/rulings.md, R15)."""
 
 from typing import Any
 

@@ -1,4 +1,5 @@
-"""Rulings on who may write (R3, R14), on cancelling (R7), and on what is lost or silent (R10)."""
+"""Rulings on who may write (docs/rulings.md, R3, R14), on cancelling (docs/rulings.md, R7), and on
+what is lost or silent (docs/rulings.md, R10)."""
 
 import asyncio
 import contextlib
@@ -63,7 +64,7 @@ async def taken_over(scene: Scene) -> Task:
     return task
 
 
-# --- R3: late and repeated reports ---
+# --- docs/rulings.md, R3: late and repeated reports ---
 
 
 async def test_r3_a_run_whose_lease_was_taken_over_can_report_nothing(scene: Scene) -> None:
@@ -200,7 +201,7 @@ async def test_r14_a_worker_claims_no_more_than_it_can_start(scene: Scene) -> No
     await scene.sees(second, *BEGUN, "completed")
 
 
-# --- R7: cancelling ---
+# --- docs/rulings.md, R7: cancelling ---
 
 DEFIANT = (
     (defy, {}, Reason.HANDLER_ABANDONED),
@@ -299,7 +300,7 @@ async def test_r7_whoever_waits_gets_an_answer_within_the_grace(scene: Scene) ->
     gate.open()
 
 
-# --- R10: lost and silent are two things ---
+# --- docs/rulings.md, R10: lost and silent are two things ---
 
 
 async def test_r10_a_lost_run_is_retried_and_counts_as_a_try(scene: Scene) -> None:

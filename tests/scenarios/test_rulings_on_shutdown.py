@@ -1,4 +1,5 @@
-"""R11: leaving in three steps, on real signals; and R6, a deadline passing under way."""
+"""docs/rulings.md, R11: leaving in three steps, on real signals; and docs/rulings.md, R6, a
+deadline passing under way."""
 
 import signal
 from typing import Any

@@ -1,5 +1,6 @@
-"""Rulings on dependencies (R8, R9), queues (R17, R18), reruns (R20), keeping (R21), submits
-(R26, R31), unique keys (R13), policies (R5) and events (R12).
+"""Rulings on dependencies (docs/rulings.md, R8, R9), queues (docs/rulings.md, R17, R18), reruns
+(docs/rulings.md, R20), keeping (docs/rulings.md, R21), submits (docs/rulings.md, R26, R31), unique
+keys (docs/rulings.md, R13), policies (docs/rulings.md, R5) and events (docs/rulings.md, R12).
 """
 
 import asyncio
@@ -40,7 +41,7 @@ async def unserved(scene: Scene, **options: Any) -> Handle:
     return await work.options(queue=scene.new("unserved"), **options).submit(1)
 
 
-# --- R8, R9: dependencies ---
+# --- docs/rulings.md, R8, R9: dependencies ---
 
 
 async def test_r8_an_unreachable_task_makes_its_dependents_unreachable_at_once(
@@ -201,7 +202,7 @@ async def test_r8_an_unblocked_task_still_waits_for_its_start_time(scene: Scene)
     await scene.sees(child, "blocked", "scheduled", *BEGUN, "completed")
 
 
-# --- R17, R18: queues ---
+# --- docs/rulings.md, R17, R18: queues ---
 
 
 async def test_r17_the_queue_timeout_counts_while_the_queue_is_paused(scene: Scene) -> None:
@@ -231,7 +232,7 @@ async def test_r18_the_task_discarded_from_a_full_queue_says_so(scene: Scene) ->
     await scene.sees(new, "pending")
 
 
-# --- R20: rerun ---
+# --- docs/rulings.md, R20: rerun ---
 
 
 async def test_r20_a_rerun_clears_what_the_last_life_left_but_its_error(scene: Scene) -> None:
@@ -309,7 +310,7 @@ async def test_r13_a_rerun_takes_its_unique_key_again_or_is_refused(scene: Scene
     await scene.sees(first, *BEGUN, "completed", *BEGUN, "completed")
 
 
-# --- R21: keeping ---
+# --- docs/rulings.md, R21: keeping ---
 
 
 async def test_r21_each_end_is_kept_for_its_own_time(scene: Scene) -> None:
@@ -346,7 +347,7 @@ async def test_r21_expires_never_removes_a_live_task(scene: Scene) -> None:
     await scene.sees(handle, *BEGUN, "completed", GONE)
 
 
-# --- R26, R31: submits repeated, ids used again ---
+# --- docs/rulings.md, R26, R31: submits repeated, ids used again ---
 
 
 async def test_r26_a_repeated_submit_is_the_same_task(scene: Scene) -> None:
@@ -387,7 +388,7 @@ async def test_r31_an_id_used_again_is_a_new_task_with_a_greater_fence(scene: Sc
     assert await again.result(PATIENCE) > first
 
 
-# --- R5, R12, R28 ---
+# --- docs/rulings.md, R5, R12, R28 ---
 
 
 async def test_r5_who_submits_without_the_code_gets_the_types_own_policy(scene: Scene) -> None:

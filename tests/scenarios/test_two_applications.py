@@ -1,4 +1,5 @@
-"""Two applications on one store, in worker processes of their own, with nothing set (R32)."""
+"""Two applications on one store, in worker processes of their own, with nothing set
+(docs/rulings.md, R32)."""
 
 import contextlib
 from collections.abc import Iterator

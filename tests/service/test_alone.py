@@ -1,4 +1,5 @@
-"""One bad entry of a request fails alone, with its own problem in its place (R36)."""
+"""One bad entry of a request fails alone, with its own problem in its place (docs/rulings.md,
+R36)."""
 
 import asyncio
 import base64

@@ -1,4 +1,5 @@
-"""Workers elsewhere say what they have code for, once, and get nothing else (R32)."""
+"""Workers elsewhere say what they have code for, once, and get nothing else (docs/rulings.md,
+R32)."""
 
 import asyncio
 import re

@@ -1,4 +1,5 @@
-"""A worker runs what it has code for, and what it has no code for waits for another (R32)."""
+"""A worker runs what it has code for, and what it has no code for waits for another
+(docs/rulings.md, R32)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,5 +1,5 @@
-"""NaN and the infinities, which JSON has not, are refused with their place (R24): an encoder writes
-null for them."""
+"""NaN and the infinities, which JSON has not, are refused with their place (docs/rulings.md, R24):
+an encoder writes null for them."""
 
 import math
 from dataclasses import dataclass

@@ -107,7 +107,8 @@ DURATION_OR_NONE = Typed("duration", seconds_of, clears=True)
 
 
 def comma_separated(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """`a,b` and repeated options alike, each once. A text without a name is a usage error (R35)."""
+    """`a,b` and repeated options alike, each once. A text without a name is a usage error
+    (docs/rulings.md, R35)."""
     parts: list[str] = []
     for text in texts:
         named = [part.strip() for part in text.split(",") if part.strip()]

@@ -205,7 +205,8 @@ class Declaring(Submitting):
         load_dependencies: bool = False,
         **options: Unpack[TaskOptions],
     ) -> TaskFunction[..., Any, NoReturn]:
-        """Make a program a task type: each run starts it and judges it by its exit code (R24).
+        """Make a program a task type: each run starts it and judges it by its exit code
+        (docs/rulings.md, R24).
 
         Of the worker's environment it gets PATH, HOME, the locale and the like; besides what
         `pass_env` names (`AWS_*` for all that begin so), and `env`.

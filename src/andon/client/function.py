@@ -245,7 +245,7 @@ def _merged(weaker: SubmitOptions, stronger: SubmitOptions) -> SubmitOptions:
 
 def kept_of(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
     """Arguments that do not fit, as far as they have a JSON form, for a policy that records
-    invalid submissions (R25)."""
+    invalid submissions (docs/rulings.md, R25)."""
     try:
         return msgspec.json.encode([*args, kwargs] if args else kwargs)
     except (TypeError, ValueError, OverflowError, RecursionError):

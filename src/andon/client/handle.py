@@ -193,7 +193,8 @@ class TaskHandle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
         return (await engine.wait_end(self.id, wait)).status.state
 
     async def retry(self) -> State | None:
-        """Run again what has ended, run now what waits; nothing to do for pending (R20).
+        """Run again what has ended, run now what waits; nothing to do for pending (docs/rulings.md,
+        R20).
 
         Raises `InvalidTransition` for a running task.
 
@@ -213,7 +214,7 @@ class TaskHandle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
         deadline: Moment | None = None,
         keep_budget: bool = False,
     ) -> State | None:
-        """Run a task again that has ended, with a new budget of tries (R20).
+        """Run a task again that has ended, with a new budget of tries (docs/rulings.md, R20).
 
         With `keep_budget` the tries used still count, but for one more run. A new `deadline` is
         needed when the old one has passed. Raises `InvalidTransition` for a task that has not

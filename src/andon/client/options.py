@@ -49,7 +49,8 @@ class TaskOptions(PlainOptions, total=False):
     """Defaults of a task type, or of every type of an application: a policy's options.
 
     In the lists of errors exception types stand beside codes and names. Types match subclasses
-    too, and are known to workers only; codes and names also decide where no Python runs (R23).
+    too, and are known to workers only; codes and names also decide where no Python runs
+    (docs/rulings.md, R23).
 
     Example:
         from andon import Andon
@@ -98,7 +99,7 @@ class SubmitOptions(PolicyOptions, total=False):
     group: str  #: a name that tasks share, to list and act on them by
     tags: Iterable[str]  #: words to find it by
     headers: Mapping[str, str]  #: go with the task to its handler, beside those of the type
-    scopes: Iterable[str]  #: a service's token must satisfy each of them (R29)
+    scopes: Iterable[str]  #: a service's token must satisfy each of them (docs/rulings.md, R29)
     connection: Any
     """Store the task in the transaction of this connection (PostgreSQL): it is there if and when
     that commits. Of psycopg, asyncpg, SQLAlchemy (or its session) or Django."""
@@ -175,7 +176,8 @@ _NAMES = frozenset({"id", "queue", "unique_key", "key", "group", "tags", "depend
 
 
 def given_of(options: SubmitOptions) -> SubmitOptions:
-    """Those that are given: of ids, names and keys None is not, the empty string is (R35)."""
+    """Those that are given: of ids, names and keys None is not, the empty string is
+    (docs/rulings.md, R35)."""
     given = {n: value for n, value in options.items() if value is not None or n not in _NAMES}
     return cast("SubmitOptions", given)
 

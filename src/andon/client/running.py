@@ -92,8 +92,8 @@ class Running(Reading):
         """Run tasks, and fire timers, until told to stop.
 
         With `signals` SIGTERM and SIGINT do that: the first lets runs end as their policies say,
-        the second hurries them (R11); without, cancel the call. A store that is away is waited
-        for, and the log says so; with `require_store` it raises `StoreUnavailable`.
+        the second hurries them (docs/rulings.md, R11); without, cancel the call. A store that is
+        away is waited for, and the log says so; with `require_store` it raises `StoreUnavailable`.
 
         Example:
             import asyncio

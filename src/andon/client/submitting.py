@@ -94,7 +94,7 @@ class Submitting(StoreAccess):
 
     def records_invalid(self, task_type: TaskType, options: Mapping[str, Any]) -> bool:
         """Whether a submission with these options is kept, as failed, if its arguments do not fit
-        (R25)."""
+        (docs/rulings.md, R25)."""
         chosen = options.get("on_invalid") or task_type.options.get("on_invalid")
         return (chosen or self._profile_on_invalid) == "record"
 

@@ -109,7 +109,8 @@ class EventView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskView:
-    """A task as it stood when it was read (R1). Times are aware, in UTC, by the store's clock.
+    """A task as it stood when it was read (docs/rulings.md, R1). Times are aware, in UTC, by the
+    store's clock.
 
     Example:
         handle = await charge.submit(7, 990)

@@ -1,5 +1,5 @@
 """One bad item fails alone: a batched call that one of its items makes impossible is made again in
-halves, until that item is alone (R36).
+halves, until that item is alone (docs/rulings.md, R36).
 
 A batch of n with one bad item costs about 2 log2(n) calls; one without costs nothing more. Halves
 are safe to repeat: every item of a batched call is idempotent by its id or write id, and a call

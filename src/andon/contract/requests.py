@@ -15,12 +15,14 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     queues: tuple[str, ...]  #: in the order they are to be asked
     limit: int
     lease_ms: int
-    room: dict[str, int] = {}  #: task type to runs it has room for; absent is unlimited (R14)
+    room: dict[str, int] = {}
+    """Task type to runs it has room for; absent is unlimited (docs/rulings.md, R14)."""
     partition: int = 0
     code: Code | None = None
-    """What the worker has code for; it gets nothing else (R32, `lifecycle.routing.may_claim`).
-    None claims everything. A store keeps it once, under its digest, and sends the digest with each
-    claim; one that has forgotten a digest is told again within the same call."""
+    """What the worker has code for; it gets nothing else (docs/rulings.md, R32,
+    `lifecycle.routing.may_claim`). None claims everything. A store keeps it once, under its digest,
+    and sends the digest with each claim; one that has forgotten a digest is told again within the
+    same call."""
     stands: bool = False
     """If it finds nothing, the next task that it would have got may be handed over to it as that
     task is created (`HandsOver`). A repeat with the token takes that back, or gives what it got."""
@@ -34,11 +36,13 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     event: TaskEvent
     result: bytes | None = None
     sets_result: bool = False
-    seen_lease: int | None = None  #: also refuse if the run's lease is no longer this (R3)
-    force: bool = False  #: delete even though dependents still need the record (R9)
+    seen_lease: int | None = None
+    """Also refuse if the run's lease is no longer this (docs/rulings.md, R3)."""
+    force: bool = False
+    """Delete even though dependents still need the record (docs/rulings.md, R9)."""
     discard: TaskEvent | None = None
-    """Delete right after, with this event, unless edges hold the record (R9): then it stays,
-    its timer due, and is deleted when they are settled."""
+    """Delete right after, with this event, unless edges hold the record (docs/rulings.md, R9): then
+    it stays, its timer due, and is deleted when they are settled."""
 
 
 class Renewal(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +59,7 @@ class Renewal(msgspec.Struct, frozen=True, kw_only=True):
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """One task as another store held it, for `andon storage copy`.
 
-    Not of a record that does not decode (R28): there is nothing of it to restore.
+    Not of a record that does not decode (docs/rulings.md, R28): there is nothing of it to restore.
     """
 
     task: Task  #: its `ref` is the other store's and means nothing here

@@ -10,9 +10,10 @@ Semantics that every store shares, proven by the conformance suite in `tests/con
 - A repeat of a write (same write id) or of a claim (same token) is answered like the first.
 - What was handed over is written even if the caller has gone; its outcome is dropped.
 - Times are ms UTC by the store's clock, which never goes back.
-- One bad item fails alone (R36): what cannot be encoded or written is `INVALID` in its own place,
-  its neighbours in the same call are as if it had not been there (`contract.isolation`). Calls
-  without an outcome per item (`rearm`, `unlink`, `put_types`) leave such an item out and log it.
+- One bad item fails alone (docs/rulings.md, R36): what cannot be encoded or written is `INVALID` in
+  its own place, its neighbours in the same call are as if it had not been there
+  (`contract.isolation`). Calls without an outcome per item (`rearm`, `unlink`, `put_types`) leave
+  such an item out and log it.
 
 Failures: `StoreUnavailable` after the store's own bounded retries, `StoreIncompatible` when the
 schema or the record version does not fit. Everything else is an outcome, not an exception.
@@ -215,7 +216,8 @@ class Store(Protocol):
 
     async def discarded(self, ids: Sequence[str]) -> list[Discarded | None]:
         """The last two moves of tasks that were discarded at their end, within the submit window:
-        their tombstones keep the place of these events in the log (R37). None for all others."""
+        their tombstones keep the place of these events in the log (docs/rulings.md, R37). None for
+        all others."""
         ...
 
     async def history(self, task_id: str) -> History:
@@ -224,7 +226,7 @@ class Store(Protocol):
 
     async def find(self, query: Query) -> Page:
         """A page of records ordered by creation, or by due time. A record that does not decode
-        (R28) comes with a bare definition (its id, name "?") and state unknown."""
+        (docs/rulings.md, R28) comes with a bare definition (its id, name "?") and state unknown."""
         ...
 
     async def stats(self) -> list[QueueStats]:

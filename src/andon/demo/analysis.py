@@ -37,7 +37,8 @@ _BRANCHES = (
 
 
 class Unparsable(Exception):
-    """These bytes are no Python source. `code` says what the parser called it (R23)."""
+    """These bytes are no Python source. `code` says what the parser called it (docs/rulings.md,
+    R23)."""
 
     def __init__(self, message: str, code: str) -> None:
         super().__init__(message)

@@ -36,8 +36,8 @@ from andon.model.words import State
 class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What a caller asks for, before any default is filled in. Its hash is the definition's digest.
 
-    Relative times stay relative here, so that a repeat is recognised (R26): `delay` and
-    `deadline_in` are seconds from the submit, `run_at` and `deadline` absolute ms UTC.
+    Relative times stay relative here, so that a repeat is recognised (docs/rulings.md, R26):
+    `delay` and `deadline_in` are seconds from the submit, `run_at` and `deadline` absolute ms UTC.
 
     Example:
         from andon import Andon
@@ -68,13 +68,14 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     unique_key: str | None = None  #: no other task holds this key while this one does
     key: str | None = None  #: concurrency key
     group: str | None = None  #: a name that tasks share
-    scopes: tuple[str, ...] = ()  #: a service's token must satisfy each of them (R29)
+    scopes: tuple[str, ...] = ()
+    """A service's token must satisfy each of them (docs/rulings.md, R29)."""
     tags: tuple[str, ...] = ()  #: words to find it by
     headers: dict[str, str] = {}  #: go with the task to its handler
     options: dict[str, Any] = {}  #: this submission's layer of `PolicyOptions`
     invalid: str = ""
     """Why the submitter knows this can never work (arguments that do not fit); refused or
-    recorded by `on_invalid` (R25)."""
+    recorded by `on_invalid` (docs/rulings.md, R25)."""
 
 
 class Submitted(msgspec.Struct, frozen=True):
@@ -217,14 +218,15 @@ class Engine(Protocol):
         ...
 
     async def retry(self, ids: Sequence[str]) -> list[Acted]:
-        """Rerun what has ended, run now what waits; nothing to do for pending (R20)."""
+        """Rerun what has ended, run now what waits; nothing to do for pending (docs/rulings.md,
+        R20)."""
         ...
 
     async def act(
         self, ids: Sequence[str], command: Command, *, force: bool = False
     ) -> list[Acted]:
         """Any other act of control: Rerun, RunNow, Schedule, Reschedule, Reprioritise, Archive,
-        Delete. `force` deletes even what dependents still need (R9)."""
+        Delete. `force` deletes even what dependents still need (docs/rulings.md, R9)."""
         ...
 
     async def edit(self, task_id: str, args: bytes, successor: str) -> Submitted:
@@ -314,7 +316,8 @@ class Engine(Protocol):
         ...
 
     def know_types(self, types: Sequence[TypeInfo]) -> None:
-        """Resolve the policies of submits from this process by its own task types (R5)."""
+        """Resolve the policies of submits from this process by its own task types (docs/rulings.md,
+        R5)."""
         ...
 
     async def types(self) -> list[TypeInfo]:
@@ -322,12 +325,13 @@ class Engine(Protocol):
         ...
 
     async def publish_types(self, types: Sequence[TypeInfo]) -> None:
-        """Publish this process's task types (R5)."""
+        """Publish this process's task types (docs/rulings.md, R5)."""
         ...
 
     async def keep_code(self, code: Code) -> None:
-        """Keep the list of what a worker has code for, so that its digest says what it is (R32).
-        Call it again and again: what nobody uses is dropped. Costs nothing, but once a day."""
+        """Keep the list of what a worker has code for, so that its digest says what it is
+        (docs/rulings.md, R32). Call it again and again: what nobody uses is dropped. Costs nothing,
+        but once a day."""
         ...
 
     async def waits(self, queues: Sequence[str] = ()) -> list[KindWait]:

@@ -1,7 +1,7 @@
 """What is known of policies: profile, queues and task types, and the policies they give together.
 
 Kept in memory and followed by hint, so that a submit needs no look-up. A policy is resolved once
-per (queue, type, options) and shared by every task that has the same (R5).
+per (queue, type, options) and shared by every task that has the same (docs/rulings.md, R5).
 """
 
 import asyncio

@@ -1,4 +1,5 @@
-"""Lists of what workers have code for, each kept in the store once, under its digest (R32).
+"""Lists of what workers have code for, each kept in the store once, under its digest
+(docs/rulings.md, R32).
 
 A claim over HTTP and the description of a worker name the digest only; whoever has to know the list
 finds it here, on any replica and after a restart. The lists lie in a fixed number of settings, by

@@ -93,7 +93,7 @@ class Control:
         return await self._each(ids, choose)
 
     async def retry(self, ids: Sequence[str]) -> list[Acted]:
-        """Rerun what has ended, run now what waits, leave pending alone (R20)."""
+        """Rerun what has ended, run now what waits, leave pending alone (docs/rulings.md, R20)."""
 
         def choose(task: Task) -> Command | None:
             if task.state is State.PENDING:

@@ -6,7 +6,7 @@ at any moment and repeated: each record arrives whole or not at all, and a repea
 is not there yet. Memory is bounded by one batch.
 
 A task that cannot be read or written is left out, named in the log, and counted in the ledger; the
-others are copied as if it were not there (R36).
+others are copied as if it were not there (docs/rulings.md, R36).
 
 Not copied, because no store tells of it: what is left of deleted tasks (their ids are free in the
 target, their old events are gone, a late repeat of their last report is refused there), claim
@@ -90,7 +90,7 @@ class Ledger(msgspec.Struct):
     failed: list[str] = msgspec.field(default_factory=list[str])
     """Ids of tasks that could not be read or written, the first few; the log says why."""
     unreadable: list[str] = msgspec.field(default_factory=list[str])
-    """Ids of tasks in state unknown (R28), the first few: read, but not copied."""
+    """Ids of tasks in state unknown (docs/rulings.md, R28), the first few: read, but not copied."""
     miscounted: list[str] = msgspec.field(default_factory=list[str])
     """Where the stores' own counts do not agree with this ledger, a sentence each."""
     clock_ahead_ms: int = 0  #: by how much the target's clock is ahead; all times are kept

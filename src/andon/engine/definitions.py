@@ -18,7 +18,8 @@ _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
 def digest_of(submission: Submission) -> str:
-    """Hash over what the caller gave, the id left out: equal for a repeat (R26)."""
+    """Hash over what the caller gave, the id left out: equal for a repeat (docs/rulings.md,
+    R26)."""
     if not OF_THE_CALL.isdisjoint(submission.headers):
         given = {k: v for k, v in submission.headers.items() if k not in OF_THE_CALL}
         submission = replace(submission, headers=given)

@@ -2,10 +2,10 @@
 
 A parent's end and a child's link may cross. Either the end sees the edge, or the link sees the
 end; the child's verify timer links again, so a crash in between is finished by whoever comes
-next (R8). Telling an end is idempotent, so it may be told twice.
+next (docs/rulings.md, R8). Telling an end is idempotent, so it may be told twice.
 
 All is done in batches, whichever way a parent ended; a child or a parent at which something fails
-is left out, named, and taken up again later (R36).
+is left out, named, and taken up again later (docs/rulings.md, R36).
 """
 
 import asyncio
@@ -237,7 +237,8 @@ class Dependencies:
 
     async def _unmet(self, waiting: Sequence[tuple[Ended, Task]]) -> set[tuple[str, str]]:
         """The (child, parent) whose dependency does not stand all the same: it may have satisfied
-        the child before it was rerun (once is for good, R8), or been rerun since it failed."""
+        the child before it was rerun (once is for good, docs/rulings.md, R8), or been rerun since
+        it failed."""
         links = [
             Link(child.id, (end.parent,), child.definition.load_dependencies, end.any_end)
             for end, child in waiting

@@ -117,7 +117,8 @@ class Editing:
         return state
 
     async def _refuse_dependents(self, task: Task) -> None:
-        """Who depends on a task names its id, once and for all (R4), so it cannot follow."""
+        """Who depends on a task names its id, once and for all (docs/rulings.md, R4), so it cannot
+        follow."""
         edges = await self._store.dependents(task.id, limit=MAX_BATCH)
         children = await self._store.get([edge.child for edge in edges])
         waiting = [c.id for c in children if c is not None and c.state not in TERMINAL]

@@ -1,4 +1,5 @@
-"""The ends of tasks whose records went with them, told from the event log (R9, R37).
+"""The ends of tasks whose records went with them, told from the event log (docs/rulings.md, R9,
+R37).
 
 A record that is discarded at its end leaves its result in the delete event alone. Within the submit
 window its tombstone keeps the place of that event, for whoever comes late. Whoever waited before

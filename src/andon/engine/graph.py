@@ -1,7 +1,8 @@
 """Submissions of one call that depend on one another: put in order, or refused.
 
-Parents come before their children, a child of a refused parent is refused, and so is a circle (R8).
-Each is refused by itself: what does not depend on it is stored (R36).
+Parents come before their children, a child of a refused parent is refused, and so is a circle
+(docs/rulings.md, R8). Each is refused by itself: what does not depend on it is stored
+(docs/rulings.md, R36).
 """
 
 import asyncio

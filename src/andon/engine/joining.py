@@ -1,7 +1,8 @@
 """Submissions made ready to join a transaction of the user's.
 
-Their dependencies are read on that connection, so those of the same transaction are there (R34).
-What is refused is not written: an error of the server would undo the user's own work.
+Their dependencies are read on that connection, so those of the same transaction are there
+(docs/rulings.md, R34). What is refused is not written: an error of the server would undo the user's
+own work.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -107,7 +108,8 @@ class Join:
             waiting = [s for s in level if s.id in places and s.id not in graph.outcomes]
             for s in waiting:
                 problem = graph.problem(s, absent, self._refuses_missing_of(places))
-                if problem is not None and s.id in absent:  # else a repeat, which is one (R31)
+                # else a repeat, which is one (docs/rulings.md, R31)
+                if problem is not None and s.id in absent:
                     graph.refuse({s.id: problem})
             ready = [places[s.id] for s in waiting if s.id not in graph.outcomes]
             if ready:

@@ -1,4 +1,5 @@
-"""The bound of dead letters: the oldest beyond it are deleted, by an ordinary delete move (R21).
+"""The bound of dead letters: the oldest beyond it are deleted, by an ordinary delete move
+(docs/rulings.md, R21).
 
 A dead letter cannot be deleted while dependents need it, or if its record is damaged. It is skipped
 and tried again after all others have been looked at. Until then the next oldest dead letter is

@@ -59,7 +59,8 @@ def check_query(query: Query) -> None:
 
 
 def check_asked(text: str | None, *, field: str, most: int = MOST_TEXT) -> None:
-    """The same of one text; None is not given. Only a cursor may be empty (R35)."""
+    """The same of one text; None is not given. Only a cursor may be empty (docs/rulings.md,
+    R35)."""
     if text is None:
         return
     try:

@@ -1,4 +1,5 @@
-"""Runs: claimed, renewed, and resolved by whoever holds them; nobody else changes a thing (R3)."""
+"""Runs: claimed, renewed, and resolved by whoever holds them; nobody else changes a thing
+(docs/rulings.md, R3)."""
 
 from collections.abc import Callable, Sequence
 from copy import copy
@@ -72,7 +73,8 @@ class Runs:
         return self.filled_in(await self._store.claim(request))
 
     def filled_in(self, tasks: list[Task]) -> list[Task]:
-        """The tasks with the type's layer, where the submitter did not know it (R5)."""
+        """The tasks with the type's layer, where the submitter did not know it (docs/rulings.md,
+        R5)."""
         for task in tasks:
             if not task.definition.type_known and task.status.policy is None:
                 self._fill_in(task)
@@ -172,8 +174,8 @@ class Runs:
         self, task_id: str, current: Task | None, run: str, command: Command
     ) -> State | None:
         """The answer to a report of a run that holds its task no more: that to the first report,
-        if this is its exact repeat (R33), also when the record is gone since. Raises `LeaseLost`
-        for any other."""
+        if this is its exact repeat (docs/rulings.md, R33), also when the record is gone since.
+        Raises `LeaseLost` for any other."""
         if current is not None:
             if is_repeat(current.status, run, command):
                 return state_that_followed(current.status, run)

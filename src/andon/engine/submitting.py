@@ -1,7 +1,7 @@
 """Submitting: definitions checked, records created in batches, dependencies linked.
 
 Each submission stands alone, except inside one call: there parents are created before their
-children, a child of a refused parent is refused, and a cycle is refused (R8).
+children, a child of a refused parent is refused, and a cycle is refused (docs/rulings.md, R8).
 """
 
 import asyncio
@@ -250,7 +250,8 @@ class Submitting:
         for level in graph.levels:
             problems = {s.id: graph.problem(s, missing, self._refuses_missing) for s in level}
             odd = [task_id for task_id, problem in problems.items() if problem is not None]
-            if odd:  # what is stored was accepted once, and a repeat is a repeat (R31)
+            # what is stored was accepted once, and a repeat is a repeat (docs/rulings.md, R31)
+            if odd:
                 new = await self._absent(odd)
                 graph.refuse({i: e for i, e in problems.items() if e is not None and i in new})
             ready = [s for s in level if s.id not in graph.outcomes]
@@ -304,7 +305,7 @@ def _accepted(task: Task) -> Submitted:
 
 
 def _invalid(task: Task) -> InvalidSubmission | None:
-    """Why it was recorded though it can never work (R25), if so."""
+    """Why it was recorded though it can never work (docs/rulings.md, R25), if so."""
     failure = task.status.last_error
     return None if failure is None else InvalidSubmission(failure.message)
 

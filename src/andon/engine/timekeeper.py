@@ -7,7 +7,8 @@ taker dies. Sleeps until the next timer or a hint, at most SLOW_POLL_S: nothing 
 
 Moves come first: blocked tasks whose turn it is to ask about their dependencies are verified beside
 them (`engine.verifying`). A record on which nothing can be decided, or whose move cannot be
-written, is named and left alone for longer each time; the others of its batch are fired (R36).
+written, is named and left alone for longer each time; the others of its batch are fired
+(docs/rulings.md, R36).
 """
 
 import asyncio
@@ -182,8 +183,8 @@ class Timekeeper:
         return change_of(task, moved, seen_lease=seen)
 
     def _left_alone(self, task_id: str, why: object) -> int:
-        """Ms for which a record that failed is left alone. It is not set aside (R28): it decodes,
-        and the release that can decide on it finds it as it is."""
+        """Ms for which a record that failed is left alone. It is not set aside (docs/rulings.md,
+        R28): it decodes, and the release that can decide on it finds it as it is."""
         return round(self._culprits.failed(task_id, why) * 1000)
 
     async def _write(self, fired: Sequence[tuple[Task, Change]], now: int) -> set[str]:

@@ -1,4 +1,4 @@
-"""Blocked tasks that ask again about their dependencies, beside the timers (R8).
+"""Blocked tasks that ask again about their dependencies, beside the timers (docs/rulings.md, R8).
 
 Asking is what finishes a fan-out that a crash cut short. It is never urgent, and there may be very
 many that ask at once; so they wait here in a line of their own, of bounded length, and no timer

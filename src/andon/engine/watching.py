@@ -1,8 +1,9 @@
 """Waiting for tasks and watching them: woken by the task's own topic, answered from its record.
 
-Whoever waits subscribes, reads the record, and reads it again when hinted (R30). The slow poll that
-backs the hints is one for all who wait in this process, and reads in batches. The event log is not
-followed; it is read only for a task whose record has gone with its end (`engine.ends`).
+Whoever waits subscribes, reads the record, and reads it again when hinted (docs/rulings.md, R30).
+The slow poll that backs the hints is one for all who wait in this process, and reads in batches.
+The event log is not followed; it is read only for a task whose record has gone with its end
+(`engine.ends`).
 
 Once watching has begun, a store that is away is waited for too; waiting for an end begins when the
 store is back.

@@ -77,8 +77,8 @@ def check_text(text: str, *, field: str, most: int = MOST_TEXT) -> None:
 
 
 def check_given(text: str | None, *, field: str) -> None:
-    """Refuse the empty string where None is "not given" (R35): it is a variable that is not set, or
-    a slip, and taking it for nothing would act on more than was meant."""
+    """Refuse the empty string where None is "not given" (docs/rulings.md, R35): it is a variable
+    that is not set, or a slip, and taking it for nothing would act on more than was meant."""
     if text == "":
         raise InvalidSubmission(
             f'{field} is "", which names nothing; leave it out if there is none.', field=field
@@ -86,7 +86,7 @@ def check_given(text: str | None, *, field: str) -> None:
 
 
 def check_id(task_id: str) -> None:
-    """Refuse an id that is not 1 to 64 of `[A-Za-z0-9_:-]` (R27)."""
+    """Refuse an id that is not 1 to 64 of `[A-Za-z0-9_:-]` (docs/rulings.md, R27)."""
     if not _ID.match(task_id):
         raise InvalidSubmission(
             f"Task id {task_id[:80]!r} is not 1 to 64 of A-Z a-z 0-9 _ : and -.", field="id"
@@ -94,7 +94,8 @@ def check_id(task_id: str) -> None:
 
 
 def check_name(name: str, *, field: str) -> None:
-    """Refuse a task or queue name that is not 1 to 128 of `[A-Za-z0-9_./:-]` (R27)."""
+    """Refuse a task or queue name that is not 1 to 128 of `[A-Za-z0-9_./:-]` (docs/rulings.md,
+    R27)."""
     if not _is_name(name):
         raise InvalidSubmission(
             f"The {field} name {name[:140]!r} is not 1 to 128 of A-Z a-z 0-9 _ . / : and -.",
@@ -138,7 +139,7 @@ def check_key(key: str, *, field: str) -> None:
 
 def check_form(definition: Definition) -> None:
     """Raise `InvalidSubmission` for what no record may have, not even one that is kept to show that
-    its submission was invalid (R25): no store, path or index is made for it."""
+    its submission was invalid (docs/rulings.md, R25): no store, path or index is made for it."""
     d = definition
     if not (_ID.match(d.id) and _is_name(d.name) and _is_name(d.queue)):
         check_id(d.id)
@@ -217,7 +218,7 @@ also when nothing but the digest is left of the task."""
 
 
 def is_repeat_of(digest: str, stored: str) -> bool:
-    """Whether a submission is the one whose digest is stored (R26)."""
+    """Whether a submission is the one whose digest is stored (docs/rulings.md, R26)."""
     return digest.removesuffix(_INVALID) == stored.removesuffix(_INVALID)
 
 
@@ -227,7 +228,8 @@ def was_invalid(stored: str) -> bool:
 
 
 def admit_invalid(definition: Definition, now: int, write_id: str, error: str) -> Task:
-    """The record of a submission that is refused but recorded (`on_invalid=record`, R25)."""
+    """The record of a submission that is refused but recorded (`on_invalid=record`,
+    docs/rulings.md, R25)."""
     definition = replace(definition, digest=definition.digest + _INVALID)
     failure = TaskError(message=error, code="VALIDATION_ERROR")
     return _begin(

@@ -229,7 +229,8 @@ def _resolved(
 
 
 def kept_for(task: Task, status: Status) -> int | None:
-    """Milliseconds the record is kept after its end; None for ever; 0 discards it (R21)."""
+    """Milliseconds the record is kept after its end; None for ever; 0 discards it (docs/rulings.md,
+    R21)."""
     policy = status.policy or task.definition.policy
     state = status.state
     if state in policy.discard_states and status.reason is not _ARCHIVED:
@@ -243,7 +244,7 @@ def kept_for(task: Task, status: Status) -> int | None:
 
 def may_be_discarded(task: Task) -> bool:
     """Whether the record may go with the task's end: its policy says so of some end, or the first
-    claim has yet to fill in what the policy says (R5, R21)."""
+    claim has yet to fill in what the policy says (docs/rulings.md, R5, R21)."""
     if task.status.policy is None and not task.definition.type_known:
         return True
     policy = task.policy
@@ -253,7 +254,8 @@ def may_be_discarded(task: Task) -> bool:
 
 
 def is_dead_letter(task: Task, status: Status) -> bool:
-    """Whether this end is kept as a dead letter (R21): by policy, or because somebody said so."""
+    """Whether this end is kept as a dead letter (docs/rulings.md, R21): by policy, or because
+    somebody said so."""
     if status.state not in DEAD_LETTER_STATES:
         return False
     if status.reason is _ARCHIVED:
@@ -318,12 +320,14 @@ def stamped(task: Task, stamp: Stamp, cell: RunCell | None = None) -> Task:
 
 
 def next_fence(last: int, now: int) -> int:
-    """The fence of the next run: grows across reruns, failovers and reused ids (R3)."""
+    """The fence of the next run: grows across reruns, failovers and reused ids (docs/rulings.md,
+    R3)."""
     return max(last + 1, now)
 
 
 def set_aside(status_revision: int, source: State | None, now: int, write_id: str) -> TaskEvent:
-    """The event by which a record that does not decode is taken out of all queues (R28)."""
+    """The event by which a record that does not decode is taken out of all queues (docs/rulings.md,
+    R28)."""
     return TaskEvent(
         status_revision + 1,
         now,

@@ -60,7 +60,7 @@ class Complete(Command, frozen=True):
 
 class Fail(Command, frozen=True):
     """The run failed. The worker may decide `retryable` and `delay` (types and functions are its
-    own, R5); left None, the policy decides by the error's code and type."""
+    own, docs/rulings.md, R5); left None, the policy decides by the error's code and type."""
 
     event: ClassVar[Event] = Event.FAIL
     error: TaskError
@@ -196,7 +196,7 @@ class Deliver(Command, frozen=True):
 
 
 class Rerun(Command, frozen=True):
-    """Run a finished task again (R20)."""
+    """Run a finished task again (docs/rulings.md, R20)."""
 
     event: ClassVar[Event] = Event.RERUN
     run_at: int | None = None

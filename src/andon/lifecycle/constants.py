@@ -10,26 +10,30 @@ from andon.model.task import MAX_EVENTS_KEPT
 from andon.model.words import LIVE, WAITS_FOR_TIME, State
 
 SUBMIT_WINDOW_MS = 600_000
-"""A deleted task leaves a stub this long, so that a repeated submit cannot run it twice (R31)."""
+"""A deleted task leaves a stub this long, so that a repeated submit cannot run it twice
+(docs/rulings.md, R31)."""
 
 SLOW_POLL_S = 5.0
-"""The jittered poll behind every push; also the longest a timekeeper sleeps (R30)."""
+"""The jittered poll behind every push; also the longest a timekeeper sleeps (docs/rulings.md,
+R30)."""
 
 NEAR_TIMER_MS = round(SLOW_POLL_S * 1000)
 """A timer that is set for this soon is hinted: no timekeeper may wake up by itself before it."""
 
 JUMP_MS = 10_000
 """A third of the default lease: after a larger jump of the store's time, or a longer outage, lease
-expiry waits for `LEASE_PATIENCE_MS` (R19)."""
+expiry waits for `LEASE_PATIENCE_MS` (docs/rulings.md, R19)."""
 
 LEASE_PATIENCE_MS = 30_000
-"""How long lease expiry waits after the store was away: one default lease (R19)."""
+"""How long lease expiry waits after the store was away: one default lease (docs/rulings.md,
+R19)."""
 
 HISTORY_KEPT = 1_000
-"""Moves of a task that its history keeps, the newest (R12)."""
+"""Moves of a task that its history keeps, the newest (docs/rulings.md, R12)."""
 
 EVENTS_KEPT_MS = 7 * 86_400_000
-"""How long the event log keeps an event (R12); its number is bounded by `?max_events=`."""
+"""How long the event log keeps an event (docs/rulings.md, R12); its number is bounded by
+`?max_events=`."""
 
 WORKER_SEEN_MS = 60_000
 """A worker unheard of for this long is not listed any more."""

@@ -35,7 +35,8 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 def cancelled(command: c.Command) -> Outcome:
-    """Every report, loss or shutdown after a cancel request, except `complete` (R7)."""
+    """Every report, loss or shutdown after a cancel request, except `complete` (docs/rulings.md,
+    R7)."""
     reason = Reason.CANCEL_REQUESTED
     if isinstance(command, c.Interrupted):
         reason = command.reason
@@ -43,7 +44,7 @@ def cancelled(command: c.Command) -> Outcome:
 
 
 def retryable(policy: Policy, error: TaskError) -> bool:
-    """Whether the policy retries this error, by its code and type names (R23)."""
+    """Whether the policy retries this error, by its code and type names (docs/rulings.md, R23)."""
     names = {error.code, error.type, error.type.rpartition(".")[2]}
     if names.intersection(policy.no_retry_on):
         return False
@@ -130,7 +131,8 @@ def _fail(task: Task, command: c.Fail, now: int, random: Random) -> Outcome:
 
 
 def _timeout_retryable(policy: Policy, error: TaskError) -> bool:
-    """A timeout counts as expected (docs/design.md, 3.3), unless the lists say otherwise (R23)."""
+    """A timeout counts as expected (docs/design.md, 3.3), unless the lists say otherwise
+    (docs/rulings.md, R23)."""
     names = {error.code, "TIMEOUT", "TimeoutError"}
     if names.intersection(policy.no_retry_on):
         return False

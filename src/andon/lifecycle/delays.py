@@ -1,5 +1,6 @@
-"""How long to wait before retry n. Pure; the formulas are R16 in words and asynq's and Choria's
-published tables where named. All results are whole milliseconds, clamped by `max_retry_delay`."""
+"""How long to wait before retry n. Pure; the formulas are docs/rulings.md, R16 in words and asynq's
+and Choria's published tables where named. All results are whole milliseconds, clamped by
+`max_retry_delay`."""
 
 from collections.abc import Callable, Sequence
 
@@ -12,7 +13,7 @@ _LARGEST_EXPONENT = 62
 """2**62 s is beyond every clamp; a larger exponent would only overflow a float."""
 
 CHORIA_10M: tuple[float, ...] = tuple(60 + 10.8 * i for i in range(50))
-"""Choria's `10m` table: fifty steps from one minute to about ten (R16)."""
+"""Choria's `10m` table: fifty steps from one minute to about ten (docs/rulings.md, R16)."""
 
 
 def retry_delay(policy: Policy, retry: int, random: Random) -> int | None:

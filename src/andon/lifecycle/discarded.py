@@ -1,4 +1,5 @@
-"""Tasks whose records went with their ends, as their last two moves tell them (R9, R37). Pure.
+"""Tasks whose records went with their ends, as their last two moves tell them (docs/rulings.md, R9,
+R37). Pure.
 
 A record that is discarded at its end leaves two events: the end, and the deletion right after it,
 which carries the result. The event log keeps both longer than anything else of the task.

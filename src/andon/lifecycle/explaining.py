@@ -42,7 +42,7 @@ def _spent(policy: Policy) -> str:
 
 
 def _listed(policy: Policy, error: TaskError) -> str:
-    """By the lists of errors (R23): what they hold of this one."""
+    """By the lists of errors (docs/rulings.md, R23): what they hold of this one."""
     short = error.type.rpartition(".")[2]
     names = tuple(dict.fromkeys(name for name in (error.code, short, error.type) if name))
     shown = short or error.code

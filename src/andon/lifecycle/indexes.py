@@ -48,7 +48,8 @@ def entry_of(task: Task) -> IndexEntry:
     timer = next_timer(task)
     ready = None
     if state is _PENDING:
-        # Its one timer is the moment from which it cannot be claimed any more (R6).
+        # Its one timer is the moment from which it cannot be claimed any more (docs/rulings.md,
+        # R6).
         ready = ReadyEntry(status.priority, status.order, timer, first_limit(task), kind_of(task))
     unique_key, unique_until = definition.unique_key, None
     if unique_key is not None:

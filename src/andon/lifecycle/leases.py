@@ -8,6 +8,7 @@ def is_orphaned(task: Task, now: int) -> bool:
     """Whether the task's run has lost its lease and nobody has collected it yet: its worker is
     gone, or cannot reach the store.
 
-    It may still renew and report (R3); the timekeeper ends the run otherwise. `now` is ms UTC.
+    It may still renew and report (docs/rulings.md, R3); the timekeeper ends the run otherwise.
+    `now` is ms UTC.
     """
     return task.state is State.ACTIVE and task.cell is not None and task.cell.lease_until < now

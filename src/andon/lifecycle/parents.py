@@ -1,4 +1,5 @@
-"""What becomes of a task whose dependency does not exist, or was refused (R8, R34). Pure.
+"""What becomes of a task whose dependency does not exist, or was refused (docs/rulings.md, R8,
+R34). Pure.
 
 A dependency exists if it is stored, submitted in the same call, or gone so lately that it is still
 known how it ended.

@@ -1,4 +1,5 @@
-"""Resolving a policy from its layers: submission over task type over queue over profile (R5)."""
+"""Resolving a policy from its layers: submission over task type over queue over profile
+(docs/rulings.md, R5)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast, get_type_hints

@@ -51,7 +51,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     defaults: Mapping[str, Any]
     """The weakest layer of a task's policy; the fields are those of `PolicyOptions`."""
     dead_letter_limit: int | None = None
-    """Most dead letters of one queue, where the system bounds their number (R21)."""
+    """Most dead letters of one queue, where the system bounds their number (docs/rulings.md,
+    R21)."""
     states: Mapping[State, tuple[As, ...]]
     """Each state's names; a state that is missing has none there, and keeps Andon's own."""
     born: str = ""
@@ -76,8 +77,8 @@ _JOBBERS = PolicyOptions(
     retention={
         "completed": 7 * DAY,
         "failed": 0.0,
-        # its page discards failed tasks only; these would otherwise go the way of `failed` (R21),
-        # and whoever waits for one that never ran would look for it in vain
+        # its page discards failed tasks only; these would otherwise go the way of `failed`
+        # (docs/rulings.md, R21), and whoever waits for one that never ran would look for it in vain
         "cancelled": 7 * DAY,
         "stalled": 7 * DAY,
         "dropped": 7 * DAY,
@@ -219,7 +220,8 @@ CBINTEL = Profile(
     moves=(
         Shows(_FROM_ACTIVE, _TO_PENDING, ("FAILED", "QUEUED"), frozenset({Event.RELEASE})),
         Shows(_FROM_ACTIVE, frozenset({State.RETRY}), ("FAILED",)),
-        # A task in `retry` is QUEUED to who asks (R22); its history says so when the delay ends.
+        # A task in `retry` is QUEUED to who asks (docs/rulings.md, R22); its history says so when
+        # the delay ends.
         Shows(frozenset({State.RETRY}), _TO_PENDING | {State.SCHEDULED}, ("QUEUED",)),
     ),
 )

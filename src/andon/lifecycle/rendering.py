@@ -97,7 +97,8 @@ def history_as(
 def as_seen(
     profile: Profile, task: Task, events: Sequence[TaskEvent] | None = None
 ) -> dict[str, Any]:
-    """The record under the system's own field names (R1), ready to be encoded as JSON.
+    """The record under the system's own field names (docs/rulings.md, R1), ready to be encoded as
+    JSON.
 
     `events` is the task's history where the caller has all of it; the record's newest events
     stand in for it otherwise.
@@ -138,8 +139,8 @@ def document(
     ms UTC by the store's clock, an active task says whether it is orphaned, where the profile has a
     word for that.
 
-    A record that does not decode (R28) has only what is known of it; so has, under Andon's own
-    names, the end of a task whose record went with it (R37).
+    A record that does not decode (docs/rulings.md, R28) has only what is known of it; so has, under
+    Andon's own names, the end of a task whose record went with it (docs/rulings.md, R37).
     """
     if task.state is State.UNKNOWN and task.definition.name == NAMELESS:
         return {"id": task.id, "state": state_name(profile, task), "name": NAMELESS}

@@ -1,4 +1,5 @@
-"""Exact repeats: whether a report is the one that resolved a run already (R33). Pure.
+"""Exact repeats: whether a report is the one that resolved a run already (docs/rulings.md, R33).
+Pure.
 
 A worker whose report was written and whose answer was lost reports again, and is answered like the
 first time. Anything else that is said of a resolved run is refused. The two are told apart by a

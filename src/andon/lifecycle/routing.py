@@ -1,4 +1,4 @@
-"""Which code runs a task, and which workers may claim it (R32). Pure.
+"""Which code runs a task, and which workers may claim it (docs/rulings.md, R32). Pure.
 
 A pending task has a *kind*: its name, its version, and whether it goes only to workers that have
 code for it. A store keeps its ready tasks by queue and kind, and asks `may_claim` once for each
@@ -26,7 +26,7 @@ class Kind(NamedTuple):
 
     def __str__(self) -> str:
         """The text under which stores keep it: `name`, `name@2`, `name?`, `name@2?`. Neither sign
-        may stand in a name (R27)."""
+        may stand in a name (docs/rulings.md, R27)."""
         version = f"{_VERSION}{self.version}" if self.version else ""
         return f"{self.name}{version}{_OPEN if self.is_open else ''}"
 
@@ -45,7 +45,8 @@ def parse_kind(text: str) -> Kind:
 
 
 def name_of_kind(text: str) -> str:
-    """The task name of a kind, by which a worker counts what it has room for (R14)."""
+    """The task name of a kind, by which a worker counts what it has room for (docs/rulings.md,
+    R14)."""
     return text.removesuffix(_OPEN).partition(_VERSION)[0]
 
 

@@ -1,8 +1,9 @@
 """The successor of a task whose arguments were edited. Pure.
 
-A definition is written once (R4), so edited arguments are those of another task. The edit's one
-move cancels the first and keeps the arguments in its record, until the second is stored: a crash in
-between leaves a record that owes a task, and its timer pays (`lifecycle.timers`).
+A definition is written once (docs/rulings.md, R4), so edited arguments are those of another task.
+The edit's one move cancels the first and keeps the arguments in its record, until the second is
+stored: a crash in between leaves a record that owes a task, and its timer pays
+(`lifecycle.timers`).
 """
 
 from hashlib import blake2b

@@ -16,7 +16,7 @@ _PENDING = State.PENDING  # 0.1 us less for every record that is written, see `a
 VERIFY_FIRST_MS = 2_000
 VERIFY_MOST_MS = 300_000
 """A blocked task asks again about its dependencies after 2 s, then less and less often, every
-5 min at the least (R8)."""
+5 min at the least (docs/rulings.md, R8)."""
 
 
 SUCCESSOR_MS = 2_000

@@ -64,6 +64,7 @@ def holds(entry: IndexEntry, key: str, now: int) -> bool:
 
 
 def key_freed_by_claim(task: Task) -> str | None:
-    """The unique key of a pending task that is free once the task is claimed (R13)."""
+    """The unique key of a pending task that is free once the task is claimed (docs/rulings.md,
+    R13)."""
     key = task.definition.unique_key
     return None if key is None or State.ACTIVE.value in task.policy.unique_states else key

@@ -1,4 +1,5 @@
-"""Why a pending task waits, by what is known of its queue and of the workers (R32). Pure."""
+"""Why a pending task waits, by what is known of its queue and of the workers (docs/rulings.md,
+R32). Pure."""
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum

@@ -1,4 +1,5 @@
-"""What a worker has code for, as data that a store can keep under a short name (R32)."""
+"""What a worker has code for, as data that a store can keep under a short name (docs/rulings.md,
+R32)."""
 
 import hashlib
 from collections.abc import Iterable

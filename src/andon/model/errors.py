@@ -54,7 +54,7 @@ class TaskNotFound(AndonError):
 
 
 class TaskConflict(AndonError):
-    """The id is taken by a task with another definition (R26).
+    """The id is taken by a task with another definition (docs/rulings.md, R26).
 
     Example:
         from andon.errors import TaskConflict

@@ -31,7 +31,7 @@ class QueueConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class TypeInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What workers publish of a task type: its layer of the policy (R5)."""
+    """What workers publish of a task type: its layer of the policy (docs/rulings.md, R5)."""
 
     name: str
     version: int = 0
@@ -58,7 +58,8 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Quiet: goes on with what runs, claims nothing."""
     owner: str = ""  #: id of the API token that it came with; empty: without one
     code: str = ""
-    """Digest of what it has code for (R32); empty: it names nothing, and claims everything."""
+    """Digest of what it has code for (docs/rulings.md, R32); empty: it names nothing, and claims
+    everything."""
     trusts: tuple[str, ...] = ()
     """Ids of the keys with which tasks must be signed for it to run them; empty: with none."""
 

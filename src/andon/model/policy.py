@@ -1,8 +1,8 @@
 """How a task is retried, timed, kept and given up: the rules a task carries with it. Pure data.
 
 A `Policy` is resolved once, at submit, from four layers (submission over task type over queue over
-profile, R5) and stored with the task, so that what was promised at submit holds even after a
-deploy changes the defaults. `PolicyOptions` is one such layer: only what somebody set.
+profile, docs/rulings.md, R5) and stored with the task, so that what was promised at submit holds
+even after a deploy changes the defaults. `PolicyOptions` is one such layer: only what somebody set.
 
 All durations are seconds; `None` means "no limit" unless a field says otherwise.
 """
@@ -17,7 +17,8 @@ DAY = 86_400.0
 
 
 class Backoff(StrEnum):
-    """How the delay before retry n grows; formulas in `andon.lifecycle.delays` (R16).
+    """How the delay before retry n grows; formulas in `andon.lifecycle.delays` (docs/rulings.md,
+    R16).
 
     Example:
         from andon import Andon, Backoff
@@ -37,7 +38,7 @@ class Backoff(StrEnum):
 class Retention(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Seconds each terminal state is kept: 0 discards after the event, None keeps for ever.
 
-    A state that is not set is kept as `failed` is (R21).
+    A state that is not set is kept as `failed` is (docs/rulings.md, R21).
 
     Example:
         handle = await charge.options(retention={"completed": 3600, "failed": None}).submit(7, 990)
@@ -84,27 +85,31 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     retry_internal_errors: bool = True  #: whether a died child process counts as a try
     timeout: float | None = None  #: one run, from its claim
     default_timeout: float | None = None  #: timeout when neither timeout nor deadline is given
-    queue_timeout: float | None = None  #: time in `pending`, from each entry (R17)
+    queue_timeout: float | None = None  #: time in `pending`, from each entry (docs/rulings.md, R17)
     max_heartbeat_interval: float | None = None  #: silence longer than this is a stall
     deadline_covers: Literal["task", "start"] = "task"
-    """Whether an active run is ended by the deadline too (R19)."""
+    """Whether an active run is ended by the deadline too (docs/rulings.md, R19)."""
     deadline_required: bool = False  #: refuse a submission without a deadline
     deadline_max: float | None = None  #: how far ahead a deadline may lie
     lease: float = 30.0  #: a run unheard of for this long is lost
     on_shutdown: Literal["stop", "resubmit", "retry", "continue"] = "resubmit"
-    """What becomes of a run when its worker leaves (R11)."""
+    """What becomes of a run when its worker leaves (docs/rulings.md, R11)."""
     shutdown_grace: float = 30.0  #: how long a run may go on while its worker leaves
-    cancel_grace: float = 10.0  #: how long a told handler may go on before it is abandoned (R7)
-    on_lost: Literal["retry", "stall"] = "retry"  #: when the lease ran out (R10)
-    on_silence: Literal["stall", "retry"] = "stall"  #: when no heartbeat came in time (R10)
-    on_unknown: Literal["wait", "retry", "drop", "fail"] = "wait"  #: no code for the task (R32)
+    cancel_grace: float = 10.0
+    """How long a told handler may go on before it is abandoned (docs/rulings.md, R7)."""
+    on_lost: Literal["retry", "stall"] = "retry"  #: when the lease ran out (docs/rulings.md, R10)
+    on_silence: Literal["stall", "retry"] = "stall"
+    """When no heartbeat came in time (docs/rulings.md, R10)."""
+    on_unknown: Literal["wait", "retry", "drop", "fail"] = "wait"
+    """No code for the task (docs/rulings.md, R32)."""
     on_dependency_failure: Literal["unreachable", "wait"] = "unreachable"
-    """What becomes of a dependent then (R8)."""
-    on_missing_parent: Literal["refuse", "unreachable"] = "refuse"  #: no such task (R34)
+    """What becomes of a dependent then (docs/rulings.md, R8)."""
+    on_missing_parent: Literal["refuse", "unreachable"] = "refuse"
+    """No such task (docs/rulings.md, R34)."""
     on_invalid: Literal["refuse", "record"] = "refuse"
-    """Keep what can never work as failed, or refuse it (R25)."""
+    """Keep what can never work as failed, or refuse it (docs/rulings.md, R25)."""
     dead_letter: Literal["save", "none"] = "save"
-    """Whether bad ends are kept to be looked at (R21)."""
+    """Whether bad ends are kept to be looked at (docs/rulings.md, R21)."""
     dead_letter_retention: float | None = 90 * DAY  #: how long a dead letter is kept
     retention: Retention = Retention()  #: how long the record is kept after its end
     discard_states: tuple[str, ...] = ()  #: terminal states discarded at once

@@ -4,7 +4,8 @@ A store lists no settings, so each one stands here. Values are bytes that only t
 """
 
 RETENTION_SETTING = "retention"
-"""Store-wide default retention in seconds for every terminal state (R21), as decimal text."""
+"""Store-wide default retention in seconds for every terminal state (docs/rulings.md, R21), as
+decimal text."""
 
 PLACE_SETTING = "artifacts"
 """URL of the place of artifacts, for every client of the store."""

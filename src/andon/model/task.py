@@ -27,7 +27,7 @@ MAX_RUNS_KEPT = 50
 """A record keeps its newest runs; older ones are counted in `Status.runs_dropped`."""
 
 MAX_EVENTS_KEPT = 16
-"""A status carries its newest events; `Store.history` has them all (R12)."""
+"""A status carries its newest events; `Store.history` has them all (docs/rulings.md, R12)."""
 
 
 class TaskError(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -42,7 +42,8 @@ class TaskError(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """
 
     message: str  #: what the exception said
-    code: str = "ERROR"  #: R23: the exception's `code`, TIMEOUT, NETWORK_ERROR, … or its class
+    code: str = "ERROR"
+    """The exception's `code`, TIMEOUT, NETWORK_ERROR, … or its class (docs/rulings.md, R23)."""
     type: str = ""  #: qualified exception type, where there was one
     traceback: str = ""  #: newest frames, bounded by the worker
 
@@ -62,7 +63,8 @@ class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
     resolved_reason: Reason | None = None
     resolved_event: Event | None = None
     error: TaskError | None = None
-    report: str = ""  #: fingerprint of the report that resolved it, to know a repeat by (R33)
+    report: str = ""
+    """Fingerprint of the report that resolved it, to know a repeat by (docs/rulings.md, R33)."""
 
 
 class TaskEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -79,15 +81,16 @@ class TaskEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     Reason, worker and error are always those of the run that the move resolves."""
     worker: str = ""
     write_id: str = ""
-    """Unique per intended write of a task; a repeat of it is recognised (R31). Tasks submitted in
-    one call, or one by one within a millisecond, may share it."""
+    """Unique per intended write of a task; a repeat of it is recognised (docs/rulings.md, R31).
+    Tasks submitted in one call, or one by one within a millisecond, may share it."""
     error: TaskError | None = None
     task: str = ""  #: task id; set in the event log, left out inside the record
-    result: bytes | None = None  #: only when the task is discarded with its end (R9)
+    result: bytes | None = None
+    """Only when the task is discarded with its end (docs/rulings.md, R9)."""
 
 
 class Definition(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """What was submitted. `digest` is the hash over what the caller gave (R26)."""
+    """What was submitted. `digest` is the hash over what the caller gave (docs/rulings.md, R26)."""
 
     id: str
     name: str
@@ -96,7 +99,8 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     priority: int = 0
     args: bytes = b"{}"  #: JSON: an object (keywords), an array (positions), or one value
     policy: Policy = Policy()
-    policy_given: dict[str, Any] = {}  #: the submission's own `PolicyOptions`, for R5
+    policy_given: dict[str, Any] = {}
+    """The submission's own `PolicyOptions`, for docs/rulings.md, R5."""
     type_known: bool = True  #: whether the task type's layer is in `policy` already
     dependencies: tuple[str, ...] = ()
     requires: Literal["all-completed", "all-resolved"] = "all-completed"
@@ -145,7 +149,8 @@ class Status(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     runs: tuple[Run, ...] = ()
     runs_dropped: int = 0
     events: tuple[TaskEvent, ...] = ()
-    policy: Policy | None = None  #: set when the first claim filled in the type's layer (R5)
+    policy: Policy | None = None
+    """Set when the first claim filled in the type's layer (docs/rulings.md, R5)."""
     successor: str = ""  #: id of the task that replaces this one, whose arguments were edited
     owed: bytes | None = None  #: the successor's arguments, until it is stored
     extra: dict[str, msgspec.Raw] = {}  #: fields of newer writers, kept as they are
@@ -204,7 +209,8 @@ class Task(msgspec.Struct, kw_only=True, eq=False, gc=False):
 
 
 class Stamp(msgspec.Struct, frozen=True, gc=False):
-    """What a store writes when it claims: fixed fields, no rule of the lifecycle (R4)."""
+    """What a store writes when it claims: fixed fields, no rule of the lifecycle (docs/rulings.md,
+    R4)."""
 
     run: str
     fence: int
@@ -215,8 +221,8 @@ class Stamp(msgspec.Struct, frozen=True, gc=False):
 
 
 class Tombstone(msgspec.Struct, frozen=True, gc=False):
-    """What is left of a deleted task within the submit window (R31)."""
+    """What is left of a deleted task within the submit window (docs/rulings.md, R31)."""
 
     state: State  #: in which it ended
     run: str = ""  #: id of its last run; empty if it had none
-    report: str = ""  #: fingerprint of the report that resolved that run (R33)
+    report: str = ""  #: fingerprint of the report that resolved that run (docs/rulings.md, R33)

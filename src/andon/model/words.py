@@ -43,7 +43,7 @@ class State(Word):
     DROPPED = "dropped"  #: no handler for its name and version
     EXPIRED = "expired"  #: its deadline or queue timeout passed
     UNREACHABLE = "unreachable"  #: a dependency ended so that it can never be satisfied
-    UNKNOWN = "unknown"  #: its record does not decode; set aside (R28)
+    UNKNOWN = "unknown"  #: its record does not decode; set aside (docs/rulings.md, R28)
 
 
 class Event(Word):
@@ -146,7 +146,7 @@ class Reason(Word):
     DISCARDED = "discarded"  #: its policy keeps no record of this end
     DEAD_LETTER_BOUND = "dead-letter-bound"  #: there were too many dead letters
     DELETED_BY_HAND = "deleted-by-hand"  #: somebody deleted it
-    UNDECODABLE = "undecodable"  #: its record does not decode (R28)
+    UNDECODABLE = "undecodable"  #: its record does not decode (docs/rulings.md, R28)
 
 
 WAITING = frozenset({State.BLOCKED, State.SCHEDULED, State.PENDING, State.RETRY})
@@ -177,4 +177,4 @@ OVER = TERMINAL | {State.UNKNOWN}
 DEAD_LETTER_STATES = frozenset(
     {State.FAILED, State.STALLED, State.DROPPED, State.EXPIRED, State.UNREACHABLE}
 )
-"""Ends that are dead letters when the policy says `dead_letter="save"` (R21)."""
+"""Ends that are dead letters when the policy says `dead_letter="save"` (docs/rulings.md, R21)."""

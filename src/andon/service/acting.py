@@ -100,7 +100,7 @@ async def act_on_one(
 
 async def edit_one(request: "Call", task_id: str, args: bytes, successor: str) -> Submitted:
     """Edit one task, which must exist. Whoever edits it submits its successor, so must be allowed
-    to submit a task with its scopes (R29)."""
+    to submit a task with its scopes (docs/rulings.md, R29)."""
     check_args(args)
     [task] = await request.service.engine.get([task_id])
     if task is None:

@@ -42,7 +42,8 @@ class Call(Request[Any, Any, Any]):
     answer_headers: list[tuple[bytes, bytes]]
 
     service: "Service"  #: that was called
-    unread: dict[int, Problem]  #: entries of the body that could not be read, by place (R36)
+    unread: dict[int, Problem]
+    """Entries of the body that could not be read, by place (docs/rulings.md, R36)."""
     stem: str  #: of the ids that its `Idempotency-Key` stands for; empty without one
 
     __slots__ = ("answer_headers", "answer_type", "caller", "service", "status", "stem", "unread")

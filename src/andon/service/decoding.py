@@ -4,7 +4,8 @@ A large list is decoded a slice at a time, others taking their turn in between: 
 of submissions held the loop for 40 ms. What remains in one go is to find where each one ends.
 
 Where a handler says so (`Items`), an entry of the list that is not what it must be fails alone
-(R36): the handler gets the others, and `Call.unread` has the problem of each by its place.
+(docs/rulings.md, R36): the handler gets the others, and `Call.unread` has the problem of each by
+its place.
 """
 
 import asyncio

@@ -1,7 +1,8 @@
 """`Idempotency-Key`: a submit without an id of its own that may be repeated all the same.
 
 The task's id is made of the caller's token, the route and the key. So a repeat is a submit of the
-same id, which the store recognises (R26, R31), and nothing has to be kept beside the task.
+same id, which the store recognises (docs/rulings.md, R26, R31), and nothing has to be kept beside
+the task.
 """
 
 import hashlib

@@ -29,12 +29,13 @@ _TOLD_S = 1.0
 
 
 def new_job_id() -> str:
-    """An id as the page has them (R27)."""
+    """An id as the page has them (docs/rulings.md, R27)."""
     return f"job_{secrets.token_hex(12)}"
 
 
 def submission_of(service: "Service", job: NewJob) -> Submission:
-    """The submission of a job; arguments that do not fit are recorded, not refused (R25)."""
+    """The submission of a job; arguments that do not fit are recorded, not refused
+    (docs/rulings.md, R25)."""
     known = service.app.registry.get(job.type)
     params = bytes(job.params)
     check_args(params)
@@ -105,7 +106,8 @@ async def job_of(engine: "LocalEngine", task: Task) -> dict[str, Any]:
 
 
 async def cancel_job(request: "Call", job_id: str) -> dict[str, Any]:
-    """Cancel a job and wait until it is: at most its `cancel_grace`, then by force (R7).
+    """Cancel a job and wait until it is: at most its `cancel_grace`, then by force
+    (docs/rulings.md, R7).
 
     Raises `InvalidTransition` when it has ended otherwise, also while it was being cancelled, and
     `AuthenticationFailed` when the caller's token goes bad before force was needed.

@@ -328,7 +328,8 @@ async def _stored(request: "Request", some: list[Submission | BulkItem]) -> list
 
 def _check_scopes(request: "Request", submission: Submission) -> None:
     request.need(f"tasks:create:{submission.queue}")
-    for scope in submission.scopes:  # whoever gives a task scopes must have them (R29)
+    # whoever gives a task scopes must have them (docs/rulings.md, R29)
+    for scope in submission.scopes:
         request.need(scope)
 
 

@@ -104,7 +104,8 @@ def read_scope(task: Task) -> str:
 
 async def readable(request: "Call", task_id: str, wait: float) -> Task:
     """The task, for a caller who may read it: as it stands, or with `wait` as it ended, seconds at
-    the most. With `wait` the end of a task that was discarded with it is found too (R37).
+    the most. With `wait` the end of a task that was discarded with it is found too
+    (docs/rulings.md, R37).
 
     Raises `TaskNotFound`, and `Problem` (403).
     """

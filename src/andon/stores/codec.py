@@ -22,7 +22,7 @@ Row = Sequence[Any]
 
 
 def bare(task_id: str, revision: int) -> Task:
-    """What is shown of a record that does not decode (R28)."""
+    """What is shown of a record that does not decode (docs/rulings.md, R28)."""
     return Task(
         definition=Definition(id=task_id, name="?"),
         status=Status(state=State.UNKNOWN, created_at=0, revision=revision),

@@ -49,7 +49,8 @@ class Dependency(msgspec.Struct, frozen=True, kw_only=True):
         assert await handle.result(timeout=60) == ["order 7 paid", "order 8 paid"]
     """
 
-    state: str  #: the name of its state, or "deleted": its record was deleted by force (R9)
+    state: str
+    """The name of its state, or "deleted" after a deletion by force (docs/rulings.md, R9)."""
     result: Any = None  #: decoded JSON
     error: TaskError | None = None  #: what went wrong in its newest run that failed
     finished_at: int | None = None  #: ms UTC
@@ -214,8 +215,8 @@ class Context:
         """Say how far the run is, 0 to 100, and what it does; counts as a heartbeat.
 
         What no store can keep of a message (half surrogates, NUL) is replaced by its escape. Raises
-        `ValueError` for anything but an integer from 0 to 100 (R15), and `TypeError` for a message
-        that is no text.
+        `ValueError` for anything but an integer from 0 to 100 (docs/rulings.md, R15), and
+        `TypeError` for a message that is no text.
 
         Example:
             from andon import Context

@@ -1,4 +1,5 @@
-"""Runs the handler of one run, and says how the run ended: its result, or what it raised (R7, R24).
+"""Runs the handler of one run, and says how the run ended: its result, or what it raised
+(docs/rulings.md, R7, R24).
 
 Before the handler starts: the signature of the task is checked, its timeout and deadline are armed,
 and the results of its dependencies are read. Middleware is called around the handler.
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from andon.signing import TrustedKeys
 
 _MAY_COMPLETE = frozenset(("", "cancel", "shutdown"))
-"""A handler that was told to stop for these and completes all the same, completes (R7)."""
+"""A handler that was told to stop for these and completes all the same, completes (docs/rulings.md,
+R7)."""
 
 
 class Middleware(Protocol):
@@ -152,7 +154,8 @@ class HandlerRunner:
         return min(max(told, 0.0), self._clock() - run.asked_at)
 
     def _past_deadline(self, run: RunInHand) -> bool:
-        """Arm the deadline where it covers the run; True if it has passed already (R6)."""
+        """Arm the deadline where it covers the run; True if it has passed already (docs/rulings.md,
+        R6)."""
         if run.task.policy.deadline_covers != "task":
             return False
         left = (run.task.status.deadline or 0) - self._engine.now()

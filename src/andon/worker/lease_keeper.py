@@ -5,9 +5,9 @@ A handler that blocks the loop blocks no renewal: the keeper speaks to the engin
 heartbeats. Every run is renewed each third of its lease, so two renewals may fail before it is in
 danger.
 
-The keeper is also who gives up (R19): one lease after the last good renewal was *sent*, by this
-process's monotonic clock, a run may belong to somebody else, and its handler is told. The loop
-asks `expired` as well, because a store that hangs holds the keeper's thread.
+The keeper is also who gives up (docs/rulings.md, R19): one lease after the last good renewal was
+*sent*, by this process's monotonic clock, a run may belong to somebody else, and its handler is
+told. The loop asks `expired` as well, because a store that hangs holds the keeper's thread.
 
 A renewal that cannot be made fails alone: it is made once more without what its handler said, and
 if that does not help either it is tried again later and later, while the others go on.

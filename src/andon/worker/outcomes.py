@@ -1,4 +1,4 @@
-"""How a run ended, said as the command that resolves it (R7, R11, R23, R24).
+"""How a run ended, said as the command that resolves it (docs/rulings.md, R7, R11, R23, R24).
 
 Used by the worker for handlers in its own process and by child processes for theirs, because the
 types of exceptions are known only where the handler ran.
@@ -90,7 +90,8 @@ def raised(kind: TaskType, task: Task, error: BaseException) -> Command:
     """The handler raised `error`, and nobody had told it to stop."""
     try:
         return _raised(kind, task, error)
-    except BaseException as broken:  # R24: an exception's own code may raise anything
+    # docs/rulings.md, R24: an exception's own code may raise anything
+    except BaseException as broken:
         return undecided(task, broken)
 
 
@@ -148,7 +149,8 @@ def told(
     """The handler stopped, or was given up, after it was told to; None: nothing is reported.
 
     `own` is what the handler's end says by itself; None if it merely stopped. After a cancel the
-    record ends cancelled in any case (R7), and keeps an error of the handler's own.
+    record ends cancelled in any case (docs/rulings.md, R7), and keeps an error of the handler's
+    own.
     """
     if reason == "lease-lost":
         return None
@@ -172,7 +174,7 @@ def timed_out(kind: TaskType, task: Task) -> Command:
 
 
 def at_shutdown(rule: OnShutdown) -> Command:
-    """What becomes of a run that the worker's shutdown ends (R11)."""
+    """What becomes of a run that the worker's shutdown ends (docs/rulings.md, R11)."""
     if rule == "stop":
         return Stop()
     if rule == "retry":
@@ -197,7 +199,7 @@ def error_of(error: BaseException) -> TaskError:
 
 
 def code_of(error: BaseException) -> str:
-    """The error code of an exception (R23)."""
+    """The error code of an exception (docs/rulings.md, R23)."""
     if isinstance(error, Exception):  # `SystemExit.code` is an exit status, not an error code
         try:
             code = getattr(error, "code", None)

@@ -39,7 +39,8 @@ class TaskType:
     pass_env: tuple[str, ...] = ()
     """Variables of the worker's environment that it gets besides, for commands only."""
     queue: str = "default"
-    options: PolicyOptions = field(default_factory=PolicyOptions)  #: the type's layer (R5)
+    options: PolicyOptions = field(default_factory=PolicyOptions)
+    """The type's layer (docs/rulings.md, R5)."""
     retry_on_types: tuple[type[BaseException], ...] = ()  #: when not empty, only these
     no_retry_on_types: tuple[type[BaseException], ...] = ()  #: never retried; wins
     backoff: Callable[[int, BaseException | None], float] | None = None
@@ -74,7 +75,7 @@ class TaskType:
 
     @property
     def info(self) -> TypeInfo:
-        """What is published of the type (R5)."""
+        """What is published of the type (docs/rulings.md, R5)."""
         return TypeInfo(name=self.name, version=self.version, policy=dict(self.options))
 
 

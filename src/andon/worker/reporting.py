@@ -132,7 +132,8 @@ class _Attempts:
         """The next command, when it is time for it; None: no more."""
         if isinstance(error, LeaseLost | InvalidTransition):
             if isinstance(command, Expire):
-                # After a cancel request there is no way to expire; it is cancelled (R7).
+                # After a cancel request there is no way to expire; it is cancelled
+                # (docs/rulings.md, R7).
                 return Interrupted()
             self._log(logging.WARNING, "was not taken: %s", error)
             return None

@@ -189,7 +189,8 @@ class Runs:
         run.begun = True
         try:
             command = await self._handlers.run(run)
-        except BaseException as error:  # R24: nothing a handler raises gets past here
+        # docs/rulings.md, R24: nothing a handler raises gets past here
+        except BaseException as error:
             if isinstance(error, GeneratorExit) and not self._loop.is_running():
                 raise  # closed with the loop; nothing can be awaited any more
             try:

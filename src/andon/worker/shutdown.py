@@ -1,4 +1,4 @@
-"""Leaving in three steps (R11), and the signals that ask for them.
+"""Leaving in three steps (docs/rulings.md, R11), and the signals that ask for them.
 
 1. SIGTERM or SIGINT: claim no more; every run goes on for its `shutdown_grace`, then ends as its
    `on_shutdown` says. A run with `continue` has no limit.

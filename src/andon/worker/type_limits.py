@@ -1,4 +1,5 @@
-"""Room: how many runs a worker may still start, in total and per limited task type (R14).
+"""Room: how many runs a worker may still start, in total and per limited task type
+(docs/rulings.md, R14).
 
 The limit of a type counts all versions of its name; a pattern's limit counts all the names it
 serves. What is asked of the store is room per task *name*: for a pattern these are the names it

@@ -50,7 +50,8 @@ class TypePublisher:
     async def publish(self) -> None:
         """Publish the types, and from then on claim what there is code for."""
         kinds, code = list(self._registry), self.code
-        # Types first: a claim fills in the policy of a task whose submitter had no code (R5).
+        # Types first: a claim fills in the policy of a task whose submitter had no code
+        # (docs/rulings.md, R5).
         await self._engine.publish_types([kind.info for kind in kinds])
         await self._keep(code)
         self._claim(code)

@@ -362,7 +362,8 @@ class Worker:
         await warn_if_not_kept(self._engine, logger)
 
     async def _follow(self, what: str, topic: str, act: Any, *, poll: float | None = None) -> None:
-        """Call `act` once subscribed (R30), after each hint, and every `poll` s or so besides."""
+        """Call `act` once subscribed (docs/rulings.md, R30), after each hint, and every `poll` s or
+        so besides."""
 
         async def listen() -> None:
             with self._engine.listen([topic]) as listener:

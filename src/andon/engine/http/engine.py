@@ -212,7 +212,7 @@ class HttpEngine:
         refused: Callable[[Item, str], Answer],
     ) -> list[Answer]:
         """Send items in as few requests as take them; the answer to each. What cannot be sent, or
-        makes the service refuse a whole request, fails alone (R36)."""
+        makes the service refuse a whole request, fails alone (docs/rulings.md, R36)."""
         good, bad = wire.packed(items)
 
         async def send(group: Sequence[Packed]) -> list[Answer]:
@@ -303,7 +303,8 @@ class HttpEngine:
     def _said(self, task: Task, command: Command) -> Report:
         """What is sent of a report. Raises `LeaseLost` for a run that was not claimed here."""
         run = task.status.run
-        # A run that was reported keeps its token a while: the report may be repeated (R3).
+        # A run that was reported keeps its token a while: the report may be repeated
+        # (docs/rulings.md, R3).
         token = self._tokens.of(task)
         if token is None:
             raise LeaseLost(task.id, run)

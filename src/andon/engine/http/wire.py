@@ -241,7 +241,7 @@ class Packed(NamedTuple):
 
 
 def packed(items: Iterable[object]) -> tuple[list[Packed], dict[int, str]]:
-    """The items as they are sent; and why some cannot be, by place (R36)."""
+    """The items as they are sent; and why some cannot be, by place (docs/rulings.md, R36)."""
     good: list[Packed] = []
     bad: dict[int, str] = {}
     for place, item in enumerate(items):

@@ -32,7 +32,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     worker: str = ""  #: who claimed, on the entry of a claim
     error: TaskError | None = None
     attempt: int | None = None
-    """Ordinal from 1 of the run that is opened, when it is not the first (R22)."""
+    """Ordinal from 1 of the run that is opened, when it is not the first (docs/rulings.md, R22)."""
 
 
 def iso(ms: int) -> str:

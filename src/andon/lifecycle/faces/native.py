@@ -1,4 +1,5 @@
-"""The record under the names of R1, and its history: what Andon itself calls things."""
+"""The record under the names of docs/rulings.md, R1, and its history: what Andon itself calls
+things."""
 
 import msgspec
 

@@ -13,7 +13,7 @@ from andon.model.errors import InvalidSubmission
 from andon.model.recurrence import Firing, Occurrence, Range, Recurrence
 
 LONGEST_NAME = 47
-"""What R27's 64 leave for a name, before a colon and a time of 16."""
+"""What docs/rulings.md, R27's 64 leave for a name, before a colon and a time of 16."""
 
 ON_TIME_MS = 60_000
 """What is no later than this was not missed: a timekeeper may be that late without an outage."""
@@ -34,7 +34,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def check_name(name: str) -> None:
-    """Refuse a name of which no occurrence ids can be made (R27)."""
+    """Refuse a name of which no occurrence ids can be made (docs/rulings.md, R27)."""
     if not _NAME.match(name):
         raise InvalidSubmission(
             f"Schedule name {name[:60]!r} is not 1 to {LONGEST_NAME} of A-Z a-z 0-9 _ : and -.",

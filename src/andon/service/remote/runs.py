@@ -102,7 +102,8 @@ class RemoteRuns:
         """Claim for a worker that gets the arguments as they are stored, pasted into the answer.
 
         Arguments that are no JSON would be whatever their submitter wants the answer to say, so
-        such a run is not handed out but ended, as a worker that decodes them would end it (R24).
+        such a run is not handed out but ended, as a worker that decodes them would end it
+        (docs/rulings.md, R24).
         """
         claimed = await self.claim(caller, request)
         good = [one for one in claimed if payloads.is_json(one[0].definition.args)]

@@ -113,7 +113,7 @@ async def _claim(
         asyncio.ensure_future(asyncio.sleep(wait)),
     ]
     try:
-        # Subscribe, then check, then sleep (R30).
+        # Subscribe, then check, then sleep (docs/rulings.md, R30).
         with service.engine.listen([ready_topic(q) for q in data.queues]) as hints:
             while not any(end.done() for end in ends):
                 await still_allowed(request)

@@ -57,7 +57,8 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
             raise PermissionRefused(f"{kind}*")
 
     def require_submit(self, queue: str, scopes: Sequence[str]) -> None:
-        """May submit to the queue, and satisfies every scope that the task is to have (R29)."""
+        """May submit to the queue, and satisfies every scope that the task is to have
+        (docs/rulings.md, R29)."""
         self.require(f"tasks:create:{queue}")
         for scope in scopes:
             self.require(scope)

@@ -1,5 +1,5 @@
 """Which kinds of tasks the codes of workers may claim, remembered: the rule is asked once for each
-kind and code (R32)."""
+kind and code (docs/rulings.md, R32)."""
 
 from collections.abc import Callable
 

@@ -1,7 +1,8 @@
 """The clock of an embedded store: wall time in ms UTC that never goes back and knows its jumps.
 
 Times are compared across processes and restarts, so they are wall time; leases are promises about
-elapsed time, so a wall clock that was set, or a machine that slept, must not end them (R19).
+elapsed time, so a wall clock that was set, or a machine that slept, must not end them
+(docs/rulings.md, R19).
 """
 
 import threading

@@ -1,5 +1,5 @@
-"""Which partition a task belongs to: the hash of its id (R13), the same in every store; and what
-goes to partitions side by side."""
+"""Which partition a task belongs to: the hash of its id (docs/rulings.md, R13), the same in every
+store; and what goes to partitions side by side."""
 
 from collections.abc import Sequence
 from zlib import crc32

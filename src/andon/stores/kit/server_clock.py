@@ -2,7 +2,7 @@
 
 So it never runs ahead of the server: what was told was true before it arrived. It never goes back
 either. It knows when the server's time jumped against ours, or when the server was not heard of for
-long: lease expiry must wait then (R19).
+long: lease expiry must wait then (docs/rulings.md, R19).
 """
 
 import threading

@@ -6,7 +6,7 @@ from andon.model.errors import ConfigurationError
 from andon.model.urls import shown
 
 MAX_EVENTS = 1_000_000
-"""Events that the log keeps where the URL does not say how many (R12)."""
+"""Events that the log keeps where the URL does not say how many (docs/rulings.md, R12)."""
 
 
 def number(url: str, options: Mapping[str, str], name: str, most: int) -> int | None:

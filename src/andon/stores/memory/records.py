@@ -152,7 +152,7 @@ class Records:
             self._hub.hint(TIMER_TOPIC)
 
     def held(self, row: Row) -> bool:
-        """Whether edges forbid that the record is deleted (R9)."""
+        """Whether edges forbid that the record is deleted (docs/rulings.md, R9)."""
         edges, parent = self.edges, row.id
         return any(
             child in self.rows and self.rows[child].entry.state in LIVE

@@ -49,7 +49,7 @@ class Row:
         return copy(self.task)
 
     def wrote(self, event: TaskEvent) -> bool:
-        """Whether this very write was made before (R31)."""
+        """Whether this very write was made before (docs/rulings.md, R31)."""
         if not event.write_id or not self.history:
             return False
         index = event.revision - self.history[0].revision
@@ -57,7 +57,7 @@ class Row:
 
 
 class Stub(msgspec.Struct, frozen=True):
-    """What a deleted task leaves for the submit window (R31)."""
+    """What a deleted task leaves for the submit window (docs/rulings.md, R31)."""
 
     digest: str
     left: Tombstone

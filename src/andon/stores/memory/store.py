@@ -280,7 +280,8 @@ class MemoryStore:
         return Due(tuple(row.copy() for row in taken), now, None if first is None else first[0])
 
     def _grant_leases(self, now: int) -> None:
-        """After a jump of the clock every run gets one full lease to be heard of (R19)."""
+        """After a jump of the clock every run gets one full lease to be heard of (docs/rulings.md,
+        R19)."""
         for row in self._records.lists.of(State.ACTIVE):
             cell = row.task.cell
             assert cell is not None

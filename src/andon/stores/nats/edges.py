@@ -114,7 +114,7 @@ class Edges:
         return found
 
     async def held(self, parent: str) -> bool:
-        """Whether edges forbid that the record is deleted (R9)."""
+        """Whether edges forbid that the record is deleted (docs/rulings.md, R9)."""
         edges = await self.of(parent)
         children = [edge.child for edge in edges.values() if edge.loads or not edge.settled]
         return any(state is not None and not is_over(state) for state in await self._live(children))

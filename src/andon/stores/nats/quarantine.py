@@ -1,4 +1,5 @@
-"""Quarantine: the move that takes a record which does not decode out of all sub-queues (R28).
+"""Quarantine: the move that takes a record which does not decode out of all sub-queues
+(docs/rulings.md, R28).
 
 Whoever meets one first writes it: a claim, a timer, or a change decided on what was read of it.
 """
@@ -65,7 +66,7 @@ async def quarantine(records: RecordCache, broken: Sequence[StoredRecord], now: 
         writes.append(records.write(body, subject, guard=stored.guard, purge=stored.subject))
         records.forget(old.id)
         topics += [task_topic(old.id), *_room(old)]
-        logger.error("The record of task %s does not decode; it is set aside (R28).", old.id)
+        logger.error("The record of task %s does not decode; it is set aside.", old.id)
     if not writes:
         return []
     await records.js.write(records.subjects.stream, first)

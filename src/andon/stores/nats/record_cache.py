@@ -61,7 +61,7 @@ _CHUNK = 200
 """Tasks read with one request; the server answers at most 1,024 messages to one."""
 
 LOG_AGE_S = 7 * 86_400
-"""What a deleted task leaves is part of the event log and kept as long (R12)."""
+"""What a deleted task leaves is part of the event log and kept as long (docs/rulings.md, R12)."""
 
 
 def subqueue_of(task: Task, *, back: bool = False) -> SubqueueName:

@@ -69,7 +69,7 @@ class StoredRecord:
 
 
 def task_of(body: RecordBody, seq: int) -> Task:
-    """The record; bare if it does not decode (R28)."""
+    """The record; bare if it does not decode (docs/rulings.md, R28)."""
     try:
         if body.v > RECORD_VERSION or body.state == State.UNKNOWN:
             return bare(body.id, body.revision)

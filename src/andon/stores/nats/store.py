@@ -128,7 +128,8 @@ class NatsStore:
         context.fleet.stale()
         self._hints.missed()
         if context.js.away_s > JUMP_MS / 1000:
-            # Renewals go first: whoever could not reach the server gets a full lease (R19).
+            # Renewals go first: whoever could not reach the server gets a full lease
+            # (docs/rulings.md, R19).
             self._grace_until = self.now() + LEASE_PATIENCE_MS
         self._told_at = 0.0
         self._look_again()

@@ -1,5 +1,5 @@
-"""What workers have code for, as the server knows it (R32): a number for each list, under which it
-remembers which kinds the list covers.
+"""What workers have code for, as the server knows it (docs/rulings.md, R32): a number for each
+list, under which it remembers which kinds the list covers.
 
 A claim names the number. Of kinds that the server has not met with that list it tells, and the rule
 (`lifecycle.routing.may_claim`) is asked here, once for each kind and list; the list itself is never

@@ -90,7 +90,8 @@ def _row(p: _Prepared, names: Names, old: Lane | None, new: Lane | None) -> tupl
     task_id = c.before.definition.id
     writes = c.event.write_id
     if status is None and c.before.status.events:
-        # a stub knows the write that ended its task too, whose reply may be lost as well (R31)
+        # a tombstone knows the write that ended its task too (docs/rulings.md, R31): the reply to
+        # that may be lost as well
         writes = f"{c.before.status.events[-1].write_id} {writes}"
     moved = (
         p.is_plain,
@@ -136,7 +137,8 @@ def _invalid(_change: Change, why: str) -> Changed:
 
 
 def _left(c: Change) -> tuple[str | None, str | None]:
-    """The last run and its report, for what is left of a task that is deleted (R33)."""
+    """The last run and its report, for what is left of a task that is deleted (docs/rulings.md,
+    R33)."""
     if c.after is not None and c.discard is None:
         return None, None
     left = tombstone_of(c.before.status if c.after is None else c.after)
@@ -238,7 +240,8 @@ class Committing:
     async def _look(
         self, changes: Sequence[Change], conflicts: Sequence[int], outcomes: list[Changed]
     ) -> None:
-        """What is there instead; or applied, if what is there is this very write (R31)."""
+        """What is there instead; or applied, if what is there is this very write (docs/rulings.md,
+        R31)."""
         ids = [changes[i].before.definition.id for i in conflicts]
         ended: set[str] = set()
         found = await self._reading.tasks(ids)

@@ -30,7 +30,7 @@ BEFORE_EVENTS = 12
 
 
 def frees(task: Task, entry: IndexEntry) -> str | None:
-    """The unique key that a claim of this pending task sets free (R13)."""
+    """The unique key that a claim of this pending task sets free (docs/rulings.md, R13)."""
     return None if entry.unique_key is None else key_freed_by_claim(task)
 
 

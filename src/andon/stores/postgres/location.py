@@ -38,7 +38,7 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
     shown: str  #: the same without a password
     namespace: str = "andon"  #: the schema
     partitions: int | None = None
-    max_events: int = MAX_EVENTS  #: events kept in the log (R12)
+    max_events: int = MAX_EVENTS  #: events kept in the log (docs/rulings.md, R12)
     pool: int = 4  #: most connections for statements at once
     synchronous_commit: Literal["on", "off"] = "on"
     pgbouncer: bool = False  #: behind a pooler in transaction mode

@@ -88,6 +88,6 @@ class Server:
         self.wake.tell(topics, row["wanted"], tasks)
 
     async def set_aside(self, broken: list[int]) -> None:
-        """Take records that do not decode out of every index (R28)."""
+        """Take records that do not decode out of every index (docs/rulings.md, R28)."""
         if broken:
             await self.run(self.calls.set_aside, broken, self.clock.argument())

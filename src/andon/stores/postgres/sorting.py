@@ -13,7 +13,7 @@ from andon.stores.codec import task_of_row
 _PAGE = 2_000
 
 _ANYBODYS = str(Kind("", is_open=True))
-"""For a record that does not decode: whoever claims it sets it aside (R28)."""
+"""For a record that does not decode: whoever claims it sets it aside (docs/rulings.md, R28)."""
 
 _READ = """
 SELECT r.*, u.queue AS of_queue, u.partition, u.level FROM (

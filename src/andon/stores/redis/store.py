@@ -283,9 +283,9 @@ class RedisStore:
         asked: Any,
         refused: Callable[[Any, str], Any] | None = None,
     ) -> Answer:
-        """Write even if the caller goes; what cannot be written is refused by itself (R36). If the
-        caller goes it is done again, which changes nothing where it was done already: so who stays
-        does not pay for a task of its own, two turns of the loop."""
+        """Write even if the caller goes; what cannot be written is refused by itself
+        (docs/rulings.md, R36). If the caller goes it is done again, which changes nothing where it
+        was done already: so who stays does not pay for a task of its own, two turns of the loop."""
         at = self._at
         self._under_way += 1
         try:

@@ -40,7 +40,7 @@ class Held:
 
 async def take_due(at: Partitions, partition: int, limit: int, hold_ms: int, held: Held) -> Due:
     """Tasks whose timer has passed, pushed on. A lease that ran out while the store was away
-    waits (R19)."""
+    waits (docs/rulings.md, R19)."""
     reply = await at.run("take_due", partition, (limit, hold_ms, at.clock.patience))
     now = reply[0]
     tasks: list[Task] = []

@@ -67,7 +67,7 @@ def claim(tx: Transaction, request: ClaimRequest, codes: KnownCodes) -> list[Tas
 
 
 def _same_again(tx: Transaction, request: ClaimRequest, seqs: Sequence[int]) -> list[Task]:
-    """The runs this token was given, while they are active (R31)."""
+    """The runs this token was given, while they are active (docs/rulings.md, R31)."""
     tasks = (read_task_by_seq(tx.db, seq) for seq in seqs)
     return [
         task
@@ -332,7 +332,7 @@ def _tidy_up(tx: Transaction, batch: _Batch) -> None:
 
 
 def _stamp(tx: Transaction, request: ClaimRequest, row: Row, index: int) -> Task | None:
-    """The record as claimed; None if it does not decode (R28)."""
+    """The record as claimed; None if it does not decode (docs/rulings.md, R28)."""
     seq, fence, status_body, definition_body = row[2], row[5], row[7], row[8]
     try:
         definition = decode_definition(definition_body)
@@ -351,14 +351,15 @@ def _stamp(tx: Transaction, request: ClaimRequest, row: Row, index: int) -> Task
 
 
 def _free_key(tx: Transaction, task: Task) -> None:
-    """A unique key that does not hold while the task is active is freed by the claim (R13)."""
+    """A unique key that does not hold while the task is active is freed by the claim
+    (docs/rulings.md, R13)."""
     key = key_freed_by_claim(task)
     if key is not None:
         tx.db.execute(LIFE.free_key, (key, task.definition.id))
 
 
 def _let_expire(tx: Transaction, seq: int) -> None:
-    """A dead entry is not handed out; its timer fires now and expires it (R6)."""
+    """A dead entry is not handed out; its timer fires now and expires it (docs/rulings.md, R6)."""
     tx.db.execute(LIFE.timer_now, (seq, tx.now))
     tx.hints.add(TIMER_TOPIC)
 

@@ -190,7 +190,7 @@ def _seq(tx: Transaction, change: Change) -> int | None:
 
 
 def _conflict(tx: Transaction, seq: int, change: Change) -> Changed:
-    """What is there now; or applied, if what is there is this very write (R31)."""
+    """What is there now; or applied, if what is there is this very write (docs/rulings.md, R31)."""
     tx.flush_events()
     current = read_task_by_seq(tx.db, seq)
     if current is None:
@@ -286,7 +286,8 @@ def _discard(tx: Transaction, p: Prepared, seq: int, partition: int, pos: int) -
 
 
 def _write_id_at(tx: Transaction, pos: int) -> str:
-    """The write id of a task's newest event: its end, whose reply may be lost too (R31)."""
+    """The write id of a task's newest event: its end, whose reply may be lost too (docs/rulings.md,
+    R31)."""
     tx.flush_events()
     row = tx.db.execute(READING.event, (pos,)).fetchone()
     return "" if row is None else decode_event(row[1]).write_id
@@ -349,8 +350,8 @@ def _drop_trimmed_events(tx: Transaction, seq: int) -> None:
 
 
 def set_aside(tx: Transaction, seq: int, *, stands_ready: bool = True) -> None:
-    """Take a record that does not decode out of every index, in one step (R28). Not `stands_ready`:
-    its ready entry is gone already."""
+    """Take a record that does not decode out of every index, in one step (docs/rulings.md, R28).
+    Not `stands_ready`: its ready entry is gone already."""
     row = tx.db.execute(LIFE.queue_place, (seq,)).fetchone()
     if row is None:
         return

@@ -141,7 +141,7 @@ def _create_each(tx: Transaction, prepared: Sequence[Prepared]) -> list[Created]
 
 
 def already_there(tx: Transaction, wanted: Sequence[str]) -> dict[str, Created]:
-    """Ids that are there already, or were until a moment ago (R31)."""
+    """Ids that are there already, or were until a moment ago (docs/rulings.md, R31)."""
     ids = json.dumps(wanted)
     taken: dict[str, Created] = {}
     for task_id, digest, state in tx.db.execute(LIFE.stubs, (ids, tx.now - SUBMIT_WINDOW_MS)):

@@ -1,20 +1,11 @@
-"""The daily history: how its counts are named, reading it, and dropping days that are not kept."""
+"""The daily history: reading it, and dropping days that are not kept."""
 
 import sqlite3
-from typing import TYPE_CHECKING
 
 from andon.lifecycle.daily import first_day
 from andon.model.fleet import Tallied
 from andon.stores.sqlite.statements import DAILY
-
-if TYPE_CHECKING:
-    from andon.stores.sqlite.transaction import Transaction
-
-
-def counted_as(day: int, tally: str = "") -> str:
-    """What a tally of a day is called among the counts; without one, what comes before all of the
-    day. Days have seven digits, up to the year 9999, so that they sort."""
-    return f"+{day:07d} {tally}"
+from andon.stores.sqlite.transaction import Transaction, counted_as
 
 
 def read(db: sqlite3.Connection, queue: str | None, since: int, now: int) -> list[Tallied]:
@@ -28,7 +19,7 @@ def read(db: sqlite3.Connection, queue: str | None, since: int, now: int) -> lis
     return [Tallied(*row) for row in rows]
 
 
-def trim(tx: "Transaction", limit: int) -> None:
+def trim(tx: Transaction, limit: int) -> None:
     """Drop up to `limit` counts of days that are not kept any more; looked for once a day."""
     first = first_day(tx.now)
     if first == tx.memory.days_from:

@@ -18,7 +18,7 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
     path: Path
     synchronous: Literal["full", "normal"] = "full"
     partitions: int | None = None
-    max_events: int = MAX_EVENTS  #: events kept in the log (R12)
+    max_events: int = MAX_EVENTS  #: events kept in the log (docs/rulings.md, R12)
 
 
 class SameFile:

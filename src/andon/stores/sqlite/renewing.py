@@ -1,4 +1,4 @@
-"""Renewals: the run cell only; no revision, no event (R4)."""
+"""Renewals: the run cell only; no revision, no event (docs/rulings.md, R4)."""
 
 from collections.abc import Sequence
 

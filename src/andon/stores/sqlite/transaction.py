@@ -10,7 +10,6 @@ from andon.model.fleet import QueueConfig
 from andon.model.task import TaskEvent
 from andon.stores.codec import encode_event
 from andon.stores.kit.daily_sums import add_up
-from andon.stores.sqlite.daily import counted_as
 from andon.stores.sqlite.rows import write
 from andon.stores.sqlite.statements import CONFIG, LIFE
 
@@ -23,6 +22,12 @@ PARKED = "+parked"
 
 
 _MOST_NAMES = 10_000
+
+
+def counted_as(day: int, tally: str = "") -> str:
+    """What a tally of a day is called among the counts; without one, what comes before all of the
+    day. Days have seven digits, up to the year 9999, so that they sort."""
+    return f"+{day:07d} {tally}"
 
 
 class Memory:

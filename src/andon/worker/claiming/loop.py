@@ -4,11 +4,13 @@ One claim is under way at a time; slots that become free meanwhile go into the n
 grow with the load by themselves.
 
 - A claim whose reply was lost is repeated with its token until it is answered: the store gives the
-  same tasks while their runs are active (R31).
-- Each claim says which types the worker has code for, and brings nothing else (R32).
+  same tasks while their runs are active (docs/rulings.md, R31).
+- Each claim says which types the worker has code for, and brings nothing else (docs/rulings.md,
+  R32).
 - A parked claim stays with the store, which hands the next task to it directly as that task is
   created. The loop repeats the token of the parked claim with its next one, which takes it back.
-- The loop subscribes to hints, then asks, then sleeps, so that no hint falls between (R30).
+- The loop subscribes to hints, then asks, then sleeps, so that no hint falls between
+  (docs/rulings.md, R30).
 """
 
 import asyncio

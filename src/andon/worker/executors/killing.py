@@ -6,7 +6,7 @@ import signal
 from collections.abc import Callable
 
 KILL_AFTER_S = 5.0
-"""From SIGTERM to SIGKILL (R11)."""
+"""From SIGTERM to SIGKILL (docs/rulings.md, R11)."""
 
 
 def signal_group(pid: int, number: signal.Signals) -> None:

@@ -1,6 +1,7 @@
 -- Schema 2: ready tasks stand in lines by kind, that is by what decides which workers may claim them
--- (R32), so that a line which nobody here may claim costs a claim nothing. What was ready before is
--- sorted into these lines after this (`sorting`), for its kind is told by its record alone.
+-- (docs/rulings.md, R32), so that a line which nobody here may claim costs a claim nothing. What
+-- was ready before is sorted into these lines after this (`sorting`), for its kind is told by its
+-- record alone.
 
 CREATE TABLE unsorted AS
 SELECT t.queue, l.partition, l.level, e.ord, e.seq, e.dead_at, e.first_limit, e.run_no, e.frees, t.key, false AS is_parked
@@ -46,7 +47,7 @@ CREATE TABLE claimable (
 TRUNCATE standing;
 ALTER TABLE standing ADD COLUMN code integer NOT NULL;
 
--- Of a deleted task: its last run, and what that reported (R33).
+-- Of a deleted task: its last run, and what that reported (docs/rulings.md, R33).
 ALTER TABLE stub ADD COLUMN run text NOT NULL DEFAULT '', ADD COLUMN report text NOT NULL DEFAULT '';
 
 INSERT INTO meta (name, value) VALUES ('lanes_kept', '0'), ('clock_offset', '0') ON CONFLICT DO NOTHING;

@@ -4,7 +4,7 @@
 --
 -- Invariant: a script leaves record, indexes, event and hints of a task consistent, and reads all
 -- that may refuse a change before it writes the first part of it. So an item whose record is damaged
--- fails by itself, in `alone`, and the items beside it are done (R36).
+-- fails by itself, in `alone`, and the items beside it are done (docs/rulings.md, R36).
 
 -- Places in an index entry, as `packed.py` has them. SCORE, CREATED and TIMER are
 -- strings: a number would be printed and read again each time it goes into an index.

@@ -201,7 +201,7 @@ BEGIN
         SELECT min(ceil((1 - tokens(c.id, t)) * 1000 / c.rate)) INTO wait FROM queue c
         WHERE c.id = ANY (p_queues) AND c.rate > 0 AND NOT c.paused AND tokens(c.id, t) < 1;
     END IF;
-    -- Dead entries are not handed out; their timers fire now and expire them (R6).
+    -- Dead entries are not handed out; their timers fire now and expire them (docs/rulings.md, R6).
     WITH dead AS (
         SELECT k.seq FROM (
             SELECT e.seq FROM ready e WHERE e.dead_at <= t ORDER BY e.dead_at LIMIT 200

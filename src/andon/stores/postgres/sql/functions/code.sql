@@ -1,5 +1,5 @@
--- What workers have code for (R32). Whether a list covers a kind is decided by a worker that has the
--- list, once for each kind that turns up, and remembered.
+-- What workers have code for (docs/rulings.md, R32). Whether a list covers a kind is decided by a
+-- worker that has the list, once for each kind that turns up, and remembered.
 
 -- Remember what was decided for a list, of which one may be told for the first time; its id.
 CREATE FUNCTION remember_code(p_told bigint, p_digest text, p_kinds text[], p_may boolean[]) RETURNS integer

@@ -50,7 +50,7 @@ BEGIN
     RETURN freed;
 END $$;
 
--- Take a record that does not decode out of every index, in one step (R28).
+-- Take a record that does not decode out of every index, in one step (docs/rulings.md, R28).
 CREATE FUNCTION set_aside(p_seq bigint, t bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE {settings} AS $$
 #variable_conflict use_column

@@ -1,4 +1,5 @@
--- Renewals: the run cell only; no index, no revision, no event (R4). Verdicts: ok, cancel, lost.
+-- Renewals: the run cell only; no index, no revision, no event (docs/rulings.md, R4). Verdicts: ok,
+-- cancel, lost.
 CREATE FUNCTION renew_runs(
     p_told bigint, p_me text, p_ids text[], p_runs text[], p_leases bigint[], p_beats boolean[],
     p_progress integer[], p_messages text[],

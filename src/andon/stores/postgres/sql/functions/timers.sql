@@ -3,7 +3,8 @@
 -- Tasks whose timer has passed, pushed on by `hold`. A last row without a record tells, in
 -- `claimed_at` and `lease_until`, the time and the next timer, and in `message` the numbers of the
 -- queues in which `keep` let something through; it is called first if `p_keep`. Leases that ran out while nobody kept
--- time for longer than `p_jump` (the store was away, or every timekeeper) wait one more lease (R19).
+-- time for longer than `p_jump` (the store was away, or every timekeeper) wait one more lease
+-- (docs/rulings.md, R19).
 CREATE FUNCTION take_due(
     p_told bigint, p_partition integer, p_limit integer, p_hold bigint, p_jump bigint, p_patience bigint,
     p_keep boolean
