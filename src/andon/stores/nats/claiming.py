@@ -19,6 +19,7 @@ from andon.lifecycle.routing import may_claim, name_of_kind
 from andon.model.code import Code
 from andon.model.task import Task
 from andon.stores.nats.claim_attempt import ClaimAttempt
+from andon.stores.nats.contention import Contention
 from andon.stores.nats.context import StoreContext
 from andon.stores.nats.index import Index
 from andon.stores.nats.level_claim import LevelClaim
@@ -28,8 +29,6 @@ from andon.stores.nats.subqueues import Subqueue, Subqueues
 if TYPE_CHECKING:
     from andon.model.fleet import QueueConfig
 
-_CONTENDED_S = 1.0
-"""After a claim lost to another process, claims spread over what was read for so long."""
 
 _MOST_AHEAD = 256
 """Sub-queues asked about in one go, when those before them were empty."""
@@ -48,7 +47,7 @@ class Claims:
             Subqueues(context, partition) for partition in range(len(context.records))
         ]
         self._locks: dict[int, asyncio.Lock] = {}
-        self._contended = 0.0
+        self.contention = Contention()
         self._refills: dict[str, asyncio.TimerHandle] = {}
         self._configs: dict[str, QueueConfig] = {}
         self._limits: set[str] = set()
@@ -64,14 +63,6 @@ class Claims:
         """Hand out what the request has code and room for."""
         async with self._locks.setdefault(request.partition, asyncio.Lock()):
             return await self._claim(ClaimAttempt(self._context, request))
-
-    def contended(self) -> bool:
-        """Whether others claim from the same sub-queues."""
-        return time.monotonic() < self._contended
-
-    def note_contention(self) -> None:
-        """Another process was faster."""
-        self._contended = time.monotonic() + _CONTENDED_S
 
     def refill(self, queue: str, seconds: float) -> None:
         """Hint when the rate limit lets the next claim through: no write will."""
@@ -212,7 +203,8 @@ class _QueueRound:
             if self._ahead > 1:
                 await self._look_ahead(number, level)
             before = len(claim.claimed)
-            if not await LevelClaim(self._claims, claim, subqueues).run():
+            known = self._claims.subqueues[claim.request.partition]
+            if not await LevelClaim(self._claims.contention, known, claim, subqueues).run():
                 break
             if len(claim.claimed) == before:
                 self._ahead = min(self._ahead * 8, _MOST_AHEAD)

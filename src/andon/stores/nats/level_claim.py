@@ -9,7 +9,6 @@ import heapq
 import secrets
 from collections.abc import Iterable, Sequence
 from itertools import repeat
-from typing import TYPE_CHECKING
 
 from andon.contract.isolation import left_out
 from andon.contract.limits import SCAN_BUDGET
@@ -18,12 +17,10 @@ from andon.lifecycle.timers import next_timer
 from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.nats.claim_attempt import ClaimAttempt
+from andon.stores.nats.contention import Contention
 from andon.stores.nats.jetstream import CONFLICT, REFUSED
 from andon.stores.nats.record_codec import RecordBody, StoredRecord
-from andon.stores.nats.subqueues import Rank, Subqueue, rank
-
-if TYPE_CHECKING:
-    from andon.stores.nats.claiming import Claims
+from andon.stores.nats.subqueues import Rank, Subqueue, Subqueues, rank
 
 _AHEAD = 4
 """Times the limit that is read of a sub-queue at once."""
@@ -46,13 +43,17 @@ class LevelClaim:
     """One claim's turn at the sub-queues of one level."""
 
     def __init__(
-        self, claims: "Claims", claim: ClaimAttempt, subqueues: Sequence[Subqueue]
+        self,
+        contention: Contention,
+        known: Subqueues,
+        claim: ClaimAttempt,
+        subqueues: Sequence[Subqueue],
     ) -> None:
-        self._claims = claims
+        self._contention = contention
+        self._known = known
         self._claim = claim
         self._records = claim.records
         self._subqueues = subqueues
-        self._known = claims.subqueues[claim.request.partition]
 
     async def run(self) -> bool:
         """Claim what there is room for; False if this claim is a repeat."""
@@ -130,7 +131,7 @@ class LevelClaim:
                 if len(chosen) >= wanted:
                     last = rank(stored)
                     break
-        if last is not None and (len(self._subqueues) == 1 or self._claims.contended()):
+        if last is not None and (len(self._subqueues) == 1 or self._contention.is_noted()):
             return chosen, dead, []
         short = [
             subqueue
@@ -151,7 +152,7 @@ class LevelClaim:
         ]
         order = each[0] if len(each) == 1 else heapq.merge(*each, key=_rank)
         if (
-            not self._claims.contended()
+            not self._contention.is_noted()
             or sum(len(subqueue.records) for subqueue in self._subqueues) <= wanted
         ):
             return order
@@ -194,12 +195,12 @@ class LevelClaim:
         for subqueue, _, task in unsure:
             now_there = there.get(task.id)
             if now_there is None or now_there.task is None:
-                self._claims.note_contention()
+                self._contention.note()
                 continue
             if now_there.task.status.run == task.status.run:
                 self._claim.add(now_there.task)  # ours; its answer was lost
                 continue
-            self._claims.note_contention()
+            self._contention.note()
             subject = self._records.subjects.pending(task.id, subqueue.name)
             if now_there.task.state is State.PENDING and now_there.subject == subject:
                 subqueue.put_back([now_there])
