@@ -1,7 +1,7 @@
 """Waiting awake for an answer that is about to come.
 
 Who submits one task after another waits for each answer, and then for a processor that fell asleep
-meanwhile: to wake it takes 40 µs, as long as Redis needs (docs/decisions/redis-store.md).
+meanwhile: to wake it takes 40 µs, as long as Redis needs (docs/decisions/waiting-awake.md).
 So a request that leaves closely upon the answer before it may be waited for awake: its socket is
 looked at again and again for a moment, and the answer is then read by the event loop as ever.
 
