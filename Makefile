@@ -50,7 +50,7 @@ layers: ## Check that imports go downwards, and that the lifecycle is pure.
 
 docs: ## Check that generated pages are fresh and that the commands in the docs run.
 	@"$(ROOT)/scripts/setup.sh" test
-	@cd "$(ROOT)" && for page in cli lifecycle reference; do \
+	@cd "$(ROOT)" && for page in cli files lifecycle reference; do \
 		"$(BIN)/python" scripts/$${page}_docs.py --check || exit 1; done
 	@cd "$(ROOT)" && if [ -e scripts/check_docs.py ]; then \
 		"$(BIN)/python" scripts/check_docs.py $(ARGS); else echo "no docs to check yet"; fi
