@@ -37,7 +37,7 @@ class FreeEngine:
 
     in_flight = 1
     claims_ahead = False
-    hands_over = False
+    parks_claims = False
 
     def __init__(self, tasks: int) -> None:
         self._hub = Hub()
@@ -75,7 +75,7 @@ class FreeEngine:
     async def partitions(self) -> int:
         return 1
 
-    def hand_over_to(self, worker: str, start: Any) -> None: ...
+    def on_handoff(self, worker: str, start: Any) -> None: ...
 
     async def publish_types(self, types: Any) -> None: ...
 

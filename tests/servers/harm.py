@@ -144,7 +144,7 @@ async def _damage_nats(url: str, task_id: str) -> None:
     from msgspec import Raw
     from msgspec.structs import replace
 
-    from andon.stores.codec import encode
+    from andon.stores.kit.codec import encode
     from andon.stores.nats.record_codec import decode_record
 
     async with _on_nats(url) as (jetstream, stream, root):

@@ -146,6 +146,6 @@ def test_no_command_prints_the_password_of_its_store(
 ):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ANDON_URL", f"{url}{'&' if '?' in url else '?'}".rstrip("?&"))
-    monkeypatch.setattr("andon.stores.awake.PATIENCE_S", 0.0, raising=False)
+    monkeypatch.setattr("andon.stores.kit.spinning.PATIENCE_S", 0.0, raising=False)
     done = CliRunner().invoke(root, command)
     assert "s3cret" not in done.stdout + done.stderr

@@ -19,7 +19,7 @@ from andon.model.code import Code
 from andon.model.fleet import Tallied
 from andon.model.task import Definition, Task
 from andon.model.words import State
-from andon.stores.codec import encode, encode_event
+from andon.stores.kit.codec import encode, encode_event
 from andon.stores.kit.partitions import partition_of
 from andon.stores.sqlite import SqliteStore
 from andon.stores.sqlite.connection import APPLICATION_ID

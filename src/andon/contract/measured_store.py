@@ -46,14 +46,14 @@ class _Measured:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._store, name)
-        return self._counted(found) if name == "hand_over_to" else found
+        return self._counted(found) if name == "on_handoff" else found
 
-    def _counted(self, hand_over_to: Callable[..., None]) -> Callable[..., None]:
+    def _counted(self, on_handoff: Callable[..., None]) -> Callable[..., None]:
         """What is handed over counts as claimed."""
 
         def counted(worker: str, act: "Callable[[list[Task]], None] | None") -> None:
             if act is None:
-                hand_over_to(worker, None)
+                on_handoff(worker, None)
                 return
             taker = act
 
@@ -61,7 +61,7 @@ class _Measured:
                 count_waits(tasks, self._metrics, self._names)
                 taker(tasks)
 
-            hand_over_to(worker, count)
+            on_handoff(worker, count)
 
         return counted
 

@@ -23,9 +23,10 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     `lifecycle.routing.may_claim`). None claims everything. A store keeps it once, under its digest,
     and sends the digest with each claim; one that has forgotten a digest is told again within the
     same call."""
-    stands: bool = False
-    """If it finds nothing, the next task that it would have got may be handed over to it as that
-    task is created (`HandsOver`). A repeat with the token takes that back, or gives what it got."""
+    parks: bool = False
+    """If the claim finds nothing, the store may hand the next task that fits to it, in the step
+    that creates the task (`ParksClaims`). A repeat with the token withdraws the claim, or returns
+    what it was given."""
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -79,17 +79,17 @@ class CountsDeadLetters(Protocol):
 
 
 @runtime_checkable
-class HandsOver(Protocol):
-    """A store at which claims can stand (`ClaimRequest.stands`)."""
+class ParksClaims(Protocol):
+    """A store at which claims can be parked (`ClaimRequest.parks`)."""
 
     @property
-    def hands_over(self) -> bool:
+    def parks_claims(self) -> bool:
         """Whether they can, as it is opened and set up."""
         ...
 
-    def hand_over_to(self, worker: str, act: Callable[[list[Task]], None] | None) -> None:
-        """Call `act`, on the loop, with what is handed over to that worker's claim, which then
-        stands no more; None: nobody takes it any longer."""
+    def on_handoff(self, worker: str, act: Callable[[list[Task]], None] | None) -> None:
+        """Call `act`, on the loop, with the tasks that are handed to this worker's parked claim,
+        which ends the claim; None: nobody takes them any more."""
         ...
 
 

@@ -179,13 +179,13 @@ class Engine(Protocol):
         ...
 
     @property
-    def hands_over(self) -> bool:
-        """Whether claims may stand (`ClaimRequest.stands`)."""
+    def parks_claims(self) -> bool:
+        """Whether claims can be parked (`ClaimRequest.parks`)."""
         ...
 
-    def hand_over_to(self, worker: str, act: Callable[[list[Task]], None] | None) -> None:
-        """Call `act` with what is handed over to that worker's claim that stands, as `claim` would
-        have given it; None: no more."""
+    def on_handoff(self, worker: str, act: Callable[[list[Task]], None] | None) -> None:
+        """Call `act` with the tasks that are handed to this worker's parked claim, as `claim` would
+        return them; None: nobody takes them any more."""
         ...
 
     async def renew(self, renewals: Sequence[Renewal]) -> list[Verdict]:

@@ -17,7 +17,7 @@ from andon.contract.limits import MAX_PAYLOAD
 from andon.contract.outcomes import Changed, Verdict
 from andon.contract.queries import EventPage, History, Page, Query
 from andon.contract.requests import ClaimRequest, Renewal
-from andon.contract.store import HandsOver, Store
+from andon.contract.store import ParksClaims, Store
 from andon.contract.topics import CONFIG_TOPIC, Listener
 from andon.engine.artifacts import Keeping
 from andon.engine.base import Acted, Joinable, Submission, Submitted
@@ -100,7 +100,7 @@ class LocalEngine:
         self.max_payload = max_payload
         self.in_flight = store.in_flight
         self.claims_ahead = store.claims_ahead
-        self._hands_over = store if isinstance(store, HandsOver) else None
+        self._parking_store = store if isinstance(store, ParksClaims) else None
         self.book = PolicyBook(store, profile)
         self.codes = CodeBook(store)
         self._policies = RetryPolicies(store, self.book)
@@ -214,22 +214,22 @@ class LocalEngine:
         return self._runs.claim(request)
 
     @property
-    def hands_over(self) -> bool:
-        """Whether claims may stand."""
-        return self._hands_over is not None and self._hands_over.hands_over
+    def parks_claims(self) -> bool:
+        """Whether claims can be parked."""
+        return self._parking_store is not None and self._parking_store.parks_claims
 
-    def hand_over_to(self, worker: str, act: Callable[[list[Task]], None] | None) -> None:
-        if self._hands_over is None:
+    def on_handoff(self, worker: str, act: Callable[[list[Task]], None] | None) -> None:
+        if self._parking_store is None:
             return
         if act is None:
-            self._hands_over.hand_over_to(worker, None)
+            self._parking_store.on_handoff(worker, None)
             return
         taker = act
 
         def filled_in(tasks: list[Task]) -> None:
             taker(self._runs.filled_in(tasks))
 
-        self._hands_over.hand_over_to(worker, filled_in)
+        self._parking_store.on_handoff(worker, filled_in)
 
     async def renew(self, renewals: Sequence[Renewal]) -> list[Verdict]:
         return await self._runs.renew(renewals)

@@ -15,7 +15,7 @@ from andon.engine.base import Submission
 from andon.engine.local import LocalEngine
 from andon.lifecycle.commands import Delete
 from andon.model.words import Event, State
-from andon.stores.codec import encode
+from andon.stores.kit.codec import encode
 from andon.stores.nats import NatsStore
 from andon.stores.nats.record_codec import decode_record
 

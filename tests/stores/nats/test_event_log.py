@@ -4,7 +4,7 @@ import pytest
 
 from andon.lifecycle.admission import admit
 from andon.model.task import Definition
-from andon.stores.codec import encode
+from andon.stores.kit.codec import encode
 from andon.stores.nats import NatsStore
 from andon.stores.nats.nats_client import Reply
 from andon.stores.nats.record_codec import Archive

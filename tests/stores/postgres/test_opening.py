@@ -17,7 +17,7 @@ from andon.model.fleet import QueueConfig
 from andon.model.policy import Policy
 from andon.model.task import Definition
 from andon.model.urls import shown
-from andon.stores.codec import encode
+from andon.stores.kit.codec import encode
 from andon.stores.postgres import PostgresStore, migrating, statements
 from andon.stores.postgres.location import parse
 

@@ -16,7 +16,7 @@ from andon.lifecycle.effects import of_new
 from andon.lifecycle.indexes import entry_of
 from andon.model.task import TaskError
 from andon.model.words import State
-from andon.stores.codec import encode
+from andon.stores.kit.codec import encode
 from andon.stores.redis import creating, records, restoring
 from andon.stores.redis.packed import FIELDS, CreateItem, PackedEntry, RestoreItem
 from andon.stores.redis.scripts import script

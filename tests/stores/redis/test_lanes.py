@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from conformance.kit import Kit, ids
-from conformance.test_standing import Stander
+from conformance.test_parked_claims import Stander
 from servers.redis import RedisServer, until
 
 from andon.contract.queries import Query
@@ -195,7 +195,7 @@ async def test_a_claim_stands_beside_what_it_has_no_code_for(
     assert isinstance(kit.store, RedisStore)
     await kit.create(kit.record(name="mine"), kit.record(name="theirs"))
     stander = Stander(kit, kit.store, "stander")
-    assert len(await kit.store.claim(stander.request(code=MINE, stands=False))) == 1
+    assert len(await kit.store.claim(stander.request(code=MINE, parks=False))) == 1
     await stander.stand(code=MINE)
     await asyncio.to_thread(
         until, lambda: shared.ask("PUBSUB", "CHANNELS", "beside:hints:handed-*"), "not subscribed"

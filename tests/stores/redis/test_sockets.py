@@ -7,7 +7,7 @@ import pytest
 from servers.redis import RedisServer
 
 from andon.model.errors import ConfigurationError, StoreUnavailable
-from andon.stores.codec import encode
+from andon.stores.kit.codec import encode
 from andon.stores.redis import blocking
 from andon.stores.redis.clock import RedisClock
 from andon.stores.redis.location import parse

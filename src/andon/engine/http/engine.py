@@ -111,7 +111,7 @@ class HttpEngine:
     in_flight = 1
     claims_ahead = False
     at_once = MAX_BATCH
-    hands_over = False
+    parks_claims = False
 
     def __init__(
         self,
@@ -244,7 +244,7 @@ class HttpEngine:
             body = wire.encode(wire.claim_of(request, lists_code=True))
             return await self._transport.call("claim", body)
 
-    def hand_over_to(self, worker: str, act: Callable[[list[Task]], None] | None) -> None:
+    def on_handoff(self, worker: str, act: Callable[[list[Task]], None] | None) -> None:
         pass
 
     async def renew(self, renewals: Sequence[Renewal]) -> list[Verdict]:

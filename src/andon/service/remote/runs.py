@@ -253,7 +253,7 @@ def _of_caller(request: ClaimRequest, caller: Caller) -> ClaimRequest:
     """The claim under a token that nobody else can repeat: who could would get its runs."""
     who = "\0".join((caller.name, request.worker, *sorted(request.queues), request.token))
     token = hashlib.blake2b(who.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
-    return msgspec.structs.replace(request, token=token, stands=False)
+    return msgspec.structs.replace(request, token=token, parks=False)
 
 
 def bounded(command: Command, max_payload: int) -> Command:

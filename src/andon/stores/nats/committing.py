@@ -19,7 +19,7 @@ from andon.lifecycle.interrupting import interrupted_worker
 from andon.lifecycle.unique import lapsed
 from andon.model.task import Status, Task
 from andon.model.words import State
-from andon.stores.codec import encode
+from andon.stores.kit.codec import encode
 from andon.stores.nats.context import StoreContext
 from andon.stores.nats.dead_letter_index import dead_letter_marks
 from andon.stores.nats.edges import is_over

@@ -14,7 +14,7 @@ from andon.lifecycle.unique import lapsed
 from andon.model.fleet import QueueConfig
 from andon.model.task import Definition, Task
 from andon.model.words import State
-from andon.stores.codec import encode
+from andon.stores.kit.codec import encode
 from andon.stores.kit.partitions import rounds_of
 from andon.stores.nats.context import StoreContext
 from andon.stores.nats.dead_letter_index import dead_letter_marks

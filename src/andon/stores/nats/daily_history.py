@@ -26,7 +26,7 @@ from andon.lifecycle.constants import DAY_MS
 from andon.lifecycle.daily import KEPT_DAYS, Countable, first_day
 from andon.model.fleet import Tallied
 from andon.model.words import Event, State
-from andon.stores.codec import Undecodable, encode
+from andon.stores.kit.codec import Undecodable, encode
 from andon.stores.kit.daily_sums import summed
 from andon.stores.nats.context import StoreContext
 from andon.stores.nats.event_log import EventLog

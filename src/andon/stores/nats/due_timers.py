@@ -18,7 +18,7 @@ from andon.contract.outcomes import Due
 from andon.lifecycle.timers import next_timer
 from andon.model.task import Task
 from andon.model.words import State
-from andon.stores.codec import encode
+from andon.stores.kit.codec import encode
 from andon.stores.kit.server_clock import ServerClock
 from andon.stores.nats.jetstream import CONFLICT, GUARD, Write, seq_of, stamp_of, subject_of
 from andon.stores.nats.nats_client import Reply

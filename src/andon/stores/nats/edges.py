@@ -16,7 +16,7 @@ from andon.lifecycle.discarded import Discarded, discarded_of
 from andon.lifecycle.timers import next_timer
 from andon.model.task import Tombstone
 from andon.model.words import OVER, State
-from andon.stores.codec import encode
+from andon.stores.kit.codec import encode
 from andon.stores.kit.partitions import partition_of
 from andon.stores.nats.jetstream import CONFLICT, Write, subject_of
 from andon.stores.nats.nats_client import Reply

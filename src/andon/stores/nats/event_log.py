@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from andon.contract.queries import EventPage, History
 from andon.lifecycle.constants import HISTORY_KEPT, SUBMIT_WINDOW_MS
 from andon.model.task import TaskEvent
-from andon.stores.codec import Undecodable
+from andon.stores.kit.codec import Undecodable
 from andon.stores.nats.changes import changes_since
 from andon.stores.nats.context import StoreContext
 from andon.stores.nats.jetstream import CONFLICT, GUARD, PATIENCE_S, seq_of

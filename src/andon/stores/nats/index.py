@@ -23,7 +23,7 @@ from andon.lifecycle.indexes import entry_of
 from andon.model.fleet import QueueStats
 from andon.model.task import RunCell, Task
 from andon.model.words import TERMINAL, State
-from andon.stores.codec import Undecodable
+from andon.stores.kit.codec import Undecodable
 from andon.stores.memory.events import EventLog
 from andon.stores.memory.fleet import Fleet as MemoryFleet
 from andon.stores.memory.records import Records

@@ -17,7 +17,7 @@ import msgspec
 from andon.lifecycle.constants import PERMIT_MS
 from andon.model.errors import StoreUnavailable
 from andon.model.task import Task
-from andon.stores.codec import encode
+from andon.stores.kit.codec import encode
 from andon.stores.nats.context import StoreContext
 from andon.stores.nats.index import Index
 from andon.stores.nats.jetstream import CONFLICT, GUARD, UNSURE, Write, seq_of

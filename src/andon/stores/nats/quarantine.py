@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from andon.contract.topics import EVENTS_TOPIC, ready_topic, task_topic
 from andon.lifecycle.apply import set_aside
 from andon.model.words import State
-from andon.stores.codec import Undecodable, decode_definition
+from andon.stores.kit.codec import Undecodable, decode_definition
 from andon.stores.nats.jetstream import CONFLICT, REFUSED
 from andon.stores.nats.record_cache import RecordCache, earlier
 from andon.stores.nats.record_codec import RecordBody, StoredRecord, decode_record

@@ -17,7 +17,7 @@ from andon.lifecycle.routing import kind_of
 from andon.lifecycle.timers import next_timer
 from andon.model.task import RECORD_VERSION, Status, Task, TaskEvent
 from andon.model.words import State
-from andon.stores.codec import Undecodable, encode
+from andon.stores.kit.codec import Undecodable, encode
 from andon.stores.kit.server_clock import ServerClock
 from andon.stores.nats.jetstream import (
     GUARD,

@@ -9,7 +9,7 @@ import msgspec
 
 from andon.model.task import RECORD_VERSION, RunCell, Task, TaskEvent, Tombstone
 from andon.model.words import State
-from andon.stores.codec import Undecodable, bare, decode_definition, decode_status, encode
+from andon.stores.kit.codec import Undecodable, bare, decode_definition, decode_status, encode
 
 
 class RecordBody(msgspec.Struct, array_like=True, gc=False):

@@ -14,7 +14,7 @@ from andon.lifecycle.constants import SUBMIT_WINDOW_MS
 from andon.lifecycle.indexes import entry_of
 from andon.lifecycle.unique import lapsed
 from andon.model.words import State
-from andon.stores.codec import encode
+from andon.stores.kit.codec import encode
 from andon.stores.nats.context import StoreContext
 from andon.stores.nats.dead_letter_index import dead_letter_marks
 from andon.stores.nats.edges import Edges, is_over

@@ -12,7 +12,7 @@ from copy import copy
 from msgspec.structs import replace
 
 from andon.model.task import Run, Status, TaskError, TaskEvent
-from andon.stores.codec import encode
+from andon.stores.kit.codec import encode
 
 _SHORT = 200
 """Characters of a message of which little may be said."""

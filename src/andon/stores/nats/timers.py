@@ -12,7 +12,7 @@ from contextlib import suppress
 import msgspec
 
 from andon.contract.isolation import left_out
-from andon.stores.codec import encode
+from andon.stores.kit.codec import encode
 from andon.stores.nats.changes import read_dense
 from andon.stores.nats.jetstream import Write
 from andon.stores.nats.nats_client import Reply

@@ -9,7 +9,7 @@ import msgspec
 
 from andon.lifecycle.indexes import entry_of
 from andon.lifecycle.unique import UNWRITTEN_MS, holds
-from andon.stores.codec import encode
+from andon.stores.kit.codec import encode
 from andon.stores.kit.partitions import partition_of
 from andon.stores.nats.jetstream import CONFLICT, GUARD, seq_of
 from andon.stores.nats.record_cache import RecordCache

@@ -12,7 +12,7 @@ from andon.contract.topics import CONFIG_TOPIC
 from andon.lifecycle.batches import NewTasks
 from andon.lifecycle.indexes import IndexEntry
 from andon.model.words import State
-from andon.stores.codec import encode, encode_event
+from andon.stores.kit.codec import encode, encode_event
 from andon.stores.kit.topics import topics_of
 from andon.stores.postgres.arrays import numbers
 from andon.stores.postgres.creating import is_plain, lane_of, names_of

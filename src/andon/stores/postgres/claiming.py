@@ -12,11 +12,11 @@ from andon.lifecycle.apply import stamped
 from andon.lifecycle.constants import NEAR_TIMER_MS, SLOW_POLL_S
 from andon.model.task import Stamp, Status, Task
 from andon.model.words import State
-from andon.stores.codec import Undecodable, decode_definition, decode_status, task_of_row
+from andon.stores.kit.codec import Undecodable, decode_definition, decode_status, task_of_row
+from andon.stores.kit.parked_claims import PARKED_MS
 from andon.stores.postgres.arrays import numbers
 from andon.stores.postgres.codes import Codes
 from andon.stores.postgres.server import Server
-from andon.stores.standing import STANDS_MS
 
 _UNDECIDED = "undecided"
 _TURNS = 4
@@ -66,10 +66,10 @@ class Claiming:
         }
         queues = [ids[name] for name in request.queues if name in ids]
         ear = server.wake.ear
-        if request.stands and (ear is None or not queues):
-            request = msgspec.structs.replace(request, stands=False)
-        word = server.wake.standing.word(request)
-        if not queues and word.stood is None:
+        if request.parks and (ear is None or not queues):
+            request = msgspec.structs.replace(request, parks=False)
+        intent = server.wake.parked.intent(request)
+        if not queues and intent.before is None:
             return []
         rows = await self._rows(
             request,
@@ -80,9 +80,9 @@ class Claiming:
             [number for number, left in room.items() if left > 0],
             [left for left in room.values() if left > 0],
             request.partition,
-            [ids[name] for name in word.queues if name in ids],
-            word.number,
-            STANDS_MS if word.number else 0,
+            [ids[name] for name in intent.queues if name in ids],
+            intent.number,
+            PARKED_MS if intent.number else 0,
             ear or 0,
         )
         claimed: list[Task] = []
@@ -110,7 +110,7 @@ class Claiming:
             if last["pos"] is not None:
                 server.wake.newest_own = max(server.wake.newest_own, last["pos"])
                 server.wake.tell(topics, last["wanted"], [task.definition.id for task in claimed])
-        server.wake.standing.answered(request, found=bool(claimed or broken))
+        server.wake.parked.answered(request, found=bool(claimed or broken))
         await server.set_aside(broken)
         return claimed
 

@@ -19,7 +19,7 @@ from andon.lifecycle.indexes import ReadyEntry
 from andon.lifecycle.repeats import tombstone_of
 from andon.model.task import Task
 from andon.model.words import State
-from andon.stores.codec import encode, encode_event
+from andon.stores.kit.codec import encode, encode_event
 from andon.stores.kit.topics import topics_of
 from andon.stores.postgres import ends
 from andon.stores.postgres.creating import frees, lane_of, names_of

@@ -5,7 +5,7 @@ from typing import Any
 import asyncpg
 
 from andon.coroutines.once_waiting import once_waiting
-from andon.stores.awake import awake_at
+from andon.stores.kit.spinning import spinner_on
 from andon.stores.postgres.location import Location
 
 CONNECT_S = 5.0
@@ -14,21 +14,21 @@ CONNECT_S = 5.0
 ANSWER_S = 20.0
 """Longest that one statement may take; then its connection is given up."""
 
-AWAKE_S = 0.001
-"""How long an answer is waited for awake at the most, in seconds: for a lone create with the flush
-of a quick disk."""
+SPIN_S = 0.001
+"""How long a wait for an answer spins at most, in seconds: a lone create with the flush of a quick
+disk takes less."""
 
 
 class Connection(asyncpg.Connection):
-    """The driver's, which also knows whether an answer is better waited for awake."""
+    """The driver's connection, which also knows whether to spin while it waits for an answer."""
 
-    __slots__ = ("awake",)
+    __slots__ = ("spinner",)
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         # The driver has no other way to its socket than what it hands to this class.
         transports = [t for t in (*given, *named.values()) if hasattr(t, "get_extra_info")]
-        self.awake = awake_at(transports[0], AWAKE_S) if transports else None
+        self.spinner = spinner_on(transports[0], SPIN_S) if transports else None
 
 
 async def connect(location: Location, *, application: str) -> Connection:
@@ -52,19 +52,19 @@ async def statement(
     location: Location, db: Connection, sql: str, *arguments: Any, alone: bool = False
 ) -> list[Any]:
     """Run one statement on a connection; its rows. Behind a pooler in transaction mode, in a
-    transaction: only there do the driver's messages reach one server. `alone`: nothing else is on
-    its way from here, so it may be waited for awake."""
+    transaction: only there do the driver's messages reach one server. `alone`: no other statement
+    is on its way from here, so the wait may spin."""
     if location.pgbouncer:
         async with db.transaction():
             if location.synchronous_commit == "off":
                 await db.execute("SET LOCAL synchronous_commit = off")
             return await db.fetch(sql, *arguments)
-    awake = db.awake
-    if not alone or awake is None:
+    spinner = db.spinner
+    if not alone or spinner is None:
         return await db.fetch(sql, *arguments)
-    if not awake.watches:
-        awake.wait()
+    if not spinner.watches:
+        spinner.wait()
         return await db.fetch(sql, *arguments)
-    rows = await once_waiting(db.fetch(sql, *arguments), awake.wait)
-    awake.answered()
+    rows = await once_waiting(db.fetch(sql, *arguments), spinner.wait)
+    spinner.answered()
     return rows

@@ -83,10 +83,10 @@ class Connections:
         task.add_done_callback(self._running.discard)
         return outcome
 
-    async def do_here(self, sql: str, *arguments: Any, awake: bool = False) -> list[Any]:
+    async def do_here(self, sql: str, *arguments: Any, spin: bool = False) -> list[Any]:
         """The same in the caller's own task, two turns of the loop less. For what is seldom given
-        up: then its connection is too, and the statement begins again on another. `awake`: it may
-        be waited for so while nothing else is on its way (see `awake`)."""
+        up: then its connection is too, and the statement begins again on another. `spin`: the
+        wait for the answer may spin while no other statement is on its way (`kit.spinning`)."""
         if self._closed or not self._idle or self._idle[-1].is_closed():
             return await self.do(sql, *arguments, often=True)
         db = self._idle.pop()
@@ -94,7 +94,7 @@ class Connections:
         ended = asyncio.get_running_loop().create_future()
         self._running.add(ended)
         try:
-            alone = awake and len(self._busy) == 1
+            alone = spin and len(self._busy) == 1
             return await statement(self._location, db, sql, *arguments, alone=alone)
         except asyncio.CancelledError:
             db.terminate()

@@ -13,7 +13,7 @@ from andon.lifecycle.indexes import IndexEntry, ReadyEntry
 from andon.lifecycle.unique import key_freed_by_claim
 from andon.model.task import Task
 from andon.model.words import State
-from andon.stores.codec import Undecodable, decode_definition, encode, encode_event
+from andon.stores.kit.codec import Undecodable, decode_definition, encode, encode_event
 from andon.stores.kit.topics import topics_of
 from andon.stores.postgres.names import Lane, Names
 

@@ -16,7 +16,7 @@ from andon.lifecycle.daily import tally_of
 from andon.lifecycle.timers import next_timer
 from andon.model.task import Task
 from andon.model.words import TERMINAL, State
-from andon.stores.codec import encode, encode_event
+from andon.stores.kit.codec import encode, encode_event
 from andon.stores.postgres.arrays import numbers
 from andon.stores.postgres.names import Names
 

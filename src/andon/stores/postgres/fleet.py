@@ -15,7 +15,7 @@ from andon.contract.topics import CONFIG_TOPIC, ready_topic
 from andon.coroutines.shared_future import shared
 from andon.lifecycle.token_bucket import burst_of
 from andon.model.fleet import QueueConfig, TypeInfo, WorkerInfo
-from andon.stores.codec import encode
+from andon.stores.kit.codec import encode
 from andon.stores.postgres.server import Server
 
 _decode_queue = msgspec.msgpack.Decoder(QueueConfig).decode

@@ -16,7 +16,7 @@ from andon.model.errors import ConfigurationError
 from andon.model.fleet import QueueStats, Tallied
 from andon.model.task import Task, TaskEvent, Tombstone
 from andon.model.words import State
-from andon.stores.codec import Row, task_of_row
+from andon.stores.kit.codec import Row, task_of_row
 from andon.stores.kit.log_position import Place, check_of, place_of
 from andon.stores.postgres.names import Run
 from andon.stores.postgres.records import event_of

@@ -5,7 +5,7 @@ import msgspec
 from andon.lifecycle.apply import set_aside
 from andon.model.task import TaskEvent
 from andon.model.words import Event, State
-from andon.stores.codec import Row, decode_event
+from andon.stores.kit.codec import Row, decode_event
 
 
 def event_of(row: Row) -> TaskEvent:

@@ -6,7 +6,7 @@ from typing import Any
 from andon.contract.requests import Snapshot
 from andon.lifecycle.daily import tally_of
 from andon.model.task import Task
-from andon.stores.codec import encode_event
+from andon.stores.kit.codec import encode_event
 from andon.stores.postgres.creating import Creation
 from andon.stores.postgres.names import Names
 

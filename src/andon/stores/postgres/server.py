@@ -59,20 +59,20 @@ class Server:
         """Who sleeps, and whether it was done, as told by a call whose row comes as one value. (A
         row of columns costs the server a table, which it makes and reads.)"""
         rows = await self.write_here(
-            sql, self.clock.argument(), self.instance, *arguments, awake=True
+            sql, self.clock.argument(), self.instance, *arguments, spin=True
         )
         told, pos, wanted, done = rows[0][0]
         self._heard(told, pos)
         return wanted, bool(done)
 
-    async def write_here(self, sql: str, *arguments: Any, awake: bool = False) -> list[Any]:
+    async def write_here(self, sql: str, *arguments: Any, spin: bool = False) -> list[Any]:
         """Rows of a statement that may write, sent before anything else happens in this task."""
         connections = self.connections
         if connections is None:
             raise StoreUnavailable(f"The store {self.location.shown} is not open.")
         self.wake.in_flight += 1
         try:
-            return await connections.do_here(sql, *arguments, awake=awake)
+            return await connections.do_here(sql, *arguments, spin=spin)
         finally:
             self.wake.in_flight -= 1
 

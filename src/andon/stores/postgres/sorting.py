@@ -8,7 +8,7 @@ from typing import Any
 
 from andon.lifecycle.indexes import entry_of
 from andon.lifecycle.routing import Kind, name_of_kind
-from andon.stores.codec import task_of_row
+from andon.stores.kit.codec import task_of_row
 
 _PAGE = 2_000
 

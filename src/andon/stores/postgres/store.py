@@ -30,7 +30,7 @@ from andon.model.errors import InvalidSubmission, StoreIncompatible, StoreUnavai
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, Tallied, TypeInfo, WorkerInfo
 from andon.model.task import RECORD_VERSION, Task, Tombstone
 from andon.model.words import State
-from andon.stores.codec import task_of_row
+from andon.stores.kit.codec import task_of_row
 from andon.stores.kit.partitions import partition_of
 from andon.stores.postgres import alike, joining, restoring
 from andon.stores.postgres.claiming import Claiming
@@ -199,7 +199,7 @@ class PostgresStore:
         arguments, topics = await arguments_of_one(task, effects, partition, self._names)
         # What wakes others costs a call more than it saves while nobody sleeps, so it is sent with
         # the record if somebody slept the last time, or a claim of this process stands.
-        tells = self._sleepers or self._wake.standing.any
+        tells = self._sleepers or self._wake.parked.any
         if tells and not self._location.pgbouncer:
             row = await self._created_and_told(task, arguments, topics)
             wanted, created = row["wanted"], bool(row["created"])
@@ -266,11 +266,11 @@ class PostgresStore:
         return await self._claiming.claim(request)
 
     @property
-    def hands_over(self) -> bool:
+    def parks_claims(self) -> bool:
         return self.partitions == 1 and not self._location.pgbouncer
 
-    def hand_over_to(self, worker: str, act: Callable[[list[Task]], None] | None) -> None:
-        self._wake.hand_over_to(worker, act)
+    def on_handoff(self, worker: str, act: Callable[[list[Task]], None] | None) -> None:
+        self._wake.on_handoff(worker, act)
 
     async def renew(self, renewals: Sequence[Renewal]) -> list[Verdict]:
         return await each_alone(self._renew, renewals, renewal_refused) if renewals else []

@@ -10,7 +10,7 @@ from andon.contract.requests import Change
 from andon.contract.topics import TIMER_TOPIC, ready_topic
 from andon.lifecycle.constants import JUMP_MS, LEASE_PATIENCE_MS, NEAR_TIMER_MS
 from andon.model.words import State
-from andon.stores.codec import task_of_row
+from andon.stores.kit.codec import task_of_row
 from andon.stores.postgres.server import Server
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ wait for each other. A process that is kept busy takes its mark away, and leaves
 sleeps; then it wakes up once for nothing, because something may have come in between.
 
 There are two channels: one for what every process listens to, and one for all else, so that who
-only submits is not woken by each of his own tasks. A process with workers has one of its own, where
-it hears what is handed over to a claim that stands.
+only submits is not woken by each of his own tasks. A process with workers has a hand-off channel of
+its own, which brings the tasks that are handed to its parked claims.
 
 What is lost with a connection is made up for by the slow poll of whoever waits.
 """
@@ -26,16 +26,16 @@ from andon.contract.topics import CONFIG_TOPIC, Listener, task_topic
 from andon.lifecycle.backoff import ExponentialBackoff
 from andon.model.errors import AndonError
 from andon.model.task import Task
+from andon.stores.kit.parked_claims import Handoff, ParkedClaims
 from andon.stores.postgres.clock import PostgresClock
 from andon.stores.postgres.connection import Connection, connect
 from andon.stores.postgres.connections import heeding
 from andon.stores.postgres.location import Location
 from andon.stores.postgres.names import Run
 from andon.stores.postgres.statements import Statements
-from andon.stores.standing import Handed, Standing
 
-_EAR = "andon_"
-"""What the channel begins with where one process hears what is handed over to it."""
+_HANDOFF_CHANNEL = "andon_"
+"""What the name of a hand-off channel begins with; the number of the process follows."""
 
 _MOST_BYTES = 7_900
 """PostgreSQL takes notifications of less than 8,000 bytes."""
@@ -93,8 +93,8 @@ class Wake:
         self.newest_own = 0  #: newest event that this process wrote, or found when it opened
         self.in_flight = 0  #: its writes on their way
         self._background: set[asyncio.Task[Any]] = set()
-        self.standing = Standing()
-        self.ear: int | None = None  #: number of the channel where we hear what is handed over
+        self.parked = ParkedClaims()
+        self.ear: int | None = None  #: number of the hand-off channel
         self._takes_runs = False
 
     # --- being woken ---
@@ -109,9 +109,9 @@ class Wake:
         self._begin()
         return _Listening(self._hub.listen(wanted), self)
 
-    def hand_over_to(self, worker: str, act: Callable[[list[Task]], None] | None) -> None:
-        """Who takes what is handed over to that worker's claim that stands."""
-        self.standing.hand_over_to(worker, act)
+    def on_handoff(self, worker: str, act: Callable[[list[Task]], None] | None) -> None:
+        """Call `act` with the tasks that are handed to this worker's parked claim."""
+        self.parked.on_handoff(worker, act)
         if act is not None and not self._takes_runs:
             self._takes_runs = True
             self._changed.set()
@@ -160,7 +160,7 @@ class Wake:
             self._failures = 0
             while not lost.is_set():
                 if self._takes_runs and self.ear is None:
-                    await heeding(self._open_ear(db))
+                    await heeding(self._open_handoff_channel(db))
                 await heeding(self._mark(db))
                 await self._changed.wait()
                 self._changed.clear()
@@ -176,10 +176,10 @@ class Wake:
             finally:  # in a task that is cancelled, Python 3.11.2 ends a timeout as a cancel
                 db.terminate()
 
-    async def _open_ear(self, db: Connection) -> None:
-        """Hear what is handed over, and hold the lock by which others know that we do."""
+    async def _open_handoff_channel(self, db: Connection) -> None:
+        """Listen to the hand-off channel, and hold the lock by which others know that we do."""
         ear = secrets.randbits(62)
-        await db.add_listener(f"{_EAR}{ear}", self._heard_run)
+        await db.add_listener(f"{_HANDOFF_CHANNEL}{ear}", self._heard_run)
         await db.execute(self._calls.hear, ear)
         self.ear = ear
 
@@ -187,8 +187,8 @@ class Wake:
         token, number, place, now, fence, seq, size, coded = str(payload).split("\n", 7)
         bodies, status_at = binascii.a2b_base64(coded), int(size)
         self._clock.tell(int(now))
-        self.standing.heard(
-            Handed(
+        self.parked.handed_off(
+            Handoff(
                 token,
                 int(number),
                 f"{token}-{place}",

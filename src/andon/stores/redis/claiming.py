@@ -13,11 +13,11 @@ from andon.lifecycle.unique import key_freed_by_claim
 from andon.model.code import Code
 from andon.model.task import Stamp, Task
 from andon.model.words import State
-from andon.stores.codec import Undecodable, decode_definition, decode_status, encode
+from andon.stores.kit.codec import Undecodable, decode_definition, decode_status, encode
+from andon.stores.kit.parked_claims import PARKED_MS
 from andon.stores.redis import reserving, spread
 from andon.stores.redis.partitions import Partitions
 from andon.stores.redis.records import records_in
-from andon.stores.standing import STANDS_MS
 
 _CLAIMED = 4
 """What `claim.lua` hands out of each task: id, definition, status and fence."""
@@ -68,8 +68,8 @@ async def claim(at: Partitions, request: ClaimRequest) -> list[Task]:
             tasks, granted, more = tasks + claimed, granted + len(claimed), more or any_more
         if not more or len(tasks) >= request.limit:
             break
-    if at.hands_over:
-        at.standing.answered(request, found=found)
+    if at.parks_claims:
+        at.parked.answered(request, found=found)
     if at.count > 1:
         freed = [(key, task.id) for task in tasks if (key := key_freed_by_claim(task)) is not None]
         await reserving.let_go(at, freed)
@@ -85,7 +85,7 @@ def _what_is_left(request: ClaimRequest, tasks: Sequence[Task]) -> ClaimRequest:
         if task.definition.name in room:
             room[task.definition.name] -= 1
     return msgspec.structs.replace(
-        request, limit=request.limit - len(tasks), room=room, stands=False
+        request, limit=request.limit - len(tasks), room=room, parks=False
     )
 
 
@@ -99,7 +99,7 @@ async def _look(
 ) -> _Look:
     """One look, with grants of `spread.Grants` as part of another claim, or without. `known` is how
     many runs the caller has of this token."""
-    word = (None, None) if grants or known or not at.hands_over else _word(at, request)
+    parking = (None, None) if grants or known or not at.parks_claims else _parking(at, request)
     queues, code = request.queues, request.code
     packed = encode(
         (
@@ -111,7 +111,7 @@ async def _look(
             queues if len(queues) <= MOST_AS_A_LIST else "\n".join(("", *queues, "")),
             grants,
             part_of,
-            *word,
+            *parking,
             None if code is None else code.digest,
             known or None,
             at.count > 1 or None,
@@ -161,10 +161,10 @@ async def _remember(at: Partitions, partition: int, code: Code, kinds: Sequence[
     await at.run("remember", partition, (code.digest, can, cannot))
 
 
-def _word(at: Partitions, request: ClaimRequest) -> tuple[Any, Any]:
-    """How the claim is to stand, and what stood before it."""
-    number, stood, queues = at.standing.word(request)
-    return (number, at.handed, STANDS_MS) if number else None, stood and (stood, queues)
+def _parking(at: Partitions, request: ClaimRequest) -> tuple[Any, Any]:
+    """How the claim is to be parked, and which one may be parked before it."""
+    number, before, queues = at.parked.intent(request)
+    return (number, at.handoff_channel, PARKED_MS) if number else None, before and (before, queues)
 
 
 def _claimed(reply: list[Any], request: ClaimRequest) -> tuple[list[Task], list[str]]:
@@ -199,7 +199,7 @@ async def _claim_limited(
     whether there may be more."""
     limited = spread.limited_in(rows)
     more = msgspec.structs.replace(
-        _what_is_left(request, tasks), token=request.token + _WITH_GRANTS, stands=False
+        _what_is_left(request, tasks), token=request.token + _WITH_GRANTS, parks=False
     )
     if more.limit <= 0:
         return [], False

@@ -12,7 +12,7 @@ from andon.lifecycle.effects import Effects, of_change
 from andon.lifecycle.repeats import tombstone_of
 from andon.model.task import MAX_EVENTS_KEPT
 from andon.model.words import LIVE, TERMINAL, State
-from andon.stores.codec import encode, encode_event
+from andon.stores.kit.codec import encode, encode_event
 from andon.stores.redis import reserving
 from andon.stores.redis.dependencies import unlink
 from andon.stores.redis.partitions import Partitions, Parts, is_short

@@ -14,14 +14,14 @@ from typing import Any, cast
 
 import hiredis
 
-from andon.stores.awake import Awake, awake_at
+from andon.stores.kit.spinning import Spinner, spinner_on
 from andon.stores.redis.wire import NOTHING, pack, reader
 
 REPLY_WITHIN_S = 10.0
 CONNECT_WITHIN_S = 5.0
 
-AWAKE_S = 0.00015
-"""How long an answer is waited for awake at the most: three times what Redis needs for a create."""
+SPIN_S = 0.00015
+"""How long a wait for an answer spins at most, in seconds: three times what a create takes."""
 
 
 _PING = pack((b"PING",))
@@ -40,7 +40,7 @@ class Connection(asyncio.Protocol):
         self._waiting: deque[tuple[asyncio.Future[Any], float]] = deque()
         self._out: list[bytes] = []
         self._transport: asyncio.Transport | None = None
-        self._awake: Awake | None = None
+        self._spinner: Spinner | None = None
         self._alarm: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[None] = self._loop.create_future()
@@ -67,13 +67,13 @@ class Connection(asyncio.Protocol):
         return reply
 
     def send_alive(
-        self, packed: bytes, *, last: bool = False, awake: bool = False
+        self, packed: bytes, *, last: bool = False, spin: bool = False
     ) -> asyncio.Future[Any]:
-        """The same for who has just seen that the connection is alive. `awake`: if nothing else is
-        on its way, the answer may be waited for awake (see `awake`)."""
+        """The same for a caller who has just seen that the connection is alive. `spin`: if no other
+        request is on its way, the wait for the answer may spin (`kit.spinning`)."""
         if self._waiting or self._out:
             self.post(packed)
-            awake = False
+            spin = False
         else:  # all that can come after it does: while it is on its way, that costs nobody time
             assert self._transport is not None
             self._transport.write(_PING + packed if last else packed)
@@ -85,8 +85,8 @@ class Connection(asyncio.Protocol):
         self._waiting.append((reply, self._loop.time() + REPLY_WITHIN_S))
         if self._alarm is None:
             self._alarm = self._loop.call_later(REPLY_WITHIN_S, self._look_at_time)
-        if awake and self._awake is not None:
-            self._awake.wait()
+        if spin and self._spinner is not None:
+            self._spinner.wait()
         return reply
 
     def post(self, packed: bytes) -> None:
@@ -120,7 +120,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass of it
-        self._awake = awake_at(transport, AWAKE_S)
+        self._spinner = spinner_on(transport, SPIN_S)
 
     def data_received(self, data: bytes) -> None:
         self._reader.feed(data)
@@ -139,8 +139,8 @@ class Connection(asyncio.Protocol):
                 waiter, _ = self._waiting.popleft()
                 if not waiter.done():  # else its caller has gone
                     waiter.set_result(reply)
-                if self._awake is not None and self._awake.watches and not self._waiting:
-                    self._awake.answered()
+                if self._spinner is not None and self._spinner.watches and not self._waiting:
+                    self._spinner.answered()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lose(Lost(str(exc) if exc else "the server closed the connection"))

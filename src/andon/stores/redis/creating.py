@@ -9,7 +9,7 @@ from andon.lifecycle.daily import day_of
 from andon.lifecycle.effects import Effects
 from andon.model.task import Status, Task
 from andon.model.words import State
-from andon.stores.codec import encode, encode_event
+from andon.stores.kit.codec import encode, encode_event
 from andon.stores.kit.partitions import rounds_of
 from andon.stores.redis import reserving
 from andon.stores.redis.partitions import Partitions, Parts, is_short
@@ -19,7 +19,7 @@ from andon.stores.redis.records import body, damage, packed_entry, records_in, s
 if TYPE_CHECKING:
     from types import CoroutineType
 
-_HANDED_OVER = b"h"
+_HANDED_OFF = b"h"
 """What is said of a record that was created as the run of a worker."""
 
 _CREATED = Created(CreateKind.CREATED)
@@ -73,10 +73,8 @@ async def _create_alone(at: Partitions, task: Task, batch: NewTasks) -> list[Cre
         encode(definition),
         definition.digest,
     )
-    reply = await at.run_packed(
-        "create", partition, packed, parts, last=at.hands_over_now, awake=True
-    )
-    at.hands_over_now = reply[1:] == [_HANDED_OVER]
+    reply = await at.run_packed("create", partition, packed, parts, last=at.handed_off, spin=True)
+    at.handed_off = reply[1:] == [_HANDED_OFF]
     return [_CREATED if len(reply) == 1 else _outcome(reply[1])]
 
 
@@ -195,7 +193,7 @@ def _item(task: Task, effects: Effects, *, keeps_key: bool) -> tuple[Any, ...]:
 
 
 def _outcome(reply: Any) -> Created:
-    if reply in (b"c", _HANDED_OVER):
+    if reply in (b"c", _HANDED_OFF):
         return _CREATED
     kind = reply[0]
     if kind == b"e":

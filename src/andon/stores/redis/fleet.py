@@ -8,7 +8,7 @@ from andon.contract.isolation import left_out
 from andon.lifecycle.constants import WORKER_SEEN_MS
 from andon.lifecycle.token_bucket import burst_of
 from andon.model.fleet import QueueConfig, TypeInfo, WorkerInfo
-from andon.stores.codec import encode
+from andon.stores.kit.codec import encode
 from andon.stores.redis import reading
 from andon.stores.redis.partitions import Partitions
 from andon.stores.redis.records import body

@@ -17,18 +17,18 @@ from andon.contract.hints import HintListener, Hub
 from andon.contract.topics import EVENTS_TOPIC, ready_topic
 from andon.lifecycle.constants import SLOW_POLL_S
 from andon.model.errors import AndonError
+from andon.stores.kit.parked_claims import Handoff, ParkedClaims
 from andon.stores.redis.connection import Connection, Lost
 from andon.stores.redis.location import Address, Location
 from andon.stores.redis.network import connect
 from andon.stores.redis.wire import pack
-from andon.stores.standing import Handed, Standing
 
 FROM_THE_START = ("config",)
 HEARD_WITH = {"events": "ready"}
 """Kinds heard with others: who hints of ready tasks has written events too, and says so once."""
 
-HANDED = "handed-"
-"""What the kind of a process's own channel begins with, for what is handed over to it."""
+HANDOFF_CHANNEL = "handed-"
+"""What the kind of a process's own channel begins with: the tasks handed to its parked claims."""
 
 SETTLE_WITHIN_S = 2.0
 PING_EVERY_S = 5.0
@@ -55,8 +55,10 @@ class Subscription:
         self._connection: Connection | None = None
         self._task: asyncio.Task[None] | None = None
         self._early: list[HintListener] = []
-        self.standing = Standing()
-        self.handed = HANDED + secrets.token_hex(8)  #: the kind of this process's own channel
+        self.parked = ParkedClaims()
+        self.handoff_channel = HANDOFF_CHANNEL + secrets.token_hex(
+            8
+        )  #: the kind of this process's own channel
         self._awaited = False
         self._missed = False
 
@@ -77,10 +79,10 @@ class Subscription:
             self._early.append(listener)
         return listener
 
-    def hear_of_handed(self) -> None:
-        """Subscribe to what is handed over to this process."""
-        if self.handed not in self._kinds:
-            self._kinds.add(self.handed)
+    def hear_of_handoffs(self) -> None:
+        """Subscribe to the hand-off channel of this process."""
+        if self.handoff_channel not in self._kinds:
+            self._kinds.add(self.handoff_channel)
             self._follow()
 
     async def settled(self) -> None:
@@ -162,8 +164,8 @@ class Subscription:
                 self._settle()
         elif push[0] == b"message":
             kind = push[1][len(self._prefix) :].decode()
-            if kind == self.handed:
-                self.standing.heard(_handed(push[2]))
+            if kind == self.handoff_channel:
+                self.parked.handed_off(_handoff(push[2]))
             elif kind in ("ready", "control", "task"):
                 for name in push[2].split(b"\n"):
                     self._hub.hint(f"{kind}:{name.decode()}")
@@ -173,11 +175,11 @@ class Subscription:
                 self._hub.hint(kind)
 
 
-def _handed(payload: bytes) -> Handed:
+def _handoff(payload: bytes) -> Handoff:
     """Five lines, then the bodies of definition and status, as `create_alone.lua` tells them."""
     token, number, now, fence, size, bodies = payload.split(b"\n", 5)
     name, status_at = token.decode(), int(size)
-    return Handed(
+    return Handoff(
         name,
         int(number),
         f"{name}-1",

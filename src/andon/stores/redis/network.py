@@ -85,9 +85,9 @@ class Network:
         script: Script | None = None,
         *,
         last: bool = False,
-        awake: bool = False,
+        spin: bool = False,
     ) -> Any:
-        """The same, with a refusal as a value; `last` and `awake` as in `Connection`."""
+        """The same, with a refusal as a value; `last` and `spin` as in `Connection`."""
         until = time.monotonic() + PATIENCE_S
         failures = 0
         request = pack(words)
@@ -95,7 +95,7 @@ class Network:
             straight = self._straight
             try:
                 if straight is not None and straight.alive:
-                    reply = await straight.send_alive(request, last=last, awake=awake)
+                    reply = await straight.send_alive(request, last=last, spin=spin)
                 else:
                     straight = None
                     reply = await self._send(partition, request)

@@ -6,7 +6,7 @@ from typing import Any
 
 import hiredis
 
-from andon.stores.codec import encode
+from andon.stores.kit.codec import encode
 from andon.stores.kit.partitions import partition_of
 from andon.stores.redis.clock import RedisClock
 from andon.stores.redis.errors import refusal, word_of
@@ -41,15 +41,17 @@ class Partitions:
         self.network = network
         self.refills = refills
         self.set_up: Callable[[Partitions, int], Awaitable[None]] | None = None
-        self.standing, self.handed = subscription.standing, subscription.handed
-        self.hands_over_now = False  #: the newest record created alone was handed over
+        self.parked, self.handoff_channel = subscription.parked, subscription.handoff_channel
+        self.handed_off = (
+            False  #: the newest record that was created alone was handed to a parked claim
+        )
         self.told: set[tuple[str, int]] = set()  #: codes whose own kinds were told to a partition
         self._subscription = subscription
 
     @property
-    def hands_over(self) -> bool:
-        """Whether claims may stand: where one server holds everything, and a write counts as soon
-        as it is made there."""
+    def parks_claims(self) -> bool:
+        """Whether claims can be parked: where one server holds everything, and a write counts as
+        soon as it is made there."""
         location = self.location
         return self.count == 1 and location.kind == "single" and not location.wait
 
@@ -76,16 +78,16 @@ class Partitions:
         parts: Sequence[bytes | str] = (),
         *,
         last: bool = False,
-        awake: bool = False,
+        spin: bool = False,
     ) -> list[Any]:
         """The same, with arguments packed already, and parts that the script takes as they are;
-        `last` and `awake` as in `Connection`."""
+        `last` and `spin` as in `Connection`."""
         if not self._subscription.is_settled:
             await self._subscription.settled()
         found = script(name)
         keys = prefix(self.location.namespace, partition)
         words = (b"EVALSHA", found.sha, b"1", keys, packed, self.clock.given, *parts)
-        reply = await self.network.ask(partition, words, found, last=last, awake=awake)
+        reply = await self.network.ask(partition, words, found, last=last, spin=spin)
         if isinstance(reply, hiredis.ReplyError):
             reply = await self._reply_after_all(partition, words, found, refused(reply))
         self.clock.tell(reply[0])

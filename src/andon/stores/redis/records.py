@@ -9,7 +9,7 @@ from andon.lifecycle.apply import set_aside, stamped
 from andon.lifecycle.indexes import IndexEntry, ReadyEntry
 from andon.model.task import RunCell, Stamp, Status, Task, TaskEvent
 from andon.model.words import Event, State
-from andon.stores.codec import (
+from andon.stores.kit.codec import (
     Undecodable,
     bare,
     decode_definition,

@@ -6,7 +6,7 @@ from typing import Any
 from andon.contract.isolation import Unwritable
 from andon.contract.outcomes import Verdict
 from andon.contract.requests import Renewal
-from andon.stores.codec import encode
+from andon.stores.kit.codec import encode
 from andon.stores.redis.partitions import Partitions
 
 MOST_LEASE_MS = 2**52

@@ -7,7 +7,7 @@ from andon.contract.requests import Snapshot
 from andon.lifecycle.effects import of_new
 from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.model.words import State
-from andon.stores.codec import encode, encode_event
+from andon.stores.kit.codec import encode, encode_event
 from andon.stores.kit.daily_sums import summed
 from andon.stores.redis import reserving
 from andon.stores.redis.dependencies import ANY_END, LOADS, SETTLED

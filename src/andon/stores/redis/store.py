@@ -114,16 +114,16 @@ class RedisStore:
         return self._finish(creating.create, tasks, creating.refused)
 
     async def claim(self, request: ClaimRequest) -> list[Task]:
-        if request.stands and self._open is not None and self.hands_over:
-            self._open.subscription.hear_of_handed()
+        if request.parks and self._open is not None and self.parks_claims:
+            self._open.subscription.hear_of_handoffs()
         return await self._finish(claiming.claim, request)
 
     @property
-    def hands_over(self) -> bool:
-        return self._open is not None and self._open.at.hands_over
+    def parks_claims(self) -> bool:
+        return self._open is not None and self._open.at.parks_claims
 
-    def hand_over_to(self, worker: str, act: Callable[[list[Task]], None] | None) -> None:
-        self._at.standing.hand_over_to(worker, act)
+    def on_handoff(self, worker: str, act: Callable[[list[Task]], None] | None) -> None:
+        self._at.parked.on_handoff(worker, act)
 
     async def renew(self, renewals: Sequence[Renewal]) -> list[Verdict]:
         write = partial(renewing.renew, self._at)

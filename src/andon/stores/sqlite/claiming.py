@@ -15,7 +15,7 @@ from andon.lifecycle.unique import key_freed_by_claim
 from andon.model.fleet import QueueConfig
 from andon.model.task import Stamp, Task
 from andon.model.words import State
-from andon.stores.codec import Row, Undecodable, decode_definition, decode_status
+from andon.stores.kit.codec import Row, Undecodable, decode_definition, decode_status
 from andon.stores.kit.known_codes import KnownCodes
 from andon.stores.sqlite.committing import set_aside
 from andon.stores.sqlite.lanes import Bound, awake, raise_bound, sleep

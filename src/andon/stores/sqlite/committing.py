@@ -19,7 +19,7 @@ from andon.lifecycle.effects import Effects, of_change, of_discard
 from andon.lifecycle.repeats import tombstone_of
 from andon.model.task import Task, Tombstone
 from andon.model.words import TERMINAL, State
-from andon.stores.codec import decode_event, encode
+from andon.stores.kit.codec import decode_event, encode
 from andon.stores.sqlite.creating import count, hold_key, key_holder
 from andon.stores.sqlite.dependencies import unlink
 from andon.stores.sqlite.placing import leave_key, place, unplace

@@ -13,7 +13,7 @@ from andon.lifecycle.effects import Effects
 from andon.lifecycle.unique import keeps_from_others
 from andon.model.task import Task
 from andon.model.words import State
-from andon.stores.codec import Undecodable, decode_definition, encode
+from andon.stores.kit.codec import Undecodable, decode_definition, encode
 from andon.stores.sqlite.lanes import Bound, lane_of, wake
 from andon.stores.sqlite.placing import place
 from andon.stores.sqlite.reading import read_task

@@ -13,7 +13,7 @@ from andon.lifecycle.constants import (
     WORKER_SEEN_MS,
 )
 from andon.model.fleet import QueueConfig, TypeInfo, WorkerInfo
-from andon.stores.codec import encode
+from andon.stores.kit.codec import encode
 from andon.stores.sqlite import daily
 from andon.stores.sqlite.statements import CONFIG, LIFE, READING
 from andon.stores.sqlite.transaction import Transaction

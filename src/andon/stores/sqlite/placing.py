@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from andon.lifecycle.effects import Effects
 from andon.lifecycle.indexes import IndexEntry
-from andon.stores.codec import Row
+from andon.stores.kit.codec import Row
 from andon.stores.sqlite.lanes import lane_of, wake
 from andon.stores.sqlite.statements import LANES
 from andon.stores.sqlite.transaction import PARKED, Transaction

@@ -14,7 +14,7 @@ from andon.model.errors import ConfigurationError
 from andon.model.fleet import QueueStats
 from andon.model.task import Task, TaskEvent, Tombstone
 from andon.model.words import State
-from andon.stores.codec import decode_event, task_of_row
+from andon.stores.kit.codec import decode_event, task_of_row
 from andon.stores.kit.log_position import Place, check_of, place_of
 from andon.stores.sqlite.statements import CONFIG, LANES, READING
 from andon.stores.sqlite.transaction import DEAD, PARKED

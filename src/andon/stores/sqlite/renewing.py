@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from andon.contract.outcomes import Verdict
 from andon.contract.requests import Renewal
 from andon.model.words import State
-from andon.stores.codec import Undecodable, decode_status
+from andon.stores.kit.codec import Undecodable, decode_status
 from andon.stores.sqlite.statements import LIFE
 from andon.stores.sqlite.transaction import Transaction
 

@@ -8,7 +8,7 @@ from andon.contract.topics import CONFIG_TOPIC, EVENTS_TOPIC, TIMER_TOPIC, ready
 from andon.lifecycle.constants import NEAR_TIMER_MS
 from andon.model.fleet import QueueConfig
 from andon.model.task import TaskEvent
-from andon.stores.codec import encode_event
+from andon.stores.kit.codec import encode_event
 from andon.stores.kit.daily_sums import add_up
 from andon.stores.sqlite.rows import write
 from andon.stores.sqlite.statements import CONFIG, LIFE

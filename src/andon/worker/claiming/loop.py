@@ -184,10 +184,10 @@ class ClaimLoop:
     async def run(self, partitions: int) -> None:
         """Claim until stopped."""
         self._rotation = PartitionRotation(partitions, rng=self._rng, clock=self._clock)
-        parks = self._engine.hands_over and self._has_long_leases
+        parks = self._engine.parks_claims and self._has_long_leases
         self._settings = msgspec.structs.replace(self._settings, parks=parks)
         self._begin_round()
-        self._engine.hand_over_to(self._worker, self._handed_over)
+        self._engine.on_handoff(self._worker, self._handed_over)
         try:
             while (step := next_step(self._settings, self._view())) != Stop():
                 try:
@@ -198,7 +198,7 @@ class ClaimLoop:
                     self._failed(error)
             await self._withdraw()
         finally:
-            self._engine.hand_over_to(self._worker, None)
+            self._engine.on_handoff(self._worker, None)
             self._cancel_park_timer()
             self._close_listener()
 
@@ -243,7 +243,7 @@ class ClaimLoop:
         if self._listener is None:
             self._listener = self._engine.listen([ready_topic(q) for q in self._order.names])
         self._unanswered = claim
-        if claim.request.stands:
+        if claim.request.parks:
             self._parked = claim
         claiming = self._engine.claim(claim.request)
         if prefetch:
@@ -400,7 +400,7 @@ class ClaimLoop:
         parked = self._parked
         if parked is None:
             return
-        nothing = msgspec.structs.replace(parked.request, limit=0, stands=False)
+        nothing = msgspec.structs.replace(parked.request, limit=0, parks=False)
         try:
             tasks = await self._engine.claim(nothing)
         except Exception as error:

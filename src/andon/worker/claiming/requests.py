@@ -52,7 +52,7 @@ class ClaimRequests:
             room=self._limits.room(),
             partition=partition,
             code=self.code,
-            stands=parks,
+            parks=parks,
         )
         now = self._clock()
         return SentClaim(request, now, now if parked is None else parked.granted_after)
@@ -63,4 +63,4 @@ class ClaimRequests:
         if self._clock() <= claim.sent_at + self._lease / 2:
             return claim
         request = claim.request
-        return self.make(partition, request.limit, parks=request.stands, parked=None)
+        return self.make(partition, request.limit, parks=request.parks, parked=None)

@@ -117,7 +117,7 @@ async def test_a_worker_that_runs_something_does_not_stand_and_claims_what_comes
         await at.submit()
         await at.until(lambda: len(at.begun) == 2)
         assert not at.stands
-        assert not any(request.stands for request in at.asked.requests[-1:])
+        assert not any(request.parks for request in at.asked.requests[-1:])
 
 
 async def test_a_worker_that_leaves_takes_its_claim_back(
@@ -152,7 +152,7 @@ async def test_a_worker_with_a_short_lease_does_not_stand(
         await at.until(lambda: len(at.begun) == 1)
         await at.submit()
         await at.until(lambda: len(at.begun) == 2)
-        assert not any(request.stands for request in at.asked.requests)
+        assert not any(request.parks for request in at.asked.requests)
         assert not at.stands
 
 
@@ -185,5 +185,5 @@ async def test_a_worker_with_room_for_some_types_only_does_not_stand(
             await at.submit()
             await at.until(lambda count=count: len(at.begun) == count)
         await at.kit.store.events_end()
-        assert not any(request.stands for request in at.asked.requests)
+        assert not any(request.parks for request in at.asked.requests)
         assert len(at.asked.requests) < 12  # it does not ask again and again either

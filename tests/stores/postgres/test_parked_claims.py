@@ -7,7 +7,7 @@ import asyncpg
 import msgspec
 import pytest
 from conformance.kit import Kit, ids
-from conformance.test_standing import Stander, StillTime, begin, nobody_repeats, other_beside
+from conformance.test_parked_claims import Stander, StillTime, begin, nobody_repeats, other_beside
 
 from andon.engine.local import LocalEngine
 from andon.lifecycle.commands import Complete
@@ -107,7 +107,7 @@ async def test_a_worker_whose_listening_session_has_ended_gets_nothing(
     await kit.until(has_ended)
     task = await kit.submit()
     assert await kit.state(task.id) is State.PENDING
-    await other.store.claim(other.request(stands=False))
+    await other.store.claim(other.request(parks=False))
     await other.begin("default")  # it hears again, by another session
 
 
@@ -221,7 +221,7 @@ async def test_many_creates_at_once_hand_one_task_over(kit: Kit) -> None:
         await asyncio.gather(*(store.create([r]) for store, r in zip(others, records, strict=True)))
         states = [await kit.state(record.id) for record in records]
         assert states.count(State.ACTIVE) <= 1
-        again = msgspec.structs.replace(request, stands=False)
+        again = msgspec.structs.replace(request, parks=False)
         runs = await stander.store.claim(again) or [await stander.handed()]
         runs += await kit.claim(limit=10)
         assert sorted(ids(runs)) == sorted(record.id for record in records)
@@ -234,6 +234,6 @@ async def test_claims_stand_only_with_one_partition_and_without_a_pooler(url: st
     for option, stands in (("partitions=2", False), ("pgbouncer=true", False), ("pool=2", True)):
         store = PostgresStore(f"{url}_{option[:4]}&{option}")
         await store.open()
-        assert store.hands_over is stands
-        assert LocalEngine(store).hands_over is stands
+        assert store.parks_claims is stands
+        assert LocalEngine(store).parks_claims is stands
         await store.close()

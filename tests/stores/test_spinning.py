@@ -2,7 +2,7 @@
 
 import socket
 
-from andon.stores.awake import CHOSEN, CLOSELY_S, MOST_CHOSEN, TRIED, Awake, look_at
+from andon.stores.kit.spinning import CHOSEN, CLOSELY_S, MOST_CHOSEN, TRIED, Spinner, look_at
 
 US = 1e-6
 
@@ -21,7 +21,7 @@ class Caller:
         self.looks = 0
         self.longest_look = 0.0
         self._there_at = 0.0
-        self.awake = Awake(
+        self.spinner = Spinner(
             self._look, LONGEST_S, clock=lambda: self.now, worked=lambda: self.worked
         )
 
@@ -37,14 +37,14 @@ class Caller:
             self.now += apart
             sent, before = self.now, self.looks
             self._there_at = sent + self.awake_s
-            self.awake.wait()
+            self.spinner.wait()
             looked += self.looks > before
             self.longest_look = max(self.longest_look, self.now - sent)
             answer = self.awake_s if self.looks > before else self.asleep
             self.now = max(self.now, sent + answer)
             self.worked += self.works
-            if self.awake.watches:
-                self.awake.answered()
+            if self.spinner.watches:
+                self.spinner.answered()
         return looked
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from conformance.kit import Kit
-from conformance.test_standing import Stander, StillTime, begin, nobody_repeats
+from conformance.test_parked_claims import Stander, StillTime, begin, nobody_repeats
 from servers.redis import RedisServer, until
 
 from andon.engine.local import LocalEngine
@@ -68,10 +68,10 @@ async def test_claims_stand_only_where_one_server_holds_everything(
 ) -> None:
     kit = await open_kit(shared.url("apart") + "&partitions=2")
     assert isinstance(kit.store, RedisStore)
-    assert not kit.store.hands_over
-    assert not LocalEngine(kit.store).hands_over
+    assert not kit.store.parks_claims
+    assert not LocalEngine(kit.store).parks_claims
     alone = await open_kit(shared.url("alone"))
-    assert LocalEngine(alone.store).hands_over
+    assert LocalEngine(alone.store).parks_claims
 
 
 async def test_a_standing_claim_survives_a_reply_that_is_lost(

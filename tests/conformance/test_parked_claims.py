@@ -1,4 +1,4 @@
-"""A claim that found nothing may stand: the next task it would have got is handed over to it."""
+"""A claim that found nothing may be parked: the next task that fits is handed to it."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,22 +9,22 @@ import pytest
 
 from andon.contract.outcomes import CreateKind, Verdict
 from andon.contract.requests import ClaimRequest
-from andon.contract.store import HandsOver, Store
+from andon.contract.store import ParksClaims, Store
 from andon.contract.topics import ready_topic
 from andon.lifecycle.commands import Complete
 from andon.model.code import Code
 from andon.model.task import Task
 from andon.model.words import Event, State
-from andon.stores.standing import STANDS_MS
+from andon.stores.kit.parked_claims import PARKED_MS
 
 from .kit import PATIENCE_S, Kit, StoreFactory, ids
 
 
 class Stander:
-    """A worker whose claims stand, and what was handed over to it."""
+    """A worker whose claims are parked, and what was handed to it."""
 
     def __init__(self, kit: Kit, store: Store, worker: str) -> None:
-        assert isinstance(store, HandsOver)
+        assert isinstance(store, ParksClaims)
         self.kit = kit
         self.store = store
         self.worker = worker
@@ -35,15 +35,15 @@ class Stander:
 
     def takes(self, does: bool) -> None:
         """Whether it is there to hear of what it is given."""
-        assert isinstance(self.store, HandsOver)
-        self.store.hand_over_to(self.worker, self._take if does else None)
+        assert isinstance(self.store, ParksClaims)
+        self.store.on_handoff(self.worker, self._take if does else None)
 
     def _take(self, tasks: list[Task]) -> None:
         self.taken += tasks
         self._some.set()
 
     def request(self, **fields: Any) -> ClaimRequest:
-        return self.kit.request(limit=5, worker=self.worker, **{"stands": True, **fields})
+        return self.kit.request(limit=5, worker=self.worker, **{"parks": True, **fields})
 
     async def stand(self, **fields: Any) -> ClaimRequest:
         """A claim that finds nothing, and stands from now on."""
@@ -70,7 +70,7 @@ class Stander:
                     run = await self.handed()
                     await self.kit.moved(run, Complete())
                     return True
-                (run,) = await self.store.claim(self.request(queues=(queue,), stands=False))
+                (run,) = await self.store.claim(self.request(queues=(queue,), parks=False))
                 await self.kit.moved(run, Complete())
                 return False
 
@@ -92,13 +92,13 @@ class StillTime(StoreFactory):
 
 
 async def nobody_repeats(times: StillTime) -> None:
-    """A claim that nobody repeats stands no more after its time."""
+    """A claim that nobody repeats is parked no more after its time."""
     kit = Kit(times)
     await kit.open()
     try:
         stander = await begin(kit)
         await stander.stand()
-        times.now += STANDS_MS + 1
+        times.now += PARKED_MS + 1
         task = await kit.submit()
         assert await kit.state(task.id) is State.PENDING
     finally:
@@ -107,7 +107,7 @@ async def nobody_repeats(times: StillTime) -> None:
 
 async def begin(kit: Kit, *queues: str, worker: str = "stander") -> Stander:
     store = kit.store
-    if not isinstance(store, HandsOver) or not store.hands_over:
+    if not isinstance(store, ParksClaims) or not store.parks_claims:
         pytest.skip("claims do not stand at this store")
     stander = Stander(kit, store, worker)
     await stander.begin(*(queues or ("default",)))
@@ -187,7 +187,7 @@ async def test_what_was_handed_over_and_lost_is_found_by_the_claims_token(kit: K
     stander.takes(False)
     task = await kit.submit()
     assert await kit.state(task.id) is State.ACTIVE
-    for again in (request, msgspec.structs.replace(request, limit=0, stands=False)):
+    for again in (request, msgspec.structs.replace(request, limit=0, parks=False)):
         assert ids(await stander.store.claim(again)) == [task.id]
 
 
@@ -196,7 +196,7 @@ async def test_what_comes_with_the_reply_to_a_repeat_is_not_handed_over_as_well(
     request = await stander.stand()
     other = await kit.again()
     for stands in (True, False):
-        repeat = msgspec.structs.replace(request, stands=stands)
+        repeat = msgspec.structs.replace(request, parks=stands)
         task = kit.record()
         # The repeat leaves before what is handed over to the claim before it can be heard.
         claims = asyncio.ensure_future(stander.store.claim(repeat))
@@ -214,7 +214,7 @@ async def test_what_comes_with_the_reply_to_a_repeat_is_not_handed_over_as_well(
 async def test_a_claim_that_is_repeated_without_standing_stands_no_more(kit: Kit) -> None:
     stander = await begin(kit)
     request = await stander.stand()
-    nothing = msgspec.structs.replace(request, limit=0, stands=False)
+    nothing = msgspec.structs.replace(request, limit=0, parks=False)
     assert await stander.store.claim(nothing) == []
     task = await kit.submit()
     assert await kit.state(task.id) is State.PENDING
@@ -229,7 +229,7 @@ async def test_a_queue_that_is_paused_or_limited_hands_nothing_over(
     await kit.configure(**limit)
     task = await kit.submit()
     assert await kit.state(task.id) is State.PENDING
-    nothing = msgspec.structs.replace(request, limit=0, stands=False)
+    nothing = msgspec.structs.replace(request, limit=0, parks=False)
     assert await stander.store.claim(nothing) == []
 
 

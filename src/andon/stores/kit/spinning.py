@@ -1,14 +1,13 @@
-"""Waiting awake for an answer that is about to come.
+"""Adaptive spinning: a thread looks at a socket again and again for an answer that comes soon.
 
-Who submits one task after another waits for each answer, and then for a processor that fell asleep
-meanwhile: to wake it takes 40 µs, as long as Redis needs (docs/decisions/waiting-awake.md).
-So a request that leaves closely upon the answer before it may be waited for awake: its socket is
-looked at again and again for a moment, and the answer is then read by the event loop as ever.
+A caller that submits one task after another waits for each answer, and then for a processor that
+fell asleep meanwhile. To wake it takes as long as Redis needs (docs/decisions/waiting-spins.md). So
+the wait for the answer to a request that leaves soon after the answer before it may spin for a
+moment; the event loop then reads the answer as ever.
 
-Whether that pays is measured, not supposed: it does not where the server shares our processor, or
-is on another machine. Some requests are waited for in both ways by turns, and then many in the way
-that was quicker; and only asleep while the event loop has other work to do, or answers come too
-late.
+Whether spinning pays is measured: it does not where the server shares our processor, or is on
+another machine. Some requests are waited for in both ways by turns, and then many in the way that
+was quicker. While the event loop has other work to do, or answers come too late, no wait spins.
 """
 
 import math
@@ -27,7 +26,7 @@ TRIED = 8
 
 CHOSEN = 512
 """How many are then waited for in that way: four times as many each time when it is asleep, up to
-`MOST_CHOSEN`. (To be looked for awake makes a server that shares our processor leave it.)"""
+`MOST_CHOSEN`. (Spinning makes a server that shares our processor leave it.)"""
 
 MOST_CHOSEN = 32_768
 
@@ -41,7 +40,7 @@ class _Phase(Enum):
     CHOSEN = auto()
 
 
-class Awake:
+class Spinner:
     """Decides for the requests of one connection, and waits. `longest`: how long the event loop may
     do nothing but look, in seconds."""
 
@@ -62,12 +61,12 @@ class Awake:
         self._chosen = CHOSEN
         self._begin(_Phase.ASLEEP, TRIED)
 
-    def _begin(self, phase: _Phase, requests: int, *, awake: bool = False) -> None:
+    def _begin(self, phase: _Phase, requests: int, *, spins: bool = False) -> None:
         self._phase = phase
-        self._awake = awake
+        self._spins = spins
         self._left = requests
         #: Whether it is to be told of answers. It costs a microsecond, so not while it chose sleep.
-        self.watches = awake or phase is not _Phase.CHOSEN
+        self.watches = spins or phase is not _Phase.CHOSEN
         self._took: dict[bool, list[float]] = {False: [], True: []}
         self._work = 0.0
         self._late = 0
@@ -83,7 +82,7 @@ class Awake:
         if sent - self._answered > CLOSELY_S:
             return
         self._sent = sent
-        if self._awake:
+        if self._spins:
             end = sent + self._longest
             while not self._is_there():
                 if self._clock() >= end:
@@ -101,35 +100,35 @@ class Awake:
         if self._phase is _Phase.ASLEEP:
             self._work += self._worked()
         if self._phase is not _Phase.CHOSEN:
-            self._took[self._awake].append(now - sent)
+            self._took[self._spins].append(now - sent)
         if self._phase is _Phase.BY_TURNS:
-            self._awake = not self._awake
+            self._spins = not self._spins
         self._left -= 1
         if not self._left:
             self._choose()
 
     def _choose(self) -> None:
-        asleep, awake = self._took[False], self._took[True]
+        asleep, spinning = self._took[False], self._took[True]
         match self._phase:
             case _Phase.ASLEEP:
                 if self._work < _RESTS * sum(asleep):
-                    self._begin(_Phase.BY_TURNS, 2 * TRIED, awake=True)
+                    self._begin(_Phase.BY_TURNS, 2 * TRIED, spins=True)
                 else:  # the event loop had other work
                     self._begin(_Phase.CHOSEN, self._chosen)
             case _Phase.BY_TURNS:
-                in_time = self._late < len(awake) / 2
-                sooner = in_time and statistics.median(awake) < statistics.median(asleep)
+                in_time = self._late < len(spinning) / 2
+                sooner = in_time and statistics.median(spinning) < statistics.median(asleep)
                 self._chosen = CHOSEN if sooner else min(4 * self._chosen, MOST_CHOSEN)
-                self._begin(_Phase.CHOSEN, self._chosen, awake=sooner)
+                self._begin(_Phase.CHOSEN, self._chosen, spins=sooner)
             case _Phase.CHOSEN:
                 self._begin(_Phase.ASLEEP, TRIED)
 
 
-def awake_at(transport: Any, longest: float) -> Awake | None:
+def spinner_on(transport: Any, longest: float) -> Spinner | None:
     """For a connection's transport; None where its socket cannot be looked at so."""
     socket = transport.get_extra_info("socket")
     look = None if socket is None else look_at(socket.fileno())
-    return None if look is None else Awake(look, longest)
+    return None if look is None else Spinner(look, longest)
 
 
 def look_at(socket: int) -> Callable[[], object] | None:
