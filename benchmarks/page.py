@@ -41,7 +41,7 @@ def replace(store: str, lines: list[str], plots: dict[str, str]) -> None:
     for name, drawn in plots.items():
         (KEPT / f"{store}-{name}.svg").write_text(drawn, encoding="utf-8")
     text = PAGE.read_text(encoding="utf-8")
-    head = text.partition(_mark(ORDER[0]))[0]
+    head = min((text.partition(_mark(name))[0] for name in ORDER), key=len)
     sections = {name: _section(text, name) for name in ORDER}
     sections[store] = "\n".join(lines).strip()
     parts = [f"{_mark(name)}\n\n{body}\n\n{_end(name)}" for name, body in sections.items() if body]

@@ -113,10 +113,13 @@ def test_a_section_leaves_the_others_as_they_were(
     page = module("page")
     monkeypatch.setattr(page, "PAGE", tmp_path / "page.md")
     monkeypatch.setattr(page, "KEPT", tmp_path / "page")
+    (tmp_path / "page.md").write_text("# By hand\n")
     page.replace("redis", ["## Redis", "", "first"], {"drain": "<svg/>"})
     page.replace("sqlite", ["## SQLite"], {})
     page.replace("redis", ["## Redis", "", "second"], {})
     text = (tmp_path / "page.md").read_text()
+    assert text.startswith("# By hand\n\n")
+    assert text.count("# By hand") == 1
     assert text.index("## SQLite") < text.index("second")
     assert "first" not in text
     assert (tmp_path / "page" / "redis-drain.svg").read_text() == "<svg/>"
