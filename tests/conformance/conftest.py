@@ -21,7 +21,7 @@ from .kit import Kit, StoreFactory
 
 GIVEN_URL = "ANDON_TEST_STORE_URL"
 
-OF_SOME_STORES = {"test_standing": ("redis", "postgres")}
+OF_SOME_STORES = {"test_parked_claims": ("redis", "postgres")}
 """Parts of the suite, and the stores of ours that they are for."""
 
 ONE_PARTITION = {

@@ -108,7 +108,7 @@ async def nobody_repeats(times: StillTime) -> None:
 async def begin(kit: Kit, *queues: str, worker: str = "stander") -> Stander:
     store = kit.store
     if not isinstance(store, ParksClaims) or not store.parks_claims:
-        pytest.skip("claims do not stand at this store")
+        pytest.skip("this store parks no claims")
     stander = Stander(kit, store, worker)
     await stander.begin(*(queues or ("default",)))
     return stander

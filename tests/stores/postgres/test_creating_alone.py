@@ -62,7 +62,7 @@ class Looks:
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Has whoever connects from now on wait awake; which answers came meanwhile."""
     seen: list[bool] = []
-    monkeypatch.setattr(connection, "awake_at", lambda transport, _: Looks(transport, seen))
+    monkeypatch.setattr(connection, "spinner_on", lambda transport, _: Looks(transport, seen))
     return seen
 
 
