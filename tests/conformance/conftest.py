@@ -24,6 +24,9 @@ GIVEN_URL = "ANDON_TEST_STORE_URL"
 OF_SOME_STORES = {"test_parked_claims": ("redis", "postgres")}
 """Parts of the suite, and the stores of ours that they are for."""
 
+for _module in OF_SOME_STORES:
+    assert find_spec(f"conformance.{_module}"), f"there is no {_module}; was it renamed?"
+
 ONE_PARTITION = {
     "test_hints_that_were_taken_do_not_come_again": "each partition hints for itself",
     "test_a_full_queue_refuses_no_restored_task": "max_size is a share of each partition",
