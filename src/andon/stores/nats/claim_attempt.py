@@ -133,16 +133,16 @@ class ClaimAttempt:
             await self.timers.set(wanted, self.context.clock.now())
             self._due = True
 
-    def stamped_records(self, records: Sequence[StoredRecord]) -> list[Task]:
-        """The records as this claim would leave them."""
+    def stamped_records(self, records: Sequence[StoredRecord], now: int) -> list[Task]:
+        """The records as this claim would leave them, claimed at a time in ms UTC."""
         return [
-            self._stamped(stored.task, len(self._named) + n)
+            self._stamped(stored.task, len(self._named) + n, now)
             for n, stored in enumerate(records)
             if stored.task is not None
         ]
 
-    def _stamped(self, task: Task, index: int) -> Task:
-        request, now = self.request, self.context.clock.now()
+    def _stamped(self, task: Task, index: int, now: int) -> Task:
+        request = self.request
         stamp = Stamp(
             run=f"{hashed(request.token)[:20]}-{index}",
             fence=next_fence(task.status.fence, now),

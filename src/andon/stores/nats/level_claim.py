@@ -164,7 +164,7 @@ class LevelClaim:
         """Write the stamps; those lost to others are left. False if this claim is a repeat."""
         claim = self._claim
         records = [stored for _, stored in chosen]
-        tasks = claim.stamped_records(records)
+        tasks = claim.stamped_records(records, claim.context.clock.now())
         if not await claim.write_token(
             claim.timers_of(records, tasks), [task.id for task in tasks]
         ):

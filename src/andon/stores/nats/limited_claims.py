@@ -63,8 +63,9 @@ class _Limited:
             if config.paused:
                 return
             await self._quarantine_unreadable()
-            bucket = _refilled(lock, config, self._context.clock.now())
-            if not await self._try(config, lock, bucket):
+            now = self._context.clock.now()
+            bucket = _refilled(lock, config, now)
+            if not await self._try(config, lock, bucket, now):
                 self._wake(config, bucket)
                 return
             if self._claim.repeat is not None:
@@ -72,10 +73,9 @@ class _Limited:
             await asyncio.sleep(secrets.randbelow(10) / 1000 * min(attempt + 1, 10))
 
     async def _try(
-        self, config: QueueConfig, lock: LimiterLock, bucket: LimiterState | None
+        self, config: QueueConfig, lock: LimiterLock, bucket: LimiterState | None, now: int
     ) -> bool:
         """Claim what the limits let through; whether it is to be looked at again."""
-        now = self._context.clock.now()
         allowed = self._allowed(config, lock, bucket, self._claim.wanted)
         rows, dead = self._index.tables.ready.take(
             self._partition,
@@ -96,7 +96,7 @@ class _Limited:
                     await asyncio.sleep(_SOON_S)  # then it is decided
                     return True
                 return False
-            if await self._take_rows(lock, bucket, free):
+            if await self._take_rows(lock, bucket, free, now):
                 if bucket is not None:
                     bucket.tokens -= len(free)
                 return False
@@ -133,9 +133,10 @@ class _Limited:
             self._refill(config.name, seconds_to_next(config, bucket.tokens))
 
     async def _take_rows(
-        self, lock: LimiterLock, bucket: LimiterState | None, rows: Sequence[Row]
+        self, lock: LimiterLock, bucket: LimiterState | None, rows: Sequence[Row], now: int
     ) -> bool:
-        """Claim under the lock, all or nothing."""
+        """Claim under the lock, all or nothing: at the time by which the bucket was counted, or
+        claims that were slow to write would follow each other faster than the rate allows."""
         claim = self._claim
         found = await self._records.read(row.task.id for row in rows)
         chosen: list[StoredRecord] = []
@@ -144,7 +145,7 @@ class _Limited:
             if stored is None or stored.task is None or stored.seq != row.task.ref:
                 return False
             chosen.append(stored)
-        tasks = claim.stamped_records(chosen)
+        tasks = claim.stamped_records(chosen, now)
         if not await claim.write_token(claim.timers_of(chosen, tasks), [task.id for task in tasks]):
             return False
         archives, writes, _ = claim.writes(chosen, tasks)

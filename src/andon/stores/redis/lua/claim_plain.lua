@@ -35,13 +35,16 @@ if not (A[ROOM] or A[GRANTS] or A[PART_OF] or A[KNOWN]) and A[LIMIT] <= MOST
   end
   local found = call('HMGET', P .. 'meta', unpack(wanted))
   local plain = found[1] == '{{writer_version}}' and not twice
-  for i = 2, last do plain = plain and found[i] == 'free' end
+  for i = 2, last do plain = plain and (not found[i] or found[i] == 'free') end
   local token_key = P .. 'claim:' .. token
   plain = plain and not call('GET', token_key)
 
   -- What stands first, then whether each of it is plain.
   local of, kinds, first_of, lasts, records, entries, n = {}, {}, {}, {}, {}, {}, 0
   local ready = plain and #queues > 0 and call('HMGET', P .. 'ready', unpack(queues)) or {}
+  for i in ipairs(ready) do -- of a queue that nothing is known of, nothing is ready
+    plain = plain and (found[i + 1] or not ready[i])
+  end
   for i, queue in ipairs(queues) do
     if not plain or n >= limit then break end
     local which = ready[i] and string.match(ready[i], '^=(.*)$')
