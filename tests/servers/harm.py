@@ -190,15 +190,20 @@ async def _forget_nats(url: str) -> None:
 
 
 async def _reserved_nats(url: str) -> int:
-    async with _on_nats(url) as (jetstream, stream, root):
-        info = await jetstream.stream_info(stream, subjects_filter=f"{root}u.>")
-        found = [await jetstream.get_last_msg(stream, s) for s in info.state.subjects or {}]
-        return len([reservation for reservation in found if reservation.data])
+    found = 0
+    async with _on_nats(url) as (jetstream, first, root):
+        for p in range(int(parse_qs(urlsplit(url).query).get("partitions", ["1"])[0])):
+            stream, keys = first.removesuffix("0") + str(p), f"{root.removesuffix('0.')}{p}.u.>"
+            info = await jetstream.stream_info(stream, subjects_filter=keys)
+            for subject in info.state.subjects or {}:
+                found += bool((await jetstream.get_last_msg(stream, subject)).data)
+    return found
 
 
 @contextlib.asynccontextmanager
 async def _on_nats(url: str) -> AsyncIterator[tuple[Any, str, str]]:
-    """JetStream, the name of the stream of the only partition, and what its subjects begin with."""
+    """JetStream, the name of the stream of the first partition, and what its subjects begin
+    with."""
     import nats
 
     client = await nats.connect(f"nats://{urlsplit(url).netloc}")
