@@ -58,8 +58,13 @@ class _Prepared(msgspec.Struct, frozen=True, gc=False):
 class Commit:
     """One batch on its way."""
 
-    def __init__(self, changes: Sequence[Change], partition_of: Callable[[str], int]) -> None:
-        self._prepared = [_Prepared(change, of_change(change)) for change in changes]
+    def __init__(
+        self,
+        changes: Sequence[Change],
+        effects: Sequence[Effects],
+        partition_of: Callable[[str], int],
+    ) -> None:
+        self._prepared = [_Prepared(*pair) for pair in zip(changes, effects, strict=True)]
         self._partition_of = partition_of
 
     async def arguments(self, names: Names) -> tuple[list[Any], set[str]]:
@@ -213,11 +218,13 @@ class Committing:
         self, changes: Sequence[Change], *, one_by_one: bool = False
     ) -> list[Changed]:
         server = self._server
-        if not one_by_one and ends.are_alike(changes):
-            columns, topics = await ends.arguments(changes, server.names)
+        effects = [of_change(change) for change in changes]
+        runs = [] if one_by_one else ends.alike(changes, effects)
+        if runs:
+            columns, topics = await ends.arguments(runs, changes, effects, server.names)
             row = await server.call(server.calls.commit_ends, *columns)
         else:
-            batch = Commit(changes, self._partition_of)
+            batch = Commit(changes, effects, self._partition_of)
             columns, topics = await batch.arguments(server.names)
             row = await server.call(server.calls.commit, *columns)
         if row["due"]:
