@@ -60,7 +60,7 @@ HAPPENS = frozenset(
 """What each load must have had of, however its moves fell."""
 
 PATIENCE_S = 270
-"""How long a load may take on a machine that does much else; where it does not, it takes seconds."""
+"""How long a load may take on a machine that does much else. It takes seconds elsewhere."""
 
 SHORT_LEASE_MS = 40
 QUEUE = "limited"
