@@ -3,11 +3,10 @@ what tells of tasks that went with their end."""
 
 import asyncio
 import logging
-from pathlib import Path
 from typing import Any
 
 import pytest
-from servers import Servers, on_clock
+from servers import on_clock
 
 from andon.contract.limits import MAX_BATCH
 from andon.contract.topics import Listener
@@ -24,8 +23,8 @@ DISCARDED = {"discard_states": ("completed", "failed")}
 
 
 @pytest.fixture
-def store(store_kind: str, clock: Clock, tmp_path: Path, servers: Servers) -> Any:
-    return Faulty(on_clock(servers.fresh_url(store_kind, tmp_path), clock))
+def store(url: str, clock: Clock) -> Any:
+    return Faulty(on_clock(url, clock))
 
 
 @pytest.fixture
