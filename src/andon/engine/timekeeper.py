@@ -31,7 +31,7 @@ from andon.engine.verifying import Verifying
 from andon.engine.writes import new_write_id
 from andon.lifecycle.apply import apply
 from andon.lifecycle.constants import SLOW_POLL_S
-from andon.lifecycle.timers import on_timer, owes_successor, rearm, wants_verify
+from andon.lifecycle.timers import must_pay, on_timer, rearm, wants_verify
 from andon.model.errors import AndonError
 from andon.model.task import Task
 from andon.model.words import State
@@ -149,7 +149,7 @@ class Timekeeper:
                     fired.append((task, change))
                 elif wants_verify(task, now):
                     blocked.append(task)
-                elif owes_successor(task, now):
+                elif must_pay(task, now):
                     owing.append(task)
                 else:
                     timers.append((task.id, rearm(task, now)))
