@@ -107,7 +107,9 @@ class LocalEngine:
         self._waits = Waits(store, self.codes)
         self._dependencies = Dependencies(store)
         self._runs = Runs(store, self.book, jitter.random, self._ended)
-        self._control = Control(store, jitter.random, self._runs.commits.put, self._ended)
+        self._control = Control(
+            store, jitter.random, self._runs.commits.put, self._ended, self._dependencies.verify
+        )
         self._dependencies.acting_through(self._control)
         self._submitting = Submitting(
             store, self.book, self._dependencies, self._control, max_payload=max_payload

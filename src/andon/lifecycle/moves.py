@@ -142,7 +142,11 @@ MOVES: tuple[Move, ...] = (
     *_rows(E.EDIT, [S.BLOCKED, S.SCHEDULED, S.PENDING], (S.CANCELLED, "no run has begun")),
     *_rows(E.DELIVER, [S.CANCELLED], (S.CANCELLED, "the successor is stored")),
     *_rows(
-        E.RERUN, _ordered(TERMINAL), (S.PENDING, "otherwise"), (S.SCHEDULED, "start time ahead")
+        E.RERUN,
+        _ordered(TERMINAL),
+        (S.PENDING, "otherwise"),
+        (S.SCHEDULED, "start time ahead"),
+        (S.BLOCKED, "with its dependencies"),
     ),
     *_rows(E.DELETE, [*_ordered(TERMINAL), S.UNKNOWN], None),
     *_rows(E.SET_ASIDE, _ANY, (S.UNKNOWN, "the record does not decode")),
