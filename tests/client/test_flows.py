@@ -1,7 +1,8 @@
 """Flows: put together, checked as a whole, submitted in one call, and asked afterwards."""
 
 import asyncio
-from collections.abc import Iterator
+import itertools
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -31,28 +32,27 @@ class Page(msgspec.Struct):
 def declared(app: Andon) -> Any:
     """The tasks that flows here are made of, in a namespace."""
 
-    class Tasks:
-        @app.task(name="fetch")
-        async def fetch(number: int, times: int = 100) -> Page:  # type: ignore[misc]
-            return Page(number, number * times)
+    @app.task(name="fetch")
+    async def fetch(number: int, times: int = 100) -> Page:
+        return Page(number, number * times)
 
-        @app.task(name="total")
-        def total(pages: list[Page], title: str) -> str:  # type: ignore[misc]
-            return f"{title}: {sum(page.words for page in pages)}"
+    @app.task(name="total")
+    def total(pages: list[Page], title: str) -> str:
+        return f"{title}: {sum(page.words for page in pages)}"
 
-        @app.task(name="publish")
-        async def publish(ctx: Context, text: str, copies: int = 1) -> list[str]:  # type: ignore[misc]
-            return [f"{text} ({ctx.args['text']})"] * copies
+    @app.task(name="publish")
+    async def publish(ctx: Context, text: str, copies: int = 1) -> list[str]:
+        return [f"{text} ({ctx.args['text']})"] * copies
 
-        @app.task(name="add")
-        async def add(first: int, second: int) -> int:  # type: ignore[misc]
-            return first + second
+    @app.task(name="add")
+    async def add(first: int, second: int) -> int:
+        return first + second
 
-        @app.task(name="fail")
-        async def fail() -> int:  # type: ignore[misc]
-            raise ValueError("no")
+    @app.task(name="fail", max_retries=0)
+    async def fail() -> int:
+        raise ValueError("no")
 
-    return Tasks
+    return SimpleNamespace(fetch=fetch, total=total, publish=publish, add=add, fail=fail)
 
 
 async def stored(app: Andon) -> int:
@@ -135,10 +135,10 @@ async def test_the_same_flow_is_submitted_once_and_another_of_its_id_is_refused(
         [found] = await app.flows.list()
         assert (found.id, found.name, found.members) == ("pages-1", "pages", 3)
         await app.submit("add", [1, 2], group="pages-2", id="elsewhere")
+        taken = app.flow("pages", id="pages-2")
+        taken.map(tasks.fetch, [1])
         with pytest.raises(FlowConflict):
-            with app.flow("pages", id="pages-2") as flow:
-                flow.map(tasks.fetch, [1])
-            await flow.submit()
+            await taken.submit()
         assert FLOW_TAG in (await app.handle("pages-1:0").get()).tags
 
 
@@ -176,8 +176,7 @@ def wrong_neighbour(app: Andon, tasks: Any) -> None:
 
 def too_many(app: Andon, tasks: Any) -> None:
     flow = app.flow("f")
-    endless: Iterator[int] = iter(int, 1)
-    flow.map(tasks.fetch, endless)
+    flow.map(tasks.fetch, itertools.count())
 
 
 def too_many_edges(app: Andon, tasks: Any) -> None:
@@ -368,7 +367,7 @@ async def test_a_rerun_cut_short_runs_again_what_had_completed_after_what_failed
 async def settled(handle: Any, states: dict[str, int]) -> None:
     """Wait until the flow's tasks are in these states."""
     async with asyncio.timeout(TIMEOUT):
-        while (await handle.progress()).states != states:
+        while (await handle.progress()).states != states:  # noqa: ASYNC110 - told in background
             await asyncio.sleep(0.01)
 
 
@@ -388,3 +387,14 @@ def test_the_sync_face_has_the_same(app: Andon) -> None:
         assert [found.id for found in store.flows.list()] == [handle.id]
         assert handle.cancel().changed == 3
         assert {task.state for task, _ in handle.results()} == {State.CANCELLED}
+
+
+async def test_commands_are_given_results_too(app: Andon) -> None:
+    tasks = declared(app)
+    echo = app.command("echo", ["cat"])
+    with app.flow("kinds") as flow:
+        three = flow.add(tasks.add, 1, 2)
+        flow.add(echo, number=three.result, words=["a"])
+    async with app, app.working():
+        handle = await flow.submit()
+        assert await handle.result(timeout=TIMEOUT) == {"number": 3, "words": ["a"]}

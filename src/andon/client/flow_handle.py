@@ -18,14 +18,14 @@ from andon.engine.flows import (
     rerun_flow,
 )
 from andon.lifecycle.flows import FlowMember, FlowNode, FlowProgress
-from andon.model.errors import TaskNotFound
-from andon.model.task import Task
 from andon.model.words import State
-from andon.worker.calls import ANY_CALL, Call
+from andon.worker.calls import ANY_CALL
 
 if TYPE_CHECKING:
     from andon.client.reading import Reading
     from andon.client.store_access import StoreAccess
+    from andon.model.task import Task
+    from andon.worker.calls import Call
 
 
 class FlowHandle:
@@ -124,13 +124,11 @@ class FlowHandle:
             ids: Sequence[str] = list((await read_flow(engine, self.id)).members)
         else:
             ids = [task if isinstance(task, str) else task.id for task in tasks]
-        ended: asyncio.Queue[Task | BaseException] = asyncio.Queue()
+        ended: asyncio.Queue[Task | Exception] = asyncio.Queue()
 
         async def follow(task_id: str) -> None:
             try:
                 ended.put_nowait(await engine.wait_end(task_id))
-            except TaskNotFound:
-                ended.put_nowait(TaskNotFound(task_id))
             except Exception as error:
                 ended.put_nowait(error)
 
@@ -142,7 +140,7 @@ class FlowHandle:
                 await asyncio.sleep(0)
             for _ in range(left):
                 found = await ended.get()
-                if isinstance(found, BaseException):
+                if isinstance(found, Exception):
                     raise found
                 decode = self._codec(found.definition.name, found.definition.version)
                 view = TaskView.of(found, decode.decode_result, now=engine.now())
@@ -186,7 +184,7 @@ class FlowHandle:
     def _handle(self, member: FlowMember) -> TaskHandle[Any]:
         return TaskHandle(self.app, member.id, self._codec(member.name, member.version))
 
-    def _codec(self, name: str, version: int) -> Call:
+    def _codec(self, name: str, version: int) -> "Call":
         kind = self.app.registry.route(name, version)
         return ANY_CALL if kind is None else kind.codec
 

@@ -8,25 +8,40 @@ from msgspec.structs import replace
 from andon.client.drafts import Draft
 from andon.client.flow_arguments import Result
 from andon.engine.base import Submission
-from andon.worker.calls import Call
 
 if TYPE_CHECKING:
     from andon.client.flows import Flow
+    from andon.worker.calls import Call
 
 T_contra = TypeVar("T_contra", contravariant=True)
 R_co = TypeVar("R_co", covariant=True)
 
 
 class TakesOne(Protocol[T_contra, R_co]):
-    """A task that can be submitted with one argument: what `Flow.map` maps."""
+    """A task that can be submitted with one argument: what `Flow.map` maps.
+
+    Example:
+        with app.flow("billing") as flow:
+            flow.map(remind.options(priority=2), ["ann", "bob"])
+    """
 
     def draft(self, item: T_contra, /) -> Draft[R_co]:
-        """A call with it."""
+        """A call with it.
+
+        Example:
+            draft = remind.draft("ann")
+        """
         ...
 
 
 class Part(Protocol):
-    """Steps of a flow that others can be put before or after."""
+    """Steps of a flow that others can be put before or after: a step, a group or a chain.
+
+    Example:
+        with app.flow("billing") as flow:
+            step = flow.add(charge, 7, 990)
+            flow.chain(step, flow.group(flow.chain(flow.add(remind, "ann")), flow.add(report)))
+    """
 
     @property
     def flow(self) -> "Flow":
@@ -58,7 +73,7 @@ class Step(Generic[R_co]):
 
     def __init__(self, flow: "Flow", draft: Draft[R_co], parents: Sequence[str]) -> None:
         self.flow = flow  #: the flow that it is part of
-        self.codec: Call = draft.codec
+        self.codec: Call = draft.codec  #: of its arguments and result
         self._draft = draft
         self._takes_results = bool(parents)
         self._parents = dict.fromkeys((*parents, *draft.submission.dependencies))

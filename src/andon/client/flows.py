@@ -8,6 +8,7 @@ is submitted again is known again.
 import re
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
+from itertools import pairwise
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast, overload
 
@@ -78,7 +79,7 @@ class Flow:
         self.name = name  #: what it is for
         self.id = f"{name}-{app.new_id()}" if id is None else id
         """The id that it has or will have: the group of its tasks."""
-        self._app = app
+        self.app = app  #: whose tasks they are
         self._may_be_there = id is not None
         self._steps: dict[str, Step[Any]] = {}
         self._edges = 0
@@ -165,7 +166,7 @@ class Flow:
         self._check_own(parts)
         if not parts:
             raise InvalidSubmission("A chain has at least one part.")
-        for before, after in zip(parts, parts[1:], strict=False):
+        for before, after in pairwise(parts):
             self._join(before, after)
         return Chain(self, parts[0].firsts, parts[-1])
 
@@ -284,16 +285,16 @@ class Flow:
         steps = list(self._steps.values())
         submissions = self._submissions(steps)
         if self._may_be_there or self._is_submitted:
-            await self._check_repeat(await self._app.engine(), submissions)
+            await self._check_repeat(await self.app.engine(), submissions)
         self._is_submitted = True
         drafts = [step.draft(one) for step, one in zip(steps, submissions, strict=True)]
-        outcomes = await self._app.send_drafts(drafts)
+        outcomes = await self.app.send_drafts(drafts)
         errors = {one.id: one.error for one in outcomes if one.error is not None}
         if errors and all(isinstance(error, TaskConflict) for error in errors.values()):
             raise FlowConflict(self.id)
         if errors:
             raise SubmissionsRefused(errors, tuple(o.id for o in outcomes if o.error is None))
-        return FlowHandle(self._app, self.id)
+        return FlowHandle(self.app, self.id)
 
     def _submissions(self, steps: Sequence[Step[Any]]) -> list[Submission]:
         """What is submitted. The first of those that wait for none knows of the flow."""

@@ -136,12 +136,9 @@ class SyncFlow(Flow):
         assert flow.submit().result(timeout=60) == "order 7 paid reminded"
     """
 
-    def __init__(self, app: Reading, name: str, *, id: str | None = None) -> None:
-        super().__init__(app, name, id=id)
-        self.inner = self
-        self.bridge = app.bridge
-
-    submit = blocking_then(Flow.submit, SyncFlowHandle)  # pyright: ignore[reportAssignmentType]
+    def submit(self) -> SyncFlowHandle:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Submit all of it, in one call; see `Flow.submit`."""
+        return SyncFlowHandle(self.app.bridge.run(super().submit()))
 
 
 class SyncApp:

@@ -17,9 +17,10 @@ from andon.lifecycle.commands import Command, Rerun
 from andon.lifecycle.flows import (
     MOST_MEMBERS,
     About,
-    FlowProgress,
+    FlowDocument,
     FlowMember,
     FlowNode,
+    FlowProgress,
     about_of,
     counted,
     to_rerun,
@@ -103,6 +104,17 @@ class Flow(msgspec.Struct, kw_only=True):
     def tree(self) -> list[FlowNode]:
         """Its nodes, each after those it waits for."""
         return tree(list(self.members.values()))
+
+    @property
+    def document(self) -> FlowDocument:
+        """The flow as it is shown."""
+        return FlowDocument(
+            id=self.id,
+            name=None if self.about is None else self.about.name,
+            is_whole=self.is_whole,
+            progress=self.progress,
+            nodes=self.tree,
+        )
 
     @property
     def is_over(self) -> bool:

@@ -7,7 +7,6 @@ worked out here from its members, as they were read.
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
-from typing import Any
 
 import msgspec
 
@@ -112,18 +111,21 @@ def in_order(members: Sequence[FlowMember]) -> list[FlowMember]:
 
 
 class FlowProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a flow is."""
+    """How far a flow is.
+
+    Example:
+        with app.flow("billing") as flow:
+            flow.map(remind, ["ann", "bob"])
+        progress = await (await flow.submit()).progress()
+        assert (progress.total, progress.ended, progress.states) == (2, 0, {"pending": 2})
+    """
 
     total: int  #: tasks it has, those among them whose records are gone already
     ended: int  #: that run no more, however they ended
     completed: int  #: that ended well, or whose records are gone
     failed: int  #: that ended otherwise
+    percent: int  #: how much has ended, 0 to 100; 100 only when all has
     states: dict[str, int]  #: tasks by state, in the order in which a task goes through them
-
-    @property
-    def percent(self) -> int:
-        """How much has ended, 0 to 100; 100 only when all has."""
-        return 100 if self.ended >= self.total else 100 * self.ended // self.total
 
 
 def counted(states: Iterable[State], total: int = 0) -> FlowProgress:
@@ -134,9 +136,11 @@ def counted(states: Iterable[State], total: int = 0) -> FlowProgress:
     gone = total - listed
     failed = sum(by_state[state] for state in _STUCK | {State.UNKNOWN})
     completed = by_state[State.COMPLETED] + gone
+    ended = completed + failed
     return FlowProgress(
         total=total,
-        ended=completed + failed,
+        ended=ended,
+        percent=100 if ended >= total else 100 * ended // total,
         completed=completed,
         failed=failed,
         states={state.value: by_state[state] for state in State if by_state[state]},
@@ -146,17 +150,43 @@ def counted(states: Iterable[State], total: int = 0) -> FlowProgress:
 # --- its tree ---
 
 
+class FlowFailure(msgspec.Struct, frozen=True, kw_only=True):
+    """A task of a flow that did not complete.
+
+    Example:
+        with app.flow("billing") as flow:
+            flow.add(charge, 7, -1)
+        handle = await flow.submit()
+        async for _ in handle.results():
+            pass
+        [node] = await handle.tree()
+        assert (node.stuck[0].state, node.stuck[0].message) == ("failed", "nothing to charge")
+    """
+
+    id: str  #: of the task
+    state: str  #: in which it ended
+    reason: str  #: why; empty if that is not known
+    message: str  #: what its newest run that failed said; empty if none did
+
+
 class FlowNode(msgspec.Struct, frozen=True, kw_only=True):
-    """Members that are alike: of one task type, after the same nodes. A chain of one type is one
-    node too."""
+    """Tasks of a flow that are alike: of one type, after the same nodes. A chain of one type is one
+    node too.
+
+    Example:
+        with app.flow("billing") as flow:
+            flow.chord(flow.map(remind, ["ann", "bob"]), flow.add(report))
+        for node in await (await flow.submit()).tree():
+            print(node.name, node.count, node.states, node.after)
+    """
 
     name: str  #: of the task type
-    count: int
-    states: dict[str, int]
-    after: tuple[int, ...]  #: places of the nodes it waits for, all before its own
-    ids: tuple[str, ...]  #: the first of its members
-    stuck: tuple[FlowMember, ...]  #: the first of those that did not end well
-    progress: int  #: percent, the mean of its members
+    count: int  #: how many they are
+    states: dict[str, int]  #: how many are in each state
+    after: tuple[int, ...]  #: places, in the tree, of the nodes it waits for, all before its own
+    ids: tuple[str, ...]  #: the first of its tasks
+    stuck: tuple[FlowFailure, ...]  #: the first of those that did not complete
+    progress: int  #: percent, the mean of its tasks
 
 
 class _Growing:
@@ -166,7 +196,7 @@ class _Growing:
         self.name, self.after = name, after
         self.states = Counter[State]()
         self.ids: list[str] = []
-        self.stuck: list[FlowMember] = []
+        self.stuck: list[FlowFailure] = []
         self.percents = 0
 
     def add(self, member: FlowMember) -> None:
@@ -175,7 +205,14 @@ class _Growing:
         if len(self.ids) < _MOST_NAMED:
             self.ids.append(member.id)
         if member.state in _STUCK and len(self.stuck) < _MOST_NAMED:
-            self.stuck.append(member)
+            self.stuck.append(
+                FlowFailure(
+                    id=member.id,
+                    state=member.state.value,
+                    reason="" if member.reason is None else member.reason.value,
+                    message="" if member.error is None else member.error.message,
+                )
+            )
 
     def node(self) -> FlowNode:
         count = self.states.total()
@@ -206,6 +243,16 @@ def tree(members: Sequence[FlowMember]) -> list[FlowNode]:
         growing[place].add(member)
         node_of[member.id] = place
     return [node.node() for node in growing]
+
+
+class FlowDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A flow as it is shown."""
+
+    id: str
+    name: str | None  #: None for a group that was not submitted as a flow
+    is_whole: bool  #: False: it has more tasks than are counted here
+    progress: FlowProgress
+    nodes: list[FlowNode]
 
 
 # --- what a rerun takes ---
@@ -240,8 +287,3 @@ def _is_newer(parent: FlowMember, child: FlowMember) -> bool:
     if not parent.is_over:
         return True
     return (parent.ended_at or 0) > (child.began_at or 0)
-
-
-def as_plain(value: Any) -> Any:
-    """What a flow is told by, as plain JSON values."""
-    return msgspec.to_builtins(value)

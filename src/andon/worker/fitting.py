@@ -4,8 +4,6 @@ Both go through JSON, so kinds of JSON values are compared, and what lists and o
 an annotation leaves it open, it may fit: the worker decodes the argument in any case.
 """
 
-from functools import reduce
-from operator import or_
 from typing import Any
 
 from msgspec import inspect as types
@@ -58,7 +56,10 @@ def misfit(given: Any, wanted: Any) -> bool:
 
 def any_of(annotations: list[Any]) -> Any:
     """The annotation of a value that is of one of these."""
-    return reduce(or_, dict.fromkeys(annotations)) if annotations else Any
+    found: Any = None
+    for number, annotation in enumerate(dict.fromkeys(annotations)):
+        found = annotation if number == 0 else found | annotation
+    return found if annotations else Any
 
 
 def _all_fit(given: types.Type, wanted: types.Type) -> bool:
