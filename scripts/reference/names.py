@@ -241,8 +241,8 @@ PAGES = (
 )
 
 FIRST = {
-    "client.app.Andon": "task command submit draft submit_many submit_stream flow flows queues tasks "
-    "workers handle get find",
+    "client.app.Andon": "task command submit draft submit_many submit_stream flow flows queues "
+    "tasks workers handle get find",
 }
 """What a page tells first of a class that is made of several; the rest follows in the order of the
 source, that of base classes before its own."""

@@ -3,6 +3,7 @@
 import pytest
 
 from andon import Andon
+from andon.contract.requests import ClaimRequest
 from andon.engine.local import LocalEngine
 from andon.lifecycle.commands import Fail
 from andon.model.task import TaskError
@@ -26,14 +27,13 @@ def flow_id(cli: Cli) -> str:
 
     with app.sync, app.sync.flow("pages", id="pages-1") as flow:
         pages = flow.map(fetch, [1, 2])
-        flow.chain(flow.add(total, pages.results), flow.add(total, pages.results))
+        first = flow.add(total, pages.results)
+        flow.add(total, [first.result])
         flow.submit()
     return "pages-1"
 
 
 async def fail_one(engine: LocalEngine) -> None:
-    from andon.contract.requests import ClaimRequest
-
     asked = ClaimRequest(worker="w", token="t", queues=("default",), limit=5, lease_ms=30_000)
     claimed = {task.id: task for task in await engine.claim(asked)}
     error = TaskError(message="no such \x1b[31mpage")
@@ -46,8 +46,7 @@ def test_a_flow_is_listed_and_drawn_as_a_tree(cli: Cli, flow_id: str) -> None:
     assert (listed, name, tasks) == (flow_id, "pages", "4")
     cli.behind(fail_one)
     shown = cli("flows", "show", flow_id).stdout.splitlines()
-    assert "75 %" not in shown[0]
-    assert shown[0].endswith("75 %  3 of 4, 3 not completed") or " 3 not completed" in shown[0]
+    assert shown[0].endswith("75 %  3 of 4, 3 not completed")
     assert shown[1].startswith("└─ fetch x 2")
     assert "pages-1:0 failed: no such" in shown[2]
     assert "\x1b" not in "".join(shown)
@@ -57,10 +56,8 @@ def test_a_flow_is_listed_and_drawn_as_a_tree(cli: Cli, flow_id: str) -> None:
 def test_a_flow_is_json_mermaid_and_graphviz(cli: Cli, flow_id: str) -> None:
     found = cli.json("flows", "show", flow_id)
     assert (found["id"], found["name"], found["progress"]["total"]) == (flow_id, "pages", 4)
-    assert [(node["name"], node["after"]) for node in found["nodes"]] == [
-        ("fetch", []),
-        ("total", [0]),
-    ]
+    nodes = [(node["name"], node["after"]) for node in found["nodes"]]
+    assert nodes == [("fetch", []), ("total", [0])]
     mermaid = cli("flows", "show", flow_id, "--mermaid").stdout.splitlines()
     assert mermaid[0] == "flowchart TD"
     assert "    n0 --> n1" in mermaid

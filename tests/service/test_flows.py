@@ -58,10 +58,8 @@ def test_results_are_in_the_arguments_that_a_worker_of_any_language_claims(
 def test_a_flow_is_shown_cancelled_and_run_again(http: httpx.Client, flow_id: str) -> None:
     shown = http.get(f"{FLOWS}/{flow_id}").json()
     assert shown["progress"]["states"] == {"blocked": 1, "pending": 2}
-    assert [(node["name"], node["after"]) for node in shown["nodes"]] == [
-        ("part", []),
-        ("sum", [0]),
-    ]
+    nodes = [(node["name"], node["after"]) for node in shown["nodes"]]
+    assert nodes == [("part", []), ("sum", [0])]
     assert http.post(f"{FLOWS}/{flow_id}/cancel").json()["changed"] == 3
     again = http.post(f"{FLOWS}/{flow_id}/rerun", json={"failed_only": True})
     assert (again.status_code, again.json()["changed"]) == (200, 3)

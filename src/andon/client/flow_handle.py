@@ -156,7 +156,7 @@ class FlowHandle:
 
         Example:
             with app.flow("billing") as flow:
-                flow.map(remind, ["ann", "bob"])
+                flow.map(remind.options(delay=3600), ["ann", "bob"])
             handle = await flow.submit()
             assert (await handle.cancel()).changed == 2
         """

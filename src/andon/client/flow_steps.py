@@ -139,12 +139,12 @@ class Group(Generic[R_co]):
 
     Example:
         with app.flow("billing") as flow:
-            paid = flow.map(remind, ["ann", "bob"])
-            flow.chord(paid, flow.add(report))
+            reminders = flow.map(remind, ["ann", "bob"])
+            flow.chord(reminders, flow.add(report))
         handle = await flow.submit()
-        assert await handle.result(timeout=60) == []
-        assert len(paid) == 2
-        print([step.id for step in paid])
+        assert await handle.result(timeout=60) == ["ann reminded", "bob reminded"]
+        assert len(reminders) == 2
+        print([step.id for step in reminders])
     """
 
     def __init__(self, flow: "Flow", parts: Sequence[Part]) -> None:

@@ -169,7 +169,13 @@ class SyncApp:
     find = iterating(Reading.find)
 
     def flow(self, name: str, *, id: str | None = None) -> SyncFlow:
-        """A flow to be put together, whose submit waits; see `Andon.flow`."""
+        """A flow to be put together, whose submit waits; see `Andon.flow`.
+
+        Example:
+            with app.sync.flow("billing") as flow:
+                flow.add(charge, 7, 990)
+            print(flow.submit().progress())
+        """
         return SyncFlow(self.inner, name, id=id)
 
     @property

@@ -50,7 +50,7 @@ class Tally(msgspec.Struct):
 
     Example:
         with app.flow("billing") as flow:
-            flow.map(remind, ["ann", "bob"])
+            flow.map(remind.options(delay=3600), ["ann", "bob"])
         tally = await (await flow.submit()).cancel()
         assert (tally.found, tally.changed, tally.refused) == (2, 2, 0)
     """
