@@ -43,6 +43,7 @@ ONE_PARTITION = {
     "test_the_oldest_claimable_task_tells_since_when_it_waits": "order holds within a partition",
     "test_the_bucket_fills_with_time_up_to_its_burst": "it fills between claims of partitions",
     "test_a_filled_bucket_wakes_who_waits": "it fills between claims of partitions",
+    "test_no_reservation_is_left_of_a_discarded_end": "they are spread over the nodes",
     "test_limits_hold_when_many_claim_at_once": "limits may be under-used for a moment",
 }
 """What a cluster is not asked: tests that rely on one partition, and on what of it."""

@@ -132,9 +132,9 @@ async def test_a_record_that_cannot_be_read_keeps_nobody_else_waiting(
 async def test_the_poll_goes_on_after_whatever_it_met(shop: Shop, faulty: Faulty) -> None:
     await shop.submit("a")
     [waiting] = await waits(shop, ["a"])
-    await shop.run()
-    faulty.broken = {"get": RuntimeError("a defect")}
+    faulty.broken = {"get": RuntimeError("a defect")}  # before it ends: the poll may be at once
     before = faulty.calls["get"]
+    await shop.run()
     async with asyncio.timeout(30):
         while faulty.calls["get"] < before + 1:  # noqa: ASYNC110
             await asyncio.sleep(0.005)

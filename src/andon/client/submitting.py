@@ -1,5 +1,6 @@
 """Submitting drafts: one, many in few round trips, or a stream of them."""
 
+import time
 from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
@@ -45,7 +46,7 @@ class Submitting(StoreAccess):
         """
         # Drawn where the caller is: a cursor or a session may be used in its own thread only.
         many = await in_calling_thread(lambda: list(drafts))
-        outcomes = await self._send_drafts(many)
+        outcomes = await self.send_drafts(many)
         pairs = list(zip(many, outcomes, strict=True))
         errors = {o.id: o.error for draft, o in pairs if o.error and not _is_held(draft, o)}
         if errors:
@@ -70,12 +71,28 @@ class Submitting(StoreAccess):
                 for outcome in outcomes:
                     assert outcome.error is None, outcome.error
         """
-        return streamed(self._send_drafts, self._at_once, drafts)
+        return streamed(self.send_drafts, self._at_once, drafts)
 
     async def submit_draft(self, draft: Draft[R]) -> TaskHandle[R]:
         """Submit one draft. Raises like `TaskFunction.submit`."""
         [outcome] = await self.sending(draft)
         return self.sent(draft, outcome)
+
+    def follow_draft(self, draft: Draft[R]) -> tuple[Submission, TaskHandle[R]]:
+        """What a run submits with its end, after middleware has seen it, and the handle on it."""
+        if draft.connection is not None:
+            raise ConfigurationError(
+                "A follow-up is written with the end of its run, and not in a transaction of "
+                "yours; leave connection= out, or submit it."
+            )
+        submission = draft.submission
+        for hook in self._on_submit:
+            submission = hook(submission)
+        if self.signing:
+            engine = self.connections.at_hand()
+            now = round(time.time() * 1000) if engine is None else engine.now()
+            submission = self.signing.signed_one(submission, now)
+        return submission, TaskHandle(self, submission.id, draft.codec)
 
     def sending(self, draft: Draft[Any]) -> Awaitable[list[Submitted]]:
         """What submits one draft when it is awaited, with as few coroutines as it takes."""
@@ -106,7 +123,8 @@ class Submitting(StoreAccess):
         engine = self.connections.at_hand() or await self.connections.engine()
         return engine.at_once
 
-    async def _send_drafts(self, drafts: Sequence[Draft[Any]]) -> list[Submitted]:
+    async def send_drafts(self, drafts: Sequence[Draft[Any]]) -> list[Submitted]:
+        """Submit drafts in one call; how each ended, in the order given."""
         connections = {id(draft.connection): draft.connection for draft in drafts}
         if len(connections) > 1:
             raise TypeError(

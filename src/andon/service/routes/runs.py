@@ -23,7 +23,6 @@ from andon.model.errors import (
     LeaseLost,
     PermissionRefused,
 )
-from andon.model.task import Task
 from andon.model.words import State
 from andon.service.calls import Call
 from andon.service.decoding import Items
@@ -39,7 +38,8 @@ from andon.service.remote.protocol import (
     command_of,
     with_token,
 )
-from andon.service.remote.runs import Signed, Told
+from andon.service.remote.runs import Handed, Signed, Told
+from andon.service.submitting import follow_ups_of
 from andon.service.trust.runtokens import Claims
 from andon.service.waiting import still_allowed
 from andon.worker.context import Dependency
@@ -94,14 +94,12 @@ async def claim(request: Call, data: JSONBody[Claim]) -> Claimed:
     wait = min(data.wait, service.settings.max_wait)
     claimed = await _claim(request, with_token(data), code, wait)
     return Claimed(
-        runs=[claimed_run(task, token, statements=data.statements) for task, token in claimed],
+        runs=[claimed_run(*one, statements=data.statements) for one in claimed],
         code=None if code is None or data.types is None else code.digest,
     )
 
 
-async def _claim(
-    request: Call, data: Claim, code: Code | None, wait: float
-) -> list[tuple[Task, str]]:
+async def _claim(request: Call, data: Claim, code: Code | None, wait: float) -> list[Handed]:
     service, caller = request.service, cast("Caller", request.caller)
     claimed = await _claim_now(request, data, code)
     if claimed or not wait:
@@ -134,9 +132,9 @@ async def _claim(
     return claimed
 
 
-async def _claim_now(request: Call, data: Claim, code: Code | None) -> list[tuple[Task, str]]:
+async def _claim_now(request: Call, data: Claim, code: Code | None) -> list[Handed]:
     service, caller = request.service, cast("Caller", request.caller)
-    claimed: list[tuple[Task, str]] = []
+    claimed: list[Handed] = []
     for partition in range(service.engine.store.partitions):
         asked = data.request(partition, code)
         asked = msgspec.structs.replace(asked, limit=data.limit - len(claimed))
@@ -178,7 +176,7 @@ async def report(request: Call, data: Items[Reports]) -> Outcomes:
             outcomes[place] = _refused(request, "", None, who)
             continue
         try:
-            told[place] = _told(one, who)
+            told[place] = _told(request, one, who)
         except AndonError as error:
             outcomes[place] = _refused(request, who.task, who.number, error)
     done = await runs.report(list(told.values()))
@@ -209,8 +207,9 @@ def _signed(one: Renew, who: Claims | AuthenticationFailed) -> Signed:
     )
 
 
-def _told(one: Report, who: Claims) -> Told:
-    return Told(who, command_of(one), Mark(one.progress, one.message))
+def _told(request: Call, one: Report, who: Claims) -> Told:
+    follow_ups = follow_ups_of(request, one.follow_ups, who.run)
+    return Told(who, command_of(one), Mark(one.progress, one.message), follow_ups)
 
 
 # --- one run, by its path ---
@@ -250,7 +249,7 @@ async def report_one(
 ) -> Reported:
     """Say how the run ended. 409 when it no longer holds the task; nothing was changed then."""
     who = of_path(request, task_id, number)
-    [state] = await request.service.runs.report([_told(data, who)])
+    [state] = await request.service.runs.report([_told(request, data, who)])
     if isinstance(state, AndonError):
         raise state
     return Reported(who.task, who.number, state)
