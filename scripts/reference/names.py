@@ -99,6 +99,7 @@ PAGES = (
             "Terminate",
             "worker.control.Stopped",
             "worker.context.Dependency",
+            "worker.context.FollowUp",
         ),
     ),
     Page(

@@ -38,6 +38,26 @@ async def test_a_repeated_submission_is_the_same_task(shop: Shop) -> None:
     assert await stored(shop) == ["a"]
 
 
+@pytest.mark.parametrize("is_gone", [False, True], ids=["stored", "gone"])
+@pytest.mark.parametrize("beside", [0, 2], ids=["alone", "in bulk"])
+async def test_a_repeat_after_the_deadline_is_answered_like_the_first(
+    shop: Shop, is_gone: bool, beside: int
+) -> None:
+    late = shop.submission("late", deadline=START + 1_000)
+    if is_gone:
+        late = shop.submission(
+            "late", deadline=START + 1_000, options={"discard_states": ("completed",)}
+        )
+    await shop.engine.submit([late])
+    await shop.run()
+    shop.clock.ms += 5_000
+    others = [shop.submission(f"new{i}", deadline=START + 1_000) for i in range(beside)]
+    again, *refused = await shop.engine.submit([late, *others])
+    assert (again.error, again.created, again.state) == (None, False, State.COMPLETED)
+    assert [type(outcome.error) for outcome in refused] == [InvalidSubmission] * beside
+    assert await stored(shop) == ([] if is_gone else ["late"])
+
+
 async def test_another_definition_under_the_same_id_is_a_conflict(shop: Shop) -> None:
     await shop.submit("a", args=b"1")
     conflict = await shop.try_submit("a", args=b"2")

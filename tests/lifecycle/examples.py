@@ -17,6 +17,9 @@ NOW = 1_700_000_000_000
 LEASE = 30_000
 ERROR = TaskError(message="boom", code="Boom", type="app.errors.Boom")
 
+CHILD = Definition(id="child", name="job", digest="d")
+"""What a run bears."""
+
 _runs = itertools.count()
 
 
@@ -72,8 +75,8 @@ def in_state(
     owes: bool = False,
     **fields: Any,
 ) -> Task:
-    """A task in the state; `asked`: an active one that was asked to cancel; `owes`: a cancelled one
-    whose successor is not stored yet."""
+    """A task in the state; `asked`: an active one that was asked to cancel; `owes`: one whose
+    successor, or whose follow-up, is not stored yet."""
     if state is State.BLOCKED or state is State.UNREACHABLE:
         task = submitted(policy=policy, **{"dependencies": ("p",), **fields})
         return task if state is State.BLOCKED else after(task, c.Unreach(parent="p"))
@@ -96,7 +99,7 @@ def in_state(
     ways: dict[State, tuple[Task, c.Command | None]] = {
         State.ACTIVE: (active, None),
         State.RETRY: (active, c.Fail(error=ERROR, retryable=True, delay=5_000)),
-        State.COMPLETED: (active, c.Complete(result=b"1")),
+        State.COMPLETED: (active, c.Complete(result=b"1", births=(CHILD,) if owes else ())),
         State.FAILED: (active, c.Terminate(error=ERROR)),
         State.CANCELLED: (pending, c.Cancel() if not owes else c.Edit(successor="n", args=b"[2]")),
         State.STALLED: (active, c.Stop()),

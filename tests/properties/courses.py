@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from andon.lifecycle import commands as c
 from andon.model.policy import Backoff, Policy, Retention
-from andon.model.task import TaskError
+from andon.model.task import Definition, TaskError
 from andon.model.words import Reason
 
 START = 1_900_000_000_000
@@ -15,6 +15,7 @@ START = 1_900_000_000_000
 
 ERROR = TaskError(message="it broke", code="Broken", type="app.Broken")
 TIMEOUT = TaskError(message="too slow", code="TIMEOUT")
+CHILD = Definition(id="c1", name="job", digest="d", bearer="t")
 
 seconds = st.sampled_from([0.0, 0.001, 1.0, 7.0, 40.0, 1e9])
 maybe_seconds = st.none() | seconds
@@ -78,7 +79,11 @@ def fields(now: int) -> st.SearchStrategy[dict[str, Any]]:
 def reports() -> st.SearchStrategy[c.Command]:
     """What a worker says of a run."""
     return st.one_of(
-        st.builds(c.Complete, result=st.sampled_from([None, b"1", b'"x"'])),
+        st.builds(
+            c.Complete,
+            result=st.sampled_from([None, b"1", b'"x"']),
+            births=st.sampled_from([(), (), (CHILD,), (CHILD, replace(CHILD, id="c2"))]),
+        ),
         st.builds(
             c.Fail,
             error=st.sampled_from([ERROR, TIMEOUT]),

@@ -10,6 +10,7 @@ from msgspec.structs import asdict
 
 from andon.lifecycle.admission import admit
 from andon.lifecycle.apply import Moved, apply, next_fence, stamped
+from andon.lifecycle.births import owes
 from andon.lifecycle.commands import Command
 from andon.lifecycle.delays import retry_delay
 from andon.lifecycle.indexes import entry_of
@@ -108,6 +109,7 @@ class Life:
             return True
         assert targets is not None
         assert moved.event.target in targets
+        assert not owes(status) or command.event is Event.DELIVER, "it owes, and has moved on"
         self.unchanged(before, status)
         return self.take(before, moved)
 
@@ -128,6 +130,7 @@ class Life:
         )
         assert moved.status.state is event.target
         assert (moved.discard is not None) <= (moved.status.state in TERMINAL)
+        assert moved.discard is None or not owes(moved.status)
         self.changed(before.status, Move(event.event, event.source, event.target))
         self.sound()
         return True

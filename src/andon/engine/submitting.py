@@ -8,7 +8,10 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from andon.contract.isolation import AT_FAULT, each_alone, why_of
 from andon.contract.limits import MAX_BATCH, in_batches
@@ -105,8 +108,9 @@ class Submitting:
             now = self._store.now()
             task = self._record(submission, now, self._lone_write(submission.id, now))
         except Exception as error:
-            refused = [_refused(submission, error)]
-            return await self._submit_bulk([submission]) if _may_be_new(refused) else refused
+            if _may_be_known(error):
+                return await self._submit_bulk([submission])
+            return [_refused(submission, error)]
         try:
             created = await self.batcher.put(task)
         except AT_FAULT as error:
@@ -148,7 +152,27 @@ class Submitting:
             more_outcomes, more_tasks = self._records(some, now, write_id)
             outcomes += more_outcomes
             tasks += more_tasks
-        return outcomes, tasks
+        return await self._unless_stored(submissions, outcomes), tasks
+
+    async def _unless_stored(
+        self, submissions: Sequence[Submission], outcomes: list[Submitted | None]
+    ) -> list[Submitted | None]:
+        """The outcomes, with those refused only for their times answered as repeats where the task
+        is stored: its deadline was ahead when it came first (docs/rulings.md, R31)."""
+        late: dict[int, Task] = {}
+        for place, outcome in enumerate(outcomes):
+            if outcome is not None and _is_of_times(outcome.error):
+                with suppress(InvalidSubmission):
+                    late[place] = self._record(
+                        submissions[place], self._store.now(), new_write_id(), is_stored=True
+                    )
+        if late:
+            new = await self._absent([task.id for task in late.values()])
+            stored = {place: task for place, task in late.items() if task.id not in new}
+            answers = await asyncio.gather(*map(self.store_record, stored.values()))
+            for place, answer in zip(stored, answers, strict=True):
+                outcomes[place] = answer
+        return outcomes
 
     def _records(
         self, submissions: Sequence[Submission], now: int, write_id: str
@@ -178,6 +202,7 @@ class Submitting:
         """Records made, and what stores them on a connection of the user's."""
         store = self.joinable_store()
         refused, tasks = self._records(submissions, self._store.now(), new_write_id())
+        refused = await self._unless_stored(submissions, refused)
         joined = await store.join(tasks) if tasks else None
         graph = None
         if any(s.dependencies for s in submissions):
@@ -196,18 +221,35 @@ class Submitting:
         answers = map(self._answer, tasks, created)
         return [outcome or next(answers) for outcome in refused]
 
-    def _record(self, submission: Submission, now: int, write_id: str) -> Task:
+    def _record(
+        self, submission: Submission, now: int, write_id: str, *, is_stored: bool = False
+    ) -> Task:
+        """The record of a submission. Of one that is stored, times are not held against now."""
         definition = define(submission, self._book, now, self._max_payload)
         check_form(definition)
         try:
             if submission.invalid:
                 raise InvalidSubmission(submission.invalid, field="args")
-            check_times(definition, now)
+            if not is_stored:
+                check_times(definition, now)
         except InvalidSubmission as error:
             if definition.policy.on_invalid == "record":
                 return admit_invalid(definition, now, write_id, str(error))
             raise
         return admit(definition, now, write_id)
+
+    async def store_births(self, tasks: Sequence[Task]) -> list[Submitted]:
+        """Store records that moves bore. A full queue does not keep them out: one that comes to
+        such begins scheduled, due at once (docs/rulings.md, R38)."""
+        created = await each_alone(self._store.create, tasks, _unwritable)
+        full = {place: tasks[place] for place, one in enumerate(created) if one.kind is _FULL}
+        if full:
+            now = self._store.now()
+            waiting = [_due_at_once(task, now) for task in full.values()]
+            again = await each_alone(self._store.create, waiting, _unwritable)
+            for place, one in zip(full, again, strict=True):
+                created[place] = one
+        return list(map(self._answer, tasks, created))
 
     async def store_record(self, task: Task) -> Submitted:
         """Store one record that is ready."""
@@ -284,8 +326,20 @@ class Submitting:
 
 def _may_be_new(outcomes: Sequence[Submitted | None]) -> bool:
     """Whether one was refused for a retry policy whose name is not known, or not yet."""
-    errors = (one.error for one in outcomes if one is not None)
-    return any(isinstance(e, InvalidSubmission) and e.field == OPTION for e in errors)
+    return any(_is_of_policy(one.error) for one in outcomes if one is not None)
+
+
+def _may_be_known(error: Exception) -> bool:
+    """Whether the store may know better than to refuse for this."""
+    return _is_of_policy(error) or _is_of_times(error)
+
+
+def _is_of_policy(error: Exception | None) -> bool:
+    return isinstance(error, InvalidSubmission) and error.field == OPTION
+
+
+def _is_of_times(error: Exception | None) -> bool:
+    return isinstance(error, InvalidSubmission) and error.field in ("deadline", "run_at")
 
 
 def _refused(submission: Submission, error: Exception) -> Submitted:
@@ -294,6 +348,11 @@ def _refused(submission: Submission, error: Exception) -> Submitted:
         log.error("A submission could not be taken; it alone was refused.", exc_info=error)
         error = InvalidSubmission(f"The submission cannot be taken: {why_of(error)}.")
     return Submitted(submission.id, None, created=False, error=error)
+
+
+def _due_at_once(task: Task, now: int) -> Task:
+    """The record, with a wait of a moment before it enters its queue."""
+    return admit(replace(task.definition, run_at=now + 1), now, new_write_id())
 
 
 def _unwritable(task: Task, why: str) -> Created:

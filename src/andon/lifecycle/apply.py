@@ -10,6 +10,7 @@ store wrote into the same record after the claim, so that every reader sees one 
 import msgspec
 from msgspec.structs import astuple, replace
 
+from andon.lifecycle.births import check_paid, owes
 from andon.lifecycle.commands import Command, Complete, Edit, Reprioritise, Rerun
 from andon.lifecycle.decide import DECIDE, Outcome, cancelled
 from andon.lifecycle.delays import Random
@@ -31,6 +32,7 @@ from andon.model.words import DEAD_LETTER_STATES, TERMINAL, Event, Reason, State
 
 _PENDING, _ACTIVE, _COMPLETED, _RETRY = State.PENDING, State.ACTIVE, State.COMPLETED, State.RETRY
 _CLAIM, _COMPLETE, _RERUN, _RUN_NOW = Event.CLAIM, Event.COMPLETE, Event.RERUN, Event.RUN_NOW
+_DELIVER = Event.DELIVER
 _ARCHIVED = Reason.ARCHIVED_BY_HAND
 """What every run needs: a tenth of a microsecond less each, see `admission`."""
 
@@ -62,6 +64,8 @@ def apply(task: Task, command: Command, *, now: int, random: Random, write_id: s
     targets = TARGETS.get((event, source, asked))
     if targets is None:
         raise InvalidTransition(task.id, event, source, _hint(event, source))
+    if status.owes or status.owed is not None:
+        check_paid(task, event)
     forced = asked and targets == ONLY_CANCELLED and event is not Event.CANCEL
     outcome = cancelled(command) if forced else DECIDE[event](task, command, now, random)
     if outcome.state not in targets:
@@ -89,7 +93,7 @@ def _write(task: Task, command: Command, outcome: Outcome, *, now: int, write_id
             _resolve_run(new, command, outcome, now)
         elif source in TERMINAL:
             _leave_terminal(new, task.policy, command)
-    if outcome.error is not None:
+    if outcome.error is not None and event is not _DELIVER:  # it is no error of the task itself
         new.last_error = outcome.error
     if source is not target:
         _enter(new, target, outcome, now)
@@ -97,6 +101,8 @@ def _write(task: Task, command: Command, outcome: Outcome, *, now: int, write_id
         new.rerun_by_hand = True
     elif isinstance(command, Edit):
         new.successor, new.owed = command.successor, command.args
+    if outcome.births:
+        new.owes = outcome.births
 
     runs = status.runs if target is not _PENDING else new.runs
     written = TaskEvent(
@@ -113,7 +119,9 @@ def _write(task: Task, command: Command, outcome: Outcome, *, now: int, write_id
     )
     new.events = (*status.events, written)[-MAX_EVENTS_KEPT:]
     result = command.result if isinstance(command, Complete) else None
-    discard = _discard(task, new, result, now) if ends else None
+    # What it owed has kept the record till now, and with it the result that the event is to tell.
+    told = task.result if event is _DELIVER else result
+    discard = _discard(task, new, told, now) if ends else None
     return Moved(new, written, result, event is _COMPLETE or event is _RERUN, discard)
 
 
@@ -132,15 +140,15 @@ def _enter(new: Status, target: State, outcome: Outcome, now: int) -> None:
 
 def _edit(new: Status, command: Command, outcome: Outcome, now: int) -> None:
     """Moves that stay in their state: a cancel request, a new start time, a new priority, word that
-    a successor is stored."""
+    what was owed is stored."""
     if command.event is Event.REQUEST_CANCEL:
         new.cancel_requested_at = now
     elif command.event is Event.RESCHEDULE:
         new.run_at = outcome.run_at
     elif isinstance(command, Reprioritise):
         new.priority = command.priority
-    elif command.event is Event.DELIVER:
-        new.owed = None
+    elif command.event is _DELIVER:
+        new.owed, new.owes = None, ()
 
 
 def _left_active(task: Task, target: State, command: Command, outcome: Outcome, now: int) -> Status:
@@ -264,7 +272,7 @@ def is_dead_letter(task: Task, status: Status) -> bool:
 
 
 def _discard(task: Task, new: Status, result: bytes | None, now: int) -> TaskEvent | None:
-    if kept_for(task, new) != 0 or new.owed is not None:
+    if kept_for(task, new) != 0 or owes(new):
         return None
     return TaskEvent(
         new.revision + 1,

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import msgspec
 
-from andon.model.task import TaskError
+from andon.model.task import Definition, TaskError
 from andon.model.words import Event, Reason
 
 
@@ -56,6 +56,7 @@ class Complete(Command, frozen=True):
 
     event: ClassVar[Event] = Event.COMPLETE
     result: bytes | None = None
+    births: tuple[Definition, ...] = ()  #: tasks that exist if this is written (R38)
 
 
 class Fail(Command, frozen=True):
@@ -190,9 +191,11 @@ class Edit(Command, frozen=True):
 
 
 class Deliver(Command, frozen=True):
-    """The successor is stored, or was."""
+    """What the task owes is stored, or was refused for good."""
 
     event: ClassVar[Event] = Event.DELIVER
+    revision: int | None = None  #: that of the record whose debt was paid; None: whichever it is
+    refused: TaskError | None = None  #: what of it was refused, and why
 
 
 class Rerun(Command, frozen=True):

@@ -10,11 +10,12 @@ from typing import Any
 import msgspec
 
 from andon.lifecycle import commands as c
+from andon.lifecycle.births import owes
 from andon.lifecycle.delays import Random, retry_delay
 from andon.lifecycle.parents import waits_for_others
 from andon.model.errors import InvalidTransition
 from andon.model.policy import Policy
-from andon.model.task import Task, TaskError
+from andon.model.task import Definition, Task, TaskError
 from andon.model.words import Event, Reason, State
 
 UNKNOWN_TASK_DELAY_MS = 5_000
@@ -33,6 +34,7 @@ class Outcome(msgspec.Struct, frozen=True):
     counts: bool = False  #: the run counts against the budget
     keeps_place: bool = False
     error: TaskError | None = None
+    births: tuple[Definition, ...] = ()  #: what the record owes from this move on
 
 
 def cancelled(command: c.Command) -> Outcome:
@@ -111,7 +113,8 @@ _COMPLETED = Outcome(State.COMPLETED, Reason.SUCCESS, Reason.SUCCESS, counts=Tru
 
 
 def _complete(task: Task, command: c.Complete, now: int, random: Random) -> Outcome:
-    return _COMPLETED
+    births = command.births
+    return msgspec.structs.replace(_COMPLETED, births=births) if births else _COMPLETED
 
 
 def _fail(task: Task, command: c.Fail, now: int, random: Random) -> Outcome:
@@ -272,24 +275,13 @@ def _edit(task: Task, command: c.Edit, now: int, random: Random) -> Outcome:
 
 
 def _deliver(task: Task, command: c.Deliver, now: int, random: Random) -> Outcome:
-    if task.status.owed is None:
-        raise InvalidTransition(task.id, command.event, task.state, "It owes no successor.")
-    return Outcome(task.state, task.status.reason)
-
-
-def _check_paid(task: Task, command: c.Command) -> None:
-    """A record that owes its successor takes no move by which that could be lost."""
-    if task.status.owed is not None:
-        raise InvalidTransition(
-            task.id,
-            command.event,
-            task.state,
-            f"Its successor {task.status.successor!r} is not stored yet; try again in a moment.",
-        )
+    status = task.status
+    if not owes(status) or command.revision not in (None, status.revision):
+        raise InvalidTransition(task.id, command.event, task.state, "It owes no task.")
+    return Outcome(task.state, status.reason, error=command.refused)
 
 
 def _rerun(task: Task, command: c.Rerun, now: int, random: Random) -> Outcome:
-    _check_paid(task, command)
     deadline = command.deadline or task.status.deadline
     if deadline is not None and deadline <= now:
         raise InvalidTransition(
@@ -305,7 +297,6 @@ def _rerun(task: Task, command: c.Rerun, now: int, random: Random) -> Outcome:
 
 
 def _delete(task: Task, command: c.Delete, now: int, random: Random) -> Outcome:
-    _check_paid(task, command)
     return Outcome(None, command.reason)
 
 

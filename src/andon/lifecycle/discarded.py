@@ -57,7 +57,8 @@ def record_of(task_id: str, last: Task | None, end: TaskEvent | None, deletion: 
     status.revision = deletion.revision
     if end is not None:
         status.reason = end.reason
-        status.last_error = end.error or status.last_error
+        if end.event is not Event.DELIVER:  # what it tells of are other tasks that were refused
+            status.last_error = end.error or status.last_error
     if status.state is State.COMPLETED:
         status.progress = 100
     return Task(definition=definition, status=status, result=deletion.result)

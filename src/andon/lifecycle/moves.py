@@ -47,6 +47,9 @@ def _ordered(states: Iterable[State]) -> list[State]:
     return sorted(states, key=list(State).index)
 
 
+BEARERS = (S.COMPLETED, S.CANCELLED)
+"""States in which a record can owe tasks: those to which moves lead that bear."""
+
 _BUDGET_AND_DELAY = "budget left, delay set"
 _BUDGET_NO_DELAY = "budget left, no delay"
 _ANY = [s for s in State if s not in (S.UNSUBMITTED, S.UNKNOWN)]
@@ -140,7 +143,8 @@ MOVES: tuple[Move, ...] = (
     *(Move(E.REPRIORITISE, state, state) for state in _ordered(WAITING)),
     *_rows(E.ARCHIVE, _ordered(WAITING), S.FAILED),
     *_rows(E.EDIT, [S.BLOCKED, S.SCHEDULED, S.PENDING], (S.CANCELLED, "no run has begun")),
-    *_rows(E.DELIVER, [S.CANCELLED], (S.CANCELLED, "the successor is stored")),
+    # One row for each state in which a record can owe tasks.
+    *(Move(E.DELIVER, state, state, "what it owes is stored") for state in BEARERS),
     *_rows(
         E.RERUN,
         _ordered(TERMINAL),
@@ -225,7 +229,8 @@ FIELDS_ON_EVENT: dict[Event, frozenset[str]] = {
     E.RESCHEDULE: frozenset({"run_at"}),
     E.REPRIORITISE: frozenset({"priority"}),
     E.EDIT: frozenset({"successor", "owed"}),
-    E.DELIVER: frozenset({"owed"}),
+    E.COMPLETE: frozenset({"owes"}),
+    E.DELIVER: frozenset({"owed", "owes"}),
     E.UNREACH: frozenset({"last_error"}),
     E.RUN_NOW: frozenset({"run_at", "rerun_by_hand"}),
     E.CLAIM: frozenset({"policy"}),

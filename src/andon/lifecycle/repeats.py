@@ -38,10 +38,13 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def fingerprint(command: Command) -> str:
-    """A short name of what is reported: event, reason, result and error. Empty for a command that
-    no worker reports. Raises `UnicodeEncodeError` for an error that no store can keep."""
+    """A short name of what is reported: event, reason, result, births and error. Empty for a
+    command that no worker reports. Raises `UnicodeEncodeError` for what no store can keep."""
     if isinstance(command, Complete):  # nearly every report; the others have no result
         result = command.result
+        if command.births:
+            borne = [(d.id, d.digest) for d in command.births]
+            return _hash(_encode(("complete", result, borne)))
         return _OF_NO_RESULT.get(result) or _hash(b"complete " + (result or b""))
     event = command.event
     if event not in REPORTS:

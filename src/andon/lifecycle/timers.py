@@ -6,6 +6,7 @@ which case the taker re-arms it with `next_timer`. Firing early is harmless, nev
 """
 
 from andon.lifecycle.apply import kept_for
+from andon.lifecycle.births import owes
 from andon.lifecycle.commands import Command, Delete, Due, Expire, Fail, Lose, Silence
 from andon.model.policy import Policy
 from andon.model.task import Status, Task, TaskError
@@ -18,10 +19,9 @@ VERIFY_MOST_MS = 300_000
 """A blocked task asks again about its dependencies after 2 s, then less and less often, every
 5 min at the least (docs/rulings.md, R8)."""
 
-
-SUCCESSOR_MS = 2_000
-"""A task whose arguments were edited looks after this time whether its successor is stored: then
-who edited it has died."""
+DEBT_MS = 2_000
+"""A task that owes others looks after this time whether they are stored: by then whoever wrote the
+move that bore them has stored them, or has died."""
 
 
 def next_timer(task: Task) -> int | None:
@@ -36,9 +36,7 @@ def next_timer(task: Task) -> int | None:
     if state is State.ACTIVE:
         return _active_timer(task)
     if state in TERMINAL:
-        if status.owed is not None:
-            return (status.finished_at or status.created_at) + SUCCESSOR_MS
-        return _gone_at(task)
+        return _owes_since(status) + DEBT_MS if owes(status) else _gone_at(task)
     if state is State.BLOCKED:
         return _least(deadline, status.created_at + VERIFY_FIRST_MS)
     if state is State.SCHEDULED or state is State.RETRY:
@@ -51,9 +49,9 @@ def rearm(task: Task, now: int) -> int | None:
     if task.status.state is State.BLOCKED:
         wait = min(max((now - _blocked_since(task)) // 2, VERIFY_FIRST_MS), VERIFY_MOST_MS)
         return _least(task.status.deadline, now + wait)
-    if task.status.owed is not None:
-        since = task.status.finished_at or task.status.created_at
-        return now + min(max((now - since) // 2, SUCCESSOR_MS), VERIFY_MOST_MS)
+    if owes(task.status):
+        wait = (now - _owes_since(task.status)) // 2
+        return now + min(max(wait, DEBT_MS), VERIFY_MOST_MS)
     return next_timer(task)
 
 
@@ -63,9 +61,10 @@ def _blocked_since(task: Task) -> int:
     return events[-1].at if events else task.status.created_at
 
 
-def owes_successor(task: Task, now: int) -> bool:
-    """Whether a fired timer means "store the successor", which its edit should have done by now."""
-    return task.status.owed is not None and (next_timer(task) or 0) <= now
+def must_pay(task: Task, now: int) -> bool:
+    """Whether a fired timer means "store what the task owes", which whoever wrote the move that
+    bore it should have done by now."""
+    return owes(task.status) and (next_timer(task) or 0) <= now
 
 
 def wants_verify(task: Task, now: int) -> bool:
@@ -80,7 +79,7 @@ def on_timer(task: Task, now: int) -> Command | None:
     if state is State.ACTIVE:
         return _active_due(task, now)
     if state in TERMINAL:
-        gone = _gone_at(task) if status.owed is None else None
+        gone = None if owes(status) else _gone_at(task)
         return Delete(reason=Reason.RETENTION) if gone is not None and gone <= now else None
     if status.deadline is not None and status.deadline <= now:
         return Expire(reason=Reason.DEADLINE_EXCEEDED)
@@ -155,6 +154,11 @@ def _gone_at(task: Task) -> int | None:
     kept = kept_for(task, status)
     end = None if kept is None or status.finished_at is None else status.finished_at + kept
     return _least(end, status.expires_at)
+
+
+def _owes_since(status: Status) -> int:
+    """When the move was made that bore what is owed: no other is taken after it."""
+    return status.events[-1].at if status.events else status.finished_at or status.created_at
 
 
 def _past(since: int | None, seconds: float | None, now: int) -> bool:

@@ -118,6 +118,7 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     profile: str = "native"
     v: int = RECORD_VERSION
     predecessor: str = ""  #: id of the task that this one replaces
+    bearer: str = ""  #: id of the task whose move bore this one (docs/rulings.md, R38)
 
 
 class Status(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
@@ -153,6 +154,8 @@ class Status(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """Set when the first claim filled in the type's layer (docs/rulings.md, R5)."""
     successor: str = ""  #: id of the task that replaces this one, whose arguments were edited
     owed: bytes | None = None  #: the successor's arguments, until it is stored
+    owes: tuple[Definition, ...] = ()
+    """Tasks that the last move bore, until they are stored (docs/rulings.md, R38)."""
     extra: dict[str, msgspec.Raw] = {}  #: fields of newer writers, kept as they are
 
 

@@ -83,7 +83,7 @@ class Event(Word):
     REPRIORITISE = "reprioritise"  #: it gets another priority
     ARCHIVE = "archive"  #: what waits is made a dead letter by hand
     EDIT = "edit"  #: it is cancelled for a successor with other arguments
-    DELIVER = "deliver"  #: the successor that it owes is stored
+    DELIVER = "deliver"  #: the tasks that it owes are stored
     RERUN = "rerun"  #: what has ended runs again
     DELETE = "delete"  #: its record goes
     SET_ASIDE = "set-aside"  #: its record does not decode

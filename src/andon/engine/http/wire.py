@@ -13,7 +13,7 @@ import msgspec
 from andon.contract.isolation import AT_FAULT
 from andon.contract.outcomes import Verdict
 from andon.contract.requests import ClaimRequest
-from andon.engine.base import Acted, Submitted
+from andon.engine.base import Acted, Submission, Submitted
 from andon.engine.http.errors import Problem, error_of, problem_of
 from andon.lifecycle import commands
 from andon.lifecycle.commands import Command
@@ -90,6 +90,7 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     progress: int | None = None
     message: str = ""
     heartbeat_at: int = 0
+    follow_ups: tuple[Submission, ...] = ()  #: of a completed run
 
 
 class Which(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -200,13 +201,24 @@ CONTROL_EVENTS = frozenset(
 """What may be done to tasks by `act`."""
 
 
+_RESOLVED = "births"
+"""Tasks as they are to be stored. Nobody elsewhere says so: the service resolves and checks what it
+is sent, as for any submit."""
+
+
 def fields_of(command: Command) -> dict[str, Any]:
     """What a command says beside its event."""
-    return {name: getattr(command, name) for name in command.__struct_fields__}
+    names = command.__struct_fields__
+    return {name: getattr(command, name) for name in names if name != _RESOLVED}
 
 
 def command_of(event: Event, fields: dict[str, Any]) -> Command:
     """The command of an event. Raises `InvalidSubmission` naming the field at fault."""
+    if fields.get(_RESOLVED):
+        raise InvalidSubmission(
+            "Definitions are made by the service; send what is to be borne in `follow_ups`.",
+            field="fields",
+        )
     try:
         return msgspec.convert(fields, _COMMANDS[event], builtin_types=())
     except msgspec.ValidationError as error:
