@@ -249,7 +249,8 @@ class Records:
         child = self.rows.get(settlement.child)
         if child is None or child.entry.state is not State.BLOCKED:
             return 0
-        if settlement.satisfied and parent in child.task.definition.dependencies:
+        dependencies = child.task.definition.dependencies
+        if settlement.satisfied and self.edges.names(child.id, dependencies, parent):
             self.edges.satisfy(settlement.child, parent)
         return child.entry.remaining - len(self.edges.satisfied(settlement.child))
 
