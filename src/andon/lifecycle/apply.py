@@ -97,7 +97,9 @@ def _write(task: Task, command: Command, outcome: Outcome, *, now: int, write_id
         new.last_error = outcome.error
     if source is not target:
         _enter(new, target, outcome, now)
-    if event is _RUN_NOW:
+    if outcome.schedule is not None:
+        new.schedule = outcome.schedule
+    if event is _RUN_NOW and target is _PENDING:
         new.rerun_by_hand = True
     elif isinstance(command, Edit):
         new.successor, new.owed = command.successor, command.args
@@ -130,7 +132,7 @@ def _enter(new: Status, target: State, outcome: Outcome, now: int) -> None:
         _enter_pending(new, outcome, now)
     elif target in TERMINAL:
         new.finished_at = now
-        if target is _COMPLETED:
+        if target is _COMPLETED and new.schedule is None:
             new.progress = 100
     elif target is State.SCHEDULED or target is _RETRY:
         new.run_at = outcome.run_at
