@@ -67,22 +67,19 @@ class Backfilled(msgspec.Struct, frozen=True):
     more_refused: int = 0  #: others that were refused
 
 
-@runtime_checkable
-class KeepsSchedules(Protocol):
-    """An engine that knows schedules."""
+class ScheduleKeeper(Protocol):
+    """The schedules of a store or service."""
 
-    async def put_schedules(
-        self, requests: Sequence[ScheduleRequest], *, how: How
-    ) -> list[ScheduleOutcome]:
+    async def put(self, requests: Sequence[ScheduleRequest], how: How) -> list[ScheduleOutcome]:
         """Make or revise schedules; outcomes in the order given, each stands alone. `add` refuses a
         name that is taken, `edit` one that is not. A declared one is revised if the code says
         something new and its release is not an older one; edits by hand hold until then."""
         ...
 
-    async def act_on_schedules(self, names: Sequence[str], act: ScheduleAct) -> list[Acted]:
+    async def act(self, names: Sequence[str], act: ScheduleAct) -> list[Acted]:
         """Pause, resume, run now, cancel, delete or rerun schedules; outcomes in the order given.
-        A task that is no schedule is refused. To repeat an act is safe, but for `run` in another
-        second."""
+        A task that is no schedule is refused. To repeat an act is safe; but `run` bears another
+        task in another second."""
         ...
 
     async def backfill(
@@ -91,16 +88,26 @@ class KeepsSchedules(Protocol):
         """Submit the occurrences from `start` to before `end` (ms UTC), whatever their overlap
         rule; those that have run are not run again, while their record or stub is kept. Raises
         `TaskNotFound`, and `ConfigurationError` with the number if there are more than
-        `BACKFILL_ASKS` and nobody said `yes`."""
+        `BACKFILL_ASKS` and nobody said `yes`. With `dry_run` they are only counted."""
         ...
 
-    async def prune_schedules(
+    async def prune(
         self, application: str, declared: Collection[str], *, dry_run: bool = False
     ) -> list[Acted]:
         """Delete the live schedules that an application declared once and does not any more;
         `declared` are those that it does. With `dry_run` they are only listed."""
         ...
 
-    async def schedules(self) -> list[Task]:
+    async def live(self) -> list[Task]:
         """The records of all live schedules, by name. One that has ended is found by its name."""
+        ...
+
+
+@runtime_checkable
+class HasSchedules(Protocol):
+    """An engine that knows schedules."""
+
+    @property
+    def schedules(self) -> ScheduleKeeper:
+        """The schedules of its store."""
         ...

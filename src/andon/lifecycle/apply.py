@@ -33,6 +33,7 @@ from andon.model.words import DEAD_LETTER_STATES, TERMINAL, Event, Reason, State
 _PENDING, _ACTIVE, _COMPLETED, _RETRY = State.PENDING, State.ACTIVE, State.COMPLETED, State.RETRY
 _CLAIM, _COMPLETE, _RERUN, _RUN_NOW = Event.CLAIM, Event.COMPLETE, Event.RERUN, Event.RUN_NOW
 _DELIVER = Event.DELIVER
+_RECURRING = State.RECURRING
 _ARCHIVED = Reason.ARCHIVED_BY_HAND
 """What every run needs: a tenth of a microsecond less each, see `admission`."""
 
@@ -245,6 +246,8 @@ def kept_for(task: Task, status: Status) -> int | None:
     state = status.state
     if state in policy.discard_states and status.reason is not _ARCHIVED:
         return 0
+    if state is _RECURRING:
+        return None
     if is_dead_letter(task, status):
         seconds = policy.dead_letter_retention
     else:

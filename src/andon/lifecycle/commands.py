@@ -8,7 +8,8 @@ from typing import ClassVar
 
 import msgspec
 
-from andon.model.task import Definition, Schedule, TaskError
+from andon.model.task import Definition, TaskError
+from andon.model.task import Schedule as ScheduleRecord
 from andon.model.words import Event, Reason, State
 
 
@@ -185,7 +186,7 @@ class Revise(Command, frozen=True):
     """Give a schedule other times, or another task. How far it has come is its own."""
 
     event: ClassVar[Event] = Event.REVISE
-    schedule: Schedule
+    schedule: ScheduleRecord
 
 
 class Reschedule(Command, frozen=True):
@@ -232,7 +233,7 @@ class Rerun(Command, frozen=True):
     run_at: int | None = None
     deadline: int | None = None
     keep_budget: bool = False
-    schedule: Schedule | None = None  #: other times or another task, for a schedule
+    schedule: ScheduleRecord | None = None  #: other times or another task, for a schedule
 
 
 class Delete(Command, frozen=True):

@@ -164,8 +164,8 @@ WAITING = frozenset({State.BLOCKED, State.SCHEDULED, State.PENDING, State.RETRY}
 """States in which nobody holds the task."""
 
 LIVE = WAITING | {State.ACTIVE, State.RECURRING}
-"""States in which the task has not ended. A schedule waits, too, but has few of the moves of what is
-to run."""
+"""States in which the task has not ended. A schedule waits, too, but has few of the moves of what
+is to run."""
 
 WAITS_FOR_TIME = (State.SCHEDULED, State.RETRY)
 """States whose tasks have a due time. Stores keep them in that order, too."""
