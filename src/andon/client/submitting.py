@@ -94,6 +94,12 @@ class Submitting(StoreAccess):
             submission = self.signing.signed_one(submission, now)
         return submission, TaskHandle(self, submission.id, draft.codec)
 
+    def as_sent(self, submission: Submission) -> Submission:
+        """A submission as middleware leaves it."""
+        for hook in self._on_submit:
+            submission = hook(submission)
+        return submission
+
     def sending(self, draft: Draft[Any]) -> Awaitable[list[Submitted]]:
         """What submits one draft when it is awaited, with as few coroutines as it takes."""
         engine = self.connections.at_hand()
