@@ -54,9 +54,7 @@ def tally_of(event: Countable) -> Tally | None:
     handed to a worker without its code. Moves of a task that is not running end no run.
     """
     if event.source is not _ACTIVE:
-        if event.event is not Event.SUBMIT or event.target is State.RECURRING:
-            return None  # a schedule is no task of its queue
-        return Tally.SUBMITTED
+        return Tally.SUBMITTED if event.event is Event.SUBMIT else None
     target = event.target
     if target in _NOT_FAILED:
         return Tally.FINISHED
