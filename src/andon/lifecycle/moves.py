@@ -225,6 +225,7 @@ FIELDS_ON_EVENT: dict[Event, frozenset[str]] = {
     E.RESCHEDULE: frozenset({"run_at"}),
     E.REPRIORITISE: frozenset({"priority"}),
     E.EDIT: frozenset({"successor", "owed"}),
+    E.CANCEL: frozenset({"successor", "owes"}),
     E.COMPLETE: frozenset({"owes"}),
     E.DELIVER: frozenset({"owed", "owes"}),
     E.UNREACH: frozenset({"last_error"}),

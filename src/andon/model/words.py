@@ -141,6 +141,7 @@ class Reason(Word):
     RESCHEDULED = "rescheduled"  #: somebody gave it another start time
     ARCHIVED_BY_HAND = "archived-by-hand"  #: somebody made it a dead letter
     EDITED = "edited"  #: a successor has its place, with other arguments
+    SUPERSEDED = "superseded"  #: a newer submit of its unique key has its place
     # why a record goes
     RETENTION = "retention"  #: it was kept for as long as its policy says
     DISCARDED = "discarded"  #: its policy keeps no record of this end

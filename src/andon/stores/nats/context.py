@@ -55,10 +55,11 @@ class StoreContext:
         """The partition of a task or key."""
         return partition_of(task_id, len(self.records))
 
-    async def reserve(self, key: str, task_id: str, revision: int) -> str:
-        """Reserve a unique key; the holder's id if another has it."""
-        keys = self.keys[self.partition(key)]
-        return await keys.reserve(key, task_id, revision, self.clock.now(), self.records)
+    async def reserve(self, key: str, task_id: str, revision: int, heir_of: str = "") -> str:
+        """Reserve a unique key; the holder's id if another has it. `heir_of`: the task whose place
+        this one takes."""
+        keys, now = self.keys[self.partition(key)], self.clock.now()
+        return await keys.reserve(key, task_id, revision, now, self.records, heir_of=heir_of)
 
     async def hint(self, topics: Iterable[str]) -> None:
         """Wake who listens, here and elsewhere."""

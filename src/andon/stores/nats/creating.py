@@ -9,6 +9,7 @@ from andon.contract.isolation import AT_FAULT, Unwritable, why_of
 from andon.contract.outcomes import Created, CreateKind
 from andon.contract.topics import CONFIG_TOPIC, EVENTS_TOPIC, ready_topic, task_topic
 from andon.lifecycle.constants import SUBMIT_WINDOW_MS
+from andon.lifecycle.effects import of_new
 from andon.lifecycle.indexes import IndexEntry, entry_of
 from andon.lifecycle.unique import lapsed
 from andon.model.fleet import QueueConfig
@@ -212,7 +213,8 @@ async def _reserve(
         return found
     if lapsed(entry, now):
         return None
-    holder = await context.reserve(key, task.id, task.status.revision)
+    heir_of = of_new(task, entry).heir_of
+    holder = await context.reserve(key, task.id, task.status.revision, heir_of)
     return Created(CreateKind.KEY_HELD, holder=holder) if holder else None
 
 
