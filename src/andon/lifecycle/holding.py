@@ -134,9 +134,10 @@ def followed(holder: Task, parents: Sequence[Task | None]) -> str:
     else empty. Who supersedes the holder waits for the same."""
     key = holder.definition.unique_key
     for parent in parents:
-        if parent is not None and parent.definition.unique_key == key:
-            if parent.state not in TERMINAL:
-                return parent.id
+        if parent is None or parent.state in TERMINAL:
+            continue
+        if parent.definition.unique_key == key:
+            return parent.id
     return ""
 
 

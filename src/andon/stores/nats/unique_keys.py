@@ -85,7 +85,8 @@ class UniqueKeys:
             if is_first and (stored is None or stored.body.revision < there.revision):
                 if there.at > now - UNWRITTEN_MS:
                     return task_id
-            elif stored is not None and stored.task is not None:
-                if holds(entry_of(stored.task), key, now):
-                    return task_id
+                continue
+            there_is = None if stored is None else stored.task
+            if there_is is not None and holds(entry_of(there_is), key, now):
+                return task_id
         return ""
