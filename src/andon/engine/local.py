@@ -21,12 +21,15 @@ from andon.contract.store import ParksClaims, Store
 from andon.contract.topics import CONFIG_TOPIC, Listener
 from andon.engine.artifacts import Keeping
 from andon.engine.base import Acted, Joinable, Submission, Submitted
+from andon.engine.bearing import Bearing
 from andon.engine.book import PolicyBook
 from andon.engine.codes import CodeBook
 from andon.engine.control import MOST_ATTEMPTS, Control
+from andon.engine.debts import Debts
 from andon.engine.dependencies import Dependencies
 from andon.engine.editing import Editing
 from andon.engine.fleet import counts_in, settings_of
+from andon.engine.holding import Holding
 from andon.engine.naming import RetryPolicies
 from andon.engine.reading import (
     MOST_CURSOR,
@@ -106,20 +109,34 @@ class LocalEngine:
         self._policies = RetryPolicies(store, self.book)
         self._waits = Waits(store, self.codes)
         self._dependencies = Dependencies(store)
-        self._runs = Runs(store, self.book, jitter.random, self._ended)
+        self._runs = Runs(
+            store,
+            self.book,
+            jitter.random,
+            self._ended,
+            bearing=Bearing(self.book, store.now, max_payload=max_payload),
+            owes=self._owes,
+        )
         self._control = Control(store, jitter.random, self._runs.commits.put, self._ended)
         self._dependencies.acting_through(self._control)
         self._submitting = Submitting(
             store, self.book, self._dependencies, self._control, max_payload=max_payload
         )
         self.at_once = self._submitting.at_once
-        self._editing = Editing(
-            store,
-            self._control,
-            self._submitting.store_record,
-            self._dependencies,
-            max_payload=max_payload,
+        self._debts = Debts(store, self._submitting.store_births, self._control, self._dependencies)
+        self._submitting.superseding_through(
+            Holding(
+                store,
+                self._control,
+                self._dependencies,
+                jitter.random,
+                create=self._submitting.batcher.put,
+                commit=self._runs.commits.put,
+                ended=self._ended,
+                pay=self._debts.pay,
+            )
         )
+        self._editing = Editing(store, self._control, self._debts, max_payload=max_payload)
         self._poll_s = poll_s
         self._watching = Watching(store, jitter, poll_s=poll_s)
         self._keeping = Keeping(store, store.url, artifacts, poll_s=poll_s)
@@ -132,7 +149,7 @@ class LocalEngine:
             self._ended,
             random=jitter,
             dead_letter_limit=limit,
-            succeed=self._editing.succeed,
+            pay=self._debts.pay,
             also=lambda: self._keeping.keep_swept(jitter),
             poll_s=poll_s,
         )
@@ -165,6 +182,8 @@ class LocalEngine:
         await self.timekeeper.stop()
         await self._submitting.batcher.drain()
         await self._runs.commits.drain()
+        await self._debts.drain()
+        await self._runs.commits.drain()
         await self._dependencies.drain()
         await self._watching.close()
         if self._following is not None:
@@ -184,7 +203,9 @@ class LocalEngine:
         self.timekeeper.start()
 
     async def settled(self) -> None:
-        """Wait until every end written so far has been told to its dependents."""
+        """Wait until what runs have borne is stored, and every end written so far has been told to
+        its dependents."""
+        await self._debts.drain()
         await self._dependencies.drain()
 
     def now(self) -> int:
@@ -237,18 +258,31 @@ class LocalEngine:
     def renew_blocking(self, renewals: Sequence[Renewal]) -> list[Verdict]:
         return self.store.renew_blocking(renewals)
 
-    def report(self, task: Task, command: Command) -> "CoroutineType[Any, Any, State | None]":
-        return self._runs.report(task, command)
+    def report(
+        self, task: Task, command: Command, follow_ups: Sequence[Submission] = ()
+    ) -> "CoroutineType[Any, Any, State | None]":
+        return self._runs.report(task, command, follow_ups)
 
-    def report_then(self, task: Task, command: Command, then: Then) -> None:
-        self._runs.report_then(task, command, then)
+    def report_then(
+        self, task: Task, command: Command, then: Then, follow_ups: Sequence[Submission] = ()
+    ) -> None:
+        self._runs.report_then(task, command, then, follow_ups)
 
     async def report_run(
-        self, task_id: str, run: str, current: Task | None, command: Command, mark: Mark
+        self,
+        task_id: str,
+        run: str,
+        current: Task | None,
+        command: Command,
+        mark: Mark,
+        *,
+        follow_ups: Sequence[Submission] = (),
     ) -> State | None:
         """Resolve a run of which only the ids are known, as a service does for a worker elsewhere.
         `current` is the record as it was just read. Raises `LeaseLost`."""
-        return await self._runs.report_run(task_id, run, current, command, mark)
+        return await self._runs.report_run(
+            task_id, run, current, command, mark, follow_ups=follow_ups
+        )
 
     async def dependency_results(self, task: Task) -> dict[str, Task | None]:
         ids = [parent for parent in task.definition.dependencies if parent != task.id]
@@ -382,6 +416,9 @@ class LocalEngine:
 
     async def info(self) -> StoreInfo:
         return await self.store.info()
+
+    def _owes(self, task: Task) -> None:
+        self._debts.pay_soon(task)
 
     def _ended(self, task: Task, state: State | None, changed: Changed) -> None:
         self._dependencies.ended(task, state, has_dependents=changed.has_dependents)

@@ -68,14 +68,14 @@ class Timekeeper:
         *,
         random: Random,
         dead_letter_limit: int | None,
-        succeed: Callable[[Task], Awaitable[State | None]],
+        pay: Callable[[Sequence[Task]], Awaitable[set[str]]],
         also: Callable[[], Coroutine[Any, Any, None]],
         poll_s: float = SLOW_POLL_S,
     ) -> None:
-        """`succeed` stores the successor that a task owes, or gives None. `also` is a loop beside
-        the timers, once per process. `poll_s`: how often to look though nobody hinted; other
-        chores come as much less often than otherwise."""
-        self._succeed = succeed
+        """`pay` stores what tasks owe; it gives the ids of those that owe it still. `also` is a
+        loop beside the timers, once per process. `poll_s`: how often to look though nobody hinted;
+        other chores come as much less often than otherwise."""
+        self._pay = pay
         self._also = also
         self._poll_s = poll_s
         self._store = store
@@ -157,21 +157,12 @@ class Timekeeper:
                 timers.append((task.id, now + self._left_alone(task.id, error)))
         if fired:
             await self._write(fired, now)
-        for task in owing:
-            timers += await self._paid(task, now)
+        if owing:
+            unpaid = await self._pay(owing)
+            timers += [(task.id, rearm(task, now)) for task in owing if task.id in unpaid]
         timers += self._verifying.take(blocked, now)
         if timers:
             await self._store.rearm(timers)
-
-    async def _paid(self, task: Task, now: int) -> list[tuple[str, int | None]]:
-        """Store the successor that a task owes; the task's timer, if that is not stored yet."""
-        try:
-            stored = await self._succeed(task) is not None
-        except (AndonError, OSError):
-            raise
-        except Exception as error:
-            return [(task.id, now + self._left_alone(task.id, error))]
-        return [] if stored else [(task.id, rearm(task, now))]
 
     def _move(self, task: Task, now: int) -> Change | None:
         """What the timer means; None if nothing is due yet."""
