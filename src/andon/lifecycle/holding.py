@@ -119,7 +119,8 @@ def step_of(d: Definition, holder: Task | None) -> Step:
         return Step.AGAIN
     if owes(holder.status):
         return Step.PAY
-    if holder.definition.name != d.name:  # it is not this one's to cancel
+    theirs = holder.definition
+    if theirs.name != d.name or theirs.queue != d.queue:  # it is not this one's to cancel
         return Step.REFUSE
     if holder.state in WAITING:
         return Step.SUPERSEDE
