@@ -308,7 +308,7 @@ class Submitting:
         except (AndonError, OSError):
             raise
         except Exception as error:
-            log.exception("Task %s could not supersede %s.", task.id, created.holder)
+            log.error("A submission could not be taken; it alone was refused.", exc_info=error)
             return task, _unwritable(task, why_of(error))
         return task, created
 

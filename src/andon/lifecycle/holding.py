@@ -119,15 +119,14 @@ def step_of(d: Definition, holder: Task | None) -> Step:
         return Step.AGAIN
     if owes(holder.status):
         return Step.PAY
-    theirs = holder.definition
+    state, theirs = holder.state, holder.definition
+    if state in TERMINAL and state not in holder.policy.unique_states:
+        return Step.AGAIN
     if theirs.name != d.name or theirs.queue != d.queue:  # it is not this one's to cancel
         return Step.REFUSE
-    if holder.state in WAITING:
+    if state in WAITING:
         return Step.SUPERSEDE
-    if holder.state is State.ACTIVE:
-        return Step.FOLLOW
-    still = holder.state not in TERMINAL or holder.state in holder.policy.unique_states
-    return Step.REFUSE if still else Step.AGAIN
+    return Step.FOLLOW if state is State.ACTIVE else Step.REFUSE
 
 
 def followed(holder: Task, parents: Sequence[Task | None]) -> str:
