@@ -207,6 +207,7 @@ class Rerun(Command, frozen=True):
     run_at: int | None = None
     deadline: int | None = None
     keep_budget: bool = False
+    waits: bool = False  #: wait for its dependencies again, if it has any
 
 
 class Delete(Command, frozen=True):

@@ -146,7 +146,11 @@ MOVES: tuple[Move, ...] = (
     # One row for each state in which a record can owe tasks.
     *(Move(E.DELIVER, state, state, "what it owes is stored") for state in BEARERS),
     *_rows(
-        E.RERUN, _ordered(TERMINAL), (S.PENDING, "otherwise"), (S.SCHEDULED, "start time ahead")
+        E.RERUN,
+        _ordered(TERMINAL),
+        (S.PENDING, "otherwise"),
+        (S.SCHEDULED, "start time ahead"),
+        (S.BLOCKED, "with its dependencies"),
     ),
     *_rows(E.DELETE, [*_ordered(TERMINAL), S.UNKNOWN], None),
     *_rows(E.SET_ASIDE, _ANY, (S.UNKNOWN, "the record does not decode")),

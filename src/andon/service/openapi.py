@@ -207,7 +207,9 @@ def _complete(operation: Document, *, takes_path: bool, changes: bool) -> None:
     operation.pop("deprecated", None)
 
 
-_OPTIONAL = frozenset({"Nothing", "Cancelling", "Rerunning", "QueueChanges", "Purging"})
+_OPTIONAL = frozenset(
+    {"Nothing", "Cancelling", "Rerunning", "QueueChanges", "Purging", "RerunningFlow"}
+)
 
 
 def _without_null(schema: Document) -> Document:
