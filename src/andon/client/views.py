@@ -164,7 +164,7 @@ class TaskView:
     cancel_requested_at: datetime | None  #: when the run in hand was asked to stop
     predecessor: str | None = None  #: the task whose place this one has taken
     successor: str | None = None  #: the task that was edited from this one, or superseded it
-    bearer: str | None = None  #: the task whose end bore this one
+    bearer: str | None = None  #: the task whose run bore this one (`Context.follow_up`)
     owes: tuple[str, ...] = ()  #: tasks that its last move bore and that are not stored yet
 
     @property

@@ -152,7 +152,7 @@ def superseding(d: Definition, holder: Task, follows: str) -> Definition:
     if holder.state is State.PENDING:
         order = holder.status.order
     kept = replace(on_held, since=since, order=order)
-    heir = replace(d, on_held=kept, predecessor=holder.id, bearer=holder.id)
+    heir = replace(d, on_held=kept, predecessor=holder.id)
     return limited(_after(heir, follows) if follows else heir, holder.status.created_at)
 
 
