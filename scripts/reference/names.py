@@ -88,6 +88,23 @@ PAGES = (
         ),
     ),
     Page(
+        "schedules",
+        "Schedules",
+        "Tasks at the times of a clock, declared beside their code or made by hand.",
+        (
+            "Schedule",
+            "client.recurring.ScheduleOptions",
+            "client.schedules.Schedules",
+            "client.schedules.ScheduleView",
+            "model.recurrence.Recurrence",
+            "model.recurrence.ExplainedTime",
+            "model.recurrence.Occurrence",
+            "model.recurrence.Range",
+            "engine.schedule_requests.ScheduleOutcome",
+            "engine.schedule_requests.Backfilled",
+        ),
+    ),
+    Page(
         "handlers",
         "Inside a handler",
         "What a handler can know of its run, and say while it runs.",
@@ -147,6 +164,7 @@ PAGES = (
             "client.sync.SyncTaskFunction",
             "client.sync.SyncHandle",
             "client.sync.SyncTasks",
+            "client.sync.SyncSchedules",
             "client.sync.SyncFlow",
             "client.flow_handle.SyncFlowHandle",
             "client.sync.SyncFlows",
@@ -243,15 +261,15 @@ PAGES = (
 
 FIRST = {
     "client.app.Andon": "task command submit draft submit_many submit_stream flow flows queues "
-    "tasks workers handle get find",
+    "tasks schedules workers handle get find",
 }
 """What a page tells first of a class that is made of several; the rest follows in the order of the
 source, that of base classes before its own."""
 
 INNER = {
-    "client.app.Andon": "bridge connections declared_queues engine engine_on functions live_at "
-    "measure measured new_id profile_default records_invalid registry sending sent signing "
-    "send_drafts submit_draft worker_config worker_middleware",
+    "client.app.Andon": "as_sent bridge connections declared_queues declared_schedules engine "
+    "engine_on functions live_at measure measured new_id prepare profile_default records_invalid "
+    "registry sending sent signing send_drafts submit_draft worker_config worker_middleware",
     "client.function.TaskFunction": "__init__ app chosen_id draft_call draft_of type",
     "client.drafts.Draft": "codec connection returns_holder submission",
     "client.handle.TaskHandle": "app",
@@ -270,12 +288,16 @@ INNER = {
     "client.function.SyncTaskFunction": "__init__ bridge inner",
     "client.handle.SyncHandle": "__init__ bridge inner",
     "client.sync.SyncTasks": "__init__ bridge inner",
+    "client.sync.SyncSchedules": "__init__ bridge inner",
     "client.sync.SyncQueues": "__init__ bridge inner",
     "client.sync.SyncPolicies": "__init__ bridge inner",
     "client.ids.IdMaker": "forget",
     "client.queues.Queues": "__init__",
     "client.policies.Policies": "__init__",
     "client.tasks.Tasks": "__init__",
+    "client.schedules.Schedules": "__init__",
+    "client.schedules.ScheduleView": "of",
+    "client.recurring.Schedule": "args kwargs overlap pause_after recurrence",
     "worker.worker.Worker": "__init__",
     "client.views.EventView": "of",
     "client.views.RunView": "of",

@@ -7,10 +7,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from andon.lifecycle import commands as c
-from andon.lifecycle.admission import admit
+from andon.lifecycle.admission import admit, admit_schedule
 from andon.lifecycle.apply import Moved, apply, next_fence, stamped
+from andon.lifecycle.firing import begun
+from andon.lifecycle.schedules import record_definition
 from andon.model.policy import Policy
-from andon.model.task import Definition, RunCell, Stamp, Task, TaskError
+from andon.model.recurrence import Recurrence
+from andon.model.task import Definition, RunCell, Schedule, Stamp, Task, TaskError
 from andon.model.words import State
 
 NOW = 1_700_000_000_000
@@ -29,6 +32,25 @@ def submitted(*, policy: dict[str, Any] | None = None, now: int = NOW, **fields:
         **{"id": "t", "name": "job", **fields}, policy=replace(Policy(), **(policy or {}))
     )
     return admit(definition, now, "submit")
+
+
+def recurring(*, now: int = NOW, recurrence: Recurrence | None = None, **fields: Any) -> Task:
+    """A schedule as it was submitted: by default of each minute."""
+    template = Definition(id="", name="job", args=b"[1]")
+    schedule = begun(
+        "s",
+        Schedule(recurrence=recurrence or Recurrence(every=60), template=template, **fields),
+        now,
+    )
+    return admit_schedule(record_definition("s", schedule), schedule, now, "submit")
+
+
+def ended_schedule(state: State) -> Task:
+    """A schedule that has fired for the last time, or was cancelled."""
+    task = recurring(now=NOW - 60_000, recurrence=Recurrence(every=60, count=1))
+    if state is State.CANCELLED:
+        return after(task, c.Cancel())
+    return after(after(task, c.Recur()), c.Deliver())
 
 
 def claimed(task: Task, now: int = NOW, worker: str = "w") -> Task:
@@ -82,6 +104,9 @@ def in_state(
         return task if state is State.BLOCKED else after(task, c.Unreach(parent="p"))
     if state is State.SCHEDULED:
         return submitted(policy=policy, **{"run_at": NOW + 60_000, **fields})
+    if state is State.RECURRING:
+        task = recurring()
+        return after(task, c.RunNow()) if owes else task
     if state is State.DROPPED:
         policy = {**(policy or {}), "on_unknown": "drop"}
     if state is State.RETRY:
@@ -133,6 +158,10 @@ SAMPLES: tuple[c.Command, ...] = (
     c.Cancel(force=True),
     c.Expire(),
     c.Evict(),
+    c.Recur(),
+    c.Pause(),
+    c.Resume(),
+    c.Revise(schedule=Schedule(recurrence=Recurrence(every=30), template=CHILD)),
     c.RunNow(),
     c.Reschedule(run_at=NOW + 120_000),
     c.Reprioritise(priority=2),

@@ -11,10 +11,21 @@ from andon.lifecycle.apply import set_aside
 from andon.lifecycle.decide import DECIDE
 from andon.lifecycle.moves import MOVES, TARGETS, Move, fields_set
 from andon.model.errors import InvalidTransition
+from andon.model.recurrence import Recurrence
 from andon.model.task import Status, Task, TaskEvent
 from andon.model.words import Event, State
 
-from .examples import NOW, SAMPLES, STORED, claimed, decided, in_state, submitted
+from .examples import (
+    NOW,
+    SAMPLES,
+    STORED,
+    claimed,
+    decided,
+    ended_schedule,
+    in_state,
+    recurring,
+    submitted,
+)
 
 BY_EVENT = {sample.event: sample for sample in SAMPLES}
 
@@ -79,6 +90,11 @@ def example(move: Move) -> tuple[Task, Status | None, TaskEvent]:
     if move.event is Event.CLAIM:
         status = claimed(task).status
         return task, status, status.events[-1]
+    if move.event is Event.RECUR:
+        last = Recurrence(every=60, count=1 if move.target is State.COMPLETED else None)
+        task = recurring(now=NOW - 60_000, recurrence=last)
+    if move.event is Event.RERUN and move.target is State.RECURRING:
+        task = ended_schedule(move.source)
     command = BY_EVENT[move.event]
     if move.event is Event.RERUN and move.target is State.SCHEDULED:
         command = c.Rerun(run_at=NOW + 60_000)
@@ -117,16 +133,22 @@ def test_every_first_state_of_the_table_can_be_submitted_to() -> None:
         submitted(dependencies=("p",)),
         submitted(run_at=NOW + 1),
         submitted(),
+        recurring(),
         admit_invalid(submitted().definition, NOW, "w", "bad"),
     ]
     assert {task.state for task in tasks} == first
-    assert [task.status.revision for task in tasks] == [1] * 4
+    assert [task.status.revision for task in tasks] == [1] * 5
 
 
 @pytest.mark.parametrize("state", [move.source for move in MOVES if move.event is Event.SET_ASIDE])
 def test_a_record_that_does_not_decode_is_set_aside_from_any_state(state: State) -> None:
     event = set_aside(7, state, NOW, "w")
     assert (event.revision, event.source, event.target) == (8, state, State.UNKNOWN)
+
+
+def test_no_move_makes_a_schedule_claimable() -> None:
+    reached = {m.target for m in MOVES if m.source is State.RECURRING}
+    assert reached == {State.RECURRING, State.COMPLETED, State.CANCELLED, State.UNKNOWN}
 
 
 def test_no_event_leaves_unknown_but_deletion() -> None:

@@ -85,14 +85,18 @@ class Submitting(StoreAccess):
                 "A follow-up is written with the end of its run, and not in a transaction of "
                 "yours; leave connection= out, or submit it."
             )
-        submission = draft.submission
-        for hook in self._on_submit:
-            submission = hook(submission)
+        submission = self.as_sent(draft.submission)
         if self.signing:
             engine = self.connections.at_hand()
             now = round(time.time() * 1000) if engine is None else engine.now()
             submission = self.signing.signed_one(submission, now)
         return submission, TaskHandle(self, submission.id, draft.codec)
+
+    def as_sent(self, submission: Submission) -> Submission:
+        """A submission as middleware leaves it."""
+        for hook in self._on_submit:
+            submission = hook(submission)
+        return submission
 
     def sending(self, draft: Draft[Any]) -> Awaitable[list[Submitted]]:
         """What submits one draft when it is awaited, with as few coroutines as it takes."""

@@ -29,6 +29,7 @@ from andon.engine.debts import Debts
 from andon.engine.dependencies import Dependencies
 from andon.engine.editing import Editing
 from andon.engine.fleet import counts_in, settings_of
+from andon.engine.holding import Holding
 from andon.engine.naming import RetryPolicies
 from andon.engine.reading import (
     MOST_CURSOR,
@@ -38,6 +39,7 @@ from andon.engine.reading import (
     records,
 )
 from andon.engine.runs import Mark, Runs
+from andon.engine.schedules import Schedules
 from andon.engine.submitting import Submitting
 from andon.engine.telling import Then
 from andon.engine.timekeeper import Timekeeper
@@ -125,7 +127,27 @@ class LocalEngine:
         )
         self.at_once = self._submitting.at_once
         self._debts = Debts(store, self._submitting.store_births, self._control, self._dependencies)
+        self._submitting.superseding_through(
+            Holding(
+                store,
+                self._control,
+                self._dependencies,
+                jitter.random,
+                create=self._submitting.batcher.put,
+                commit=self._runs.commits.put,
+                ended=self._ended,
+                pay=self._debts.pay,
+            )
+        )
         self._editing = Editing(store, self._control, self._debts, max_payload=max_payload)
+        self.schedules = Schedules(
+            store,
+            self.book,
+            self._control,
+            self._debts,
+            self._submitting.store_births,
+            max_payload=max_payload,
+        )
         self._poll_s = poll_s
         self._watching = Watching(store, jitter, poll_s=poll_s)
         self._keeping = Keeping(store, store.url, artifacts, poll_s=poll_s)
@@ -281,12 +303,13 @@ class LocalEngine:
         return await self._control.cancel(ids, force=force)
 
     async def retry(self, ids: Sequence[str]) -> list[Acted]:
-        return await self._control.retry(ids)
+        return await self.schedules.delivered(await self._control.retry(ids))
 
     async def act(
         self, ids: Sequence[str], command: Command, *, force: bool = False
     ) -> list[Acted]:
-        return await self._control.act(ids, command, force=force)
+        acted = await self._control.act(ids, command, force=force)
+        return await self.schedules.delivered(acted)
 
     async def edit(self, task_id: str, args: bytes, successor: str) -> Submitted:
         return await self._editing.edit(task_id, args, successor)

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from andon.model.errors import InvalidSubmission
-from andon.model.task import Definition, Run, Status, Task, TaskError, TaskEvent
+from andon.model.task import Definition, Run, Schedule, Status, Task, TaskError, TaskEvent
 from andon.model.words import TERMINAL, Event, Reason, State
 
 _ID = re.compile(r"[A-Za-z0-9_:-]{1,64}\Z")
@@ -208,8 +208,18 @@ def admit(definition: Definition, now: int, write_id: str) -> Task:
     elif d.run_at is not None and d.run_at > now:
         state = State.SCHEDULED
     else:
-        return Task(definition=d, status=_pending_beginning(d, now, write_id))
+        status = _pending_beginning(d, now, write_id)
+        if d.on_held is not None and d.on_held.order is not None:
+            status = replace(status, order=d.on_held.order)
+        return Task(definition=d, status=status)
     return _begin(d, now, write_id, state=state, reason=_SUBMITTED)
+
+
+def admit_schedule(definition: Definition, schedule: Schedule, now: int, write_id: str) -> Task:
+    """The record a schedule begins with."""
+    task = _begin(definition, now, write_id, state=State.RECURRING, reason=_SUBMITTED)
+    task.status.schedule = schedule
+    return task
 
 
 _INVALID = "!"

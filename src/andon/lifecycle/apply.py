@@ -10,7 +10,7 @@ store wrote into the same record after the claim, so that every reader sees one 
 import msgspec
 from msgspec.structs import astuple, replace
 
-from andon.lifecycle.births import check_paid, owes
+from andon.lifecycle.births import check_paid, owed_ids, owes
 from andon.lifecycle.commands import Command, Complete, Edit, Reprioritise, Rerun
 from andon.lifecycle.decide import DECIDE, Outcome, cancelled
 from andon.lifecycle.delays import Random
@@ -33,7 +33,8 @@ from andon.model.words import DEAD_LETTER_STATES, TERMINAL, Event, Reason, State
 _PENDING, _ACTIVE, _COMPLETED, _RETRY = State.PENDING, State.ACTIVE, State.COMPLETED, State.RETRY
 _CLAIM, _COMPLETE, _RERUN, _RUN_NOW = Event.CLAIM, Event.COMPLETE, Event.RERUN, Event.RUN_NOW
 _DELIVER = Event.DELIVER
-_ARCHIVED = Reason.ARCHIVED_BY_HAND
+_RECURRING = State.RECURRING
+_ARCHIVED, _SUPERSEDED = Reason.ARCHIVED_BY_HAND, Reason.SUPERSEDED
 """What every run needs: a tenth of a microsecond less each, see `admission`."""
 
 
@@ -97,12 +98,16 @@ def _write(task: Task, command: Command, outcome: Outcome, *, now: int, write_id
         new.last_error = outcome.error
     if source is not target:
         _enter(new, target, outcome, now)
-    if event is _RUN_NOW:
+    if outcome.schedule is not None:
+        new.schedule = outcome.schedule
+    if event is _RUN_NOW and target is _PENDING:
         new.rerun_by_hand = True
     elif isinstance(command, Edit):
         new.successor, new.owed = command.successor, command.args
     if outcome.births:
         new.owes = outcome.births
+        if outcome.reason is _SUPERSEDED:
+            (new.successor,) = owed_ids(new)
 
     runs = status.runs if target is not _PENDING else new.runs
     written = TaskEvent(
@@ -130,7 +135,7 @@ def _enter(new: Status, target: State, outcome: Outcome, now: int) -> None:
         _enter_pending(new, outcome, now)
     elif target in TERMINAL:
         new.finished_at = now
-        if target is _COMPLETED:
+        if target is _COMPLETED and new.schedule is None:
             new.progress = 100
     elif target is State.SCHEDULED or target is _RETRY:
         new.run_at = outcome.run_at
@@ -243,6 +248,8 @@ def kept_for(task: Task, status: Status) -> int | None:
     state = status.state
     if state in policy.discard_states and status.reason is not _ARCHIVED:
         return 0
+    if state is _RECURRING:
+        return None
     if is_dead_letter(task, status):
         seconds = policy.dead_letter_retention
     else:

@@ -9,7 +9,8 @@ from typing import ClassVar
 import msgspec
 
 from andon.model.task import Definition, TaskError
-from andon.model.words import Event, Reason
+from andon.model.task import Schedule as ScheduleRecord
+from andon.model.words import Event, Reason, State
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,6 +141,8 @@ class Cancel(Command, frozen=True):
 
     event: ClassVar[Event] = Event.CANCEL
     force: bool = False
+    births: tuple[Definition, ...] = ()
+    """The newer task of its unique key, which supersedes one that waits (R38); else none."""
 
 
 class Expire(Command, frozen=True):
@@ -156,9 +159,36 @@ class Evict(Command, frozen=True):
 
 
 class RunNow(Command, frozen=True):
-    """Skip the wait."""
+    """Skip the wait. A schedule bears one task more, now, and waits on."""
 
     event: ClassVar[Event] = Event.RUN_NOW
+
+
+class Recur(Command, frozen=True):
+    """A time of the schedule has come."""
+
+    event: ClassVar[Event] = Event.RECUR
+    last: State | None = None
+    """In which state the newest occurrence is; None if it is gone, or nothing depends on it."""
+
+
+class Pause(Command, frozen=True):
+    """Let a schedule fire no more until it is resumed."""
+
+    event: ClassVar[Event] = Event.PAUSE
+
+
+class Resume(Command, frozen=True):
+    """Let a paused schedule fire again; what fell into the pause was not missed."""
+
+    event: ClassVar[Event] = Event.RESUME
+
+
+class Revise(Command, frozen=True):
+    """Give a schedule other times, or another task. How far it has come is its own."""
+
+    event: ClassVar[Event] = Event.REVISE
+    schedule: ScheduleRecord
 
 
 class Reschedule(Command, frozen=True):
@@ -199,12 +229,13 @@ class Deliver(Command, frozen=True):
 
 
 class Rerun(Command, frozen=True):
-    """Run a finished task again (docs/rulings.md, R20)."""
+    """Run a finished task again (docs/rulings.md, R20); a schedule fires again."""
 
     event: ClassVar[Event] = Event.RERUN
     run_at: int | None = None
     deadline: int | None = None
     keep_budget: bool = False
+    schedule: ScheduleRecord | None = None  #: other times or another task, for a schedule
     waits: bool = False  #: wait for its dependencies again, if it has any
 
 

@@ -12,11 +12,12 @@ import msgspec
 from andon.lifecycle import commands as c
 from andon.lifecycle.births import owes
 from andon.lifecycle.delays import Random, retry_delay
+from andon.lifecycle.firing import borne_now, recurred, restarted, resumed, revised
 from andon.lifecycle.parents import waits_for_others
 from andon.model.errors import InvalidTransition
 from andon.model.policy import Policy
-from andon.model.task import Definition, Task, TaskError
-from andon.model.words import Event, Reason, State
+from andon.model.task import Definition, Schedule, Task, TaskError
+from andon.model.words import WAITING, Event, Reason, State
 
 UNKNOWN_TASK_DELAY_MS = 5_000
 """Wait before an unknown task is offered again if its policy waits for code, or retries at once: a
@@ -35,6 +36,7 @@ class Outcome(msgspec.Struct, frozen=True):
     keeps_place: bool = False
     error: TaskError | None = None
     births: tuple[Definition, ...] = ()  #: what the record owes from this move on
+    schedule: Schedule | None = None  #: as it is from this move on; None leaves it as it is
 
 
 def cancelled(command: c.Command) -> Outcome:
@@ -225,6 +227,13 @@ def _interrupted(task: Task, command: c.Interrupted, now: int, random: Random) -
 
 
 def _cancel(task: Task, command: c.Cancel, now: int, random: Random) -> Outcome:
+    if command.births:
+        if task.state not in WAITING:
+            raise InvalidTransition(
+                task.id, command.event, task.state, "Only a task that waits is superseded."
+            )
+        why = Reason.SUPERSEDED
+        return Outcome(State.CANCELLED, why, why, births=command.births)
     if task.state is State.ACTIVE and not command.force:
         raise InvalidTransition(
             task.id, command.event, task.state, "Request the cancel, or force it."
@@ -245,7 +254,62 @@ def _evict(task: Task, command: c.Evict, now: int, random: Random) -> Outcome:
     return Outcome(State.CANCELLED, Reason.QUEUE_FULL, Reason.QUEUE_FULL)
 
 
+def _recur(task: Task, command: c.Recur, now: int, random: Random) -> Outcome:
+    schedule = _fires(task, command)
+    if schedule.paused_at is not None:
+        raise InvalidTransition(task.id, command.event, task.state, "It is paused.")
+    fired = recurred(task.id, schedule, command.last, now)
+    if fired.schedule.next_due is None:
+        state, reason = State.COMPLETED, Reason.SCHEDULE_ENDED
+    elif fired.schedule.paused_at is not None:
+        state, reason = State.RECURRING, Reason.FAILURES_IN_A_ROW
+    else:
+        state = State.RECURRING
+        reason = Reason.OVERLAP if fired.skipped else Reason.START_TIME
+    return Outcome(state, reason, births=fired.births, schedule=fired.schedule)
+
+
+def _pause(task: Task, command: c.Pause, now: int, random: Random) -> Outcome:
+    schedule = _fires(task, command)
+    since = now if schedule.paused_at is None else schedule.paused_at
+    paused = msgspec.structs.replace(schedule, paused_at=since)
+    return Outcome(State.RECURRING, Reason.PAUSED, schedule=paused)
+
+
+def _resume(task: Task, command: c.Resume, now: int, random: Random) -> Outcome:
+    schedule = resumed(task.id, _fires(task, command), now)
+    return _lasts(task, command, schedule, Reason.RESUMED)
+
+
+def _revise(task: Task, command: c.Revise, now: int, random: Random) -> Outcome:
+    schedule = revised(task.id, _fires(task, command), command.schedule, now)
+    return _lasts(task, command, schedule, task.status.reason)
+
+
+def _fires(task: Task, command: c.Command) -> Schedule:
+    """The schedule of a record that is one."""
+    if task.status.schedule is None:
+        raise InvalidTransition(task.id, command.event, task.state, "It is no schedule.")
+    return task.status.schedule
+
+
+def _lasts(task: Task, command: c.Command, schedule: Schedule, reason: Reason | None) -> Outcome:
+    """It fires on, if it has a time left."""
+    if schedule.next_due is None:
+        raise InvalidTransition(
+            task.id,
+            command.event,
+            task.state,
+            "None of its times is left: give it others, a later end or a higher count.",
+        )
+    return Outcome(State.RECURRING, reason, schedule=schedule)
+
+
 def _run_now(task: Task, command: c.RunNow, now: int, random: Random) -> Outcome:
+    if task.state is State.RECURRING:
+        fired = borne_now(task.id, _fires(task, command), now)
+        reason = task.status.reason
+        return Outcome(State.RECURRING, reason, births=fired.births, schedule=fired.schedule)
     return Outcome(State.PENDING, Reason.RUN_NOW, opened=Reason.RUN_NOW)
 
 
@@ -282,6 +346,11 @@ def _deliver(task: Task, command: c.Deliver, now: int, random: Random) -> Outcom
 
 
 def _rerun(task: Task, command: c.Rerun, now: int, random: Random) -> Outcome:
+    if task.status.schedule is not None:
+        was = task.status.schedule
+        return _lasts(
+            task, command, restarted(task.id, was, command.schedule or was, now), Reason.RERUN
+        )
     deadline = command.deadline or task.status.deadline
     if deadline is not None and deadline <= now:
         raise InvalidTransition(
@@ -322,6 +391,10 @@ DECIDE: dict[Event, Callable[[Task, Any, int, Random], Outcome]] = {
     Event.CANCEL: _cancel,
     Event.EXPIRE: _expire,
     Event.EVICT: _evict,
+    Event.RECUR: _recur,
+    Event.PAUSE: _pause,
+    Event.RESUME: _resume,
+    Event.REVISE: _revise,
     Event.RUN_NOW: _run_now,
     Event.RESCHEDULE: _reschedule,
     Event.REPRIORITISE: _reprioritise,

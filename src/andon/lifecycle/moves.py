@@ -47,7 +47,7 @@ def _ordered(states: Iterable[State]) -> list[State]:
     return sorted(states, key=list(State).index)
 
 
-BEARERS = (S.COMPLETED, S.CANCELLED)
+BEARERS = (S.RECURRING, S.COMPLETED, S.CANCELLED)
 """States in which a record can owe tasks: those to which moves lead that bear."""
 
 _BUDGET_AND_DELAY = "budget left, delay set"
@@ -58,6 +58,7 @@ MOVES: tuple[Move, ...] = (
     *_rows(
         E.SUBMIT,
         [None],
+        (S.RECURRING, "it is a schedule"),
         (S.BLOCKED, "has dependencies"),
         (S.SCHEDULED, "start time ahead"),
         (S.PENDING, "otherwise"),
@@ -132,7 +133,22 @@ MOVES: tuple[Move, ...] = (
             E.SILENCE,
         )
     ),
-    *_rows(E.CANCEL, _ordered(WAITING), S.CANCELLED),
+    *_rows(
+        E.RECUR,
+        [S.RECURRING],
+        (S.RECURRING, "another time follows"),
+        (S.COMPLETED, "no time follows"),
+    ),
+    *(
+        Move(event, S.RECURRING, S.RECURRING, when)
+        for event, when in (
+            (E.PAUSE, ""),
+            (E.RESUME, ""),
+            (E.REVISE, ""),
+            (E.RUN_NOW, "bears one task, and waits on"),
+        )
+    ),
+    *_rows(E.CANCEL, [*_ordered(WAITING), S.RECURRING], S.CANCELLED),
     *_rows(E.CANCEL, [S.ACTIVE], (S.CANCELLED, "forced")),
     *_rows(E.EXPIRE, _ordered(WAITING), S.EXPIRED),
     *_rows(E.EXPIRE, [S.ACTIVE], (S.EXPIRED, "deadline_covers=task"), cancel=False),
@@ -152,6 +168,7 @@ MOVES: tuple[Move, ...] = (
         (S.SCHEDULED, "start time ahead"),
         (S.BLOCKED, "with its dependencies"),
     ),
+    *_rows(E.RERUN, [S.COMPLETED, S.CANCELLED], (S.RECURRING, "it is a schedule")),
     *_rows(E.DELETE, [*_ordered(TERMINAL), S.UNKNOWN], None),
     *_rows(E.SET_ASIDE, _ANY, (S.UNKNOWN, "the record does not decode")),
 )
@@ -182,6 +199,7 @@ FIELDS_ON_ENTRY: dict[State | None, frozenset[str]] = {
         {"started_at", "retried_at", "heartbeat_at", "runs", "run", "worker", "fence"}
     ),
     S.RETRY: frozenset({"run_at"}),
+    S.RECURRING: frozenset({"schedule"}),
     **{state: frozenset({"finished_at"}) for state in TERMINAL},
     S.UNKNOWN: frozenset(),
     None: frozenset(),
@@ -229,10 +247,13 @@ FIELDS_ON_EVENT: dict[Event, frozenset[str]] = {
     E.RESCHEDULE: frozenset({"run_at"}),
     E.REPRIORITISE: frozenset({"priority"}),
     E.EDIT: frozenset({"successor", "owed"}),
+    E.CANCEL: frozenset({"successor", "owes"}),
     E.COMPLETE: frozenset({"owes"}),
+    E.RECUR: frozenset({"schedule", "owes"}),
+    **{event: frozenset({"schedule"}) for event in (E.PAUSE, E.RESUME, E.REVISE)},
     E.DELIVER: frozenset({"owed", "owes"}),
     E.UNREACH: frozenset({"last_error"}),
-    E.RUN_NOW: frozenset({"run_at", "rerun_by_hand"}),
+    E.RUN_NOW: frozenset({"run_at", "rerun_by_hand", "schedule", "owes"}),
     E.CLAIM: frozenset({"policy"}),
 }
 """Set by the event, whatever the states."""

@@ -64,7 +64,15 @@ _OF_NO_RESULT = {None: _hash(b"complete"), b"null": _hash(b"complete null")}
 def is_done(task: Task, command: Command) -> bool:
     """Whether an act of control was done to the task already, so that a repeat is answered as
     done."""
-    return command.event is Event.ARCHIVE and task.status.reason is Reason.ARCHIVED_BY_HAND
+    if command.event is Event.ARCHIVE:
+        return task.status.reason is Reason.ARCHIVED_BY_HAND
+    schedule = task.status.schedule
+    if schedule is None or task.state is not State.RECURRING:
+        return False
+    is_paused = schedule.paused_at is not None
+    return (command.event is Event.PAUSE and is_paused) or (
+        command.event is Event.RESUME and not is_paused
+    )
 
 
 def is_repeat(status: Status, run: str, command: Command) -> bool:

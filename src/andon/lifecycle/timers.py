@@ -7,7 +7,7 @@ which case the taker re-arms it with `next_timer`. Firing early is harmless, nev
 
 from andon.lifecycle.apply import kept_for
 from andon.lifecycle.births import owes
-from andon.lifecycle.commands import Command, Delete, Due, Expire, Fail, Lose, Silence
+from andon.lifecycle.commands import Command, Delete, Due, Expire, Fail, Lose, Recur, Silence
 from andon.model.policy import Policy
 from andon.model.task import Status, Task, TaskError
 from andon.model.words import TERMINAL, Reason, State
@@ -41,6 +41,8 @@ def next_timer(task: Task) -> int | None:
         return _least(deadline, status.created_at + VERIFY_FIRST_MS)
     if state is State.SCHEDULED or state is State.RETRY:
         return _least(deadline, status.run_at)
+    if state is State.RECURRING:
+        return _owes_since(status) + DEBT_MS if owes(status) else _fires_at(status)
     return None
 
 
@@ -81,6 +83,9 @@ def on_timer(task: Task, now: int) -> Command | None:
     if state in TERMINAL:
         gone = None if owes(status) else _gone_at(task)
         return Delete(reason=Reason.RETENTION) if gone is not None and gone <= now else None
+    if state is State.RECURRING:
+        at = None if owes(status) else _fires_at(status)
+        return Recur() if at is not None and at <= now else None
     if status.deadline is not None and status.deadline <= now:
         return Expire(reason=Reason.DEADLINE_EXCEEDED)
     if state is State.PENDING:
@@ -154,6 +159,12 @@ def _gone_at(task: Task) -> int | None:
     kept = kept_for(task, status)
     end = None if kept is None or status.finished_at is None else status.finished_at + kept
     return _least(end, status.expires_at)
+
+
+def _fires_at(status: Status) -> int | None:
+    """When a schedule fires next; None while it is paused."""
+    schedule = status.schedule
+    return None if schedule is None or schedule.paused_at is not None else schedule.next_due
 
 
 def _owes_since(status: Status) -> int:

@@ -18,6 +18,7 @@ from typing import Any, Literal
 import msgspec
 
 from andon.model.policy import Policy
+from andon.model.recurrence import Recurrence
 from andon.model.words import Event, Reason, State
 
 RECORD_VERSION = 1
@@ -89,6 +90,17 @@ class TaskEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Only when the task is discarded with its end (docs/rulings.md, R9)."""
 
 
+class OnHeld(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """What a submission does that finds its unique key held, other than to be refused."""
+
+    way: Literal["supersede", "extend"] = "supersede"
+    active: bool = False  #: ask a holder that is active to cancel, too
+    max_delay: int | None = None
+    """How long the start may be put off at the most, in ms from `since`."""
+    since: int | None = None  #: when the first was submitted that was put off, ms UTC
+    order: int | None = None  #: the place in line that it has taken over
+
+
 class Definition(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What was submitted. `digest` is the hash over what the caller gave (docs/rulings.md, R26)."""
 
@@ -119,6 +131,29 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     v: int = RECORD_VERSION
     predecessor: str = ""  #: id of the task that this one replaces
     bearer: str = ""  #: id of the task whose move bore this one (docs/rulings.md, R38)
+    on_held: OnHeld | None = None  #: None: it is refused where its unique key is held
+
+
+class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """What makes a record a schedule: when it fires, what it bears then, and how far it has come
+    (docs/rulings.md, R39). Its id is its name."""
+
+    recurrence: Recurrence  #: when it fires
+    template: Definition
+    """What each occurrence is, but for id, deadline and what the overlap rule says."""
+    deadline_in: float | None = None  #: seconds that an occurrence has from its submit to its end
+    overlap: Literal["allow", "skip", "queue"] = "allow"
+    """What becomes of an occurrence while the one before it has not ended."""
+    pause_after: int | None = None  #: so many failures in a row pause it
+    application: str = ""  #: whose code declares it; empty if it was made by hand
+    release: str = ""  #: of that application, when it declared it last
+    declared: str = ""  #: hash over what the code said, to see by whether it says something new
+    after: int = 0  #: all times up to this one are dealt with, ms UTC
+    fired: int = 0  #: occurrences so far, which the recurrence's `count` bounds
+    next_due: int | None = None  #: when it fires next, ms UTC, jitter and all; None once it ended
+    last_id: str = ""  #: id of the newest occurrence
+    failures: int = 0  #: occurrences in a row that failed
+    paused_at: int | None = None  #: since when it is paused, ms UTC
 
 
 class Status(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
@@ -152,10 +187,12 @@ class Status(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     events: tuple[TaskEvent, ...] = ()
     policy: Policy | None = None
     """Set when the first claim filled in the type's layer (docs/rulings.md, R5)."""
-    successor: str = ""  #: id of the task that replaces this one, whose arguments were edited
+    successor: str = ""
+    """Id of the task that replaces this one: its arguments were edited, or it was superseded."""
     owed: bytes | None = None  #: the successor's arguments, until it is stored
     owes: tuple[Definition, ...] = ()
     """Tasks that the last move bore, until they are stored (docs/rulings.md, R38)."""
+    schedule: Schedule | None = None  #: only schedules have one, and keep it after their end
     extra: dict[str, msgspec.Raw] = {}  #: fields of newer writers, kept as they are
 
 

@@ -18,7 +18,7 @@ class Word(StrEnum):
 
 
 class State(Word):
-    """Where a task stands. One of thirteen; only `UNSUBMITTED` never reaches a store.
+    """Where a task stands. One of fourteen; only `UNSUBMITTED` never reaches a store.
 
     Example:
         from andon import State
@@ -34,6 +34,7 @@ class State(Word):
     PENDING = "pending"  #: may be claimed now
     ACTIVE = "active"  #: a run holds it under a lease
     RETRY = "retry"  #: a run failed; waits for the retry time
+    RECURRING = "recurring"  #: a schedule: never runs, bears a task at each of its times
     COMPLETED = "completed"  #: succeeded; result kept for its retention
     FAILED = "failed"  #: an error that is not retried, or the budget is spent
     CANCELLED = "cancelled"  #: a person or program cancelled it
@@ -78,7 +79,11 @@ class Event(Word):
     CANCEL = "cancel"  #: it is cancelled
     EXPIRE = "expire"  #: its deadline or queue timeout has passed
     EVICT = "evict"  #: it gives way in a full queue
-    RUN_NOW = "run-now"  #: its wait is ended by hand
+    RECUR = "recur"  #: a time of the schedule has come
+    PAUSE = "pause"  #: the schedule fires no more until it is resumed
+    RESUME = "resume"  #: the schedule fires again
+    REVISE = "revise"  #: the schedule gets other times, or another task
+    RUN_NOW = "run-now"  #: its wait is ended by hand; a schedule bears one task more
     RESCHEDULE = "reschedule"  #: it gets another start time
     REPRIORITISE = "reprioritise"  #: it gets another priority
     ARCHIVE = "archive"  #: what waits is made a dead letter by hand
@@ -141,6 +146,13 @@ class Reason(Word):
     RESCHEDULED = "rescheduled"  #: somebody gave it another start time
     ARCHIVED_BY_HAND = "archived-by-hand"  #: somebody made it a dead letter
     EDITED = "edited"  #: a successor has its place, with other arguments
+    SUPERSEDED = "superseded"  #: a newer submit of its unique key has its place
+    # how a schedule stands
+    PAUSED = "paused"  #: somebody paused it
+    FAILURES_IN_A_ROW = "failures-in-a-row"  #: it paused itself: too many of its tasks failed
+    RESUMED = "resumed"  #: somebody resumed it
+    OVERLAP = "overlap"  #: it was time, and the task before had not ended
+    SCHEDULE_ENDED = "schedule-ended"  #: none of its times is left
     # why a record goes
     RETENTION = "retention"  #: it was kept for as long as its policy says
     DISCARDED = "discarded"  #: its policy keeps no record of this end
@@ -152,8 +164,9 @@ class Reason(Word):
 WAITING = frozenset({State.BLOCKED, State.SCHEDULED, State.PENDING, State.RETRY})
 """States in which nobody holds the task."""
 
-LIVE = WAITING | {State.ACTIVE}
-"""States in which the task has not ended."""
+LIVE = WAITING | {State.ACTIVE, State.RECURRING}
+"""States in which the task has not ended. A schedule waits, too, but has few of the moves of what
+is to run."""
 
 WAITS_FOR_TIME = (State.SCHEDULED, State.RETRY)
 """States whose tasks have a due time. Stores keep them in that order, too."""
