@@ -1,9 +1,11 @@
 """Rows that are sent as values of a type: by name, in whatever order the type has its fields."""
 
 import random
+from pathlib import Path
 
 import pytest
 from conformance.kit import opened
+from servers import Servers
 
 from andon.lifecycle.commands import Cancel, Command, Complete, Delete, Fail, Lose, Rerun, Snooze
 from andon.model.task import TaskError
@@ -24,8 +26,14 @@ def shuffled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     return shuffled
 
 
+@pytest.fixture
+def new_url(servers: Servers, tmp_path: Path) -> str:
+    """A namespace of which nothing is made yet, the type among it."""
+    return servers.fresh_url("postgres", tmp_path)
+
+
 async def test_every_kind_of_change_is_written_when_the_fields_are_shuffled(
-    url: str, shuffled: Composite
+    new_url: str, shuffled: Composite
 ) -> None:
     assert [*shuffled.fields] != [*CHANGE.fields]
     ends: dict[State, Command] = {
@@ -35,7 +43,7 @@ async def test_every_kind_of_change_is_written_when_the_fields_are_shuffled(
         State.FAILED: Fail(error=NO, retryable=False),
         State.CANCELLED: Cancel(force=True),
     }
-    async with opened(url) as kit:
+    async with opened(new_url) as kit:
         await kit.configure(max_concurrent_per_key=1)
         for kept in ({}, {"key": "k"}, {"unique_key": "u"}):
             for state, way in ends.items():
@@ -55,9 +63,9 @@ async def test_every_kind_of_change_is_written_when_the_fields_are_shuffled(
 
 
 async def test_a_discarded_end_is_written_when_the_fields_are_shuffled(
-    url: str, shuffled: Composite
+    new_url: str, shuffled: Composite
 ) -> None:
-    async with opened(url) as kit:
+    async with opened(new_url) as kit:
         policy = {"discard_states": ("completed",), "unique_states": ("pending", "completed")}
         for _ in range(2):
             task = await kit.active(unique_key="u", policy=policy)
