@@ -65,7 +65,7 @@ async def settle(bench: Bench, task: Task, state: str) -> None:
 
 async def until_counted(bench: Bench, expected: dict[str, int]) -> QueueStats:
     """Complete what can be, until the counts are these."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while True:
             await bench.finish()
             [queue] = await bench.engine.stats()
