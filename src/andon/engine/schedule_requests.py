@@ -55,7 +55,7 @@ class ScheduleOutcome(msgspec.Struct, frozen=True):
             print(outcome.name, outcome.error or outcome.result)
     """
 
-    name: str
+    name: str  #: of the schedule
     result: Literal["created", "revised", "unchanged", "older", "ended", "refused"]
     """`older`: a newer release of the application has declared it, which counts. `ended`: it has
     no time left, so that there is nothing to begin."""

@@ -79,8 +79,8 @@ class Range(msgspec.Struct, frozen=True, gc=False):
 
     count: int  #: so many, or `most` if there are more than that
     more: bool  #: whether there are more than were counted
-    first: Occurrence | None
-    last: Occurrence | None
+    first: Occurrence | None  #: the first of them
+    last: Occurrence | None  #: the last of them
 
 
 class ExplainedTime(msgspec.Struct, frozen=True, gc=False):
@@ -93,7 +93,7 @@ class ExplainedTime(msgspec.Struct, frozen=True, gc=False):
         await app.schedules.delete("tea")
     """
 
-    occurrence: Occurrence
+    occurrence: Occurrence  #: what falls on it
     local: str  #: the time by the clocks of the zone, with their distance from UTC
     utc: str  #: the same in UTC
     notes: tuple[str, ...] = ()  #: what a change of the clocks does to it, or did just before it
