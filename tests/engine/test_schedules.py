@@ -10,9 +10,13 @@ import pytest
 
 from andon.engine.base import Submission
 from andon.engine.local import LocalEngine
-from andon.engine.schedule_requests import ScheduleOutcome, ScheduleRequest
-from andon.engine.schedules import BACKFILL_ASKS
-from andon.lifecycle import decide
+from andon.engine.schedule_requests import (
+    BACKFILL_ASKS,
+    ScheduleAct,
+    ScheduleOutcome,
+    ScheduleRequest,
+)
+from andon.lifecycle import decide, firing
 from andon.lifecycle.commands import Complete, Fail, RunNow
 from andon.model.errors import ConfigurationError, StoreUnavailable, TaskNotFound
 from andon.model.recurrence import Recurrence
@@ -169,7 +173,7 @@ async def test_each_time_fires_exactly_once_however_late_and_whoever_dies(
 async def test_one_that_cannot_be_decided_on_fails_alone(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = decide.recurred
+    real = firing.recurred
 
     def broken(name: str, *args: Any) -> Any:
         if name == "bad":
@@ -310,7 +314,12 @@ async def test_acts_are_refused_of_tasks_and_repeated_safely(shop: Shop) -> None
     refused, absent = await keeper.act(["t", "none"], "pause")
     assert "It is no schedule" in str(refused.error)
     assert isinstance(absent.error, TaskNotFound)
-    for act, state in (("pause", State.RECURRING), ("cancel", State.CANCELLED), ("delete", None)):
+    steps: tuple[tuple[ScheduleAct, State | None], ...] = (
+        ("pause", State.RECURRING),
+        ("cancel", State.CANCELLED),
+        ("delete", None),
+    )
+    for act, state in steps:
         for changed in (True, False)[: 1 + (act != "delete")]:
             [acted] = await keeper.act(["s"], act)
             assert (acted.state, acted.changed, acted.error) == (state, changed, None)

@@ -228,7 +228,14 @@ class Schedules:
         return await self._act(name, "cancel")
 
     async def rerun(self, name: str) -> ScheduleView:
-        """Begin one that has ended anew, its count at nought. See `cancel`."""
+        """Begin one that has ended anew, its count at nought.
+
+        Example:
+            await app.schedules.add("twice", report.draft(), every=60, count=2)
+            await app.schedules.cancel("twice")
+            assert (await app.schedules.rerun("twice")).fired == 0
+            await app.schedules.delete("twice")
+        """
         return await self._act(name, "rerun")
 
     async def delete(self, name: str) -> None:

@@ -48,9 +48,14 @@ class ScheduleRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class ScheduleOutcome(msgspec.Struct, frozen=True):
-    """How one request for a schedule ended."""
+    """How one request for a schedule ended.
 
-    name: str
+    Example:
+        for outcome in await app.schedules.declare():
+            print(outcome.name, outcome.error or outcome.result)
+    """
+
+    name: str  #: of the schedule
     result: Literal["created", "revised", "unchanged", "older", "ended", "refused"]
     """`older`: a newer release of the application has declared it, which counts. `ended`: it has
     no time left, so that there is nothing to begin."""
@@ -58,7 +63,14 @@ class ScheduleOutcome(msgspec.Struct, frozen=True):
 
 
 class Backfilled(msgspec.Struct, frozen=True):
-    """How a backfill ended, or with `dry_run` what it would be."""
+    """How a backfill ended, or with `dry_run` what it would be.
+
+    Example:
+        await app.schedules.add("again", report.draft(), every=60)
+        done = await app.schedules.backfill("again", 10**12, 10**12 + 120_000)
+        assert (done.range.count, done.created, done.existed) == (2, 2, 0)
+        await app.schedules.delete("again")
+    """
 
     range: Range  #: how many occurrences the range has, the first and the last of them
     created: int = 0  #: tasks that were submitted

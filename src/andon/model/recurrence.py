@@ -44,7 +44,14 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
 
 class Occurrence(msgspec.Struct, frozen=True, gc=False):
-    """One time of a schedule."""
+    """One time of a schedule.
+
+    Example:
+        await app.schedules.add("noon", report.draft(), cron="0 12 * * *")
+        [time] = await app.schedules.next("noon", count=1)
+        assert time.occurrence.id.startswith("noon:")
+        await app.schedules.delete("noon")
+    """
 
     id: str  #: id of its task: `<name>:20261123T060000Z`
     at: int  #: its time, ms UTC, a whole second
@@ -61,18 +68,32 @@ class Firing(msgspec.Struct, frozen=True, gc=False):
 
 
 class Range(msgspec.Struct, frozen=True, gc=False):
-    """How many occurrences there are from one time to another."""
+    """How many occurrences there are from one time to another.
+
+    Example:
+        await app.schedules.add("past", report.draft(), every=60)
+        range = (await app.schedules.backfill("past", 10**12, 10**12 + 1, dry_run=True)).range
+        assert (range.count, range.more, range.first) == (0, False, None)
+        await app.schedules.delete("past")
+    """
 
     count: int  #: so many, or `most` if there are more than that
     more: bool  #: whether there are more than were counted
-    first: Occurrence | None
-    last: Occurrence | None
+    first: Occurrence | None  #: the first of them
+    last: Occurrence | None  #: the last of them
 
 
 class ExplainedTime(msgspec.Struct, frozen=True, gc=False):
-    """A time of a schedule, to be shown."""
+    """A time of a schedule, to be shown.
 
-    occurrence: Occurrence
+    Example:
+        await app.schedules.add("tea", report.draft(), cron="0 16 * * *", tz="Europe/London")
+        for time in await app.schedules.next("tea", count=3):
+            print(time.local, time.utc, *time.notes)
+        await app.schedules.delete("tea")
+    """
+
+    occurrence: Occurrence  #: what falls on it
     local: str  #: the time by the clocks of the zone, with their distance from UTC
     utc: str  #: the same in UTC
     notes: tuple[str, ...] = ()  #: what a change of the clocks does to it, or did just before it
