@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from andon.client.function import TaskFunction
     from andon.client.handle import TaskHandle
     from andon.client.queues import Queue
+    from andon.client.recurring import Schedule
     from andon.client.views import TaskView
     from andon.engine.base import Submitted
     from andon.model.policy import Backoff
@@ -36,6 +37,7 @@ __all__ = [
     "Queue",
     "Reason",
     "Retry",
+    "Schedule",
     "Snooze",
     "State",
     "Submitted",
@@ -55,6 +57,7 @@ _HOMES = {
     "Queue": "andon.client.queues",
     "Reason": "andon.model.words",
     "Retry": "andon.worker.control",
+    "Schedule": "andon.client.recurring",
     "Snooze": "andon.worker.control",
     "State": "andon.model.words",
     "Submitted": "andon.engine.base",

@@ -1,14 +1,13 @@
 """Edited arguments: one task is cancelled, its successor submitted, and a crash loses neither."""
 
-from collections.abc import Sequence
-from functools import partial
-
 import pytest
 
-from andon.engine.base import Acted, Submitted
+from andon.engine import debts
+from andon.engine.base import Submitted
 from andon.engine.control import Control
-from andon.engine.editing import Editing
-from andon.lifecycle.commands import Command, Delete, Deliver, Fail, Reprioritise, Rerun
+from andon.engine.debts import Debts
+from andon.lifecycle.commands import Delete, Fail, Reprioritise, Rerun
+from andon.lifecycle.succession import successor_of
 from andon.model.errors import (
     AndonError,
     InvalidSubmission,
@@ -167,7 +166,7 @@ async def test_a_crash_before_the_successor_was_stored_is_finished_by(
 
     await shop.submit("a", options={"retention": 0})  # it goes with its end, once it owes nothing
     with monkeypatch.context() as patch:
-        patch.setattr(Editing, "succeed", crashed)
+        patch.setattr(Debts, "pay", crashed)
         with pytest.raises(StoreUnavailable):
             await shop.engine.edit("a", b"[2]", "next")
     assert await shop.state("next") is None
@@ -186,16 +185,12 @@ async def test_a_crash_before_the_successor_was_stored_is_finished_by(
 async def test_a_crash_before_that_was_noted_makes_no_second_one(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    act = Control.act
-
-    async def crashes(self: Control, ids: Sequence[str], command: Command) -> list[Acted]:
-        if isinstance(command, Deliver):
-            raise StoreUnavailable("away")
-        return await act(self, ids, command)
+    async def crashes(*_: object) -> None:
+        raise StoreUnavailable("away")
 
     await shop.submit("a")
     with monkeypatch.context() as patch:
-        patch.setattr(Control, "act", crashes)
+        patch.setattr(Control, "act_each", crashes)
         with pytest.raises(StoreUnavailable):
             await shop.engine.edit("a", b"[2]", "next")
     assert (await shop.run()).id == "next"
@@ -221,12 +216,10 @@ async def test_a_successor_that_cannot_be_stored_yet_comes_when_it_can(shop: Sho
 async def test_one_owed_successor_that_fails_holds_up_no_other_timer(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    succeed = Editing.succeed
-
-    async def fails_once(self: Editing, task: Task) -> State | None:
+    def fails_once(task: Task, parents: tuple[str, ...], now: int, write_id: str) -> Task:
         if task.id == "bad":
             raise ValueError("cannot be decided")
-        return await succeed(self, task)
+        return successor_of(task, parents, now, write_id)
 
     async def crashed(*_: object) -> None:
         raise StoreUnavailable("away")
@@ -234,16 +227,12 @@ async def test_one_owed_successor_that_fails_holds_up_no_other_timer(
     for task_id in ("bad", "good"):
         await shop.submit(task_id)
         with monkeypatch.context() as patch:
-            patch.setattr(Editing, "succeed", crashed)
+            patch.setattr(Debts, "pay", crashed)
             with pytest.raises(StoreUnavailable):
                 await shop.engine.edit(task_id, b"[]", f"next-{task_id}")
     await shop.submit("due", delay=1)
-    monkeypatch.setattr(shop.engine.timekeeper, "_succeed", partial(fails_once, editing(shop)))
+    monkeypatch.setattr(debts, "successor_of", fails_once)
     await shop.later(3)
     assert await shop.state("next-good") is State.PENDING
     assert await shop.state("due") is State.PENDING
     assert await shop.state("next-bad") is None
-
-
-def editing(shop: Shop) -> Editing:
-    return getattr(shop.engine, "_editing")  # noqa: B009 - of the engine's own

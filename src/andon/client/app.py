@@ -36,6 +36,9 @@ class Andon(Running):
     files; else those that ANDON_CLIENT_CERTIFICATE and ANDON_CLIENT_KEY name.
     `profile` sets the defaults under which tasks run. `queue` is where tasks go that name none,
     `queues` are settings of queues that a starting worker applies (see `andon.client.queues`).
+    `name` and `release` are said of the schedules it declares: an older release never overwrites
+    what a newer one said. By default they are where the application is imported from, and when
+    the newest module with one of its handlers was modified.
     `artifacts` is the URL of the place for what runs leave behind, if it is not to be the store's
     own (see `andon.artifacts.place`). `middleware` wraps submits and runs, the outermost first (see
     `Middleware`). `ids` makes the ids of tasks that are given none. `signing_key`, the file of a
@@ -70,6 +73,8 @@ class Andon(Running):
         token: str | None = None,
         client_certificate: CertificateFiles | None = None,
         profile: str = "native",
+        name: str | None = None,
+        release: str | None = None,
         queue: str = "default",
         queues: Iterable[Queue] = (),
         artifacts: str | None = None,
@@ -82,6 +87,8 @@ class Andon(Running):
         super().__init__(queue=queue, defaults=defaults)
         self.url = url or os.environ.get("ANDON_URL") or DEFAULT_URL
         """Of the store or service, as given or found."""
+        self.name = name  #: whose schedules its declared ones are; None: as it is imported
+        self.release = release  #: of its code; None: as its modules were modified
         self._token = token
         self._client_certificate = client_certificate
         self.profile = profile  #: name of the profile that sets the defaults

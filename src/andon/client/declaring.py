@@ -20,10 +20,12 @@ from andon.client.function import TaskFunction
 from andon.client.handle import TaskHandle
 from andon.client.naming import default_name
 from andon.client.options import SubmitOptions, TaskOptions, split_task_options
+from andon.client.recurring import Schedule, ScheduleOptions, schedules_given
 from andon.client.submitting import Submitting
 from andon.client.unawaited import awaited_as
 from andon.lifecycle.admission import check_given, check_name
 from andon.lifecycle.policies import check_options
+from andon.model.errors import ConfigurationError
 from andon.worker.calls import ANY_CALL, Call
 from andon.worker.context import Context
 from andon.worker.registry import Registry, TaskType
@@ -68,7 +70,10 @@ class TaskDecorator(Protocol):
 
 
 class Declaring(Submitting):
-    """The part of an application that knows its task types."""
+    """The part of an application that knows its task types, and their schedules."""
+
+    name: str | None
+    release: str | None
 
     def __init__(self, *, queue: str, defaults: TaskOptions) -> None:
         check_given(queue, field="queue")
@@ -76,6 +81,7 @@ class Declaring(Submitting):
         self.queue = queue  #: where tasks go that name no queue
         self.registry = Registry()
         self.functions: dict[tuple[str, int], TaskFunction[..., Any, Any]] = {}
+        self.declared_schedules: list[tuple[TaskFunction[..., Any, Any], str, Schedule]] = []
         self._defaults = defaults
 
     @overload
@@ -114,6 +120,10 @@ class Declaring(Submitting):
         headers: Mapping[str, str] | None = None,
         tags: Iterable[str] = (),
         load_dependencies: bool = False,
+        cron: str | Iterable[str] = (),
+        every: int | None = None,
+        tz: str | None = None,
+        schedules: Iterable[Schedule] = (),
         **options: Unpack[TaskOptions],
     ) -> TaskDecorator: ...
     def task(
@@ -132,6 +142,10 @@ class Declaring(Submitting):
         headers: Mapping[str, str] | None = None,
         tags: Iterable[str] = (),
         load_dependencies: bool = False,
+        cron: str | Iterable[str] = (),
+        every: int | None = None,
+        tz: str | None = None,
+        schedules: Iterable[Schedule] = (),
         **options: Unpack[TaskOptions],
     ) -> Any:
         """Make a function a task type: `@app.task`, or `@app.task(name=…, …)`.
@@ -144,6 +158,10 @@ class Declaring(Submitting):
         named; `on_held="return"` makes a submit whose key is held give the holder's handle.
         `headers` and `tags` are those of each submission, headers beside its own; with
         `load_dependencies` the handler gets the results of what it waited for.
+
+        `cron`, an expression or several, with `tz`, the zone whose clocks it goes by, or `every`,
+        a number of seconds, make a schedule of the task's name, whose tasks have no arguments;
+        `schedules` are others. They fire once a worker of the application has started.
 
         Raises `ConfigurationError` for options that cannot be, for annotations that JSON cannot
         carry, and for a name that another function has already.
@@ -161,12 +179,15 @@ class Declaring(Submitting):
             def make_thumbnail(ctx: Context, image: int) -> str:
                 return f"{ctx.task_id}-{image}.png"
         """
+        times = _times(cron, every, tz)
 
         def decorate(handler: Callable[..., Any]) -> TaskFunction[..., Any, Any]:
             kind = "async" if inspect.iscoroutinefunction(handler) else "thread"
             codec = Call(handler)
-            return self._register(
-                default_name(handler) if name is None else name,
+            named = default_name(handler) if name is None else name
+            declared = schedules_given(named, schedules, times)
+            function = self._register(
+                named,
                 codec,
                 options,
                 _given(
@@ -184,6 +205,8 @@ class Declaring(Submitting):
                 kind=isolation or kind,
                 wants_context=bool(codec.context),
             )
+            self._declare(function, declared)
+            return function
 
         return decorate if function is None else decorate(function)
 
@@ -239,6 +262,18 @@ class Declaring(Submitting):
             pass_env=pass_env if isinstance(pass_env, str) else tuple(pass_env),
             kind="command",
         )
+
+    def _declare(
+        self, function: TaskFunction[..., Any, Any], schedules: Iterable[tuple[str, Schedule]]
+    ) -> None:
+        taken = {name for _, name, _ in self.declared_schedules}
+        for name, schedule in schedules:
+            if name in taken:
+                raise ConfigurationError(
+                    f"Task type {function.name!r}: there is another schedule {name!r} in this "
+                    "application; give one of them another name."
+                )
+            self.declared_schedules.append((function, name, schedule))
 
     def _register(
         self,
@@ -321,6 +356,12 @@ class Declaring(Submitting):
             argv=("elsewhere",),
         )
         return TaskFunction(self, elsewhere, defaults=SubmitOptions())
+
+
+def _times(cron: str | Iterable[str], every: int | None, tz: str | None) -> ScheduleOptions:
+    """The options of a schedule that a task type's own ones make."""
+    given = {"cron": cron or None, "every": every, "tz": tz}
+    return cast("ScheduleOptions", {k: v for k, v in given.items() if v is not None})
 
 
 def _given(**options: Any) -> SubmitOptions:

@@ -20,6 +20,10 @@ class SubmitsDrafts(Protocol):
         """Submit one draft."""
         ...
 
+    def follow_draft(self, draft: "Draft[R]") -> tuple[Submission, TaskHandle[R]]:
+        """What a run submits with its end, and the handle on it."""
+        ...
+
 
 class Draft(msgspec.Struct, Generic[R_co], eq=False, gc=False):
     """A submission that exists only here; its id is known, so others can depend on it already.
@@ -56,3 +60,7 @@ class Draft(msgspec.Struct, Generic[R_co], eq=False, gc=False):
             handle = await charge.draft(7, 990).submit()
         """
         return await self._app.submit_draft(self)
+
+    def follow(self) -> tuple[Submission, TaskHandle[R_co]]:
+        """What a run submits with its end (`Context.follow_up`), and the handle on it."""
+        return self._app.follow_draft(self)

@@ -11,6 +11,7 @@ from andon.client.function import TaskFunction
 from andon.client.handle import TaskHandle
 from andon.client.policies import Policies
 from andon.client.queues import Queue, Queues
+from andon.client.schedules import Schedules
 from andon.client.tasks import Tasks
 from andon.client.views import TaskView
 from andon.contract.queries import Query
@@ -38,6 +39,16 @@ class Reading(Declaring):
     def policies(self) -> Policies:
         """The named retry policies of the store: listed, set, deleted."""
         return Policies(self)
+
+    @cached_property
+    def schedules(self) -> Schedules:
+        """The schedules of the store: declared, made by hand, paused, listed.
+
+        Example:
+            for schedule in await app.schedules.list():
+                print(schedule.name, schedule.next_due)
+        """
+        return Schedules(self)
 
     @cached_property
     def tasks(self) -> Tasks:

@@ -1,5 +1,6 @@
 """Running an application's tasks: workers, what they are set to, and what is around them."""
 
+import logging
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from andon.worker.config import WorkerConfig
     from andon.worker.handler_runner import Middleware as WorkerMiddleware
     from andon.worker.worker import Worker
+
+
+log = logging.getLogger("andon.client")
 
 
 class WorkerSettings(TypedDict, total=False):
@@ -79,7 +83,7 @@ class Running(Reading):
             self.worker_config(settings),
             middleware=self.worker_middleware,
             lifespan=self.lifespan.entered,
-            prepare=self.queues.declare,
+            prepare=self.prepare,
         )
 
     async def run_worker(
@@ -137,6 +141,18 @@ class Running(Reading):
             yield worker
         finally:
             await worker.stop()
+
+    async def prepare(self) -> None:
+        """What a worker does before it claims: declared queues and schedules are applied."""
+        await self.queues.declare()
+        for outcome in await self.schedules.declare():
+            if outcome.error is not None:
+                log.warning("Schedule %s is not declared: %s", outcome.name, outcome.error)
+            elif outcome.result == "older":
+                log.info(
+                    "Schedule %s is left as a newer release of this application declared it.",
+                    outcome.name,
+                )
 
     def on_worker_start(self, hook: Hook, /) -> Hook:
         """Have a worker call this, async or not, before its first claim; also a decorator.

@@ -68,6 +68,10 @@ class Signing:
             signed += [_signed(submission, key, now) for submission in some]
         return signed
 
+    def signed_one(self, submission: Submission, now: int) -> Submission:
+        """One of them, at `now` (ms UTC)."""
+        return _signed(submission, self.key, now)
+
 
 def _signed(submission: Submission, key: "SigningKey", now: int) -> Submission:
     if SIGNATURE_HEADER in submission.headers:

@@ -1,5 +1,6 @@
 """Submitting drafts: one, many in few round trips, or a stream of them."""
 
+import time
 from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
@@ -76,6 +77,28 @@ class Submitting(StoreAccess):
         """Submit one draft. Raises like `TaskFunction.submit`."""
         [outcome] = await self.sending(draft)
         return self.sent(draft, outcome)
+
+    def follow_draft(self, draft: Draft[R]) -> tuple[Submission, TaskHandle[R]]:
+        """What a run submits with its end, after middleware has seen it, and the handle on it."""
+        if draft.connection is not None:
+            raise ConfigurationError(
+                "A follow-up is written with the end of its run, and not in a transaction of "
+                "yours; leave connection= out, or submit it."
+            )
+        submission = draft.submission
+        for hook in self._on_submit:
+            submission = hook(submission)
+        if self.signing:
+            engine = self.connections.at_hand()
+            now = round(time.time() * 1000) if engine is None else engine.now()
+            submission = self.signing.signed_one(submission, now)
+        return submission, TaskHandle(self, submission.id, draft.codec)
+
+    def as_sent(self, submission: Submission) -> Submission:
+        """A submission as middleware leaves it."""
+        for hook in self._on_submit:
+            submission = hook(submission)
+        return submission
 
     def sending(self, draft: Draft[Any]) -> Awaitable[list[Submitted]]:
         """What submits one draft when it is awaited, with as few coroutines as it takes."""

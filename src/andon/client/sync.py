@@ -13,6 +13,7 @@ from andon.client.handle import SyncHandle, sync_handles
 from andon.client.policies import Policies
 from andon.client.queues import Queues
 from andon.client.reading import Reading
+from andon.client.schedules import Schedules
 from andon.client.tasks import Tasks
 
 __all__ = [
@@ -99,6 +100,38 @@ class SyncTasks:
     delete = blocking(Tasks.delete)
 
 
+class SyncSchedules:
+    """An application's schedules, with methods that wait.
+
+    Example:
+        app.sync.schedules.add("weekly", report.draft(), cron="0 8 * * MON")
+        assert app.sync.schedules.pause("weekly").paused
+        app.sync.schedules.delete("weekly")
+    """
+
+    def __init__(self, app: Reading) -> None:
+        self.inner = app.schedules
+        self.bridge = app.bridge
+
+    def __repr__(self) -> str:
+        return f"<Sync{repr(self.inner)[1:]}"
+
+    add = blocking(Schedules.add)
+    edit = blocking(Schedules.edit)
+    list = blocking(Schedules.list)
+    get = blocking(Schedules.get)
+    next = blocking(Schedules.next)
+    pause = blocking(Schedules.pause)
+    resume = blocking(Schedules.resume)
+    run = blocking(Schedules.run)
+    cancel = blocking(Schedules.cancel)
+    rerun = blocking(Schedules.rerun)
+    delete = blocking(Schedules.delete)
+    backfill = blocking(Schedules.backfill)
+    declare = blocking(Schedules.declare)
+    prune = blocking(Schedules.prune)
+
+
 class SyncApp:
     """An `Andon` whose methods wait. One background thread serves all threads that call it.
 
@@ -135,6 +168,11 @@ class SyncApp:
     def policies(self) -> SyncPolicies:
         """The named retry policies of the store."""
         return SyncPolicies(self.inner)
+
+    @property
+    def schedules(self) -> SyncSchedules:
+        """The schedules of the store: declared, made by hand, paused, listed."""
+        return SyncSchedules(self.inner)
 
     @property
     def tasks(self) -> SyncTasks:

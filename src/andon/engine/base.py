@@ -196,13 +196,19 @@ class Engine(Protocol):
         """The same from the lease keeper's own thread; works while a handler blocks the loop."""
         ...
 
-    async def report(self, task: Task, command: Command) -> State | None:
+    async def report(
+        self, task: Task, command: Command, follow_ups: Sequence[Submission] = ()
+    ) -> State | None:
         """Resolve the run that `task` was claimed with. Returns the state that follows, None if
         the record was discarded. Raises `LeaseLost` when the run no longer holds the task.
-        `task.cell` should carry the newest heartbeat and progress."""
+        `task.cell` should carry the newest heartbeat and progress. `follow_ups`: tasks that exist
+        if and only if the run is written as completed (docs/rulings.md, R38); raises
+        `InvalidSubmission` if they can never be stored, and then nothing is written."""
         ...
 
-    def report_then(self, task: Task, command: Command, then: Then) -> None:
+    def report_then(
+        self, task: Task, command: Command, then: Then, follow_ups: Sequence[Submission] = ()
+    ) -> None:
         """The same for a caller that does not wait: `then`, which must not raise, is told the state
         or the error, later than this."""
         ...

@@ -114,8 +114,12 @@ class Control:
 
     async def act_on(self, tasks: Sequence[Task], command: Command) -> list[Acted]:
         """The same for tasks that were just read; each is decided anew where it has moved."""
+        return await self.act_each([(task, command) for task in tasks])
+
+    async def act_each(self, acts: Sequence[tuple[Task, Command]]) -> list[Acted]:
+        """To each of these tasks, as it was just read, something of its own."""
         return await self._together(
-            [self._one(task, lambda task: command, force=False) for task in tasks]
+            [self._one(task, _always(command), force=False) for task, command in acts]
         )
 
     async def _each(
@@ -201,6 +205,10 @@ class Control:
         if changed.kind is ChangeKind.INVALID:
             return NotWritable(task.id, _ACT, changed.why)
         return TaskNotFound(task.id)
+
+
+def _always(command: Command) -> Choose:
+    return lambda task: command
 
 
 def _needed(task: Task) -> AndonError:

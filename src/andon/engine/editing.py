@@ -1,24 +1,19 @@
 """Editing the arguments of tasks that have not begun: one is cancelled, its successor submitted.
 
 In that order, and the first write holds all that the second needs: whoever dies in between leaves a
-record that owes its successor, and the timekeeper stores it. Repeating an edit with the successor's
-id is safe at any point.
+record that owes its successor, and the timekeeper stores it (`engine.debts`). Repeating an edit
+with the successor's id is safe at any point.
 """
-
-import logging
-from collections.abc import Awaitable, Callable
 
 from andon.contract.limits import MAX_BATCH
 from andon.contract.store import Store
 from andon.engine.base import Submitted
 from andon.engine.control import Control
-from andon.engine.dependencies import Dependencies
+from andon.engine.debts import Debts
 from andon.engine.reading import records
-from andon.engine.writes import new_write_id
 from andon.lifecycle import payloads
 from andon.lifecycle.admission import check_id
-from andon.lifecycle.commands import Deliver, Edit
-from andon.lifecycle.succession import parents_of_successor, successor_of
+from andon.lifecycle.commands import Edit
 from andon.model.errors import (
     AndonError,
     InvalidSubmission,
@@ -32,25 +27,14 @@ from andon.model.headers import SIGNATURE_HEADER
 from andon.model.task import Task
 from andon.model.words import TERMINAL, State
 
-log = logging.getLogger("andon.engine")
-
 
 class Editing:
-    """Edits tasks of one store. `create` stores a new record, and makes room for it if it may."""
+    """Edits tasks of one store."""
 
-    def __init__(
-        self,
-        store: Store,
-        control: Control,
-        create: Callable[[Task], Awaitable[Submitted]],
-        dependencies: Dependencies,
-        *,
-        max_payload: int,
-    ) -> None:
+    def __init__(self, store: Store, control: Control, debts: Debts, *, max_payload: int) -> None:
         self._store = store
         self._control = control
-        self._create = create
-        self._dependencies = dependencies
+        self._debts = debts
         self._max_payload = max_payload
 
     async def edit(self, task_id: str, args: bytes, successor: str) -> Submitted:
@@ -64,8 +48,9 @@ class Editing:
         except AndonError as error:
             return Submitted(successor, None, created=False, error=error)
         is_new = task.status.owed is not None
-        state = await self.succeed(task) if is_new else await self._state(successor)
-        return Submitted(successor, state, created=is_new)
+        if is_new:
+            await self._debts.pay([task])
+        return Submitted(successor, await self._state(successor), created=is_new)
 
     def _check(self, task_id: str, args: bytes, successor: str) -> None:
         check_id(successor)
@@ -131,30 +116,3 @@ class Editing:
                 f"Task {waiting[0]!r}{more} on it, and would not follow to the successor. "
                 "Cancel what depends on it, edit, and submit that again.",
             )
-
-    async def succeed(self, task: Task) -> State | None:
-        """Store the successor that a record owes, and note that; None if it cannot be yet."""
-        parents = await self._existing(parents_of_successor(task))
-        successor = successor_of(task, parents, self._store.now(), new_write_id())
-        done = await self._create(successor)
-        if done.error is not None:
-            log.warning(
-                "Task %s was cancelled by an edit, and its successor %s is not stored yet; it is "
-                "tried again: %s",
-                task.id,
-                successor.id,
-                done.error,
-            )
-            return None
-        d = successor.definition
-        if done.state is State.BLOCKED:
-            await self._dependencies.link([(d.id, d.dependencies, d.load_dependencies, d.requires)])
-        [noted] = await self._control.act([task.id], Deliver())
-        if noted.error is not None and not isinstance(noted.error, InvalidTransition):
-            log.warning("That task %s has its successor was not noted: %s", task.id, noted.error)
-        return done.state
-
-    async def _existing(self, parents: tuple[str, ...]) -> tuple[str, ...]:
-        """Those that are known; who waited for the others has seen them end."""
-        states = await self._store.states(parents) if parents else []
-        return tuple(p for p, state in zip(parents, states, strict=True) if state is not None)

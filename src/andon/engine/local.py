@@ -21,9 +21,11 @@ from andon.contract.store import ParksClaims, Store
 from andon.contract.topics import CONFIG_TOPIC, Listener
 from andon.engine.artifacts import Keeping
 from andon.engine.base import Acted, Joinable, Submission, Submitted
+from andon.engine.bearing import Bearing
 from andon.engine.book import PolicyBook
 from andon.engine.codes import CodeBook
 from andon.engine.control import MOST_ATTEMPTS, Control
+from andon.engine.debts import Debts
 from andon.engine.dependencies import Dependencies
 from andon.engine.editing import Editing
 from andon.engine.fleet import counts_in, settings_of
@@ -36,6 +38,7 @@ from andon.engine.reading import (
     records,
 )
 from andon.engine.runs import Mark, Runs
+from andon.engine.schedules import Schedules
 from andon.engine.submitting import Submitting
 from andon.engine.telling import Then
 from andon.engine.timekeeper import Timekeeper
@@ -106,18 +109,28 @@ class LocalEngine:
         self._policies = RetryPolicies(store, self.book)
         self._waits = Waits(store, self.codes)
         self._dependencies = Dependencies(store)
-        self._runs = Runs(store, self.book, jitter.random, self._ended)
+        self._runs = Runs(
+            store,
+            self.book,
+            jitter.random,
+            self._ended,
+            bearing=Bearing(self.book, store.now, max_payload=max_payload),
+            owes=self._owes,
+        )
         self._control = Control(store, jitter.random, self._runs.commits.put, self._ended)
         self._dependencies.acting_through(self._control)
         self._submitting = Submitting(
             store, self.book, self._dependencies, self._control, max_payload=max_payload
         )
         self.at_once = self._submitting.at_once
-        self._editing = Editing(
+        self._debts = Debts(store, self._submitting.store_births, self._control, self._dependencies)
+        self._editing = Editing(store, self._control, self._debts, max_payload=max_payload)
+        self.schedules = Schedules(
             store,
+            self.book,
             self._control,
-            self._submitting.store_record,
-            self._dependencies,
+            self._debts,
+            self._submitting.store_births,
             max_payload=max_payload,
         )
         self._poll_s = poll_s
@@ -132,7 +145,7 @@ class LocalEngine:
             self._ended,
             random=jitter,
             dead_letter_limit=limit,
-            succeed=self._editing.succeed,
+            pay=self._debts.pay,
             also=lambda: self._keeping.keep_swept(jitter),
             poll_s=poll_s,
         )
@@ -165,6 +178,8 @@ class LocalEngine:
         await self.timekeeper.stop()
         await self._submitting.batcher.drain()
         await self._runs.commits.drain()
+        await self._debts.drain()
+        await self._runs.commits.drain()
         await self._dependencies.drain()
         await self._watching.close()
         if self._following is not None:
@@ -184,7 +199,9 @@ class LocalEngine:
         self.timekeeper.start()
 
     async def settled(self) -> None:
-        """Wait until every end written so far has been told to its dependents."""
+        """Wait until what runs have borne is stored, and every end written so far has been told to
+        its dependents."""
+        await self._debts.drain()
         await self._dependencies.drain()
 
     def now(self) -> int:
@@ -237,18 +254,31 @@ class LocalEngine:
     def renew_blocking(self, renewals: Sequence[Renewal]) -> list[Verdict]:
         return self.store.renew_blocking(renewals)
 
-    def report(self, task: Task, command: Command) -> "CoroutineType[Any, Any, State | None]":
-        return self._runs.report(task, command)
+    def report(
+        self, task: Task, command: Command, follow_ups: Sequence[Submission] = ()
+    ) -> "CoroutineType[Any, Any, State | None]":
+        return self._runs.report(task, command, follow_ups)
 
-    def report_then(self, task: Task, command: Command, then: Then) -> None:
-        self._runs.report_then(task, command, then)
+    def report_then(
+        self, task: Task, command: Command, then: Then, follow_ups: Sequence[Submission] = ()
+    ) -> None:
+        self._runs.report_then(task, command, then, follow_ups)
 
     async def report_run(
-        self, task_id: str, run: str, current: Task | None, command: Command, mark: Mark
+        self,
+        task_id: str,
+        run: str,
+        current: Task | None,
+        command: Command,
+        mark: Mark,
+        *,
+        follow_ups: Sequence[Submission] = (),
     ) -> State | None:
         """Resolve a run of which only the ids are known, as a service does for a worker elsewhere.
         `current` is the record as it was just read. Raises `LeaseLost`."""
-        return await self._runs.report_run(task_id, run, current, command, mark)
+        return await self._runs.report_run(
+            task_id, run, current, command, mark, follow_ups=follow_ups
+        )
 
     async def dependency_results(self, task: Task) -> dict[str, Task | None]:
         ids = [parent for parent in task.definition.dependencies if parent != task.id]
@@ -258,12 +288,13 @@ class LocalEngine:
         return await self._control.cancel(ids, force=force)
 
     async def retry(self, ids: Sequence[str]) -> list[Acted]:
-        return await self._control.retry(ids)
+        return await self.schedules.delivered(await self._control.retry(ids))
 
     async def act(
         self, ids: Sequence[str], command: Command, *, force: bool = False
     ) -> list[Acted]:
-        return await self._control.act(ids, command, force=force)
+        acted = await self._control.act(ids, command, force=force)
+        return await self.schedules.delivered(acted)
 
     async def edit(self, task_id: str, args: bytes, successor: str) -> Submitted:
         return await self._editing.edit(task_id, args, successor)
@@ -382,6 +413,9 @@ class LocalEngine:
 
     async def info(self) -> StoreInfo:
         return await self.store.info()
+
+    def _owes(self, task: Task) -> None:
+        self._debts.pay_soon(task)
 
     def _ended(self, task: Task, state: State | None, changed: Changed) -> None:
         self._dependencies.ended(task, state, has_dependents=changed.has_dependents)

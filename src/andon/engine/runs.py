@@ -5,12 +5,16 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from andon.contract.isolation import AT_FAULT, why_of
 from andon.contract.limits import MAX_BATCH
 from andon.contract.outcomes import Changed, ChangeKind, Verdict
 from andon.contract.requests import Change, ClaimRequest, Renewal
 from andon.contract.store import Store
+from andon.engine.base import Submission
 from andon.engine.batching import Batcher
+from andon.engine.bearing import Bearing
 from andon.engine.book import PolicyBook
 from andon.engine.control import MOST_ATTEMPTS, change_of
 from andon.engine.faults import Culprits
@@ -18,7 +22,7 @@ from andon.engine.telling import Telling, Then, Told
 from andon.engine.writes import new_write_id
 from andon.lifecycle.apply import Moved, apply
 from andon.lifecycle.bounds import check_command
-from andon.lifecycle.commands import Command
+from andon.lifecycle.commands import Command, Complete
 from andon.lifecycle.delays import Random
 from andon.lifecycle.repeats import is_repeat, repeats_the_last, state_that_followed
 from andon.model.errors import (
@@ -29,7 +33,7 @@ from andon.model.errors import (
     PayloadTooLarge,
     StoreUnavailable,
 )
-from andon.model.task import Task
+from andon.model.task import Status, Task
 from andon.model.text import storable
 from andon.model.words import State
 
@@ -53,7 +57,13 @@ class Runs:
         book: PolicyBook,
         random: Random,
         ended: Callable[[Task, State | None, Changed], None],
+        *,
+        bearing: Bearing,
+        owes: Callable[[Task], None],
     ) -> None:
+        """`ended` is told of every end written, `owes` of every record whose move bore tasks."""
+        self._bearing = bearing
+        self._owes = owes
         self._store = store
         self._book = book
         self._random = random
@@ -100,19 +110,32 @@ class Runs:
         return verdicts
 
     async def report_run(
-        self, task_id: str, run: str, current: Task | None, command: Command, mark: Mark
+        self,
+        task_id: str,
+        run: str,
+        current: Task | None,
+        command: Command,
+        mark: Mark,
+        *,
+        follow_ups: Sequence[Submission] = (),
     ) -> State | None:
         """Resolve a run of which only the ids are known; `current` is the record as just read."""
         if current is None or current.state is not State.ACTIVE or current.status.run != run:
+            command = await self._with_births(task_id, command, follow_ups)
             return await self._repeated(task_id, current, run, command)
         if not current.definition.type_known and current.status.policy is None:
             self._fill_in(current)
         _marked(current, mark, self._store.now())
-        return await self.report(current, command)
+        return await self.report(current, command, follow_ups)
 
-    def report_then(self, task: Task, command: Command, then: Then) -> None:
+    def report_then(
+        self, task: Task, command: Command, then: Then, follow_ups: Sequence[Submission] = ()
+    ) -> None:
         """Resolve the run in hand, and tell. Nearly always the run ends as the worker knows it,
         with one change that goes with many others: no task waits for that."""
+        if follow_ups:
+            self._telling.tell(self.report(task, command, follow_ups), then)
+            return
         write_id = new_write_id()
         try:
             moved = self._decided(task, command, write_id)
@@ -126,9 +149,21 @@ class Runs:
         """Resolve the run in hand as `report` does, and tell."""
         self._telling.tell(self._report(task, command, write_id), then)
 
-    async def report(self, task: Task, command: Command) -> State | None:
+    async def report(
+        self, task: Task, command: Command, follow_ups: Sequence[Submission] = ()
+    ) -> State | None:
         """Resolve the run in hand; decide again while the run still holds the task."""
+        command = await self._with_births(task.id, command, follow_ups)
         return await self._report(task, command, new_write_id())
+
+    async def _with_births(
+        self, task_id: str, command: Command, follow_ups: Sequence[Submission]
+    ) -> Command:
+        """The command with what it bears. Raises `InvalidSubmission` for what cannot be borne."""
+        if not follow_ups or not isinstance(command, Complete):
+            return command
+        births = await self._bearing.definitions(task_id, follow_ups)
+        return replace(command, births=births)
 
     def _decided(self, task: Task, command: Command, write_id: str) -> Moved:
         check_command(command)
@@ -136,7 +171,10 @@ class Runs:
 
     def applied(self, task: Task, moved: Moved, changed: Changed) -> State | None:
         """The state that follows, once the move was written."""
-        state = moved.status.state if moved.status is not None else None
+        status = moved.status
+        state = status.state if status is not None else None
+        if status is not None and status.owes:
+            self._owes(_bearer(task, status, moved.result))
         if changed.has_dependents or task.definition.dependencies:
             self._ended(task, state, changed)
         return None if moved.discard is not None else state
@@ -178,6 +216,8 @@ class Runs:
         Raises `LeaseLost` for any other."""
         if current is not None:
             if is_repeat(current.status, run, command):
+                if current.status.owes:  # whoever was told so first may have died of it
+                    self._owes(current)
                 return state_that_followed(current.status, run)
             raise LeaseLost(task_id, run)
         [left] = await self._store.tombstones([task_id])
@@ -214,6 +254,11 @@ class _Sent(Told[Changed]):
         if isinstance(exception, AT_FAULT):
             exception = NotWritable(self._task.id, _REPORT, why_of(exception))
         super().set_exception(exception)
+
+
+def _bearer(task: Task, status: Status, result: bytes | None) -> Task:
+    """The record after the move that bore what it owes."""
+    return Task(definition=task.definition, status=status, result=result, ref=task.ref)
 
 
 def _marked(task: Task, mark: Mark, now: int) -> None:

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from andon.contract.isolation import AT_FAULT, each_alone, why_of
 from andon.contract.limits import MAX_BATCH, in_batches
 from andon.contract.outcomes import Created, CreateKind
@@ -236,6 +238,19 @@ class Submitting:
             raise
         return admit(definition, now, write_id)
 
+    async def store_births(self, tasks: Sequence[Task]) -> list[Submitted]:
+        """Store records that moves bore. A full queue does not keep them out: one that comes to
+        such begins scheduled, due at once (docs/rulings.md, R38)."""
+        created = await each_alone(self._store.create, tasks, _unwritable)
+        full = {place: tasks[place] for place, one in enumerate(created) if one.kind is _FULL}
+        if full:
+            now = self._store.now()
+            waiting = [_due_at_once(task, now) for task in full.values()]
+            again = await each_alone(self._store.create, waiting, _unwritable)
+            for place, one in zip(full, again, strict=True):
+                created[place] = one
+        return list(map(self._answer, tasks, created))
+
     async def store_record(self, task: Task) -> Submitted:
         """Store one record that is ready."""
         try:
@@ -333,6 +348,11 @@ def _refused(submission: Submission, error: Exception) -> Submitted:
         log.error("A submission could not be taken; it alone was refused.", exc_info=error)
         error = InvalidSubmission(f"The submission cannot be taken: {why_of(error)}.")
     return Submitted(submission.id, None, created=False, error=error)
+
+
+def _due_at_once(task: Task, now: int) -> Task:
+    """The record, with a wait of a moment before it enters its queue."""
+    return admit(replace(task.definition, run_at=now + 1), now, new_write_id())
 
 
 def _unwritable(task: Task, why: str) -> Created:

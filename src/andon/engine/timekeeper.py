@@ -30,7 +30,9 @@ from andon.engine.letters import DeadLetters
 from andon.engine.verifying import Verifying
 from andon.engine.writes import new_write_id
 from andon.lifecycle.apply import apply
+from andon.lifecycle.commands import Recur
 from andon.lifecycle.constants import SLOW_POLL_S
+from andon.lifecycle.firing import asks_for_last
 from andon.lifecycle.timers import must_pay, on_timer, rearm, wants_verify
 from andon.model.errors import AndonError
 from andon.model.task import Task
@@ -68,14 +70,14 @@ class Timekeeper:
         *,
         random: Random,
         dead_letter_limit: int | None,
-        succeed: Callable[[Task], Awaitable[State | None]],
+        pay: Callable[[Sequence[Task]], Awaitable[set[str]]],
         also: Callable[[], Coroutine[Any, Any, None]],
         poll_s: float = SLOW_POLL_S,
     ) -> None:
-        """`succeed` stores the successor that a task owes, or gives None. `also` is a loop beside
-        the timers, once per process. `poll_s`: how often to look though nobody hinted; other
-        chores come as much less often than otherwise."""
-        self._succeed = succeed
+        """`pay` stores what tasks owe; it gives the ids of those that owe it still. `also` is a
+        loop beside the timers, once per process. `poll_s`: how often to look though nobody hinted;
+        other chores come as much less often than otherwise."""
+        self._pay = pay
         self._also = also
         self._poll_s = poll_s
         self._store = store
@@ -142,9 +144,10 @@ class Timekeeper:
         blocked: list[Task] = []
         owing: list[Task] = []
         timers: list[tuple[str, int | None]] = []
+        lasts = await self._lasts(tasks)
         for task in tasks:
             try:
-                change = self._move(task, now)
+                change = self._move(task, now, lasts.get(task.id))
                 if change is not None:
                     fired.append((task, change))
                 elif wants_verify(task, now):
@@ -156,28 +159,34 @@ class Timekeeper:
             except Exception as error:
                 timers.append((task.id, now + self._left_alone(task.id, error)))
         if fired:
-            await self._write(fired, now)
-        for task in owing:
-            timers += await self._paid(task, now)
+            written = await self._write(fired, now)
+            owing += _borne([pair for pair in fired if pair[0].id in written])
+        if owing:
+            unpaid = await self._pay(owing)
+            timers += [(task.id, rearm(task, now)) for task in owing if task.id in unpaid]
         timers += self._verifying.take(blocked, now)
         if timers:
             await self._store.rearm(timers)
 
-    async def _paid(self, task: Task, now: int) -> list[tuple[str, int | None]]:
-        """Store the successor that a task owes; the task's timer, if that is not stored yet."""
-        try:
-            stored = await self._succeed(task) is not None
-        except (AndonError, OSError):
-            raise
-        except Exception as error:
-            return [(task.id, now + self._left_alone(task.id, error))]
-        return [] if stored else [(task.id, rearm(task, now))]
+    async def _lasts(self, tasks: Sequence[Task]) -> dict[str, State | None]:
+        """By schedule, the state of its newest occurrence, where its decision asks for that."""
+        asked = {
+            task.id: schedule.last_id
+            for task in tasks
+            if (schedule := task.status.schedule) is not None and asks_for_last(schedule)
+        }
+        if not asked:
+            return {}
+        states = await self._store.states(list(asked.values()))
+        return dict(zip(asked, states, strict=True))
 
-    def _move(self, task: Task, now: int) -> Change | None:
+    def _move(self, task: Task, now: int, last: State | None) -> Change | None:
         """What the timer means; None if nothing is due yet."""
         command = on_timer(task, now)
         if command is None:
             return None
+        if isinstance(command, Recur):
+            command = Recur(last=last)
         moved = apply(task, command, now=now, random=self._random.random, write_id=new_write_id())
         seen = task.cell.lease_until if task.cell is not None else None
         return change_of(task, moved, seen_lease=seen)
@@ -262,6 +271,15 @@ class Timekeeper:
 
 _REFUSED = frozenset((ChangeKind.INVALID, ChangeKind.TOO_LARGE, ChangeKind.KEY_HELD))
 """Outcomes by which a timer's move is not written, and would not be if it came again at once."""
+
+
+def _borne(written: Sequence[tuple[Task, Change]]) -> list[Task]:
+    """The records that owe tasks by the move that was just written."""
+    return [
+        Task(definition=task.definition, status=change.after, result=task.result, ref=task.ref)
+        for task, change in written
+        if change.after is not None and change.after.owes
+    ]
 
 
 def _unwritten(change: Change, why: str) -> Changed:

@@ -9,6 +9,7 @@ debt of the same kind.
 """
 
 from collections.abc import Sequence
+from hashlib import blake2b
 
 import msgspec
 
@@ -23,10 +24,18 @@ MOST_BIRTHS = 100
 MOST_BIRTHS_BYTES = 64 * 1024
 """Bytes of all that one move bears, as the record keeps it until it is stored."""
 
-_FIELD = "follow_ups"
+FIELD = "follow_ups"
+"""What an error about them names, as reports over HTTP do."""
+
 _INSTEAD = "Let one follow-up submit the others"
 
 _encode = msgspec.msgpack.Encoder().encode
+
+
+def birth_id(run: str, place: int) -> str:
+    """The id, 32 hex digits, of a follow-up that was given none: the same whenever the run, named
+    by its random id, reports its follow-ups again."""
+    return blake2b(f"{run}\0{place}".encode(), digest_size=16, person=b"follow-up").hexdigest()
 
 
 def owes(status: Status) -> bool:
@@ -57,27 +66,44 @@ def check_paid(task: Task, event: Event) -> None:
     )
 
 
+def too_many(count: int) -> InvalidSubmission:
+    """Why a run with so many follow-ups is refused."""
+    return InvalidSubmission(
+        f"A run has at most {MOST_BIRTHS} follow-ups, not {count:,}. {_INSTEAD}.", field=FIELD
+    )
+
+
+def check_follow_ups(sizes: Sequence[int]) -> None:
+    """Raise `InvalidSubmission` for so many follow-ups, or such whose arguments alone take more
+    bytes than one move may bear: what can be said in the handler, before the rest is known."""
+    if len(sizes) > MOST_BIRTHS:
+        raise too_many(len(sizes))
+    if sum(sizes) > MOST_BIRTHS_BYTES:
+        raise _too_large(sum(sizes))
+
+
 def check_births(bearer: str, births: Sequence[Definition]) -> None:
     """Raise `InvalidSubmission` for more than one move may bear, and for ids that cannot be."""
     if len(births) > MOST_BIRTHS:
-        raise InvalidSubmission(
-            f"A run has at most {MOST_BIRTHS} follow-ups, not {len(births):,}. {_INSTEAD}.",
-            field=_FIELD,
-        )
+        raise too_many(len(births))
     seen = {bearer}
     for d in births:
         check_id(d.id)
         if d.id in seen:
             whose = "the task's own" if d.id == bearer else "that of two follow-ups"
-            raise InvalidSubmission(f"The id {d.id!r} is {whose}; give another.", field=_FIELD)
+            raise InvalidSubmission(f"The id {d.id!r} is {whose}; give another.", field=FIELD)
         seen.add(d.id)
     size = len(_encode(births))
     if size > MOST_BIRTHS_BYTES:
-        raise InvalidSubmission(
-            f"The follow-ups of a run take {size:,} bytes, the limit is {MOST_BIRTHS_BYTES:,}. "
-            f"{_INSTEAD}, or pass references to the data.",
-            field=_FIELD,
-        )
+        raise _too_large(size)
+
+
+def _too_large(size: int) -> InvalidSubmission:
+    return InvalidSubmission(
+        f"The follow-ups of a run take {size:,} bytes, the limit is {MOST_BIRTHS_BYTES:,}. "
+        f"{_INSTEAD}, or pass references to the data.",
+        field=FIELD,
+    )
 
 
 def refusal(refused: Sequence[tuple[str, Exception]]) -> TaskError | None:

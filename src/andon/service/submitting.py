@@ -15,6 +15,7 @@ from andon.contract.limits import MAX_BATCH
 from andon.engine.base import Submission, Submitted
 from andon.engine.places import in_places
 from andon.lifecycle import payloads
+from andon.lifecycle.births import FIELD, birth_id
 from andon.lifecycle.unique import derived_key
 from andon.model.errors import AndonError, InvalidSubmission, PermissionRefused, TaskConflict
 from andon.model.words import DEFAULT_QUEUE
@@ -250,6 +251,35 @@ async def submit_as_given(
     if refused:
         submissions = [one for place, one in enumerate(submissions) if place not in refused]
     return in_places(await _submit_as_given(request.service, submissions), refused)
+
+
+def follow_ups_as_given(
+    request: "Request", submissions: Sequence[Submission]
+) -> tuple[Submission, ...]:
+    """What another engine reports with a run, if the caller may submit it. Raises
+    `PermissionRefused` and `InvalidSubmission`."""
+    caller = cast("Caller", request.caller)
+    for one in submissions:
+        caller.require_submit(DEFAULT_QUEUE if one.queue is None else one.queue, one.scopes)
+        check_args(one.args)
+    return tuple(submissions)
+
+
+def follow_ups_of(request: "Request", tasks: Sequence[NewTask], run: str) -> tuple[Submission, ...]:
+    """What a worker reports with its run, whose random id is given, if the caller may submit it.
+    Those without an id get the same one in every repeat of the report. Raises `PermissionRefused`
+    and `InvalidSubmission`."""
+    app = request.service.app
+    submissions: list[Submission] = []
+    for place, task in enumerate(tasks):
+        if task.id is None:
+            task.id = birth_id(run, place)
+        try:
+            submissions.append(submission_of(task, app.registry, app.queue))
+        except InvalidSubmission as error:
+            error.field = f"{FIELD}.{place}.{_SENT_AS.get(error.field, error.field)}"
+            raise
+    return follow_ups_as_given(request, submissions)
 
 
 async def _submit_as_given(

@@ -149,7 +149,7 @@ async def virtual_worker(
         config,
         middleware=app.worker_middleware,
         lifespan=app.lifespan.entered,
-        prepare=app.queues.declare,
+        prepare=app.prepare,
         rng=Random(seed),
         poll_s=POLL_S,
         clock=asyncio.get_running_loop().time,

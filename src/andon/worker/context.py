@@ -11,10 +11,12 @@ import time
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, TypeVar
 
 import msgspec
 
+from andon.engine.base import Submission
+from andon.lifecycle.births import check_follow_ups
 from andon.model.errors import ConfigurationError
 from andon.model.task import Task, TaskError
 from andon.model.text import storable
@@ -24,6 +26,9 @@ from andon.worker.files import NewArtifact
 if TYPE_CHECKING:
     from andon.artifacts.base import Artifact
     from andon.worker.files import Content
+
+H = TypeVar("H")
+H_co = TypeVar("H_co", covariant=True)
 
 StopReason = Literal["", "cancel", "lease-lost", "timeout", "deadline", "shutdown"]
 """Why a handler was told to stop; empty while it was not."""
@@ -82,6 +87,14 @@ class ArtifactWriter(Protocol):
         ...
 
 
+class FollowUp(Protocol[H_co]):
+    """A task that a run may bear: a draft."""
+
+    def follow(self) -> tuple[Submission, H_co]:
+        """What is submitted with the run, as it is sent, and the handle on it."""
+        ...
+
+
 class TaskWaits(Protocol):
     """Notes which runs wait for other tasks from inside."""
 
@@ -120,6 +133,7 @@ class Context:
         "_marked",
         "beat_at",
         "dependencies",
+        "follow_ups",
         "message",
         "percent",
         "stop_reason",
@@ -144,6 +158,7 @@ class Context:
         """Why the handler was told to stop; empty while it was not."""
         self.percent: int | None = None  #: newest progress, None before the first
         self.message = ""  #: newest message
+        self.follow_ups: tuple[Submission, ...] = ()  #: for the worker: what the run bears
         self.beat_at: float | None = None  #: monotonic time of the newest heartbeat
         self._clock = clock
         self._files = files
@@ -269,6 +284,35 @@ class Context:
             await (await export.submit("today")).result(timeout=7200)
         """
         raise Snooze(seconds)
+
+    def follow_up(self, *drafts: "FollowUp[H]") -> list[H]:
+        """Submit tasks with the end of this run: they exist if and only if it completes.
+
+        They are written with its result, so that no crash comes between the two: a run that fails,
+        is retried or has lost its lease bears none, and the run that completes in the end bears
+        those of its own. A rerun bears anew. Returns handles in the order given; their tasks are
+        there when this one has completed. At most 100 for a run, and 64 KiB.
+
+        A unique key that is held, or an id that is taken, does not undo the run: the task's event
+        `deliver` says what was refused. Raises `InvalidSubmission` for too many or too much
+        (docs/rulings.md, R38).
+
+        Example:
+            from andon import Context
+
+            @app.task
+            async def place(ctx: Context, order: int) -> int:
+                [paid] = ctx.follow_up(charge.draft(order, 990))
+                return order
+
+            handle = await place.submit(7)
+            assert await handle.result(timeout=60) == 7
+        """
+        taken = [draft.follow() for draft in drafts]
+        follow_ups = (*self.follow_ups, *(submission for submission, _ in taken))
+        check_follow_ups([len(one.args) for one in follow_ups])
+        self.follow_ups = follow_ups
+        return [handle for _, handle in taken]
 
     async def artifact(
         self,

@@ -13,6 +13,7 @@ from functools import partial
 
 from andon.contract.isolation import AT_FAULT
 from andon.engine.base import Engine
+from andon.lifecycle.births import FIELD
 from andon.lifecycle.commands import Command, Complete, Expire, Interrupted
 from andon.model.errors import (
     AccessError,
@@ -69,7 +70,12 @@ class RunReporter:
         try:
             if run.context.beat_at is not None:
                 self._put_marks(run)
-            self._engine.report_then(run.task, command, partial(self._reported, run, command))
+            self._engine.report_then(
+                run.task,
+                command,
+                partial(self._reported, run, command),
+                run.context.follow_ups,
+            )
         except Exception as error:
             self._reported(run, command, None, error)
 
@@ -95,7 +101,8 @@ class RunReporter:
                 if command is None or run.lost:
                     return
                 try:
-                    state = await self._engine.report(run.task, command)
+                    follow_ups = run.context.follow_ups
+                    state = await self._engine.report(run.task, command, follow_ups)
                     activity.ended(run, command, state)
                     return
                 except Exception as again:
@@ -119,6 +126,13 @@ class RunReporter:
         )
 
 
+def _is_too_much(error: BaseException) -> bool:
+    """Whether the handler's result or its follow-ups cannot be stored, by their size or form."""
+    if isinstance(error, InvalidSubmission) and error.field.partition(".")[0] == FIELD:
+        return True
+    return isinstance(error, PayloadTooLarge)
+
+
 class _Attempts:
     """What to report next of one run, after what went wrong before."""
 
@@ -137,7 +151,7 @@ class _Attempts:
                 return Interrupted()
             self._log(logging.WARNING, "was not taken: %s", error)
             return None
-        if isinstance(error, PayloadTooLarge) and isinstance(command, Complete):
+        if isinstance(command, Complete) and _is_too_much(error):
             return outcomes.invalid_result(str(error))
         if isinstance(error, StoreUnavailable):
             await asyncio.sleep(self._backoff.failed())

@@ -1,6 +1,7 @@
 """The bound of dead letters is kept without looking at every record."""
 
 import asyncio
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -112,7 +113,7 @@ async def test_the_timekeeper_keeps_the_bound_and_builds_no_index(
         note,
         random=Random(7),
         dead_letter_limit=4,
-        succeed=_owed_by_none,
+        pay=_owed_by_none,
         also=_nothing,
     )
     await keeper.housekeep()
@@ -120,8 +121,8 @@ async def test_the_timekeeper_keeps_the_bound_and_builds_no_index(
     assert [await kit.get(i) for i in ids[:2]] == [None, None]
 
 
-async def _owed_by_none(task: Task) -> State | None:
-    raise AssertionError(f"{task.id} owes no successor")
+async def _owed_by_none(tasks: Sequence[Task]) -> set[str]:
+    raise AssertionError(f"{tasks} owe nothing")
 
 
 async def _nothing() -> None:

@@ -286,21 +286,25 @@ class HttpEngine:
                 self._tokens.ended(run)
         return [told.get(r.run, Verdict.LOST) for r in renewals]
 
-    async def report(self, task: Task, command: Command) -> State | None:
-        report = self._said(task, command)
+    async def report(
+        self, task: Task, command: Command, follow_ups: Sequence[Submission] = ()
+    ) -> State | None:
+        report = self._said(task, command, follow_ups)
         outcome = await min(self._reports, key=_waiting).put(report)
         return self.followed(task.status.run, command.event, outcome)
 
-    def report_then(self, task: Task, command: Command, then: Then) -> None:
+    def report_then(
+        self, task: Task, command: Command, then: Then, follow_ups: Sequence[Submission] = ()
+    ) -> None:
         try:
-            report = self._said(task, command)
+            report = self._said(task, command, follow_ups)
         except Exception:
-            self._telling.tell(self.report(task, command), then)
+            self._telling.tell(self.report(task, command, follow_ups), then)
             return
         sent = _Sent(self, task.status.run, command.event, then)
         min(self._reports, key=_waiting).hand(report, sent)
 
-    def _said(self, task: Task, command: Command) -> Report:
+    def _said(self, task: Task, command: Command, follow_ups: Sequence[Submission]) -> Report:
         """What is sent of a report. Raises `LeaseLost` for a run that was not claimed here."""
         run = task.status.run
         # A run that was reported keeps its token a while: the report may be repeated
@@ -314,6 +318,8 @@ class HttpEngine:
             report = Report(
                 token, report.event, report.fields, cell.progress, cell.message, cell.heartbeat_at
             )
+        if follow_ups and command.event is Event.COMPLETE:
+            report = msgspec.structs.replace(report, follow_ups=tuple(follow_ups))
         return report
 
     def followed(self, run: str, event: Event, outcome: Outcome) -> State | None:

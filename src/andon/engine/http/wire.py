@@ -13,7 +13,7 @@ import msgspec
 from andon.contract.isolation import AT_FAULT
 from andon.contract.outcomes import Verdict
 from andon.contract.requests import ClaimRequest
-from andon.engine.base import Acted, Submitted
+from andon.engine.base import Acted, Submission, Submitted
 from andon.engine.http.errors import Problem, error_of, problem_of
 from andon.lifecycle import commands
 from andon.lifecycle.commands import Command
@@ -90,6 +90,7 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     progress: int | None = None
     message: str = ""
     heartbeat_at: int = 0
+    follow_ups: tuple[Submission, ...] = ()  #: of a completed run
 
 
 class Which(msgspec.Struct, frozen=True, omit_defaults=True):

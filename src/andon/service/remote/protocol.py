@@ -32,6 +32,7 @@ from andon.model.errors import InvalidSubmission
 from andon.model.headers import SIGNATURE_HEADER
 from andon.model.task import Definition, Task, TaskError
 from andon.model.words import Reason
+from andon.service.bodies import NewTask
 
 Kind = Literal["error", "timeout", "intermittent", "terminated"]
 Why = Literal[
@@ -242,6 +243,13 @@ class Report(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     ) = None
     progress: Percent | None = None
     message: Annotated[str, Meta(max_length=1024)] = ""
+    follow_ups: Annotated[
+        list[NewTask],
+        Meta(
+            description="Of a completed run: tasks that exist if and only if this report is "
+            "taken. Whoever reports needs the scopes to submit them."
+        ),
+    ] = []
 
 
 class ReportOne(Report, forbid_unknown_fields=True, kw_only=True):
@@ -282,6 +290,11 @@ def command_of(report: Report) -> Command | None:
     Raises `InvalidSubmission` naming the field that is missing.
     """
     delay = None if report.delay is None else round(min(report.delay, _LONGEST_S) * 1000)
+    if report.follow_ups and report.outcome != "completed":
+        raise InvalidSubmission(
+            "Only a completed run has follow-ups; leave them out of this report.",
+            field="follow_ups",
+        )
     match report.outcome:
         case "completed":
             return Complete(result=bytes(report.result))

@@ -15,6 +15,7 @@ import msgspec
 from andon.contract.limits import in_batches
 from andon.contract.outcomes import Verdict
 from andon.contract.requests import ClaimRequest, Renewal
+from andon.engine.base import Submission
 from andon.engine.local import LocalEngine
 from andon.engine.runs import Mark
 from andon.lifecycle import payloads
@@ -75,6 +76,7 @@ class Told(msgspec.Struct, frozen=True):
     claims: Claims
     command: Command | None  #: None: the worker shuts down, and the task's policy decides
     mark: Mark = Mark()
+    follow_ups: tuple[Submission, ...] = ()  #: that the caller may submit
 
 
 class RemoteRuns:
@@ -216,7 +218,12 @@ class RemoteRuns:
                 command = at_shutdown(rule)
             command = bounded(command, self._engine.max_payload)
             return await self._engine.report_run(
-                claims.task, claims.run, current, command, told.mark
+                claims.task,
+                claims.run,
+                current,
+                command,
+                told.mark,
+                follow_ups=told.follow_ups,
             )
         except AndonError as error:
             return error

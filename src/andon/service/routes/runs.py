@@ -40,6 +40,7 @@ from andon.service.remote.protocol import (
     with_token,
 )
 from andon.service.remote.runs import Signed, Told
+from andon.service.submitting import follow_ups_of
 from andon.service.trust.runtokens import Claims
 from andon.service.waiting import still_allowed
 from andon.worker.context import Dependency
@@ -178,7 +179,7 @@ async def report(request: Call, data: Items[Reports]) -> Outcomes:
             outcomes[place] = _refused(request, "", None, who)
             continue
         try:
-            told[place] = _told(one, who)
+            told[place] = _told(request, one, who)
         except AndonError as error:
             outcomes[place] = _refused(request, who.task, who.number, error)
     done = await runs.report(list(told.values()))
@@ -209,8 +210,9 @@ def _signed(one: Renew, who: Claims | AuthenticationFailed) -> Signed:
     )
 
 
-def _told(one: Report, who: Claims) -> Told:
-    return Told(who, command_of(one), Mark(one.progress, one.message))
+def _told(request: Call, one: Report, who: Claims) -> Told:
+    follow_ups = follow_ups_of(request, one.follow_ups, who.run)
+    return Told(who, command_of(one), Mark(one.progress, one.message), follow_ups)
 
 
 # --- one run, by its path ---
@@ -250,7 +252,7 @@ async def report_one(
 ) -> Reported:
     """Say how the run ended. 409 when it no longer holds the task; nothing was changed then."""
     who = of_path(request, task_id, number)
-    [state] = await request.service.runs.report([_told(data, who)])
+    [state] = await request.service.runs.report([_told(request, data, who)])
     if isinstance(state, AndonError):
         raise state
     return Reported(who.task, who.number, state)

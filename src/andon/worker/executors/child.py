@@ -18,6 +18,7 @@ import threading
 from types import FrameType, ModuleType
 from typing import Any, BinaryIO, cast
 
+from andon.engine.base import Submission
 from andon.lifecycle.commands import Command, Interrupted, UnknownTask
 from andon.model.text import storable
 from andon.worker import outcomes
@@ -93,9 +94,10 @@ class Child:
         while isinstance(work := self._inbox.get(), frames.Work):
             self._write_now(frames.Begun())
             command = self._perform(registry, work)
-            self._context = None
+            context, self._context = self._context, None
             _end_output(work.task.status.run)
-            self._send(frames.Ended.of(command))
+            follow_ups = () if context is None else context.follow_ups
+            self._outbox.put(_ended(command, follow_ups))
 
     def _perform(self, registry: Registry, work: frames.Work) -> Command:
         task = work.task
@@ -199,6 +201,14 @@ class Child:
         if self._context is not None:
             os._exit(1)  # nobody is left to take the result
         self._inbox.put(None)
+
+
+def _ended(command: Command, follow_ups: tuple[Submission, ...]) -> bytes:
+    """The frame with which a run ends; what it bears may hold what cannot be sent."""
+    try:
+        return frames.pack(frames.Ended.of(command, follow_ups))
+    except (TypeError, ValueError, OverflowError) as error:
+        return frames.pack(frames.Ended.of(outcomes.unwritten(command, error, of_value=True)))
 
 
 def _end_output(run: str) -> None:

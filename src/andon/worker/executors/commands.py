@@ -6,6 +6,7 @@
 | stdout | the result: JSON if it parses, else a string; nothing is null |
 | stderr | log lines |
 | environment | `ANDON_TASK_ID`, `_RUN`, `_FENCE`, `_HEADERS`, and what `environment` allows |
+| `ANDON_FOLLOW_UPS` | the file for follow-ups, a line of JSON each (`command_follow_ups`) |
 | exit 0 | completed |
 | exit 64 | terminate: given up, whatever the budget |
 | exit 65 | malformed payload |
@@ -31,6 +32,7 @@ from typing import Any
 import msgspec
 
 from andon.lifecycle.commands import Command, Fail, Reject, Snooze, Terminate
+from andon.model.errors import InvalidSubmission
 from andon.model.task import TaskError
 from andon.model.text import storable
 from andon.model.words import Reason
@@ -38,6 +40,7 @@ from andon.worker import environment, outcomes
 from andon.worker.context import Context
 from andon.worker.control import Stopped
 from andon.worker.executors.base import Resolved, RunInHand
+from andon.worker.executors.command_follow_ups import VARIABLE, FollowUpFiles
 from andon.worker.executors.guard import Guard
 from andon.worker.executors.killing import KILL_AFTER_S, signal_group, stop_group
 from andon.worker.executors.lines import each_line
@@ -87,8 +90,20 @@ class CommandExecutor:
         has_gate = os.access(_GATE[0], os.X_OK)  # some containers have no shell
         self._gate, self._go = (_GATE, _GO) if has_gate else ((), b"")
         self._running: set[_Running] = set()
+        self._follow_ups = FollowUpFiles()
 
     async def execute(self, run: RunInHand) -> Any:
+        run_id = run.task.status.run
+        try:
+            value = await self._execute(run)
+            run.context.follow_ups = await self._follow_ups.read(run_id)
+        except InvalidSubmission as error:
+            raise Resolved(outcomes.invalid_result(str(error))) from None
+        finally:
+            self._follow_ups.forget(run_id)
+        return value
+
+    async def _execute(self, run: RunInHand) -> Any:
         kind, context = run.kind, run.context
         assert kind is not None
         variables = environment.of_command(
@@ -100,6 +115,7 @@ class CommandExecutor:
                 "ANDON_RUN": str(context.run),
                 "ANDON_FENCE": str(context.fence),
                 "ANDON_HEADERS": _headers(context),
+                VARIABLE: str(self._follow_ups.path(run.task.status.run)),
             },
         )
         run.where = _STARTING
@@ -195,6 +211,7 @@ class CommandExecutor:
     async def close(self) -> None:
         for running in list(self._running):
             signal_group(running.process.pid, signal.SIGKILL)
+        self._follow_ups.close()
 
 
 def _headers(context: Context) -> str:

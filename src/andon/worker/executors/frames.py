@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from andon.artifacts.base import Artifact
+from andon.engine.base import Submission
 from andon.lifecycle.commands import (
     Command,
     Complete,
@@ -104,11 +105,13 @@ class Ended(msgspec.Struct, frozen=True, tag=True):
 
     command: str
     fields: msgspec.Raw
+    follow_ups: tuple[Submission, ...] = ()
 
     @classmethod
-    def of(cls, command: Command) -> "Ended":
-        """The frame that carries a command."""
-        return cls(type(command).__name__, msgspec.Raw(msgspec.json.encode(command)))
+    def of(cls, command: Command, follow_ups: tuple[Submission, ...] = ()) -> "Ended":
+        """The frame that carries a command, and what the run bears."""
+        fields = msgspec.Raw(msgspec.json.encode(command))
+        return cls(type(command).__name__, fields, follow_ups)
 
     def decode(self) -> Command:
         """The command carried."""

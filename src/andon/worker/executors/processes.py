@@ -104,6 +104,7 @@ class _Child:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_OUTPUT_S):
                     await self._output_ended.wait()
+            run.context.follow_ups = frame.follow_ups
             return frame.decode()
         except _BROKEN:
             raise _Died(f"it {await self._how()}", begun=begun) from None

@@ -18,7 +18,7 @@ from andon.service.calls import Call
 from andon.service.decoding import Items
 from andon.service.remote.runs import Signed, Told
 from andon.service.routes.engine.shared import caller_of, check_few, outcomes_of, unread_of
-from andon.service.submitting import submit_as_given
+from andon.service.submitting import follow_ups_as_given, submit_as_given
 
 
 @post("/submit", status_code=200)
@@ -77,10 +77,12 @@ async def report(request: Call, data: Items[list[wire.Report]]) -> list[wire.Out
             if one.event not in REPORTS:
                 raise InvalidSubmission(f"A run does not report {one.event}.", field="event")
             command = wire.command_of(one.event, one.fields)
+            follow_ups = follow_ups_as_given(request, one.follow_ups)
         except AndonError as error:
-            outcomes[place] = wire.Outcome("", error=problem_of(error))
+            outcomes[place] = wire.Outcome("", error=problem_of(request.told(error)))
             continue
-        told.append(Told(who, command, Mark(one.progress, one.message, one.heartbeat_at)))
+        mark = Mark(one.progress, one.message, one.heartbeat_at)
+        told.append(Told(who, command, mark, follow_ups))
     done = await runs.report(told)
     reported = [_reported(request, *pair) for pair in zip(told, done, strict=True)]
     return in_places(in_places(reported, outcomes), unread_of(request))

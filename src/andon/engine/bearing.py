@@ -1,0 +1,69 @@
+"""What a run bears, made ready for its report: checked and resolved as a submit would be, before
+anything is written (docs/rulings.md, R38)."""
+
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
+
+from andon.engine.base import Submission
+from andon.engine.book import PolicyBook
+from andon.engine.definitions import define
+from andon.engine.graph import Graph
+from andon.lifecycle.admission import check_form, check_times
+from andon.lifecycle.births import FIELD, MOST_BIRTHS, check_births, too_many
+from andon.lifecycle.named import OPTION
+from andon.model.errors import InvalidSubmission
+from andon.model.task import Definition
+
+
+class Bearing:
+    """Makes definitions of follow-ups. `now` is the store's clock, ms UTC."""
+
+    def __init__(self, book: PolicyBook, now: Callable[[], int], *, max_payload: int) -> None:
+        self._book = book
+        self._now = now
+        self._max_payload = max_payload
+
+    async def definitions(
+        self, bearer: str, follow_ups: Sequence[Submission]
+    ) -> tuple[Definition, ...]:
+        """The tasks that the report of this run bears. Raises `InvalidSubmission`, naming the
+        follow-up, if one of them can never be stored: then nothing is reported of any."""
+        if len(follow_ups) > MOST_BIRTHS:
+            raise too_many(len(follow_ups))
+        try:
+            births = self._defined(bearer, follow_ups)
+        except InvalidSubmission as error:
+            if error.field != OPTION:
+                raise
+            await self._book.refresh()  # a retry policy whose name may be new
+            births = self._defined(bearer, follow_ups)
+        check_births(bearer, births)
+        if any(d.dependencies for d in births):
+            await _check_order(follow_ups)
+        return births
+
+    def _defined(self, bearer: str, follow_ups: Sequence[Submission]) -> tuple[Definition, ...]:
+        now = self._now()
+        return tuple(self._definition(bearer, one, now) for one in follow_ups)
+
+    def _definition(self, bearer: str, follow_up: Submission, now: int) -> Definition:
+        try:
+            definition = define(follow_up, self._book, now, self._max_payload)
+            check_form(definition)
+            if follow_up.invalid:
+                raise InvalidSubmission(follow_up.invalid, field="args")
+            check_times(definition, now)
+        except InvalidSubmission as error:
+            raise InvalidSubmission(
+                f"Follow-up {follow_up.id[:80]!r} ({follow_up.name[:80]}): {error}",
+                field=error.field if error.field == OPTION else FIELD,
+            ) from None
+        return replace(definition, bearer=bearer)
+
+
+async def _check_order(follow_ups: Sequence[Submission]) -> None:
+    graph = await Graph.of(follow_ups)
+    for outcome in graph.outcomes.values():
+        if outcome.error is not None:
+            raise InvalidSubmission(str(outcome.error), field=FIELD)
