@@ -4,7 +4,15 @@ from typing import Any
 
 import click
 
-from andon.cli.schedule_options import RULES, TASK, TIMES, adding, rules_given, task_given, times_given
+from andon.cli.schedule_options import (
+    RULES,
+    TASK,
+    TIMES,
+    adding,
+    rules_given,
+    task_given,
+    times_given,
+)
 from andon.cli.schedules import keeper, schedule_named
 from andon.cli.session import Session, common
 from andon.cli.submit import application_of, check_known, note_unknown

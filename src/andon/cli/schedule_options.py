@@ -82,7 +82,9 @@ TASK = (
     click.option(
         "--header", "headers", multiple=True, metavar="NAME=VALUE", help="May be repeated."
     ),
-    click.option("--option", "options", multiple=True, metavar="NAME=JSON", help="A policy option."),
+    click.option(
+        "--option", "options", multiple=True, metavar="NAME=JSON", help="A policy option."
+    ),
     click.option("--retry", metavar="NAME", help="A named retry policy; see andon policies."),
     click.option(
         "--profile",

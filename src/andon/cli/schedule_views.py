@@ -1,9 +1,7 @@
 """Schedules as a list and a page show them."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
-from andon.cli.layout import Column
 from andon.cli.output import STYLES, Cell, Output, Word, ago, plural, span
 from andon.engine.schedule_views import is_paused, schedule_of
 from andon.lifecycle.faces.fields import iso
@@ -11,13 +9,8 @@ from andon.model.recurrence import ExplainedTime, Recurrence
 from andon.model.task import Schedule, Task
 from andon.model.words import Reason, State
 
-if TYPE_CHECKING:
-    from andon.lifecycle.faces.fields import Fields
-
 _LATE_MS = 60_000
 _LONGEST = 2_000
-
-_UTC, _ZONED = Column("utc", keeps=True), Column("local", keeps=True)
 
 
 def row(task: Task, out: Output, now: int) -> list[Cell]:
@@ -39,9 +32,8 @@ def note_of(task: Task, now: int) -> str:
     schedule = schedule_of(task, task.id)
     if is_paused(task):
         return why_paused(task)
-    if task.state is State.RECURRING and schedule.next_due is not None:
-        if schedule.next_due < now - _LATE_MS:
-            return "overdue: no timekeeper runs"
+    if task.state is State.RECURRING and (schedule.next_due or now) < now - _LATE_MS:
+        return "overdue: no timekeeper runs"
     return f"{plural(schedule.failures, 'failure')} in a row" if schedule.failures else ""
 
 

@@ -1,4 +1,4 @@
-"""`andon schedules`: what looks here, what changes them in `schedule_acts` and `schedule_making`."""
+"""`andon schedules`: what looks; what changes is in `schedule_making` and `schedule_acts`."""
 
 import time
 from typing import TYPE_CHECKING, Any
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from andon.cli.errors import CommandFailed
-from andon.cli.lazy import Entry, LazyGroup
 from andon.cli.layout import Column
+from andon.cli.lazy import Entry, LazyGroup
 from andon.cli.schedule_options import UNCOUNTED_TIMES, adding, times_given
 from andon.cli.session import Session, common
 from andon.cli.values import WHEN, When
@@ -50,8 +50,9 @@ COMMANDS = {
 def schedules() -> None:
     """List, make, pause and backfill schedules.
 
-    A schedule submits a task at each of its times. Any worker or service with a timekeeper fires it;
-    there is no scheduler to run. What is declared in code (`@app.task(cron=...)`) is shown here too.
+    A schedule submits a task at each of its times. Any worker or service with a timekeeper fires
+    it; there is no scheduler to run. Those that code declares (`@app.task(cron=...)`) are shown,
+    too.
     """
 
 

@@ -146,6 +146,7 @@ def _when(absolute: str, relative: str, when: When | None) -> dict[str, Any]:
 
 
 def pairs_of(texts: tuple[str, ...], option: str) -> dict[str, str]:
+    """`NAME=VALUE` by their names. Another text is a usage error."""
     pairs: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -156,6 +157,7 @@ def pairs_of(texts: tuple[str, ...], option: str) -> dict[str, str]:
 
 
 def check_names(options: dict[str, Any]) -> None:
+    """Raise `InvalidSubmission` for what is no option of a submission."""
     from andon.client.options import check_submit_names
 
     try:
@@ -165,6 +167,7 @@ def check_names(options: dict[str, Any]) -> None:
 
 
 def application_of(session: Session, spec: str | None, profile: str | None) -> "Andon":
+    """The application to submit with: the one named, else one without any code."""
     if spec is not None:
         from andon.cli.apps import load_app
 
@@ -188,6 +191,7 @@ def _sign_with(app: "Andon", key_file: str | None) -> None:
 
 
 def check_known(app: "Andon", name: str, version: int) -> None:
+    """Raise `ConfigurationError` for a task that the application has no code for."""
     if app.registry.route(name, version) is not None:
         return
     versions = [str(kind.version) for kind in app.registry if kind.name == name]

@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import asdict, replace
 
 from andon.engine.base import Submission
-from andon.engine.schedule_requests import ScheduleRequest
+from andon.engine.schedule_requests import Backfilled, ScheduleRequest
 from andon.lifecycle.faces.fields import Fields, bytes_of, decoded, iso, maybe_iso
 from andon.lifecycle.recurrence.explaining import explain
 from andon.lifecycle.recurrence.occurrences import jitter_ms
@@ -20,6 +20,9 @@ from andon.model.policy import Policy
 from andon.model.recurrence import ExplainedTime, Recurrence
 from andon.model.task import Definition, Schedule, Task
 from andon.model.words import TERMINAL, State
+
+_MOST_NAMED = 100
+"""Refused tasks that are named one by one."""
 
 _MOMENTS = ("anchor", "start", "end")
 _TIMES = frozenset(Recurrence.__struct_fields__)
@@ -126,6 +129,18 @@ def time_document(time: ExplainedTime) -> Fields:
     }
 
 
+def together(done: Backfilled, more: Backfilled) -> Backfilled:
+    """How two parts of one backfill ended; the range is that of the first."""
+    refused = (*done.refused, *more.refused)
+    return Backfilled(
+        done.range,
+        done.created + more.created,
+        done.existed + more.existed,
+        refused[:_MOST_NAMED],
+        done.more_refused + more.more_refused + max(0, len(refused) - _MOST_NAMED),
+    )
+
+
 # --- changed by hand ---
 
 
@@ -165,12 +180,15 @@ def _options(d: Definition) -> dict[str, Any]:
         return d.policy_given
     retention = d.policy.retention
     kept = {state.value: retention.of(state.value) for state in TERMINAL}
-    return {**{name: getattr(d.policy, name) for name in Policy.__struct_fields__}, "retention": kept}
+    return {
+        **{name: getattr(d.policy, name) for name in Policy.__struct_fields__},
+        "retention": kept,
+    }
 
 
 def changed(request: ScheduleRequest, changes: Mapping[str, Any]) -> ScheduleRequest:
-    """The request with other fields: of its times, of its task (`name` is called `task`), or its
-    own. Cron expressions take the place of an interval, an interval that of expressions. Options are
+    """The request with other fields: of its times, of its task (whose name is called `task`), or
+    its own. Cron expressions take the place of an interval, and an interval theirs. Options are
     added to those there are. Raises `InvalidSubmission` for a field that there is none of."""
     fields = dict(changes)
     times = {name: fields.pop(name) for name in _TIMES & fields.keys()}
