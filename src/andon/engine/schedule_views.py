@@ -4,7 +4,7 @@ What is shown as JSON has the names that a schedule is made with, so that what w
 back with a change.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -15,7 +15,7 @@ from andon.engine.schedule_requests import Backfilled, ScheduleRequest
 from andon.lifecycle.faces.fields import Fields, bytes_of, decoded, iso, maybe_iso
 from andon.lifecycle.recurrence.explaining import explain
 from andon.lifecycle.recurrence.occurrences import jitter_ms
-from andon.model.errors import InvalidSubmission, TaskNotFound
+from andon.model.errors import ConfigurationError, InvalidSubmission, TaskNotFound
 from andon.model.policy import Policy
 from andon.model.recurrence import ExplainedTime, Recurrence
 from andon.model.task import Definition, Schedule, Task
@@ -60,6 +60,20 @@ def next_times(task: Task, now: int, most: int) -> list[ExplainedTime]:
     dealt_with = now if is_paused(task) else schedule.after
     after = max(dealt_with, now - shift)
     return explain(schedule.recurrence, task.id, after=after, most=most, fired=schedule.fired)
+
+
+def declared_no_more(
+    live: Iterable[Task], application: str, declared: Collection[str]
+) -> list[str]:
+    """The names of the schedules that an application declared once and does not any more. Raises
+    `ConfigurationError` if no application is named: those made by hand belong to none."""
+    if not application:
+        raise ConfigurationError("Name the application whose schedules are to be pruned.")
+    return [
+        task.id
+        for task in live
+        if schedule_of(task, task.id).application == application and task.id not in declared
+    ]
 
 
 # --- shown ---

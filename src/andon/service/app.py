@@ -26,6 +26,7 @@ from andon.service.routes import (
     policies,
     queues,
     runs,
+    schedules,
     tasks,
     tokens,
 )
@@ -42,6 +43,7 @@ ROUTERS = [
     tasks.router,
     bulk.router,
     dead_letters.router,
+    schedules.router,
     queues.router,
     policies.router,
     events.router,
