@@ -9,10 +9,12 @@ records stamped beforehand and counts reports.
 import asyncio
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from andon.contract.hints import Hub
 from andon.contract.requests import ClaimRequest
+from andon.engine.base import Submission
 from andon.engine.telling import Then
 from andon.lifecycle.admission import admit
 from andon.lifecycle.apply import stamped
@@ -57,7 +59,9 @@ class FreeEngine:
         del self._ready[-request.limit :]
         return tasks
 
-    def report_then(self, task: Task, command: Command, then: Then) -> None:
+    def report_then(
+        self, task: Task, command: Command, then: Then, follow_ups: Sequence[Submission] = ()
+    ) -> None:
         self._left -= 1
         if not self._left:
             self.done.set()

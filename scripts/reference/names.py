@@ -80,6 +80,7 @@ PAGES = (
             "Terminate",
             "worker.control.Stopped",
             "worker.context.Dependency",
+            "worker.context.FollowUp",
         ),
     ),
     Page(

@@ -15,8 +15,10 @@ from andon.contract.outcomes import ChangeKind
 from andon.contract.queries import History, Page, Query
 from andon.contract.requests import Change, Snapshot
 from andon.contract.store import Store
+from andon.engine.base import Submission
 from andon.engine.control import change_of
 from andon.engine.copying import Ledger, Tally, copy, refuse_workers
+from andon.engine.debts import Debts
 from andon.lifecycle.apply import apply
 from andon.lifecycle.commands import Complete, Fail, Reprioritise, Stop, UnknownTask
 from andon.model.errors import ConfigurationError, StoreUnavailable
@@ -194,6 +196,25 @@ async def test_an_end_that_nobody_was_told_of_is_told_on_the_target(
 async def _ending(shop: Shop, task: Task) -> Change:
     moved = apply(task, Complete(), now=shop.clock.ms, random=lambda: 0.5, write_id="w")
     return change_of(task, moved)
+
+
+async def test_what_a_task_owes_is_stored_on_the_target(
+    shop: Shop, other: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def crashed(*_: object) -> None:
+        raise StoreUnavailable("away")
+
+    await shop.submit("a")
+    with monkeypatch.context() as patch:
+        patch.setattr(Debts, "pay", crashed)
+        (task,) = await shop.claim()
+        await shop.engine.report(task, Complete(), [Submission(id="b", name="child")])
+        await shop.told()
+    assert (await copied(shop, other)).balanced
+    assert await other.state("b") is None
+    await later(other, 3)
+    assert await other.state("b") is State.PENDING
+    assert not (await other.task("a")).status.owes
 
 
 async def test_edges_beyond_one_page_arrive(shop: Shop, other: Shop) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from andon import Andon
 from andon.worker.calls import Call
 from andon.worker.context import Context, current
 from andon.worker.control import Retry, Snooze, Terminate
@@ -49,6 +50,18 @@ registry.add(TaskType(name="inside", handler=inside, kind="thread", codec=Call(i
 @task()
 def environment() -> dict[str, str]:
     return dict(os.environ)
+
+
+elsewhere = Andon("memory://")
+
+
+@task()
+def bears(ctx: Context, how: str) -> str:
+    options: Any = {"headers": {"h": "\ud800"}} if how == "cannot be sent" else {}
+    [handle] = ctx.follow_up(elsewhere.draft("x", [7], **options))
+    if how == "fails":
+        raise ValueError(how)
+    return handle.id
 
 
 @task()

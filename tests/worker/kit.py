@@ -69,8 +69,10 @@ class Faults:
 
         return call
 
-    def report_then(self, task: Task, command: Command, then: Then) -> None:
-        self._telling.tell(self.report(task, command), then)
+    def report_then(
+        self, task: Task, command: Command, then: Then, follow_ups: Sequence[Submission] = ()
+    ) -> None:
+        self._telling.tell(self.report(task, command, follow_ups), then)
 
     def called(self, name: str) -> list[tuple[Any, ...]]:
         return [args for called, args in self.calls if called == name]

@@ -174,12 +174,12 @@ def refuse_reports(
     real, left = kit.local.report, [times]
     asked: list[str] = []
 
-    async def report(task: Task, command: Command) -> State | None:
+    async def report(task: Task, command: Command, *follow_ups: Any) -> State | None:
         asked.append(task.id)
         if task.id == of and left[0]:
             left[0] -= 1
             raise error
-        return await real(task, command)
+        return await real(task, command, *follow_ups)
 
     monkeypatch.setattr(kit.local, "report", report)
     return asked

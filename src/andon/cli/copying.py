@@ -192,6 +192,11 @@ def _remarks(ledger: "Ledger") -> Generator[str]:
             f"{'ahead of' if apart > 0 else 'behind'} the old one's. Times were kept, so leases "
             f"and timers end that much {'earlier' if apart > 0 else 'later'}."
         )
+    if ledger.paused:
+        yield (
+            f"Schedules were copied paused, lest both stores fire them: {_some(ledger.paused)}. "
+            "Resume them with: andon schedules resume NAME."
+        )
     if ledger.differing:
         yield f"There already, but different, and left as it is: {_some(ledger.differing)}"
     if ledger.failed:

@@ -10,6 +10,7 @@ from andon.cli.ids import one_named
 from andon.cli.last import remember
 from andon.cli.output import Cell, Output, Word, ago, span
 from andon.cli.session import Session, common
+from andon.lifecycle.births import owed_ids
 from andon.lifecycle.faces.fields import iso
 from andon.model.errors import TaskNotFound
 from andon.model.words import State
@@ -142,6 +143,8 @@ def _facts(out: Output, task: "Task", wait: "Wait | None", now: int) -> Iterator
     yield "depends on", ", ".join(d.dependencies)
     yield "predecessor", d.predecessor or None
     yield "successor", s.successor or None
+    yield "follows up", d.bearer or None
+    yield "owes", ", ".join(owed_ids(s))
     yield "unique key", d.unique_key
     yield "key", d.key
     yield "group", d.group

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from andon.cli.layout import Column
 from andon.cli.output import STYLES, Cell, Output, Word
 from andon.cli.values import when_of
+from andon.lifecycle.explaining import fires
 from andon.lifecycle.leases import is_orphaned
 from andon.lifecycle.rendering import document, state_name
 from andon.model.task import Task
@@ -115,6 +116,8 @@ def note_of(task: Task, out: Output, now: int, *, says_error: bool = True) -> st
             return f"orphaned: {status.worker} lost its lease {out.when(cell.lease_until, now)}"
         said = f" {cell.message}" if cell.message else ""
         return f"{cell.progress}%{said} on {status.worker}"
+    if task.state is State.RECURRING:
+        return fires(task, lambda at: out.when(at, now))
     if task.state in (State.SCHEDULED, State.RETRY) and status.run_at is not None:
         return f"runs {out.when(status.run_at, now)}{message and f': {message}'}"
     reason = "" if status.reason is None or task.state is State.COMPLETED else status.reason.value

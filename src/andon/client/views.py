@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from andon.client.options import to_datetime
+from andon.lifecycle.births import owed_ids
 from andon.lifecycle.faces.fields import decoded
 from andon.lifecycle.leases import is_orphaned
 from andon.model.policy import Policy
@@ -163,6 +164,8 @@ class TaskView:
     cancel_requested_at: datetime | None  #: when the run in hand was asked to stop
     predecessor: str | None = None  #: the task whose arguments were edited into this one
     successor: str | None = None  #: the task that replaces this one, whose arguments were edited
+    bearer: str | None = None  #: the task whose run bore this one (`Context.follow_up`)
+    owes: tuple[str, ...] = ()  #: tasks that its last move bore and that are not stored yet
 
     @property
     def ended(self) -> bool:
@@ -246,6 +249,8 @@ class TaskView:
             cancel_requested_at=to_datetime(status.cancel_requested_at),
             predecessor=definition.predecessor or None,
             successor=status.successor or None,
+            bearer=definition.bearer or None,
+            owes=owed_ids(status),
         )
 
 

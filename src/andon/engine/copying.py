@@ -29,6 +29,7 @@ from andon.contract.requests import Snapshot
 from andon.contract.store import Store
 from andon.engine.dependencies import satisfies
 from andon.engine.faults import ANYTHING
+from andon.lifecycle.firing import paused
 from andon.model.errors import AndonError, ConfigurationError
 from andon.model.fleet import QueueConfig, StoreInfo
 from andon.model.settings import COPY_SETTING, MOVING, MOVING_LAST
@@ -93,6 +94,8 @@ class Ledger(msgspec.Struct):
     """Ids of tasks in state unknown (docs/rulings.md, R28), the first few: read, but not copied."""
     miscounted: list[str] = msgspec.field(default_factory=list[str])
     """Where the stores' own counts do not agree with this ledger, a sentence each."""
+    paused: list[str] = msgspec.field(default_factory=list[str])
+    """Names of schedules that are copied paused, the first few."""
     clock_ahead_ms: int = 0  #: by how much the target's clock is ahead; all times are kept
 
     @property
@@ -227,13 +230,15 @@ class _Copying:
 
     async def _copy_tasks(self, tasks: Sequence[Task]) -> None:
         readable: list[Task] = []
-        for task in tasks:
+        for task in map(paused, tasks):
             self._tally(task).read += 1
             self._read[_line(task)] += 1
             if task.state is State.UNKNOWN:
                 _name(self._ledger.unreadable, task.id)
             else:
                 readable.append(task)
+            if task.state is State.RECURRING:
+                _name(self._ledger.paused, task.id)
         there = await self._target.get([task.id for task in readable])
         for task, found in zip(readable, there, strict=True):
             if found is not None:

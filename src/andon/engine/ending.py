@@ -5,9 +5,9 @@ import logging
 import random
 from collections.abc import AsyncIterator, Callable
 
+from andon.lifecycle.births import is_over
 from andon.model.errors import StoreUnavailable, TaskNotFound
 from andon.model.task import Task
-from andon.model.words import OVER
 
 log = logging.getLogger("andon.watching")
 
@@ -36,7 +36,7 @@ async def until_ended(
         while True:
             try:
                 async for task in watch(task_id):
-                    if task.status.state in OVER:
+                    if is_over(task.status):
                         return task
                 raise TaskNotFound(task_id)
             except Closed:

@@ -61,8 +61,11 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(query, newest_first=newest_first)
 
     def keep(self, profile: Profile) -> Callable[[Task], bool] | None:
-        """Whether a task found is shown under one of the names asked for; None: all are."""
-        if not self.states or profile.name == "native":
+        """Whether a task found is shown under one of the names asked for; None: all are. Where no
+        state is asked for, schedules are not meant (docs/rulings.md, R39)."""
+        if not self.states:
+            return _is_no_schedule
+        if profile.name == "native":
             return None
         shown = {name for name in self.states if _shows(profile, name)}
         native = set(self.states) - shown
@@ -82,6 +85,10 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
         """Refuse a queue that nobody has ever used. Raises `ConfigurationError`."""
         if self.queue is not None:
             await check_queue(engine, self.queue)
+
+
+def _is_no_schedule(task: Task) -> bool:
+    return task.state is not State.RECURRING
 
 
 async def check_queue(engine: Engine, name: str) -> None:

@@ -25,10 +25,10 @@ from andon.engine.ends import Ends, Waiter
 from andon.engine.faults import ANYTHING, Culprits
 from andon.lifecycle.admission import is_id
 from andon.lifecycle.apply import may_be_discarded
+from andon.lifecycle.births import is_over
 from andon.lifecycle.constants import SLOW_POLL_S
 from andon.model.errors import AndonError, StoreUnavailable, TaskNotFound
 from andon.model.task import Task, TaskEvent
-from andon.model.words import OVER
 
 if TYPE_CHECKING:
     from types import CoroutineType
@@ -67,7 +67,8 @@ class Watching:
         return until_ended(self.watch, task_id, timeout, self._jitter)
 
     async def watch(self, task_id: str) -> AsyncIterator[Task]:
-        """The task now and after each move and progress, until it has ended or is gone."""
+        """The task now and after each move and progress, until it has ended, and what it bore is
+        stored, or it is gone."""
         if not is_id(task_id):
             raise TaskNotFound(task_id)
         if self._is_closed:
@@ -77,7 +78,7 @@ class Watching:
         try:
             last = await self._begin(task_id, waiter)
             yield last
-            while last.status.state not in OVER:
+            while not is_over(last.status):
                 task = await self._next(task_id, last, waiter)
                 if _is_news(task, last):
                     last = task
@@ -87,7 +88,7 @@ class Watching:
 
     async def _begin(self, task_id: str, waiter: Waiter) -> Task:
         task = await self._reads.put(task_id)
-        if task is not None and task.status.state in OVER:
+        if task is not None and is_over(task.status):
             return task
         first = task
         if task is not None and may_be_discarded(task) and await self._ends.begin(waiter):

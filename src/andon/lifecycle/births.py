@@ -16,7 +16,7 @@ import msgspec
 from andon.lifecycle.admission import check_id
 from andon.model.errors import InvalidSubmission, InvalidTransition
 from andon.model.task import Definition, Status, Task, TaskError
-from andon.model.words import Event
+from andon.model.words import OVER, Event
 
 MOST_BIRTHS = 100
 """Tasks that one move can bear."""
@@ -41,6 +41,12 @@ def birth_id(run: str, place: int) -> str:
 def owes(status: Status) -> bool:
     """Whether the record owes tasks that are not stored yet."""
     return bool(status.owes) or status.owed is not None
+
+
+def is_over(status: Status) -> bool:
+    """Whether nothing follows by itself any more: the task has ended, and what it bore is stored.
+    Whoever waits for an end waits for this, and finds the follow-ups then."""
+    return status.state in OVER and not owes(status)
 
 
 def owed_ids(status: Status) -> tuple[str, ...]:

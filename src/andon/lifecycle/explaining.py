@@ -1,4 +1,7 @@
-"""Why a task that failed was not tried again, in a sentence. Pure; reads the record only."""
+"""Why a task that failed was not tried again, and when a schedule fires, in a sentence. Pure; reads
+the record only."""
+
+from collections.abc import Callable
 
 from andon.model.policy import Policy
 from andon.model.task import Task, TaskError
@@ -33,6 +36,19 @@ def not_retried(task: Task) -> str:
     if status.last_error is None:
         return ""
     return _listed(policy, status.last_error)
+
+
+def fires(task: Task, when: Callable[[int], str]) -> str:
+    """When a schedule fires next, or why it does not; empty for what is none, or has ended. `when`
+    says a time (ms UTC)."""
+    schedule = task.status.schedule
+    if schedule is None or task.state is not State.RECURRING:
+        return ""
+    if schedule.paused_at is not None:
+        failed = task.status.reason is Reason.FAILURES_IN_A_ROW
+        why = f" after {schedule.failures} failures in a row" if failed else ""
+        return f"paused {when(schedule.paused_at)}{why}"
+    return "" if schedule.next_due is None else f"fires next {when(schedule.next_due)}"
 
 
 def _spent(policy: Policy) -> str:

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from andon.lifecycle.births import MOST_BIRTHS, MOST_BIRTHS_BYTES
-from andon.model.task import Definition, Schedule
+from andon.model.task import Definition, Schedule, Task
 from andon.model.words import DEAD_LETTER_STATES, LIVE, State
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -83,6 +83,17 @@ def resumed(name: str, schedule: Schedule, now: int) -> Schedule:
     if schedule.paused_at is None:
         return schedule
     return _from(name, replace(schedule, after=now, paused_at=None, failures=0))
+
+
+def paused(task: Task) -> Task:
+    """The record of a schedule as it is copied into another store: paused, since its newest move,
+    lest both stores fire it. Any other record as it is."""
+    status, schedule = task.status, task.status.schedule
+    if status.state is not State.RECURRING or schedule is None or schedule.paused_at is not None:
+        return task
+    since = status.events[-1].at if status.events else status.created_at
+    quiet = replace(status, schedule=replace(schedule, paused_at=since))
+    return Task(definition=task.definition, status=quiet, result=task.result, ref=task.ref)
 
 
 def restarted(name: str, schedule: Schedule, wanted: Schedule, now: int) -> Schedule:

@@ -6,10 +6,10 @@ import logging
 from collections.abc import Awaitable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from andon.lifecycle.births import is_over
 from andon.lifecycle.discarded import defined, is_bare
 from andon.model.errors import AuthenticationFailed, StoreUnavailable, TaskNotFound
 from andon.model.task import Task
-from andon.model.words import OVER
 
 if TYPE_CHECKING:
     from litestar.types import Receive
@@ -113,7 +113,7 @@ async def readable(request: "Call", task_id: str, wait: float) -> Task:
     [task] = await service.engine.get([task_id])
     if task is not None:
         request.need(read_scope(task))
-        if wait > 0 and task.state not in OVER:
+        if wait > 0 and not is_over(task.status):
             return await ended_or_now(request, task, wait)
         return task
     most = min(wait, service.settings.max_wait)

@@ -88,7 +88,12 @@ class ArtifactWriter(Protocol):
 
 
 class FollowUp(Protocol[H_co]):
-    """A task that a run may bear: a draft."""
+    """A task that a run may bear (`Context.follow_up`): every `Draft` is one.
+
+    Example:
+        submission, handle = charge.draft(7, 990).follow()
+        assert submission.id == handle.id  # nothing is submitted yet
+    """
 
     def follow(self) -> tuple[Submission, H_co]:
         """What is submitted with the run, as it is sent, and the handle on it."""
@@ -290,8 +295,8 @@ class Context:
 
         They are written with its result, so that no crash comes between the two: a run that fails,
         is retried or has lost its lease bears none, and the run that completes in the end bears
-        those of its own. A rerun bears anew. Returns handles in the order given; their tasks are
-        there when this one has completed. At most 100 for a run, and 64 KiB.
+        those of its own. A rerun bears anew. Returns handles in the order given; whoever has
+        waited for this task's end finds theirs. At most 100 for a run, and 64 KiB.
 
         A unique key that is held, or an id that is taken, does not undo the run: the task's event
         `deliver` says what was refused. Raises `InvalidSubmission` for too many or too much

@@ -19,9 +19,9 @@ from andon.engine.http.transport import Transport
 from andon.engine.http.wire import Attention as Subjects
 from andon.engine.http.wire import Frame, decode_frame, encode
 from andon.lifecycle.backoff import ExponentialBackoff
+from andon.lifecycle.births import is_over
 from andon.model.errors import AccessError, AndonError
 from andon.model.task import Task
-from andon.model.words import OVER
 
 _BACKOFF = ExponentialBackoff(0.1, 5.0)
 
@@ -83,7 +83,7 @@ class Attention:
                 if frame.record is not None and _differs(frame.record, last):
                     last = frame.record
                     yield last
-                    if last.state in OVER:
+                    if is_over(last.status):
                         return
                 if frame.error is not None:
                     raise error_of(frame.error)

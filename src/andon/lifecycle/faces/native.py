@@ -3,6 +3,7 @@ things."""
 
 import msgspec
 
+from andon.lifecycle.births import owed_ids
 from andon.lifecycle.faces.fields import (
     Fields,
     Shown,
@@ -64,6 +65,7 @@ def record(task: Task, state: str, history: list[Fields]) -> Fields:
         "cancel_requested_at": maybe_iso(s.cancel_requested_at),
         "predecessor": d.predecessor or None,
         "successor": s.successor or None,
+        **given(bearer=d.bearer or None, owes=list(owed_ids(s)) or None),
         "revision": s.revision,
     }
 
