@@ -70,7 +70,8 @@ ROUTES = {
     "GET /api/v1/schedules/{schedule:str}": Route("tasks:read:q"),
     "GET /api/v1/schedules/{schedule:str}/next": Route("tasks:read:q"),
     "PUT /api/v1/schedules/{schedule:str}": Route(
-        "tasks:create:q tasks:change:q", {"every": 60, "task": {"name": "add", "queue": "q"}}
+        "tasks:create:q tasks:change:q",
+        {"every": 60, "task": {"name": "add", "queue": "q", "args": {"a": 1}}},
     ),
     "PATCH /api/v1/schedules/{schedule:str}": Route(
         "tasks:create:q tasks:change:q", {"every": 60}, also=("tasks:read:q",)
@@ -147,7 +148,7 @@ ROUTES = {
     "POST /api/v1/engine/act_on_schedules": Route(
         "tasks:change:q", {"names": ["{schedule}"], "act": "pause"}
     ),
-    "POST /api/v1/engine/backfill": Route(
+    "POST /api/v1/engine/backfill_schedule": Route(
         "tasks:change:q tasks:create:q",
         {"name": "{schedule}", "start": 1_700_000_000_000, "end": 1_700_000_060_000},
     ),
@@ -262,7 +263,7 @@ class World:
         task = task or self.task()
         for part in ("{task_id:str}", "{job_id:str}", "{token_id:str}"):
             path = path.replace(part, task)
-        schedule = self.schedule() if "schedule" in name else ""
+        schedule = self.schedule() if "{schedule" in f"{name} {route.body}" else ""
         path = path.replace("{schedule:str}", schedule)
         path = path.replace("{name:str}", "q").replace("{number:str}", "0")
         body = _filled(

@@ -102,7 +102,9 @@ async def edit(
 async def _put(session: Session, engine: Any, request: Any, how: Any) -> None:
     from andon.cli.schedule_views import show_times, times_of
     from andon.engine.schedule_views import next_times, schedule_document, schedule_of
+    from andon.lifecycle.recurrence.checking import check
 
+    check(request.recurrence)  # in the same words, whatever lies between here and the store
     [outcome] = await keeper(engine).put([request], how)
     if outcome.error is not None:
         raise outcome.error

@@ -131,7 +131,7 @@ class HttpSchedules:
         return done
 
     async def _part(self, asked: ToBackfill) -> Part:
-        return _decode_part(await self._transport.call("backfill", wire.encode(asked)))
+        return _decode_part(await self._transport.call("backfill_schedule", wire.encode(asked)))
 
     async def prune(
         self, application: str, declared: Collection[str], *, dry_run: bool = False

@@ -22,7 +22,7 @@ _HANDLERS: list[Any] = [
     control.edit,
     schedules.put_schedules,
     schedules.act_on_schedules,
-    schedules.backfill,
+    schedules.backfill_schedule,
     reading.get,
     reading.history,
     reading.find,

@@ -36,8 +36,8 @@ async def act_on_schedules(request: Call, data: Items[ToAct]) -> list[wire.Outco
     return outcomes_of(request, done)
 
 
-@post("/backfill", status_code=200)
-async def backfill(request: Call, data: JSONBody[ToBackfill]) -> Part:
+@post("/backfill_schedule", status_code=200)
+async def backfill_schedule(request: Call, data: JSONBody[ToBackfill]) -> Part:
     """Submit a part of a schedule's past times."""
     caller = caller_of(request)
 
