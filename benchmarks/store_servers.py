@@ -7,14 +7,16 @@ Run as a command because a peer's environment lacks what it takes to talk to eve
 """
 
 import asyncio
+import atexit
 import json
+import shlex
 import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -60,21 +62,57 @@ class Server(Protocol):
 
 
 @contextmanager
-def running(kind: str) -> Iterator[Started]:
-    """A fresh server of that kind, as the tests start it, stopped at the end whatever happens."""
+def running(kind: str, under: Sequence[str] = ()) -> Iterator[Started]:
+    """A fresh server of that kind, as the tests start it, stopped at the end whatever happens. It
+    runs under the command `under`, such as valgrind, if one is given."""
     sys.path.insert(0, str(TESTS))
     make = {"redis": _redis, "postgres": _postgres, "nats": _nats}[kind]
     with tempfile.TemporaryDirectory(prefix=f"andon-bench-{kind}-") as folder:
         server, url, about = make(Path(folder))
+        if under:
+            _WRAP[kind](server, under)
         server.start()
         try:
             started = Started(kind, url.format(server=server), about, server.pid)
             empty(started.url)
-            if kind == "postgres":
+            if kind == "postgres" and not under:
                 _warm_postgres(started.url)
             yield started
         finally:
             server.stop()
+
+
+def _wrap_redis(server: Any, under: Sequence[str]) -> None:
+    from servers import redis
+
+    script = _wrapper(redis.binary(), under)
+    redis.binary = lambda: script
+
+
+def _wrap_postgres(server: Any, under: Sequence[str]) -> None:
+    from servers import postgres
+
+    real = postgres.binaries()
+    script = _wrapper(real / "postgres", under)
+    (script.parent / "initdb").symlink_to(real / "initdb")
+    server._bin = script.parent
+
+
+_WRAP: dict[str, Callable[[Any, Sequence[str]], None]] = {
+    "redis": _wrap_redis,
+    "postgres": _wrap_postgres,
+}
+
+
+def _wrapper(program: Path, under: Sequence[str]) -> Path:
+    """A program of the same name that runs this one under that command."""
+    folder = Path(tempfile.mkdtemp(prefix="andon-under-"))
+    folder.chmod(0o755)  # PostgreSQL's server is another user
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    script = folder / program.name
+    script.write_text(f'#!/bin/sh\nexec {shlex.join([*under, str(program)])} "$@"\n')
+    script.chmod(0o755)
+    return script
 
 
 def _version(program: Path | str, after: str) -> str:

@@ -3,12 +3,14 @@
 A test that starts a worker or a service would wait for half a second of imports, thousands of times
 in a run of the suite. So each test process has one process that has imported everything, and forks:
 what comes out is a real process with its own id, environment, folder, signals and exit status, and
-it runs `python -m andon.cli` from the beginning. Linux only; elsewhere commands are started anew.
+it runs `python -m andon.cli`, or a program of the tests, from the beginning. Linux only; elsewhere
+both are started anew.
 
 The server dies with the test process, and what it forked dies with the server.
 """
 
 import atexit
+import contextlib
 import ctypes
 import gc
 import json
@@ -74,7 +76,8 @@ class Forked:
     def send_signal(self, number: int) -> None:
         """Send a signal, unless it has ended."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with contextlib.suppress(ProcessLookupError):  # it has, and we are about to be told
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
         """Send SIGTERM, unless it has ended."""
@@ -103,25 +106,27 @@ class ForkServer:
 
     def start(
         self,
+        program: str,
         arguments: Sequence[str],
         *,
         cwd: str | os.PathLike[str],
         env: Mapping[str, str],
-        output: IO[Any],
+        streams: Sequence[int],
     ) -> Forked:
-        """Run `python -m andon.cli` with these arguments; what it prints goes to a file, and there
-        is nothing for it to read. It is killed when this process has ended."""
-        request = json.dumps([list(arguments), os.fspath(cwd), dict(env)]).encode()
+        """Run a program with these arguments: the file of that path, or `python -m andon.cli` if
+        it is empty. `streams` are what it reads, what it prints, and where it complains. It is
+        killed when this process has ended."""
+        request = json.dumps([program, list(arguments), os.fspath(cwd), dict(env)]).encode()
         mine, theirs = os.pipe()
         try:
             with self._lock:
                 control = self._control = self._control or self._start_server()
-                socket.send_fds(control, [request], [output.fileno(), theirs])
+                socket.send_fds(control, [request], [*streams, theirs])
                 answer = control.recv(32)
         finally:
             os.close(theirs)
         assert answer, "the fork server has ended"
-        return Forked([MODULE, *arguments], int(answer), mine)
+        return Forked([program or MODULE, *arguments], int(answer), mine)
 
     def _start_server(self) -> socket.socket:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -152,9 +157,12 @@ def start(
     env: Mapping[str, str],
     output: IO[Any],
 ) -> "Forked | subprocess.Popen[Any]":
-    """`python -m andon.cli` in a process of its own, forked where that can be had."""
+    """`python -m andon.cli` in a process of its own, forked where that can be had; what it prints
+    goes to a file, and there is nothing for it to read."""
     if IS_SUPPORTED:
-        return _forks.start(arguments, cwd=cwd, env=env, output=output)
+        with Path(os.devnull).open("rb") as nothing:
+            streams = (nothing.fileno(), output.fileno(), output.fileno())
+            return _forks.start("", arguments, cwd=cwd, env=env, streams=streams)
     return launch(
         [sys.executable, "-m", MODULE, *arguments],
         cwd=cwd,
@@ -165,13 +173,37 @@ def start(
     )
 
 
+def start_program(
+    program: Path,
+    arguments: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    streams: tuple[int, int, int],
+) -> "Forked | subprocess.Popen[Any]":
+    """A Python program in a process of its own, forked where that can be had. `streams` are what
+    it reads, what it prints, and where it complains."""
+    if IS_SUPPORTED:
+        return _forks.start(str(program), arguments, cwd=Path.cwd(), env=env, streams=streams)
+    reads, prints, complains = streams
+    return launch(
+        [sys.executable, program, *arguments],
+        env=env,
+        stdin=reads,
+        stdout=prints,
+        stderr=complains,
+    )
+
+
 class Request(NamedTuple):
     """A process to be forked."""
 
+    program: str
     arguments: list[str]
     cwd: str
     env: dict[str, str]
-    output: int
+    reads: int
+    prints: int
+    complains: int
     status: int
 
 
@@ -191,7 +223,7 @@ def _serve(control: socket.socket) -> Request:
             _report_ended(children)
         if control not in ready:
             continue
-        message, fds, _, _ = socket.recv_fds(control, _MOST, 2)
+        message, fds, _, _ = socket.recv_fds(control, _MOST, 4)
         if not message:
             os._exit(0)
         request = Request(*json.loads(message), *fds)
@@ -201,7 +233,8 @@ def _serve(control: socket.socket) -> Request:
             _settle(request, own)
             return request
         children[pid] = request.status
-        os.close(request.output)
+        for stream in (request.reads, request.prints, request.complains):
+            os.close(stream)
         control.send(str(pid).encode())
 
 
@@ -222,19 +255,20 @@ def _settle(request: Request, parent: int) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)
-    os.dup2(request.output, 1)
-    os.dup2(request.output, 2)
+    for number, stream in enumerate((request.reads, request.prints, request.complains)):
+        os.dup2(stream, number)
     os.closerange(3, max(int(fd.name) for fd in Path("/proc/self/fd").iterdir()) + 1)
     os.chdir(request.cwd)
     os.environ.clear()
     os.environ.update(request.env)
     named = request.env.get("PYTHONPATH", "").split(os.pathsep)
-    sys.path[:0] = [request.cwd, *filter(None, named)]
-    sys.argv[:] = [sys.argv[0], *request.arguments]
+    first = str(Path(request.program).parent) if request.program else request.cwd
+    sys.path[:0] = [first, *filter(None, named)]
+    sys.argv[:] = [request.program or sys.argv[0], *request.arguments]
 
 
 def main() -> None:
-    """Import everything, fork on demand, and run the command line in what was forked."""
+    """Import everything, fork on demand, and run what was asked for in what was forked."""
     control = socket.socket(fileno=int(sys.argv[1]))
     # As for a program that is started: neither this file's folder nor what the tests had named.
     named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
@@ -245,8 +279,11 @@ def main() -> None:
     gc.collect()
     gc.freeze()
     assert threading.active_count() == 1, "threads do not survive a fork"
-    _serve(control)
-    runpy.run_module(MODULE, run_name="__main__", alter_sys=True)
+    request = _serve(control)
+    if request.program:
+        runpy.run_path(request.program, run_name="__main__")
+    else:
+        runpy.run_module(MODULE, run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":

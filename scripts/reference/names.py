@@ -55,6 +55,25 @@ PAGES = (
         ),
     ),
     Page(
+        "flows",
+        "Flows",
+        "Tasks that depend on one another, put together and looked at as one. "
+        "[flows.md](../flows.md) tells it as a whole.",
+        (
+            "Flow",
+            "client.flow_steps.Step",
+            "client.flow_steps.Group",
+            "client.flow_steps.Chain",
+            "FlowHandle",
+            "client.flow_handle.Flows",
+            "engine.flows.FlowSummary",
+            "lifecycle.flows.FlowProgress",
+            "lifecycle.flows.FlowNode",
+            "lifecycle.flows.FlowFailure",
+            "engine.bulk.Tally",
+        ),
+    ),
+    Page(
         "queues",
         "Queues",
         "Declared beside the tasks that use them, configured, paused and listed.",
@@ -66,6 +85,23 @@ PAGES = (
             "model.fleet.QueueConfig",
             "model.fleet.QueueStats",
             "model.fleet.DayCounts",
+        ),
+    ),
+    Page(
+        "schedules",
+        "Schedules",
+        "Tasks at the times of a clock, declared beside their code or made by hand.",
+        (
+            "Schedule",
+            "client.recurring.ScheduleOptions",
+            "client.schedules.Schedules",
+            "client.schedules.ScheduleView",
+            "model.recurrence.Recurrence",
+            "model.recurrence.ExplainedTime",
+            "model.recurrence.Occurrence",
+            "model.recurrence.Range",
+            "engine.schedule_requests.ScheduleOutcome",
+            "engine.schedule_requests.Backfilled",
         ),
     ),
     Page(
@@ -128,6 +164,10 @@ PAGES = (
             "client.sync.SyncTaskFunction",
             "client.sync.SyncHandle",
             "client.sync.SyncTasks",
+            "client.sync.SyncSchedules",
+            "client.sync.SyncFlow",
+            "client.flow_handle.SyncFlowHandle",
+            "client.sync.SyncFlows",
             "client.sync.SyncQueues",
             "client.sync.SyncPolicies",
         ),
@@ -141,7 +181,9 @@ PAGES = (
             "errors.AndonError",
             "errors.InvalidSubmission",
             "errors.PayloadTooLarge",
+            "errors.FlowNotFound",
             "errors.TaskConflict",
+            "errors.FlowConflict",
             "errors.UniqueKeyHeld",
             "errors.QueueFull",
             "errors.QueueNotEmpty",
@@ -194,6 +236,8 @@ PAGES = (
             "client.options.Errors",
             "client.options.BackoffFunction",
             "client.options.HasId",
+            "client.flow_steps.Part",
+            "client.flow_steps.TakesOne",
             "client.ids.IdMaker",
             "model.policy.PolicyOptions",
             "contract.queries.Query",
@@ -216,30 +260,44 @@ PAGES = (
 )
 
 FIRST = {
-    "client.app.Andon": "task command submit draft submit_many submit_stream queues tasks "
-    "workers handle get find",
+    "client.app.Andon": "task command submit draft submit_many submit_stream flow flows queues "
+    "tasks schedules workers handle get find",
 }
 """What a page tells first of a class that is made of several; the rest follows in the order of the
 source, that of base classes before its own."""
 
 INNER = {
-    "client.app.Andon": "bridge connections declared_queues engine engine_on functions live_at "
-    "measure measured new_id profile_default records_invalid registry sending sent signing "
-    "submit_draft worker_config worker_middleware",
-    "client.function.TaskFunction": "__init__ app draft_call type",
+    "client.app.Andon": "as_sent bridge connections declared_queues declared_schedules engine "
+    "engine_on functions live_at measure measured new_id prepare profile_default records_invalid "
+    "registry sending sent signing send_drafts submit_draft worker_config worker_middleware",
+    "client.function.TaskFunction": "__init__ app chosen_id draft_call draft_of type",
     "client.drafts.Draft": "codec connection returns_holder submission",
     "client.handle.TaskHandle": "app",
+    "client.flows.Flow": "__init__ app",
+    "client.sync.SyncFlow": "__init__ app",
+    "client.flow_steps.Step": "__init__ codec draft firsts lasts parents submission wait_for",
+    "client.flow_steps.Group": "__init__ firsts lasts",
+    "client.flow_steps.Chain": "__init__ firsts lasts",
+    "client.flow_handle.FlowHandle": "__init__ app",
+    "client.flow_handle.SyncFlowHandle": "__init__ bridge inner",
+    "client.flow_handle.Flows": "__init__",
+    "client.sync.SyncFlows": "__init__ bridge inner",
+    "engine.bulk.Tally": "count",
     "client.queues.Queue": "changes digest",
     "client.sync.SyncApp": "__init__ bridge inner submit_draft",
     "client.function.SyncTaskFunction": "__init__ bridge inner",
     "client.handle.SyncHandle": "__init__ bridge inner",
     "client.sync.SyncTasks": "__init__ bridge inner",
+    "client.sync.SyncSchedules": "__init__ bridge inner",
     "client.sync.SyncQueues": "__init__ bridge inner",
     "client.sync.SyncPolicies": "__init__ bridge inner",
     "client.ids.IdMaker": "forget",
     "client.queues.Queues": "__init__",
     "client.policies.Policies": "__init__",
     "client.tasks.Tasks": "__init__",
+    "client.schedules.Schedules": "__init__",
+    "client.schedules.ScheduleView": "of",
+    "client.recurring.Schedule": "args kwargs overlap pause_after recurrence",
     "worker.worker.Worker": "__init__",
     "client.views.EventView": "of",
     "client.views.RunView": "of",

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from andon import errors
     from andon.client.app import Andon
     from andon.client.drafts import Draft
+    from andon.client.flow_handle import FlowHandle
+    from andon.client.flows import Flow
     from andon.client.function import TaskFunction
     from andon.client.handle import TaskHandle
     from andon.client.queues import Queue
@@ -34,6 +36,8 @@ __all__ = [
     "Backoff",
     "Context",
     "Draft",
+    "Flow",
+    "FlowHandle",
     "Queue",
     "Reason",
     "Retry",
@@ -54,6 +58,8 @@ _HOMES = {
     "Backoff": "andon.model.policy",
     "Context": "andon.worker.context",
     "Draft": "andon.client.drafts",
+    "Flow": "andon.client.flows",
+    "FlowHandle": "andon.client.flow_handle",
     "Queue": "andon.client.queues",
     "Reason": "andon.model.words",
     "Retry": "andon.worker.control",

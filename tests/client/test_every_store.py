@@ -283,3 +283,42 @@ async def test_the_result_of_what_is_discarded_at_its_end_reaches_whoever_submit
             async with asyncio.timeout(60):
                 results = await asyncio.gather(*(handle.result() for handle in handles))
             assert results == [2 * n for n in range(30)]
+
+
+async def test_a_flow_passes_results_on_and_is_run_again_where_it_failed(url: str) -> None:
+    app = Andon(url)
+    is_broken = True
+
+    @app.task(name="load", max_retries=0)
+    async def load(part: int) -> int:
+        if is_broken and part:
+            raise ValueError("no")
+        return 10 + part
+
+    @app.task(name="sum")
+    def add(parts: list[int], more: int) -> int:
+        return sum(parts) + more
+
+    @app.task(name="after")
+    async def after(total: int) -> str:
+        return f"total {total}"
+
+    with app.flow("load", id="load-1") as flow:
+        parts = flow.map(load, range(4))
+        flow.add(after, flow.add(add, parts.results, more=1).result)
+    async with app, app.working():
+        handle = await flow.submit()
+        async for task, result in handle.results(parts):
+            assert result == (10 if task.state is State.COMPLETED else None)
+        async for _ in handle.results():
+            pass
+        before = await handle.progress()
+        assert before.states == {"completed": 1, "failed": 3, "unreachable": 2}
+        is_broken = False
+        again = await handle.rerun()
+        assert (again.changed, again.refused) == (5, 0)
+        assert await handle.result(timeout=120) == "total 47"
+        assert (await handle.progress()).states == {"completed": 6}
+        assert (await (await flow.submit()).progress()).total == 6
+        assert [found.id for found in await app.flows.list()] == ["load-1"]
+        assert (await handle.cancel()).found == 0

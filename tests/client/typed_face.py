@@ -6,8 +6,9 @@ Every `ignore` marks an error that must be found; if it is not, the comment itse
 
 from typing import Any, assert_type
 
-from andon import Andon, Context, State, Submitted, TaskHandle
-from andon.client.sync import SyncHandle
+from andon import Andon, Context, FlowHandle, State, Submitted, TaskHandle
+from andon.client.flow_steps import Step
+from andon.client.sync import SyncFlowHandle, SyncHandle
 
 app = Andon("memory://", max_retries=5, retry_on=(ConnectionError, "NETWORK_ERROR"))
 
@@ -75,6 +76,29 @@ async def many_are_drafts() -> None:
         assert_type(some, list[Submitted])
     assert_type(await app.submit("by-name", {"x": 1}), TaskHandle[Any])
     assert_type(app.handle("id", resize), TaskHandle[list[int]])
+
+
+@app.task
+def merge(pages: list[bytes], day: str) -> int:
+    return len(pages)
+
+
+async def results_are_passed_on_by_their_types() -> None:
+    with app.flow("typed") as flow:
+        page = flow.add(fetch, "https://example.org")
+        assert_type(page.result, bytes)
+        pages = flow.map(fetch, ["a", "b"])
+        merged = flow.add(merge, pages.results, day="monday")
+        assert_type(merged.result, int)
+        flow.add(resize, "a.png", merged.result)
+        assert_type(flow.chord(pages, merged), Step[int])
+        assert_type(flow.chain(page, pages, merged).result, int)
+        flow.add(resize, "a.png", page.result)  # pyright: ignore[reportArgumentType]
+        flow.add(merge, page.result, day="monday")  # pyright: ignore[reportArgumentType]
+        flow.add(merge, pages.results)  # pyright: ignore[reportCallIssue]
+        flow.map(fetch, [1, 2])  # pyright: ignore[reportArgumentType]
+    assert_type(await flow.submit(), FlowHandle)
+    assert_type(app.sync.flow("typed").submit(), SyncFlowHandle)
 
 
 async def a_plain_call_is_the_function() -> None:

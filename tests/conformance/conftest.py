@@ -43,6 +43,7 @@ ONE_PARTITION = {
     "test_the_oldest_claimable_task_tells_since_when_it_waits": "order holds within a partition",
     "test_the_bucket_fills_with_time_up_to_its_burst": "it fills between claims of partitions",
     "test_a_filled_bucket_wakes_who_waits": "it fills between claims of partitions",
+    "test_no_reservation_is_left_of_a_discarded_end": "they are spread over the nodes",
     "test_limits_hold_when_many_claim_at_once": "limits may be under-used for a moment",
 }
 """What a cluster is not asked: tests that rely on one partition, and on what of it."""
@@ -87,20 +88,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture
-def store_factory(store_kind: str, tmp_path: Path, servers: Servers) -> StoreFactory:
+def store_factory(store_kind: str, tmp_path: Path, servers: Servers) -> Iterator[StoreFactory]:
     if store_kind == "given":
-        return StoreFactory(os.environ[GIVEN_URL], shared=True, durable=True)
+        yield StoreFactory(os.environ[GIVEN_URL], shared=True, durable=True)
+        return
     kind, _, partitions = store_kind.rpartition("-")
-    if not partitions.isdigit():
-        return StoreFactory(
-            servers.fresh_url(store_kind, tmp_path),
-            shared=store_kind != "memory",
-            durable=store_kind != "memory",
-        )
+    options = f"partitions={partitions}" if partitions.isdigit() else ""
+    kind = kind if options else store_kind
     kept = kind != "memory"
-    url = servers.fresh_url(kind, tmp_path)
-    url = f"{url}{'&' if '?' in url else '?'}partitions={partitions}"
-    return StoreFactory(url, shared=kept, durable=kept)
+    with servers.empty_url(kind, tmp_path, options) as url:
+        yield StoreFactory(url, shared=kept, durable=kept)
 
 
 @pytest.fixture

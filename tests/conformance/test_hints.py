@@ -135,6 +135,12 @@ async def test_a_timer_that_is_near_wakes_the_timekeeper(kit: Kit) -> None:
         assert await hinted(listener)
 
 
+async def test_a_pending_task_whose_deadline_is_near_wakes_the_timekeeper(kit: Kit) -> None:
+    with kit.store.listen([TIMER_TOPIC]) as listener:
+        await kit.submit(deadline=kit.store.now() + 3_000)
+        assert await hinted(listener)
+
+
 async def test_a_move_wakes_who_waits_for_the_task_and_for_events(kit: Kit) -> None:
     task = await kit.submit()
     with (

@@ -59,6 +59,9 @@ HAPPENS = frozenset(
 )
 """What each load must have had of, however its moves fell."""
 
+PATIENCE_S = 270
+"""How long a load may take on a machine that does much else. It takes seconds elsewhere."""
+
 SHORT_LEASE_MS = 40
 QUEUE = "limited"
 POLICY = {"max_retries": 1_000, "retry_delay": 0.02, "backoff": "constant"}
@@ -97,7 +100,7 @@ class Load:
 
     async def run(self) -> None:
         """Until every task has ended."""
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(PATIENCE_S):
             keeping = asyncio.ensure_future(self._keep_time(self.stores[-1]))
             try:
                 await asyncio.gather(

@@ -3,12 +3,13 @@
 from typing import Any
 
 import pytest
+from servers.harm import reserved_keys
 
 from andon.contract.outcomes import ChangeKind, Created, CreateKind
 from andon.lifecycle.commands import Cancel, Complete, Delete, Fail, Rerun, Snooze
 from andon.model.task import TaskError
 
-from .kit import Kit
+from .kit import Kit, needs
 
 
 async def another(kit: Kit, **fields: Any) -> Created:
@@ -54,6 +55,19 @@ async def test_a_key_is_free_as_soon_as_its_task_has_ended(
     task = await kit.active(unique_key="k", policy=policy)
     await kit.move(task, Complete())
     assert (await another(kit)).kind is CreateKind.CREATED
+
+
+async def test_no_reservation_is_left_of_a_discarded_end(kit: Kit) -> None:
+    needs(condition=kit.factory.durable, why="nothing is kept that can be looked at from outside")
+    for held in (("pending",), ("pending", "active"), ("pending", "completed")):
+        policy = {"unique_states": held, "discard_states": ("completed",)}
+        task = await kit.active(unique_key="k", policy=policy)
+        assert await kit.move(task, Complete()) is None
+
+        async def none_left() -> bool:
+            return await reserved_keys(kit.factory.url) == 0
+
+        await kit.until(none_left)
 
 
 async def test_a_key_that_holds_in_an_end_is_freed_by_deletion(kit: Kit) -> None:

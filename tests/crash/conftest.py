@@ -1,21 +1,45 @@
 """A fleet of processes on one store, all of them killed and reaped whatever a test does."""
 
+import contextlib
 import os
 import random
-import subprocess
 import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from conftest import shared_stores
+from forkserver import start_program
 from launching import launch
 from servers import Servers
+
+if TYPE_CHECKING:
+    import subprocess
+
+    from forkserver import Forked
 
 PROGRAM = Path(__file__).with_name("program.py")
 ROOT = Path(__file__).parents[2]
 SEED = "ANDON_CRASH_SEED"
+
+
+class Member:
+    """One process, and the pipes by which it is spoken to."""
+
+    def __init__(self, process: "Forked | subprocess.Popen[bytes]", stdin: int, stdout: int):
+        self.process = process
+        self.stdin = os.fdopen(stdin, "w")
+        self.stdout = os.fdopen(stdout)
+
+    def ended(self, timeout: float) -> int:
+        """Wait for the end; the exit status."""
+        with contextlib.suppress(BrokenPipeError):
+            self.stdin.close()
+        status = self.process.wait(timeout)
+        self.stdout.close()
+        return status
 
 
 class Fleet:
@@ -24,7 +48,7 @@ class Fleet:
     def __init__(self, url: str, folder: Path) -> None:
         self.folder = folder
         self.url = url
-        self.running: dict[str, subprocess.Popen[str]] = {}
+        self.running: dict[str, Member] = {}
         self.releases: dict[str, Path] = {}
         """Folders of older releases, by the name of the process that runs one."""
         self._starts = 0
@@ -33,57 +57,66 @@ class Fleet:
         """Start a process; its output goes to a file, its answers to a pipe."""
         self._starts += 1
         release = self.releases.get(name)
-        program = PROGRAM if release is None else release / PROGRAM.relative_to(ROOT)
-        older = {} if release is None else {"PYTHONPATH": str(release / "src")}
-        with (self.folder / f"log-{name}-{self._starts}").open("w") as log:
-            self.running[name] = launch(
-                [
-                    sys.executable,
-                    str(program),
-                    role,
-                    self.url,
-                    str(self.folder),
-                    f"{seed}.{self._starts}",
-                    *map(str, arguments),
-                ],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                env={**os.environ, **older},
-            )
+        words = [
+            role,
+            self.url,
+            str(self.folder),
+            f"{seed}.{self._starts}",
+            *map(str, arguments),
+        ]
+        reads, tells = os.pipe()
+        hears, prints = os.pipe()
+        try:
+            with (self.folder / f"log-{name}-{self._starts}").open("w") as log:
+                streams = (reads, prints, log.fileno())
+                process = self._started(release, words, streams)
+        finally:
+            os.close(reads)
+            os.close(prints)
+        self.running[name] = Member(process, tells, hears)
+
+    @staticmethod
+    def _started(
+        release: Path | None, words: list[str], streams: tuple[int, int, int]
+    ) -> "Forked | subprocess.Popen[bytes]":
+        """This release's program, forked where that can be had, or that of an older one."""
+        if release is None:
+            return start_program(PROGRAM, words, env=os.environ, streams=streams)
+        reads, prints, complains = streams
+        return launch(
+            [sys.executable, release / PROGRAM.relative_to(ROOT), *words],
+            stdin=reads,
+            stdout=prints,
+            stderr=complains,
+            env={**os.environ, "PYTHONPATH": str(release / "src")},
+        )
 
     def signal(self, name: str, number: int) -> None:
-        self.running[name].send_signal(number)
+        self.running[name].process.send_signal(number)
 
     def kill(self, name: str) -> int:
         """Kill -9 and reap; the exit status."""
-        process = self.running.pop(name)
-        process.kill()
-        process.communicate()
-        return process.returncode
+        member = self.running.pop(name)
+        member.process.kill()
+        return member.ended(60)
 
     def is_up(self, name: str) -> bool:
         """Whether the process has its store open."""
-        return [str(self.running[name].pid)] in self.lines("up")
+        return [str(self.running[name].process.pid)] in self.lines("up")
 
     def end(self, name: str, timeout: float = 60) -> int:
         """Wait for the end; the exit status."""
-        process = self.running[name]
-        process.communicate(timeout=timeout)
+        status = self.running[name].ended(timeout)
         del self.running[name]
-        return process.returncode
+        return status
 
     def line(self, name: str) -> list[str]:
         """The next line that the process prints, in words."""
-        stream = self.running[name].stdout
-        assert stream is not None
-        return stream.readline().split()
+        return self.running[name].stdout.readline().split()
 
     def tell(self, name: str) -> None:
         """Send the process a line."""
         stream = self.running[name].stdin
-        assert stream is not None
         stream.write("\n")
         stream.flush()
 

@@ -103,8 +103,15 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def store(store_kind: str, clock: Clock, tmp_path: Path, servers: Servers) -> Store:
-    return on_clock(servers.fresh_url(store_kind, tmp_path), clock)
+def url(store_kind: str, tmp_path: Path, servers: Servers) -> Iterator[str]:
+    """Where nothing is stored."""
+    with servers.empty_url(store_kind, tmp_path) as url:
+        yield url
+
+
+@pytest.fixture
+def store(url: str, clock: Clock) -> Store:
+    return on_clock(url, clock)
 
 
 @pytest.fixture

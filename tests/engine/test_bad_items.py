@@ -5,11 +5,10 @@ named."""
 import asyncio
 import logging
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-from servers import Servers, on_clock
+from servers import on_clock
 
 from andon.contract.store import Store
 from andon.engine import control, definitions, runs, submitting, timekeeper
@@ -35,8 +34,8 @@ FAILURE = TaskError(message="x")
 
 
 @pytest.fixture
-def store(store_kind: str, clock: Clock, tmp_path: Path, servers: Servers) -> Any:
-    return Faulty(on_clock(servers.fresh_url(store_kind, tmp_path), clock))
+def store(url: str, clock: Clock) -> Any:
+    return Faulty(on_clock(url, clock))
 
 
 @pytest.fixture

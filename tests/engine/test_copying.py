@@ -48,12 +48,11 @@ def other(
     """The store to copy into, with an engine on it."""
     folder = tmp_path / "other"
     folder.mkdir()
-    url = servers.fresh_url(target_kind, folder)
-    store = on_clock(f"{url}{'&' if '?' in url else '?'}partitions=4", clock)
-    other = Shop(store, clock)
-    runner.run(other.engine.open())
-    yield other
-    runner.run(other.engine.close())
+    with servers.empty_url(target_kind, folder, "partitions=4") as url:
+        other = Shop(on_clock(url, clock), clock)
+        runner.run(other.engine.open())
+        yield other
+        runner.run(other.engine.close())
 
 
 async def copied(shop: Shop, other: Shop, **how: Any) -> Ledger:

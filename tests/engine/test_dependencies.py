@@ -242,3 +242,62 @@ async def test_a_wide_fan_in_rewrites_the_child_once(shop: Shop) -> None:
     await shop.told()
     child = await shop.task("child")
     assert (child.state, child.status.revision) == (State.PENDING, 2)
+
+
+# --- rerun with dependencies ---
+
+
+async def test_a_rerun_with_its_dependencies_waits_for_them_again(shop: Shop) -> None:
+    for parent in "pqr":
+        await shop.submit(parent)
+    await shop.submit("c", dependencies=("p", "q", "r"))
+    await shop.run()
+    await shop.run(FAIL)
+    await shop.run(FAIL)
+    assert await shop.state("c") is State.UNREACHABLE
+    again = await shop.engine.act(["q", "r", "c"], Rerun(waits=True))
+    assert [acted.state for acted in again] == [State.PENDING, State.PENDING, State.BLOCKED]
+    await shop.run()
+    assert await shop.state("c") is State.BLOCKED, "one of two has not ended"
+    await shop.fire()
+    assert await shop.state("c") is State.BLOCKED, "nor does asking again release it"
+    await shop.run()
+    assert await shop.state("c") is State.PENDING
+    assert (await shop.run()).id == "c"
+
+
+async def test_a_rerun_whose_dependencies_stand_runs_at_once(shop: Shop) -> None:
+    await shop.submit("a")
+    await shop.submit("b", dependencies=("a",), load_dependencies=True)
+    await shop.run()
+    await shop.run(FAIL)
+    await shop.engine.act(["b"], Rerun(waits=True))
+    assert await shop.state("b") is State.PENDING
+
+
+async def test_a_rerun_whose_dependency_fails_again_is_unreachable_again(shop: Shop) -> None:
+    await shop.submit("a")
+    await shop.submit("b", dependencies=("a",))
+    await shop.run(FAIL)
+    await shop.engine.act(["a", "b"], Rerun(waits=True))
+    assert await shop.state("b") is State.BLOCKED
+    await shop.run(FAIL)
+    assert await shop.state("b") is State.UNREACHABLE
+
+
+async def test_a_rerun_that_was_cut_short_before_it_was_linked_is_linked_by_its_timer(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await shop.submit("a")
+    await shop.submit("b", dependencies=("a",))
+    await shop.run(FAIL)
+    with monkeypatch.context() as patch:
+        patch.setattr(Dependencies, "_link", lambda self, links: _nothing())
+        await shop.engine.act(["a", "b"], Rerun(waits=True))
+    await shop.later(3)
+    await shop.run()
+    assert await shop.state("b") is State.PENDING
+
+
+async def _nothing() -> list[object]:
+    return []

@@ -1,11 +1,10 @@
 """Full queues that discard what is oldest: each submit that waits for a place gets its own."""
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import pytest
-from servers import Servers, on_clock
+from servers import on_clock
 
 from andon.model.errors import QueueFull
 from andon.model.words import Reason, State
@@ -15,8 +14,8 @@ from .faulty import Faulty
 
 
 @pytest.fixture
-def store(store_kind: str, clock: Clock, tmp_path: Path, servers: Servers) -> Any:
-    return Faulty(on_clock(servers.fresh_url(store_kind, tmp_path), clock))
+def store(url: str, clock: Clock) -> Any:
+    return Faulty(on_clock(url, clock))
 
 
 @pytest.fixture

@@ -1,11 +1,10 @@
 """Blocked tasks that ask again delay no timer, and many of them cost few calls."""
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import pytest
-from servers import Servers, on_clock
+from servers import on_clock
 
 from andon.contract.limits import MAX_BATCH
 from andon.engine import verifying
@@ -22,8 +21,8 @@ FAILS = Fail(error=TaskError(message="x"), retryable=False)
 
 
 @pytest.fixture
-def store(store_kind: str, clock: Clock, tmp_path: Path, servers: Servers) -> Any:
-    return Faulty(on_clock(servers.fresh_url(store_kind, tmp_path), clock))
+def store(url: str, clock: Clock) -> Any:
+    return Faulty(on_clock(url, clock))
 
 
 @pytest.fixture

@@ -3,11 +3,10 @@ what tells of tasks that went with their end."""
 
 import asyncio
 import logging
-from pathlib import Path
 from typing import Any
 
 import pytest
-from servers import Servers, on_clock
+from servers import on_clock
 
 from andon.contract.limits import MAX_BATCH
 from andon.contract.topics import Listener
@@ -24,8 +23,8 @@ DISCARDED = {"discard_states": ("completed", "failed")}
 
 
 @pytest.fixture
-def store(store_kind: str, clock: Clock, tmp_path: Path, servers: Servers) -> Any:
-    return Faulty(on_clock(servers.fresh_url(store_kind, tmp_path), clock))
+def store(url: str, clock: Clock) -> Any:
+    return Faulty(on_clock(url, clock))
 
 
 @pytest.fixture
@@ -133,9 +132,9 @@ async def test_a_record_that_cannot_be_read_keeps_nobody_else_waiting(
 async def test_the_poll_goes_on_after_whatever_it_met(shop: Shop, faulty: Faulty) -> None:
     await shop.submit("a")
     [waiting] = await waits(shop, ["a"])
-    await shop.run()
-    faulty.broken = {"get": RuntimeError("a defect")}
+    faulty.broken = {"get": RuntimeError("a defect")}  # before it ends: the poll may be at once
     before = faulty.calls["get"]
+    await shop.run()
     async with asyncio.timeout(30):
         while faulty.calls["get"] < before + 1:  # noqa: ASYNC110
             await asyncio.sleep(0.005)

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from andon.lifecycle import commands as c
 from andon.lifecycle.admission import admit_invalid
@@ -97,6 +98,9 @@ def example(move: Move) -> tuple[Task, Status | None, TaskEvent]:
     command = BY_EVENT[move.event]
     if move.event is Event.RERUN and move.target is State.SCHEDULED:
         command = c.Rerun(run_at=NOW + 60_000)
+    if move.event is Event.RERUN and move.target is State.BLOCKED:
+        command = c.Rerun(waits=True)
+        task.definition = replace(task.definition, dependencies=("p",))
     moved = decided(task, command)
     return task, moved.status, moved.event
 

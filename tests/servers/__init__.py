@@ -7,7 +7,8 @@ a namespace of its own, so that tests never see each other's tasks.
 
 import itertools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -94,6 +95,7 @@ class Servers:
         self._folder = folder
         self._running: dict[str, Server] = {}
         self._count = itertools.count()
+        self._recycled: Any = None
 
     def running(self, kind: str) -> Server:
         """The server of that kind, which tests share: do not hurt it; `make` one for that."""
@@ -111,10 +113,31 @@ class Servers:
             return "memory://"
         if kind == "sqlite":
             return f"sqlite:///{folder / 'andon.db'}"
-        return self.running(kind).url(f"t{os.getpid()}_{next(self._count)}")
+        return self.running(kind).url(self._new_name())
+
+    @contextmanager
+    def empty_url(self, kind: str, folder: Path, options: str = "") -> Iterator[str]:
+        """A URL of that kind on which nothing is stored, with options for what is made there
+        (`partitions=4`). Perhaps another test had it: for who closes in time what he opens on it,
+        and does not ask how a store is made."""
+        if kind != "postgres":
+            url = self.fresh_url(kind, folder)
+            yield f"{url}{'&' if '?' in url else '?'}{options}" if options else url
+            return
+        if self._recycled is None:
+            server: Any = self.running(kind)
+            recycled = import_module("servers.recycled")
+            self._recycled = recycled.Recycled(server.dsn, server.url, self._new_name)
+        with self._recycled.url(options and f"&{options}") as url:
+            yield url
+
+    def _new_name(self) -> str:
+        return f"t{os.getpid()}_{next(self._count)}"
 
     def close(self) -> None:
         """Stop every server."""
+        if self._recycled is not None:
+            self._recycled.close()
         for server in self._running.values():
             server.stop()
         self._running.clear()

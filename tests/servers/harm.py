@@ -1,4 +1,5 @@
-"""Harm done to stored data behind a store's back, which each kind keeps in its own way."""
+"""What is done to stored data behind a store's back, and seen of it there; each kind keeps it in
+its own way."""
 
 import asyncio
 import contextlib
@@ -16,6 +17,11 @@ async def damage(url: str, task_id: str) -> None:
 async def forget_deletions(url: str) -> None:
     """Make every deletion so long ago that repeats of its submit are no longer recognised."""
     await _FORGET[urlsplit(url).scheme](url)
+
+
+async def reserved_keys(url: str) -> int:
+    """How many unique keys are reserved, whether or not their holders are still there."""
+    return await _RESERVED[urlsplit(url).scheme](url)
 
 
 async def disconnect(url: str) -> int:
@@ -42,11 +48,19 @@ async def _forget_sqlite(url: str) -> None:
     _on_file(url, "DELETE FROM stub")
 
 
+async def _reserved_sqlite(url: str) -> int:
+    with contextlib.closing(sqlite3.connect(_file(url), timeout=10)) as db:
+        return int(db.execute("SELECT count(*) FROM unique_key").fetchone()[0])
+
+
 def _on_file(url: str, statement: str, *arguments: object) -> int:
     """Rows changed."""
-    file = url.removeprefix("sqlite:///")
-    with contextlib.closing(sqlite3.connect(file, timeout=10)) as db, db:
+    with contextlib.closing(sqlite3.connect(_file(url), timeout=10)) as db, db:
         return db.execute(statement, arguments).rowcount
+
+
+def _file(url: str) -> str:
+    return url.removeprefix("sqlite:///").partition("?")[0]
 
 
 # --- Redis ---
@@ -63,6 +77,11 @@ async def _forget_redis(url: str) -> None:
     async with _on_redis(url) as ask:
         keys = await ask("KEYS", f"{{{_namespace(url)}:*}}:stub:*")
         assert await ask("DEL", *keys) == len(keys)
+
+
+async def _reserved_redis(url: str) -> int:
+    async with _on_redis(url) as ask:
+        return len(await ask("KEYS", f"{{{_namespace(url)}:*}}:unique:*"))
 
 
 async def _disconnect_redis(url: str) -> int:
@@ -128,6 +147,11 @@ async def _forget_postgres(url: str) -> None:
     await _on_postgres(url, "DELETE FROM {schema}.stub")
 
 
+async def _reserved_postgres(url: str) -> int:
+    done = await _on_postgres(url, "SELECT FROM {schema}.unique_key")
+    return int(done.removeprefix("SELECT "))
+
+
 async def _disconnect_postgres(url: str) -> int:
     done = await _on_postgres(
         url,
@@ -165,9 +189,21 @@ async def _forget_nats(url: str) -> None:
                 await jetstream.purge_stream(stream, subject=subject)
 
 
+async def _reserved_nats(url: str) -> int:
+    found = 0
+    async with _on_nats(url) as (jetstream, first, root):
+        for p in range(int(parse_qs(urlsplit(url).query).get("partitions", ["1"])[0])):
+            stream, keys = first.removesuffix("0") + str(p), f"{root.removesuffix('0.')}{p}.u.>"
+            info = await jetstream.stream_info(stream, subjects_filter=keys)
+            for subject in info.state.subjects or {}:
+                found += bool((await jetstream.get_last_msg(stream, subject)).data)
+    return found
+
+
 @contextlib.asynccontextmanager
 async def _on_nats(url: str) -> AsyncIterator[tuple[Any, str, str]]:
-    """JetStream, the name of the stream of the only partition, and what its subjects begin with."""
+    """JetStream, the name of the stream of the first partition, and what its subjects begin
+    with."""
     import nats
 
     client = await nats.connect(f"nats://{urlsplit(url).netloc}")
@@ -189,6 +225,12 @@ _FORGET: dict[str, Callable[[str], Awaitable[None]]] = {
     "redis": _forget_redis,
     "postgresql": _forget_postgres,
     "nats": _forget_nats,
+}
+_RESERVED: dict[str, Callable[[str], Awaitable[int]]] = {
+    "sqlite": _reserved_sqlite,
+    "redis": _reserved_redis,
+    "postgresql": _reserved_postgres,
+    "nats": _reserved_nats,
 }
 _DISCONNECT: dict[str, Callable[[str], Awaitable[int]]] = {
     "redis": _disconnect_redis,

@@ -83,6 +83,10 @@ ROUTES = {
         "tasks:change:q tasks:create:q", {"start": 1_700_000_000_000, "end": 1_700_000_060_000}
     ),
     "DELETE /api/v1/schedules/{schedule:str}": Route("tasks:change:q tasks:cancel:q"),
+    "GET /api/v1/flows": Route("tasks:read:*"),
+    "GET /api/v1/flows/{flow_id:str}": Route("tasks:read:*"),
+    "POST /api/v1/flows/{flow_id:str}/cancel": Route("tasks:cancel:*"),
+    "POST /api/v1/flows/{flow_id:str}/rerun": Route("tasks:change:*"),
     "GET /api/v1/dead-letters": Route("tasks:read:q", query="queue=q"),
     "POST /api/v1/dead-letters/resubmit": Route("tasks:change:q", {"filter": {"queue": "q"}}),
     "POST /api/v1/dead-letters/purge": Route("tasks:change:q", {"filter": {"queue": "q"}}),

@@ -253,3 +253,14 @@ def test_children_end_when_their_worker_is_killed(tmp_path: Path):
             worker.kill()
         psutil.wait_procs([child], timeout=WAIT)
         assert not child.is_running() or child.status() == "zombie"
+
+
+async def test_a_child_is_given_the_results_of_dependencies_as_arguments(kit: Kit):
+    await start(kit)
+    await kit.run("inside", id="inner")
+    fields = {"dependencies": ("inner",), "load_dependencies": True}
+    headers = {"andon-results": "p"}
+    args = b'{"p": {"x": {"$result": "inner"}}}'
+    task = await kit.run("where", args=args, headers=headers, **fields)
+    assert result_of(task)[0] == os.getpid()
+    assert b"$result" in task.definition.args, "what is kept is what was submitted"

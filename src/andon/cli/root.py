@@ -21,6 +21,7 @@ COMMANDS = {
     "demo": Entry("andon.cli.demo:demo", "Watch a real job go through Andon.", _RUN),
     "submit": Entry("andon.cli.submit:submit", "Submit a task, or a file of them.", _TASKS),
     "tasks": Entry("andon.cli.tasks:tasks", "List, show and act on tasks.", _TASKS),
+    "flows": Entry("andon.cli.flows:flows", "List, show, cancel and rerun flows.", _TASKS),
     "wait": Entry("andon.cli.wait:wait", "Wait until tasks have ended.", _TASKS),
     "logs": Entry("andon.cli.runlogs:logs", "Print what the runs of a task have logged.", _TASKS),
     "artifacts": Entry(

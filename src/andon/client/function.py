@@ -160,15 +160,23 @@ class TaskFunction(Generic[P, R, Returned]):
 
     def draft_call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Draft[R]:
         """The same with the arguments as values, whatever they are called."""
-        codec = self.type.codec
-        blank = self._blank
         invalid = ""
         try:
-            payload = codec.encode(args, kwargs)
+            payload = self.type.codec.encode(args, kwargs)
         except InvalidSubmission as error:
-            if not self.app.records_invalid(self.type, blank.options):
+            if not self.app.records_invalid(self.type, self._blank.options):
                 raise
             payload, invalid = kept_of(args, kwargs), str(error)
+        return self.draft_of(payload, invalid)
+
+    @property
+    def chosen_id(self) -> str | None:
+        """The id that its options give to what is submitted; None if each gets one of its own."""
+        return self._id
+
+    def draft_of(self, payload: bytes, invalid: str = "") -> Draft[R]:
+        """A call whose arguments are encoded already; `invalid` says why they do not fit."""
+        blank = self._blank
         submission = replace(  # a quarter of what it takes to make one of names
             blank,
             id=self.app.new_id() if self._id is None else self._id,
@@ -181,6 +189,7 @@ class TaskFunction(Generic[P, R, Returned]):
         if self._unique:
             key = derived_key(self.name, payload, self._unique_by)
             submission = replace(submission, unique_key=key)
+        codec = self.type.codec
         return Draft(self.app, submission, codec, self._connection, self._returns_holder)
 
 

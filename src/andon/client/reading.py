@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from andon.client.declaring import Declaring
+from andon.client.flow_handle import Flows
+from andon.client.flows import Flow
 from andon.client.function import TaskFunction
 from andon.client.handle import TaskHandle
 from andon.client.policies import Policies
@@ -58,6 +60,23 @@ class Reading(Declaring):
             failed = await app.tasks.list(state="failed")
         """
         return Tasks(self)
+
+    @cached_property
+    def flows(self) -> Flows:
+        """The flows of the store: found, listed, cancelled, rerun."""
+        return Flows(self)
+
+    def flow(self, name: str, *, id: str | None = None) -> Flow:
+        """A flow to be put together: tasks that depend on one another. See `Flow`, and
+        [flows.md](../flows.md).
+
+        Example:
+            with app.flow("billing") as flow:
+                paid = flow.add(charge, 7, 990)
+                flow.add(remind, paid.result)
+            handle = await flow.submit()
+        """
+        return Flow(self, name, id=id)
 
     async def workers(self) -> list[WorkerInfo]:
         """The workers that were alive within the last minute, as they described themselves.

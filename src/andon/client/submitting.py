@@ -46,7 +46,7 @@ class Submitting(StoreAccess):
         """
         # Drawn where the caller is: a cursor or a session may be used in its own thread only.
         many = await in_calling_thread(lambda: list(drafts))
-        outcomes = await self._send_drafts(many)
+        outcomes = await self.send_drafts(many)
         pairs = list(zip(many, outcomes, strict=True))
         errors = {o.id: o.error for draft, o in pairs if o.error and not _is_held(draft, o)}
         if errors:
@@ -71,7 +71,7 @@ class Submitting(StoreAccess):
                 for outcome in outcomes:
                     assert outcome.error is None, outcome.error
         """
-        return streamed(self._send_drafts, self._at_once, drafts)
+        return streamed(self.send_drafts, self._at_once, drafts)
 
     async def submit_draft(self, draft: Draft[R]) -> TaskHandle[R]:
         """Submit one draft. Raises like `TaskFunction.submit`."""
@@ -85,9 +85,7 @@ class Submitting(StoreAccess):
                 "A follow-up is written with the end of its run, and not in a transaction of "
                 "yours; leave connection= out, or submit it."
             )
-        submission = draft.submission
-        for hook in self._on_submit:
-            submission = hook(submission)
+        submission = self.as_sent(draft.submission)
         if self.signing:
             engine = self.connections.at_hand()
             now = round(time.time() * 1000) if engine is None else engine.now()
@@ -129,7 +127,8 @@ class Submitting(StoreAccess):
         engine = self.connections.at_hand() or await self.connections.engine()
         return engine.at_once
 
-    async def _send_drafts(self, drafts: Sequence[Draft[Any]]) -> list[Submitted]:
+    async def send_drafts(self, drafts: Sequence[Draft[Any]]) -> list[Submitted]:
+        """Submit drafts in one call; how each ended, in the order given."""
         connections = {id(draft.connection): draft.connection for draft in drafts}
         if len(connections) > 1:
             raise TypeError(

@@ -8,6 +8,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from andon.client.bridge import blocking, blocking_then, iterating
+from andon.client.flow_handle import Flows, SyncFlowHandle
+from andon.client.flows import Flow
 from andon.client.function import SyncTaskFunction
 from andon.client.handle import SyncHandle, sync_handles
 from andon.client.policies import Policies
@@ -18,6 +20,9 @@ from andon.client.tasks import Tasks
 
 __all__ = [
     "SyncApp",
+    "SyncFlow",
+    "SyncFlowHandle",
+    "SyncFlows",
     "SyncHandle",
     "SyncPolicies",
     "SyncQueues",
@@ -132,6 +137,43 @@ class SyncSchedules:
     prune = blocking(Schedules.prune)
 
 
+class SyncFlows:
+    """An application's flows, with methods that wait.
+
+    Example:
+        for flow in app.sync.flows.list(limit=5):
+            print(app.sync.flows.handle(flow.id).progress())
+    """
+
+    def __init__(self, app: Reading) -> None:
+        self.inner = app.flows
+        self.bridge = app.bridge
+
+    def __repr__(self) -> str:
+        return f"<Sync{repr(self.inner)[1:]}"
+
+    def handle(self, flow_id: str) -> SyncFlowHandle:
+        """A handle on a flow by its id."""
+        return SyncFlowHandle(self.inner.handle(flow_id))
+
+    list = blocking(Flows.list)
+
+
+class SyncFlow(Flow):
+    """A `Flow` whose submit waits until its tasks are stored.
+
+    Example:
+        with app.sync.flow("billing") as flow:
+            paid = flow.add(charge, 7, 990)
+            flow.add(remind, paid.result)
+        assert flow.submit().result(timeout=60) == "order 7 paid reminded"
+    """
+
+    def submit(self) -> SyncFlowHandle:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Submit all of it, in one call; see `Flow.submit`."""
+        return SyncFlowHandle(self.app.bridge.run(super().submit()))
+
+
 class SyncApp:
     """An `Andon` whose methods wait. One background thread serves all threads that call it.
 
@@ -158,6 +200,21 @@ class SyncApp:
     submit_stream = iterating(Reading.submit_stream)
     get = blocking(Reading.get)
     find = iterating(Reading.find)
+
+    def flow(self, name: str, *, id: str | None = None) -> SyncFlow:
+        """A flow to be put together, whose submit waits; see `Andon.flow`.
+
+        Example:
+            with app.sync.flow("billing") as flow:
+                flow.add(charge, 7, 990)
+            print(flow.submit().progress())
+        """
+        return SyncFlow(self.inner, name, id=id)
+
+    @property
+    def flows(self) -> SyncFlows:
+        """The flows of the store: found, listed, cancelled, rerun."""
+        return SyncFlows(self.inner)
 
     @property
     def queues(self) -> SyncQueues:

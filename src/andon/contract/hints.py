@@ -80,10 +80,11 @@ class Hub:
     def __init__(self) -> None:
         self.listeners: dict[str, dict[HintListener, None]] = {}
 
-    def hint(self, topic: str) -> None:
-        """Wake who listens to the topic."""
-        for listener in tuple(self.listeners.get(topic, ())):
-            listener.notify()
+    def hint(self, *topics: str) -> None:
+        """Wake who listens to any of the topics."""
+        for topic in topics:
+            for listener in tuple(self.listeners.get(topic, ())):
+                listener.notify()
 
     def hint_all(self, topics: Iterable[str], tasks: Sequence[str] = ()) -> None:
         """Wake who listens to any of the topics, or to one of the tasks."""
@@ -92,8 +93,7 @@ class Hub:
             if topic.startswith(_OF_A_TASK):
                 hinted.update(map(task_topic, tasks))
                 break
-        for topic in self.listeners.keys() & hinted:
-            self.hint(topic)
+        self.hint(*self.listeners.keys() & hinted)
 
     def listen(
         self, topics: Iterable[str], *, on_close: Callable[[], None] | None = None

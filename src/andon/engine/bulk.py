@@ -46,12 +46,19 @@ class Finds(Protocol):
 
 
 class Tally(msgspec.Struct):
-    """How many tasks were found, and how acting on them ended."""
+    """How many tasks were found, and how acting on them ended.
 
-    found: int = 0
-    changed: int = 0
+    Example:
+        with app.flow("billing") as flow:
+            flow.map(remind.options(delay=3600), ["ann", "bob"])
+        tally = await (await flow.submit()).cancel()
+        assert (tally.found, tally.changed, tally.refused) == (2, 2, 0)
+    """
+
+    found: int = 0  #: tasks that were to be acted on
+    changed: int = 0  #: to which it was done
     unchanged: int = 0  #: nothing was to be done
-    refused: int = 0
+    refused: int = 0  #: that do not allow it as they stand
 
     def count(self, acted: Sequence[Acted]) -> None:
         """Add outcomes."""

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 from andon.contract.isolation import why_of
-from andon.contract.limits import MAX_BATCH
+from andon.contract.limits import MAX_BATCH, in_batches
 from andon.contract.outcomes import Changed, ChangeKind
 from andon.contract.requests import Change
 from andon.contract.store import Store
@@ -66,7 +66,8 @@ def change_of(
 
 
 class Control:
-    """Acts on tasks by id. `commit` writes one change; `ended` is told of every end written."""
+    """Acts on tasks by id. `commit` writes one change; `ended` is told of every end written, `link`
+    of tasks that wait for their dependencies again."""
 
     def __init__(
         self,
@@ -74,11 +75,13 @@ class Control:
         random: Random,
         commit: Callable[[Change], Awaitable[Changed]],
         ended: Callable[[Task, State | None, Changed], None],
+        link: Callable[[Sequence[Task]], Awaitable[None]],
     ) -> None:
         self._store = store
         self._random = random
         self._commit = commit
         self._ended = ended
+        self._link = link
 
     async def cancel(self, ids: Sequence[str], *, force: bool) -> list[Acted]:
         """Cancel, ask, or force."""
@@ -108,9 +111,19 @@ class Control:
         """The same command on each task. Raises `InvalidSubmission` for one that carries what no
         record can have."""
         check_command(command)
-        return await self._each(
+        acted = await self._each(
             ids, lambda task: None if is_done(task, command) else command, force=force
         )
+        if isinstance(command, Rerun) and command.waits:
+            await self._wait_again([one.id for one in acted if one.state is State.BLOCKED])
+        return acted
+
+    async def _wait_again(self, ids: Sequence[str]) -> None:
+        """Link tasks that are blocked anew. Where this is cut short, their verify timers, which are
+        due at once, link them."""
+        for batch in in_batches(ids):
+            tasks = await self._store.get(batch)
+            await self._link([task for task in tasks if task is not None])
 
     async def act_on(self, tasks: Sequence[Task], command: Command) -> list[Acted]:
         """The same for tasks that were just read; each is decided anew where it has moved."""

@@ -9,8 +9,9 @@ is left out, named, and taken up again later (docs/rulings.md, R36).
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import Protocol
 
 from andon.contract.edges import Ended, Link, Settlement
 from andon.contract.isolation import each_alone
@@ -19,7 +20,7 @@ from andon.contract.store import Store
 from andon.engine.base import Acted
 from andon.engine.faults import ANYTHING, Culprits
 from andon.lifecycle.commands import Command, Unblock, Unreach
-from andon.lifecycle.parents import gives_up, once_each
+from andon.lifecycle.parents import gives_up, once_each, stands, waits_anew
 from andon.model.errors import AndonError, NotWritable
 from andon.model.task import Task
 from andon.model.words import TERMINAL, State
@@ -34,15 +35,9 @@ _AT_ONCE = 64
 
 _UNKNOWN = -1  #: how many dependencies remain, where that could not be written down
 
-Item = TypeVar("Item")
-
 
 class Acts(Protocol):
     """How dependents are moved: `Control`."""
-
-    async def act(self, ids: Sequence[str], command: Command) -> list[Acted]:
-        """Apply the command to each task."""
-        ...
 
     async def act_on(self, tasks: Sequence[Task], command: Command) -> list[Acted]:
         """Apply the command to tasks that were just read."""
@@ -173,15 +168,44 @@ class Dependencies:
 
     async def _tell(self, ends: Sequence[Ended]) -> None:
         """Settle each edge; unblock or give up the children for which that decides it."""
+        anew: dict[str, Task] = {}
         for batch in in_batches(ends):
             remaining = await each_alone(self._settle, batch, self._unsettled, ANYTHING)
             told = list(zip(batch, remaining, strict=True))
             free = [end.child for end, left in told if satisfies(end) and left == 0]
             if free:
-                await self._move(list(dict.fromkeys(free)), self._acts.act, Unblock())
+                blocked = await self._blocked(list(dict.fromkeys(free)))
+                anew.update((child.id, child) for child in blocked if waits_anew(child))
+                ready = [child for child in blocked if not waits_anew(child)]
+                await self._move(ready, Unblock())
             failing = [end for end, left in told if not satisfies(end) and left != _UNKNOWN]
             if failing:
                 await each_alone(self._give_up, failing, self._not_given_up, ANYTHING)
+        await self._move([c for c in anew.values() if await self._is_ready(c)], Unblock())
+
+    async def _blocked(self, ids: Sequence[str]) -> list[Task]:
+        """The tasks that are blocked, of these."""
+        found = await self._store.get(ids)
+        return [task for task in found if task is not None and task.state is State.BLOCKED]
+
+    async def _is_ready(self, child: Task) -> bool:
+        """Whether all dependencies of a task that waits anew stand now. A store counts from the
+        submit on, so this goes by their states; at random first, by which many that have not ended
+        are not looked through again and again."""
+        parents = child.definition.dependencies
+        if len(parents) > MAX_BATCH:
+            drawn = Random(self._store.now()).sample(parents, MAX_BATCH)
+            if not await self._all_stand(child, drawn):
+                return False
+        for some in in_batches(parents):
+            if not await self._all_stand(child, some):
+                return False
+        return True
+
+    async def _all_stand(self, child: Task, parents: Sequence[str]) -> bool:
+        any_end = child.definition.requires == "all-resolved"
+        others = [parent for parent in parents if parent != child.id]
+        return all(stands(state, any_end=any_end) for state in await self._store.states(others))
 
     async def _settle(self, ends: Sequence[Ended]) -> list[int]:
         return await self._store.settle(
@@ -200,13 +224,8 @@ class Dependencies:
         assert self._control is not None
         return self._control
 
-    async def _move(
-        self,
-        tasks: Sequence[Item],
-        act: Callable[[Sequence[Item], Command], Awaitable[list[Acted]]],
-        command: Command,
-    ) -> None:
-        for acted in await act(tasks, command):
+    async def _move(self, tasks: Sequence[Task], command: Command) -> None:
+        for acted in await self._acts.act_on(tasks, command) if tasks else ():
             if isinstance(acted.error, NotWritable):
                 self._children.failed(acted.id, acted.error.why)
 
@@ -232,7 +251,7 @@ class Dependencies:
                 command = Unreach(parent=end.parent, missing=end.state is None, parent_state=state)
                 by_command.setdefault(command, {})[child.id] = child
         for command, given_up in by_command.items():
-            await self._move(list(given_up.values()), self._acts.act_on, command)
+            await self._move(list(given_up.values()), command)
         return [None] * len(ends)
 
     async def _unmet(self, waiting: Sequence[tuple[Ended, Task]]) -> set[tuple[str, str]]:
@@ -263,6 +282,4 @@ def _by_edges(links: Sequence[Link]) -> Iterator[list[Link]]:
 
 def satisfies(end: Ended) -> bool:
     """Whether this end of a dependency is what its dependent waits for."""
-    if end.state is None:
-        return False
-    return end.any_end or end.state is State.COMPLETED
+    return stands(end.state, any_end=end.any_end)

@@ -117,7 +117,9 @@ class LocalEngine:
             bearing=Bearing(self.book, store.now, max_payload=max_payload),
             owes=self._owes,
         )
-        self._control = Control(store, jitter.random, self._runs.commits.put, self._ended)
+        self._control = Control(
+            store, jitter.random, self._runs.commits.put, self._ended, self._dependencies.verify
+        )
         self._dependencies.acting_through(self._control)
         self._submitting = Submitting(
             store, self.book, self._dependencies, self._control, max_payload=max_payload

@@ -2,16 +2,28 @@
 
 Tasks that are submitted together mostly differ in their ids and arguments alone. A store derives,
 encodes and counts what they share once for all of them; that it is shared is a matter of type and
-of value, never of identity.
+of value, never of identity. The same goes for runs that end together.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from andon.lifecycle.daily import Tally
 from andon.lifecycle.effects import Effects, of_new
 from andon.lifecycle.indexes import IndexEntry
 from andon.model.task import Status, Task
+from andon.model.words import State
+
+
+class EndedRuns(msgspec.Struct, frozen=True, gc=False):
+    """Runs of one queue that end alike: what is counted of them is the same."""
+
+    queue: str
+    state: State  #: in which the runs leave their tasks
+    dead_letter: bool  #: whether the tasks are dead letters now
+    tally: Tally | None
+    count: int  #: how many they are
 
 
 class NewTasks(msgspec.Struct, frozen=True, gc=False):
@@ -59,3 +71,17 @@ def _begin_alike(one: Task, other: Task) -> bool:
         and len(a.dependencies) == len(b.dependencies)
         and a.policy == b.policy
     )
+
+
+def ended_runs(effects: Iterable[Effects]) -> list[EndedRuns]:
+    """Ends of runs, by what they have in common. Each of the effects must be one
+    (`Effects.ends_run`)."""
+    counts: dict[tuple[str, State | None, bool, Tally | None], int] = {}
+    for one in effects:
+        common = one.queue, one.state, one.dead_letter_in, one.tally
+        counts[common] = counts.get(common, 0) + 1
+    return [
+        EndedRuns(queue, state, dead_letter, tally, count)
+        for (queue, state, dead_letter, tally), count in counts.items()
+        if state is not None
+    ]

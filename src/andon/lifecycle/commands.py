@@ -234,6 +234,7 @@ class Rerun(Command, frozen=True):
     deadline: int | None = None
     keep_budget: bool = False
     schedule: ScheduleRecord | None = None  #: other times or another task, for a schedule
+    waits: bool = False  #: wait for its dependencies again, if it has any
 
 
 class Delete(Command, frozen=True):

@@ -13,6 +13,7 @@ from andon.lifecycle import commands as c
 from andon.lifecycle.births import owes
 from andon.lifecycle.delays import Random, retry_delay
 from andon.lifecycle.firing import borne_now, recurred, restarted, resumed, revised
+from andon.lifecycle.parents import waits_for_others
 from andon.model.errors import InvalidTransition
 from andon.model.policy import Policy
 from andon.model.task import Definition, Schedule, Task, TaskError
@@ -352,6 +353,8 @@ def _rerun(task: Task, command: c.Rerun, now: int, random: Random) -> Outcome:
         raise InvalidTransition(
             task.id, command.event, task.state, "The start time is not before the deadline."
         )
+    if command.waits and waits_for_others(task.definition):
+        return Outcome(State.BLOCKED, Reason.RERUN)
     return _startable(now, command.run_at, Reason.RERUN)
 
 

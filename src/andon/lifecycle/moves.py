@@ -166,6 +166,7 @@ MOVES: tuple[Move, ...] = (
         _ordered(TERMINAL),
         (S.PENDING, "otherwise"),
         (S.SCHEDULED, "start time ahead"),
+        (S.BLOCKED, "with its dependencies"),
     ),
     *_rows(E.RERUN, [S.COMPLETED, S.CANCELLED], (S.RECURRING, "it is a schedule")),
     *_rows(E.DELETE, [*_ordered(TERMINAL), S.UNKNOWN], None),

@@ -7,6 +7,8 @@ known how it ended.
 
 from andon.model.errors import InvalidSubmission
 from andon.model.policy import Policy
+from andon.model.task import Definition, Task
+from andon.model.words import OVER, State
 
 _FIELD = "dependencies"
 
@@ -42,6 +44,25 @@ def refused_parent(task_id: str, parent: str, why: str) -> InvalidSubmission:
         f"Task {task_id!r} depends on {parent!r}, which was refused in the same call: {why}",
         field=_FIELD,
     )
+
+
+def waits_for_others(definition: Definition) -> bool:
+    """Whether it has dependencies beside itself (which would be to wait for a hand)."""
+    return any(parent != definition.id for parent in definition.dependencies)
+
+
+def waits_anew(task: Task) -> bool:
+    """Whether a task that had ended waits for its dependencies again. What of them was counted off
+    before counts no more: it goes by how they stand."""
+    return task.state is State.BLOCKED and task.status.rerun_by_hand
+
+
+def stands(state: State | None, *, any_end: bool) -> bool:
+    """Whether a dependency in this state is what its dependent waits for; None: it does not
+    exist."""
+    if state is None:
+        return False
+    return state in OVER if any_end else state is State.COMPLETED
 
 
 def once_each(parents: tuple[str, ...]) -> tuple[str, ...]:

@@ -49,12 +49,18 @@ def next_timer(task: Task) -> int | None:
 def rearm(task: Task, now: int) -> int | None:
     """The timer to set after it fired at `now` and nothing was due yet."""
     if task.status.state is State.BLOCKED:
-        wait = min(max((now - task.status.created_at) // 2, VERIFY_FIRST_MS), VERIFY_MOST_MS)
+        wait = min(max((now - _blocked_since(task)) // 2, VERIFY_FIRST_MS), VERIFY_MOST_MS)
         return _least(task.status.deadline, now + wait)
     if owes(task.status):
         wait = (now - _owes_since(task.status)) // 2
         return now + min(max(wait, DEBT_MS), VERIFY_MOST_MS)
     return next_timer(task)
+
+
+def _blocked_since(task: Task) -> int:
+    """When a blocked task was moved last: by its submit, mostly, or by a rerun."""
+    events = task.status.events
+    return events[-1].at if events else task.status.created_at
 
 
 def must_pay(task: Task, now: int) -> bool:

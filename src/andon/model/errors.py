@@ -53,6 +53,29 @@ class TaskNotFound(AndonError):
         self.task_id = task_id  #: the id asked for
 
 
+class FlowNotFound(TaskNotFound):
+    """No task of this flow, or group (any more).
+
+    Example:
+        from andon.errors import FlowNotFound
+
+        try:
+            await app.flows.handle("no-such-flow").progress()
+        except FlowNotFound as error:
+            assert error.task_id == "no-such-flow"
+        else:
+            raise AssertionError("it was found")
+    """
+
+    def __init__(self, flow_id: str) -> None:
+        AndonError.__init__(
+            self,
+            f"There is no flow {flow_id!r}. It was never submitted, or the retention of all its "
+            "tasks has passed.",
+        )
+        self.task_id = flow_id  #: the id asked for
+
+
 class TaskConflict(AndonError):
     """The id is taken by a task with another definition (docs/rulings.md, R26).
 
@@ -74,6 +97,30 @@ class TaskConflict(AndonError):
             "Submit under a new id, or repeat exactly what was submitted first."
         )
         self.task_id = task_id  #: the id that is taken
+
+
+class FlowConflict(TaskConflict):
+    """The id is taken by a flow of other tasks; nothing was submitted.
+
+    Example:
+        from andon.errors import FlowConflict
+
+        for cents in (990, 995):
+            flow = app.flow("billing", id="billing-7")
+            flow.add(charge, 7, cents)
+            try:
+                await flow.submit()
+            except FlowConflict as error:
+                assert error.task_id == "billing-7"
+    """
+
+    def __init__(self, flow_id: str) -> None:
+        AndonError.__init__(
+            self,
+            f"Flow {flow_id!r} exists with other tasks. Submit under a new id, or repeat exactly "
+            "what was submitted first.",
+        )
+        self.task_id = flow_id  #: the id that is taken
 
 
 class UniqueKeyHeld(AndonError):

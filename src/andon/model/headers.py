@@ -3,6 +3,13 @@
 SIGNATURE_HEADER = "andon-signature"
 """Header in which a task's signature travels and is kept (`andon.signing`)."""
 
+RESULTS_HEADER = "andon-results"
+"""Header that names the arguments in which results of dependencies are to be filled in
+(`andon.lifecycle.placeholders`)."""
+
+FLOW_HEADER = "andon-flow"
+"""Header of the first task of a flow: what the flow is, as JSON (`andon.lifecycle.flows`)."""
+
 OF_THE_CALL = frozenset(
     {"traceparent", "tracestate", "baggage", "andon-dependencies", SIGNATURE_HEADER}
 )

@@ -72,6 +72,30 @@ class ActedOnMany(msgspec.Struct):
     tasks: list[ActedOn]  #: the first of them, at most a page
 
 
+class ListedFlow(msgspec.Struct):
+    """A flow, as its first task tells of it."""
+
+    id: str  #: the group of its tasks
+    name: str
+    members: int  #: tasks that it was submitted with
+    created_at: str
+
+
+class FlowPage(msgspec.Struct):
+    """Flows, the newest first."""
+
+    flows: list[ListedFlow]
+
+
+class ActedOnFlow(msgspec.Struct):
+    """How acting on the tasks of a flow ended."""
+
+    found: int  #: that were acted on
+    changed: int
+    unchanged: int  #: nothing was to be done
+    refused: int
+
+
 class RefusedLine(msgspec.Struct, gc=False):
     """A line of a log that was not kept."""
 

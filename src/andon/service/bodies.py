@@ -173,6 +173,14 @@ class Reprioritising(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     priority: Priority
 
 
+class RerunningFlow(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """How to run a flow again."""
+
+    failed_only: Annotated[
+        bool, Meta(description="Only what did not complete, and what follows it.")
+    ] = True
+
+
 class Nothing(msgspec.Struct, forbid_unknown_fields=True):
     """An empty object; the body may be left out."""
 

@@ -208,7 +208,11 @@ def _complete(operation: Document, *, takes_path: bool, changes: bool) -> None:
 
 
 _OPTIONAL = frozenset(
+<<<<<<< HEAD
     {"Nothing", "Cancelling", "Rerunning", "QueueChanges", "Purging", "ScheduleChanges"}
+=======
+    {"Nothing", "Cancelling", "Rerunning", "QueueChanges", "Purging", "RerunningFlow"}
+>>>>>>> w-schedules
 )
 
 

@@ -200,6 +200,29 @@ class Call:
                 return self._checked(named)
         return self._dump(named)
 
+    def bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of a call by the names of their parameters. Raises `InvalidSubmission`."""
+        if self._open and args:
+            raise InvalidSubmission(
+                "Give keywords: this task's signature is not known here.", field="args"
+            )
+        return dict(kwargs) if self._open else self._bind(args, kwargs)
+
+    def encode_one(self, name: str, value: Any) -> bytes:
+        """One argument as JSON, for a call of which others are not known yet. Raises
+        `InvalidSubmission`."""
+        payload = self._dump({name: value})
+        wanted = self.type_of(name)
+        try:
+            msgspec.json.decode(payload, type=dict[str, wanted], dec_hook=_decode_other)
+        except msgspec.DecodeError as error:
+            raise InvalidSubmission(f"Argument {name!r}: {error}", field=name) from error
+        return bytes(msgspec.json.decode(payload, type=dict[str, msgspec.Raw])[name])
+
+    def type_of(self, name: str) -> Any:
+        """What the parameter takes; `Any` where that is not known."""
+        return self._types.get(name, Any)
+
     def _bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         if len(args) == self._whole_call and not kwargs:
             return dict(zip(self._fields, args, strict=True))

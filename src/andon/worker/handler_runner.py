@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from andon.engine.base import Engine
 from andon.lifecycle.commands import Command, Expire, UnknownTask
+from andon.lifecycle.placeholders import names_in
 from andon.lifecycle.timers import run_timeout
 from andon.model.errors import StoreUnavailable
 from andon.model.words import Reason
@@ -173,4 +174,7 @@ class HandlerRunner:
                 await asyncio.sleep(backoff.failed())
                 continue
             run.context.dependencies = {id: Dependency.of(task) for id, task in found.items()}
+            names = names_in(run.task.definition.headers)
+            if names:
+                run.fill_in(names, found)
             return

@@ -36,6 +36,7 @@ class TypeLimits:
         """`default` limits every type that sets nothing itself, `children` all types together that
         run in child processes; None leaves them unlimited."""
         self._groups: dict[str, _Group] = {}
+        self.has_any = False  #: some type is limited
         self._default = default
         self._children = children
         self._in_children = 0  # runs
@@ -52,14 +53,10 @@ class TypeLimits:
             if group is None:
                 group = _Group(None if kind.is_pattern else kind.name)
                 self._groups[kind.name] = group
+                self.has_any = True
             group.in_children |= in_child
             if most is not None:
                 group.most = most if group.most is None else min(group.most, most)
-
-    @property
-    def has_any(self) -> bool:
-        """Whether any type is limited."""
-        return bool(self._groups)
 
     def room(self) -> dict[str, int]:
         """Room per task name; a name that is absent is unlimited."""

@@ -159,7 +159,7 @@ class Claimed(msgspec.Struct, kw_only=True, omit_defaults=True):
     runs: list[ClaimedRun]
 
 
-def claimed_run(task: Task, token: str, *, statements: bool = False) -> ClaimedRun:
+def claimed_run(task: Task, token: str, args: bytes, *, statements: bool = False) -> ClaimedRun:
     """A claimed task as its worker sees it; its arguments must be known to be JSON."""
     definition, status, policy = task.definition, task.status, task.policy
     timeout = run_timeout(task.status, task.policy)
@@ -182,7 +182,7 @@ def claimed_run(task: Task, token: str, *, statements: bool = False) -> ClaimedR
         load_dependencies=definition.load_dependencies,
         headers=definition.headers,
         statement=_statement(definition) if statements else UNSET,
-        args=msgspec.Raw(definition.args),
+        args=msgspec.Raw(args),
     )
 
 

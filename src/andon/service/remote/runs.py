@@ -9,6 +9,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -23,6 +24,7 @@ from andon.lifecycle.admission import check_moment, check_name, check_text
 from andon.lifecycle.bounds import LARGEST_COUNT, LONGEST_DELAY_MS
 from andon.lifecycle.commands import Command, Complete, Fail, Reject, Snooze, Terminate
 from andon.lifecycle.describing import check_code, check_worker_id
+from andon.lifecycle.placeholders import NotFillable, filled, names_in
 from andon.model.code import Code
 from andon.model.errors import (
     AndonError,
@@ -79,6 +81,14 @@ class Told(msgspec.Struct, frozen=True):
     follow_ups: tuple[Submission, ...] = ()  #: that the caller may submit
 
 
+class Handed(NamedTuple):
+    """A run for a worker that decodes its arguments itself."""
+
+    task: Task
+    token: str  #: of the run
+    args: bytes  #: JSON, with the results of dependencies where it has places for them
+
+
 class RemoteRuns:
     """The worker's half of an engine, for callers that are elsewhere."""
 
@@ -100,22 +110,39 @@ class RemoteRuns:
             del self._claimed[next(iter(self._claimed))]
         return list(zip(tasks, await self._access.run_tokens(tasks), strict=True))
 
-    async def claim_json(self, caller: Caller, request: ClaimRequest) -> list[tuple[Task, str]]:
+    async def claim_json(self, caller: Caller, request: ClaimRequest) -> list[Handed]:
         """Claim for a worker that gets the arguments as they are stored, pasted into the answer.
 
         Arguments that are no JSON would be whatever their submitter wants the answer to say, so
         such a run is not handed out but ended, as a worker that decodes them would end it
-        (docs/rulings.md, R24).
+        (docs/rulings.md, R24). So is one whose placeholders cannot be filled in.
         """
-        claimed = await self.claim(caller, request)
-        good = [one for one in claimed if payloads.is_json(one[0].definition.args)]
-        if len(good) < len(claimed):
-            bad = [task for task, _ in claimed if not payloads.is_json(task.definition.args)]
-            await asyncio.gather(*map(self._end_malformed, bad))
+        good: list[Handed] = []
+        bad: list[tuple[Task, str]] = []
+        for task, token in await self.claim(caller, request):
+            definition = task.definition
+            names = names_in(definition.headers) if definition.load_dependencies else ()
+            if not payloads.is_json(definition.args):
+                bad.append((task, "The stored arguments are not JSON; nobody is given them."))
+            elif not names:
+                good.append(Handed(task, token, definition.args))
+            else:
+                try:
+                    good.append(Handed(task, token, await self._filled(task, names)))
+                except NotFillable as error:
+                    bad.append((task, str(error)))
+        if bad:
+            await asyncio.gather(*(self._end_malformed(*one) for one in bad))
         return good
 
-    async def _end_malformed(self, task: Task) -> None:
-        message = "The stored arguments are not JSON; nobody is given them."
+    async def _filled(self, task: Task, names: Sequence[str]) -> bytes:
+        """The arguments with the results of dependencies in them. Raises `NotFillable`."""
+        found = await self._engine.dependency_results(task)
+        results = {id: one.result for id, one in found.items() if one is not None}
+        definition = task.definition
+        return filled(definition.args, names, definition.dependencies, results)
+
+    async def _end_malformed(self, task: Task, message: str) -> None:
         log.error("Task %s is not handed out: %s", task.id, message)
         error = TaskError(message=message, code="VALIDATION_ERROR")
         try:

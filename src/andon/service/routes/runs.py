@@ -23,7 +23,6 @@ from andon.model.errors import (
     LeaseLost,
     PermissionRefused,
 )
-from andon.model.task import Task
 from andon.model.words import State
 from andon.service.calls import Call
 from andon.service.decoding import Items
@@ -39,7 +38,7 @@ from andon.service.remote.protocol import (
     command_of,
     with_token,
 )
-from andon.service.remote.runs import Signed, Told
+from andon.service.remote.runs import Handed, Signed, Told
 from andon.service.submitting import follow_ups_of
 from andon.service.trust.runtokens import Claims
 from andon.service.waiting import still_allowed
@@ -95,14 +94,12 @@ async def claim(request: Call, data: JSONBody[Claim]) -> Claimed:
     wait = min(data.wait, service.settings.max_wait)
     claimed = await _claim(request, with_token(data), code, wait)
     return Claimed(
-        runs=[claimed_run(task, token, statements=data.statements) for task, token in claimed],
+        runs=[claimed_run(*one, statements=data.statements) for one in claimed],
         code=None if code is None or data.types is None else code.digest,
     )
 
 
-async def _claim(
-    request: Call, data: Claim, code: Code | None, wait: float
-) -> list[tuple[Task, str]]:
+async def _claim(request: Call, data: Claim, code: Code | None, wait: float) -> list[Handed]:
     service, caller = request.service, cast("Caller", request.caller)
     claimed = await _claim_now(request, data, code)
     if claimed or not wait:
@@ -135,9 +132,9 @@ async def _claim(
     return claimed
 
 
-async def _claim_now(request: Call, data: Claim, code: Code | None) -> list[tuple[Task, str]]:
+async def _claim_now(request: Call, data: Claim, code: Code | None) -> list[Handed]:
     service, caller = request.service, cast("Caller", request.caller)
-    claimed: list[tuple[Task, str]] = []
+    claimed: list[Handed] = []
     for partition in range(service.engine.store.partitions):
         asked = data.request(partition, code)
         asked = msgspec.structs.replace(asked, limit=data.limit - len(claimed))

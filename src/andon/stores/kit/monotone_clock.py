@@ -38,42 +38,39 @@ class MonotoneClock:
         steady = steady or wall
         self._wall_ns = time.time_ns if wall is None else _in_ns(wall)
         self._steady_ns = time.monotonic_ns if steady is None else _in_ns(steady)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._last = self._wall_ns() // _MS
         self._last_steady = self._steady_ns() // _MS
         self._ahead = self._last - self._last_steady
 
     def now(self) -> int:
         """Milliseconds since 1970 UTC, never less than before."""
+        # The wall clock first: a thread that has to wait between the two would else be ahead of it
+        # by its wait from then on. Conditions rather than `max`: every report asks what time it is.
         with self._lock:
-            return self._advance()
+            wall, steady = self._wall_ns() // _MS, self._steady_ns() // _MS
+            ahead = self._last - wall
+            if ahead <= 0:
+                self._last = wall
+            elif ahead > MOST_APART_MS and steady > self._last_steady:
+                self._last += steady - self._last_steady
+            self._last_steady = steady
+            return self._last
 
     def catch_up(self, seen: int) -> None:
         """Be no earlier than a time that another process has written. Rounding sets the clocks of
         two processes a millisecond apart; what is further ahead than `MOST_APART_MS` comes of a
         clock that was set since, and is no time to follow."""
         with self._lock:
-            if seen - self._advance() <= MOST_APART_MS:
+            if seen - self.now() <= MOST_APART_MS:
                 self._last = max(self._last, seen)
 
     def jumped(self) -> int:
         """Milliseconds that store time ran ahead of elapsed time since this was last asked."""
         with self._lock:
-            ahead = self._advance() - self._last_steady
+            ahead = self.now() - self._last_steady
             jump, self._ahead = ahead - self._ahead, ahead
             return jump
-
-    def _advance(self) -> int:
-        # The wall clock first: a thread that has to wait between the two would else be ahead of it
-        # by its wait from then on. Conditions rather than `max`: every report asks what time it is.
-        wall, steady = self._wall_ns() // _MS, self._steady_ns() // _MS
-        ahead = self._last - wall
-        if ahead <= 0:
-            self._last = wall
-        elif ahead > MOST_APART_MS and steady > self._last_steady:
-            self._last += steady - self._last_steady
-        self._last_steady = steady
-        return self._last
 
 
 def _in_ns(hand: Callable[[], int]) -> Callable[[], int]:

@@ -306,5 +306,4 @@ class Records:
         row.history.append(event)
         self.days.add(row.entry.queue, event.at, tally)
         self._log.append(row.partition, event)
-        self._hub.hint(EVENTS_TOPIC)
-        self._hub.hint(task_topic(row.id))
+        self._hub.hint(EVENTS_TOPIC, task_topic(row.id))

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from andon.contract.requests import ClaimRequest
 from andon.contract.topics import EVENTS_TOPIC, TIMER_TOPIC, task_topic
 from andon.lifecycle.apply import next_fence, stamped
-from andon.lifecycle.timers import first_limit, next_timer
+from andon.lifecycle.timers import next_timer
+from andon.lifecycle.unique import key_freed_by_claim
 from andon.model.task import Stamp, Task
 from andon.model.words import State
 from andon.stores.nats.context import StoreContext
@@ -51,6 +52,9 @@ class ClaimAttempt:
         if name in self.room:
             self.room[name] -= 1
         self.claimed.append(task)
+        key = key_freed_by_claim(task)
+        if key is not None:
+            self.context.drop_key(key, task.id, task.status.revision)
 
     async def hint(self) -> None:
         """Tell who listens what this claim changed."""
@@ -153,15 +157,14 @@ class ClaimAttempt:
         )
         return stamped(task, stamp)
 
-    def timers_of(
-        self, records: Sequence[StoredRecord], tasks: Sequence[Task]
-    ) -> list[tuple[str, int, int]]:
+    @staticmethod
+    def timers_of(tasks: Sequence[Task]) -> list[Wanted]:
         """The first timers of the runs."""
-        found: list[tuple[str, int, int]] = []
-        for stored, task in zip(records, tasks, strict=True):
-            assert stored.task is not None
-            found.append((task.id, task.status.revision, _first_timer(stored.task, task)))
-        return found
+        return [
+            (task.id, task.status.revision, at)
+            for task in tasks
+            if (at := next_timer(task)) is not None
+        ]
 
     def writes(
         self, chosen: Sequence[StoredRecord], tasks: Sequence[Task]
@@ -181,13 +184,3 @@ class ClaimAttempt:
             writes.append(records.write(body, subject, guard=stored.guard, purge=purge))
             bodies.append(body)
         return archives, writes, bodies
-
-
-def _first_timer(pending: Task, task: Task) -> int:
-    """The first timer of a run, by what its ready entry says."""
-    assert task.cell is not None
-    timer = task.cell.lease_until
-    limit, dead_at = first_limit(pending), next_timer(pending)
-    if limit is not None:
-        timer = min(timer, (task.status.runs[-1].claimed_at or 0) + limit)
-    return timer if dead_at is None else min(timer, dead_at)

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 from andon.contract.isolation import AT_FAULT, why_of
 from andon.contract.outcomes import Changed, ChangeKind
 from andon.contract.requests import Change
-from andon.contract.topics import EVENTS_TOPIC, control_topic, ready_topic, task_topic
-from andon.lifecycle.apply import is_dead_letter
+from andon.contract.topics import ready_topic, task_topic
 from andon.lifecycle.constants import SUBMIT_WINDOW_MS
-from andon.lifecycle.indexes import IndexEntry, entry_of
-from andon.lifecycle.interrupting import interrupted_worker
-from andon.lifecycle.unique import lapsed
-from andon.model.task import Status, Task
+from andon.lifecycle.effects import Effects, of_change, of_discard
+from andon.lifecycle.indexes import entry_of
+from andon.model.fleet import QueueConfig
+from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.kit.codec import encode
+from andon.stores.kit.topics import topics_of
 from andon.stores.nats.context import StoreContext
-from andon.stores.nats.dead_letter_index import dead_letter_marks
+from andon.stores.nats.dead_letter_index import dead_letter_mark
 from andon.stores.nats.edges import is_over
 from andon.stores.nats.jetstream import CONFLICT, REFUSED, Write
 from andon.stores.nats.quarantine import is_unreadable, quarantine
@@ -54,9 +54,12 @@ async def commit(context: StoreContext, changes: Sequence[Change]) -> list[Chang
 class _Plan:
     """What one change writes."""
 
-    __slots__ = ("body", "edges", "first", "purged", "stored", "subject", "timer", "ttl")
+    __slots__ = ("body", "edges", "effects", "first", "purged", "stored", "subject", "timer", "ttl")
 
-    def __init__(self, stored: StoredRecord, body: RecordBody, subject: str) -> None:
+    def __init__(
+        self, effects: Sequence[Effects], stored: StoredRecord, body: RecordBody, subject: str
+    ) -> None:
+        self.effects = effects  #: of the change, and of the discard that is written with it
         self.stored = stored
         self.body = body
         self.subject = subject
@@ -231,13 +234,16 @@ class _Commit:
             cell=old.cell if change.after.state is State.ACTIVE else None,
             result=change.result if change.sets_result else old.result,
         )
-        entry = entry_of(after)
-        refused = await self._take_key(change, after, entry)
-        if refused is not None:
-            self._outcomes[position] = refused
+        effects = of_change(change, after=entry_of(after))
+        holder = await self._context.reserve_for(
+            effects, after.id, after.status.revision, self._context.clock.now()
+        )
+        if holder:
+            self._outcomes[position] = Changed(ChangeKind.KEY_HELD, holder=holder)
             return None
-        over = is_over(after.state)
-        edges = over and stored.body.linked > 0 and bool(await self._context.edges.of(after.id))
+        edges = (
+            effects.ends and stored.body.linked > 0 and bool(await self._context.edges.of(after.id))
+        )
         if change.discard is not None and not (edges and await self._context.edges.held(after.id)):
             now = self._context.clock.now()
             body = self._records.tombstone(
@@ -245,7 +251,9 @@ class _Commit:
             )
             if self._refused_as_large(position, body):
                 return None
-            plan = _Plan(stored, body, self._records.subjects.rest(after.id))
+            assert effects.entry is not None, "it has ended, and is there until it is discarded"
+            both = effects, of_discard(effects.entry, change.discard)
+            plan = _Plan(both, stored, body, self._records.subjects.rest(after.id))
             plan.ttl = LOG_AGE_S
             plan.edges = edges
             return plan
@@ -253,15 +261,17 @@ class _Commit:
         body = self._records.body(after, stored, token=token)
         if self._refused_as_large(position, body):
             return None
-        plan = _Plan(stored, body, self._records.subject(after, stored))
+        plan = _Plan((effects,), stored, body, self._records.subject(after, stored))
         plan.edges = edges
-        if after.state is State.PENDING:
+        if effects.ready_in is not None:
             subqueue = subqueue_of(after, back=comes_back(after, stored))
             await self._context.fleet.use([subqueue])
-        if entry.timer is not None:
-            plan.timer = (after.id, after.status.revision, entry.timer)
-        plan.first += dead_letter_marks(self._records.subjects, [after])
-        archive = self._records.archive(stored, after.status.revision)
+        revision = after.status.revision
+        if effects.timer is not None:
+            plan.timer = (after.id, revision, effects.timer)
+        if effects.dead_letter_in:
+            plan.first.append(dead_letter_mark(self._records.subjects, after.id, revision))
+        archive = self._records.archive(stored, revision)
         if archive is not None:
             plan.first.append(archive)
         if edges:
@@ -293,18 +303,9 @@ class _Commit:
             self._context.clock.now(),
             None if stored.task is None else stored.task.status,
         )
-        plan = _Plan(stored, body, self._records.subjects.rest(task_id))
+        plan = _Plan((of_change(change),), stored, body, self._records.subjects.rest(task_id))
         plan.ttl = LOG_AGE_S
         return plan
-
-    async def _take_key(self, change: Change, after: Task, wants: IndexEntry) -> Changed | None:
-        """Reserve the unique key that the task wants to hold from now on."""
-        if wants.unique_key is None or entry_of(change.before).unique_key is not None:
-            return None
-        if lapsed(wants, self._context.clock.now()):
-            return None
-        holder = await self._context.reserve(wants.unique_key, after.id, after.status.revision)
-        return Changed(ChangeKind.KEY_HELD, holder=holder) if holder else None
 
     async def _written(self, position: int, plan: _Plan, seq: int) -> None:
         """The write is done: remember, hint, clean up."""
@@ -326,47 +327,27 @@ class _Commit:
             timer = self._records.timer_of(plan.stored)
             if timer:
                 context.in_background(self._records.purge(timer))
-        if is_dead_letter(before, before.status):
-            context.in_background(
-                self._records.purge(self._records.subjects.dead(task_id, before.status.revision))
-            )
-        gone = bool(plan.body.deleted)
-        blocked = before.state is State.BLOCKED
-        if (blocked and plan.body.state != State.BLOCKED) or (gone and plan.stored.body.linked):
-            await context.edges.forget(
-                task_id, parent=gone and plan.stored.body.linked > 0, child=blocked
-            )
-        await self._free_key(change)
-        self._topics += [task_topic(task_id), EVENTS_TOPIC]
-        await self._wake(change, plan.timer)
+        main, gone = plan.effects[0], bool(plan.body.deleted)
+        if main.dead_letter_out:
+            mark = self._records.subjects.dead(task_id, before.status.revision)
+            context.in_background(self._records.purge(mark))
+        linked = plan.stored.body.linked > 0
+        if main.unblocks or (gone and linked):
+            await context.edges.forget(task_id, parent=gone and linked, child=main.unblocks)
+        self._topics.append(task_topic(task_id))
+        now = context.clock.now()
+        for effects in plan.effects:
+            if effects.frees_key is not None:
+                context.drop_key(effects.frees_key, task_id, plan.body.revision)
+            self._topics += topics_of(effects, now)
+        if main.frees_slot or main.leaves_key:
+            config = (await context.fleet.configs()).get(main.queue)
+            if config is not None and _may_have_room(config, main):
+                self._topics.append(ready_topic(main.queue))
 
-    async def _free_key(self, change: Change) -> None:
-        """A reservation nobody holds is stale, and found to be so; the next to ask takes it over.
-        It is dropped here only so that none are left behind."""
-        if change.before.definition.unique_key is None:
-            return
-        before = entry_of(change.before)
-        after = change.after
-        if before.unique_key is None or before.state is State.UNKNOWN:
-            return
-        record = None if after is None else Task(definition=change.before.definition, status=after)
-        if record is None or (is_over(record.state) and entry_of(record).unique_key is None):
-            keys = self._context.keys[self._context.partition(before.unique_key)]
-            self._context.in_background(keys.drop(before.unique_key, change.before.id))
 
-    async def _wake(self, change: Change, timer: "Wanted | None") -> None:
-        after: Status | None = change.after
-        before = change.before
-        queue = before.definition.queue
-        config = (await self._context.fleet.configs()).get(queue)
-        limited = config is not None and (
-            config.max_concurrent is not None or config.max_concurrent_per_key is not None
-        )
-        left = before.state in (State.ACTIVE, State.PENDING)
-        if (after is not None and after.state is State.PENDING) or (limited and left):
-            self._topics.append(ready_topic(queue))
-        worker = interrupted_worker(before.status, change.event.event)
-        if worker:
-            self._topics.append(control_topic(worker))
-        if timer is not None:
-            self._topics += self._context.timer_topic([timer[2]])
+def _may_have_room(config: QueueConfig, effects: Effects) -> bool:
+    """Whether a limit may let another task through. Only who claims knows whether one waits."""
+    return (effects.frees_slot and config.max_concurrent is not None) or (
+        effects.leaves_key and config.max_concurrent_per_key is not None
+    )

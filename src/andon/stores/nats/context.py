@@ -6,6 +6,7 @@ from typing import Any
 
 from andon.contract.topics import TIMER_TOPIC
 from andon.lifecycle.constants import NEAR_TIMER_MS
+from andon.lifecycle.effects import Effects
 from andon.model.errors import StoreUnavailable
 from andon.stores.kit.partitions import partition_of
 from andon.stores.kit.server_clock import ServerClock
@@ -55,10 +56,20 @@ class StoreContext:
         """The partition of a task or key."""
         return partition_of(task_id, len(self.records))
 
-    async def reserve(self, key: str, task_id: str, revision: int) -> str:
-        """Reserve a unique key; the holder's id if another has it."""
+    async def reserve_for(self, effects: Effects, task_id: str, revision: int, now: int) -> str:
+        """Reserve the unique key that a write takes, for the record of that revision; the holder's
+        id if another has it."""
+        key = effects.key_to_reserve(now)
+        if key is None:
+            return ""
         keys = self.keys[self.partition(key)]
-        return await keys.reserve(key, task_id, revision, self.clock.now(), self.records)
+        return await keys.reserve(key, task_id, revision, now, self.records)
+
+    def drop_key(self, key: str, task_id: str, revision: int) -> None:
+        """Drop the reservation that a task, up to this revision, made of a key. It is stale without
+        that too, and found to be so; this is only that none are left behind."""
+        keys = self.keys[self.partition(key)]
+        self.in_background(keys.drop(key, task_id, revision))
 
     async def hint(self, topics: Iterable[str]) -> None:
         """Wake who listens, here and elsewhere."""

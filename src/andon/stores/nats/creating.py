@@ -5,27 +5,27 @@ A task that may be claimed at once is one write: its record is its ready entry.
 
 from collections.abc import Sequence
 
-from andon.contract.isolation import AT_FAULT, Unwritable, why_of
+from andon.contract.isolation import Unwritable, each_alone_blocking
 from andon.contract.outcomes import Created, CreateKind
-from andon.contract.topics import CONFIG_TOPIC, EVENTS_TOPIC, ready_topic, task_topic
+from andon.contract.topics import CONFIG_TOPIC, task_topic
+from andon.lifecycle.batches import alike
 from andon.lifecycle.constants import SUBMIT_WINDOW_MS
-from andon.lifecycle.indexes import IndexEntry, entry_of
-from andon.lifecycle.unique import lapsed
+from andon.lifecycle.effects import Effects
 from andon.model.fleet import QueueConfig
 from andon.model.task import Definition, Task
 from andon.model.words import State
 from andon.stores.kit.codec import encode
 from andon.stores.kit.partitions import rounds_of
+from andon.stores.kit.topics import topics_of
 from andon.stores.nats.context import StoreContext
-from andon.stores.nats.dead_letter_index import dead_letter_marks
-from andon.stores.nats.edges import is_over
+from andon.stores.nats.dead_letter_index import dead_letter_mark
 from andon.stores.nats.index import Index
 from andon.stores.nats.jetstream import CONFLICT, GUARD, REFUSED, UNSURE, Write
 from andon.stores.nats.limiter_lock import LimiterLock, LimiterLocks
 from andon.stores.nats.record_cache import subqueue_of
 from andon.stores.nats.record_codec import StoredRecord
 from andon.stores.nats.subjects import SubqueueName, hashed, is_token
-from andon.stores.nats.timers import schedules
+from andon.stores.nats.timers import Wanted, schedules
 
 _CREATED = Created(CreateKind.CREATED)
 _REFUSED = "the server refuses the message"
@@ -36,29 +36,35 @@ _FEW = 100
 
 
 class _New:
-    """A record to be stored, with what is written of it; the guard of the write may change."""
+    """A record to be stored, with its effects and what is written of it; the guard of the write may
+    change."""
 
-    __slots__ = ("entry", "partition", "subqueue", "task", "write")
+    __slots__ = ("effects", "partition", "subqueue", "task", "write")
 
-    def __init__(self, context: StoreContext, task: Task, last: "_New | None") -> None:
-        """Raises one of `AT_FAULT` if it cannot be written. `last` is the one before it, which is
-        often of the same sub-queue."""
+    def __init__(
+        self, context: StoreContext, task: Task, effects: Effects, subqueue: SubqueueName
+    ) -> None:
+        """Raises one of `AT_FAULT` if it cannot be written."""
         if not is_token(task.id):
             raise Unwritable(f"no subject can hold the id {task.id!r}")
         self.task = task
+        self.effects = effects
+        self.subqueue = subqueue
         self.partition = context.partition(task.id)
-        entry = self.entry = entry_of(task)
-        self.subqueue = (
-            last.subqueue if last is not None and entry == last.entry else subqueue_of(task)
-        )
-        if entry.unique_key is not None:
-            hashed(entry.unique_key)
+        if effects.takes_key is not None:
+            hashed(effects.takes_key)
         records = context.records[self.partition]
-        if entry.ready is not None:
-            subject = records.subjects.pending(task.id, self.subqueue)
+        if effects.ready_in is not None:
+            subject = records.subjects.pending(task.id, subqueue)
         else:
             subject = records.subjects.rest(task.id)
         self.write = records.write(records.body(task, None), subject, guard=0)
+
+    @property
+    def timer(self) -> Wanted | None:
+        """The timer to set, if it has one."""
+        at = self.effects.timer
+        return None if at is None else (self.task.id, self.task.status.revision, at)
 
     def guarded(self, guard: int) -> Write:
         """The write, over a message at this sequence."""
@@ -66,34 +72,36 @@ class _New:
         return subject, data, {**(headers or {}), GUARD: str(guard)}
 
 
+def _prepare(context: StoreContext, tasks: Sequence[Task]) -> list[_New | Created]:
+    """What is written of each record, or why it is refused. Raises one of `AT_FAULT` if one of them
+    cannot be written."""
+    prepared: list[_New | Created] = []
+    for batch in alike(tasks):
+        subqueue = subqueue_of(batch.tasks[0])
+        prepared += [
+            _refused_as_large(context, task.definition)
+            or _New(context, task, batch.effects, subqueue)
+            for task in batch.tasks
+        ]
+    return prepared
+
+
 async def create(context: StoreContext, index: Index, tasks: Sequence[Task]) -> list[Created]:
     """Store new records; outcomes in order. Each is made ready to be written before the first is
     written, so that one which cannot be is refused by itself."""
-    outcomes: list[Created | None] = [None] * len(tasks)
-    new: dict[int, _New] = {}
-    last: _New | None = None
-    subqueues: dict[SubqueueName, None] = {}
-    for position, task in enumerate(tasks):
-        try:
-            outcomes[position] = refused = _refused_as_large(context, task.definition)
-            if refused is not None:
-                continue
-            one = new[position] = _New(context, task, last)
-            if last is None or one.subqueue != last.subqueue:
-                subqueues[one.subqueue] = None
-            last = one
-        except AT_FAULT as error:
-            outcomes[position] = Created(CreateKind.INVALID, why=why_of(error))
-    new_queue = await context.fleet.use(subqueues)
+    prepared = each_alone_blocking(lambda some: _prepare(context, some), tasks, _invalid)
+    outcomes = [one if isinstance(one, Created) else None for one in prepared]
+    new = {i: one for i, one in enumerate(prepared) if isinstance(one, _New)}
+    new_queue = await context.fleet.use(dict.fromkeys(one.subqueue for one in new.values()))
     configs = await context.fleet.configs()
     order = [*new]
     for of_order in rounds_of([tasks[position].id for position in order]):
         plain: list[int] = []
         limited: dict[str, list[int]] = {}
         for position in (order[place] for place in of_order):
-            task = tasks[position]
-            config = configs.get(task.definition.queue)
-            if config is not None and config.max_size is not None and task.state is State.PENDING:
+            effects = new[position].effects
+            config = configs.get(effects.queue)
+            if config is not None and config.max_size is not None and effects.ready_in is not None:
                 limited.setdefault(config.name, []).append(position)
             else:
                 plain.append(position)
@@ -107,8 +115,12 @@ async def create(context: StoreContext, index: Index, tasks: Sequence[Task]) -> 
                 positions=of_queue,
                 outcomes=outcomes,
             )
-    await _hint(context, tasks, outcomes, new_queue=new_queue)
+    await _hint(context, new, outcomes, new_queue=new_queue)
     return [outcome for outcome in outcomes if outcome is not None]
+
+
+def _invalid(_task: Task, why: str) -> Created:
+    return Created(CreateKind.INVALID, why=why)
 
 
 def _refused_as_large(context: StoreContext, definition: Definition) -> Created | None:
@@ -135,22 +147,21 @@ async def _create(
     by_partition: dict[int, list[int]] = {}
     for position in positions:
         one = new[position]
-        if one.entry.unique_key is not None:
-            refused = await _reserve(context, one.task, one.entry, one.entry.unique_key)
-            if refused is not None:
-                outcomes[position] = refused
-                continue
+        refused = await _reserve(context, one)
+        if refused is not None:
+            outcomes[position] = refused
+            continue
         by_partition.setdefault(one.partition, []).append(position)
     for partition, positions_here in by_partition.items():
         mine = positions_here
         records = context.records[partition]
-        timers = [
-            (new[position].task.id, new[position].task.status.revision, at)
-            for position in mine
-            if (at := new[position].entry.timer) is not None
-        ]
+        timers = [timer for position in mine if (timer := new[position].timer) is not None]
         first = schedules(records.subjects, timers, context.clock.now())
-        first += dead_letter_marks(records.subjects, [new[position].task for position in mine])
+        first += [
+            dead_letter_mark(records.subjects, one.task.id, one.task.status.revision)
+            for one in (new[position] for position in mine)
+            if one.effects.dead_letter_in
+        ]
         await records.js.write(records.subjects.stream, first)
         writes = {position: new[position].write for position in mine}
         while mine:
@@ -200,19 +211,17 @@ def taken(
     return Created(CreateKind.EXISTS, stored.body.digest, there.state)
 
 
-async def _reserve(
-    context: StoreContext, task: Task, entry: IndexEntry, key: str
-) -> Created | None:
-    """Reserve the unique key; the outcome if it or the id is taken."""
-    now = context.clock.now()
-    records = context.records[context.partition(task.id)]
-    there = (await records.read([task.id])).get(task.id)
+async def _reserve(context: StoreContext, one: _New) -> Created | None:
+    """Reserve the unique key that the record is to hold; the outcome if the key or the id is
+    taken."""
+    task, effects, now = one.task, one.effects, context.clock.now()
+    if effects.takes_key is None:
+        return None
+    there = (await context.records[one.partition].read([task.id])).get(task.id)
     found = taken(there, task, now)
     if found is not None:
         return found
-    if lapsed(entry, now):
-        return None
-    holder = await context.reserve(key, task.id, task.status.revision)
+    holder = await context.reserve_for(effects, task.id, task.status.revision, now)
     return Created(CreateKind.KEY_HELD, holder=holder) if holder else None
 
 
@@ -290,20 +299,17 @@ async def _write_limited(
     """Write the chosen under the lock; False to look again."""
     ready: list[int] = []
     for position in chosen:
-        task, entry = new[position].task, new[position].entry
-        if entry.unique_key is not None:
-            refused = await _reserve(context, task, entry, entry.unique_key)
-            if refused is not None:
-                outcomes[position] = refused
-                continue
-        ready.append(position)
+        refused = await _reserve(context, new[position])
+        if refused is not None:
+            outcomes[position] = refused
+        else:
+            ready.append(position)
     writes: dict[int, list[Write]] = {}
-    timers: dict[int, list[tuple[str, int, int]]] = {}
+    timers: dict[int, list[Wanted]] = {}
     for position in ready:
         one = new[position]
-        task, stored = one.task, there.get(one.task.id)
-        if one.entry.timer is not None:
-            timer = (task.id, task.status.revision, one.entry.timer)
+        stored, timer = there.get(one.task.id), one.timer
+        if timer is not None:
             timers.setdefault(one.partition, []).append(timer)
         write = one.guarded(0 if stored is None else stored.guard)
         writes.setdefault(one.partition, []).append(write)
@@ -321,24 +327,17 @@ async def _write_limited(
 
 async def _hint(
     context: StoreContext,
-    tasks: Sequence[Task],
+    new: dict[int, _New],
     outcomes: Sequence[Created | None],
     *,
     new_queue: bool,
 ) -> None:
     topics: list[str] = [CONFIG_TOPIC] if new_queue else []
-    ats: list[int] = []
-    for task, outcome in zip(tasks, outcomes, strict=True):
-        if outcome is None or outcome.kind is not CreateKind.CREATED:
-            continue
-        if task.state is State.PENDING:
-            topics.append(ready_topic(task.definition.queue))
-        elif not is_over(task.state):
-            at = entry_of(task).timer
-            if at is not None:
-                ats.append(at)
-        topics.append(task_topic(task.id))
-        topics.append(EVENTS_TOPIC)
-    topics += context.timer_topic(ats)
+    now = context.clock.now()
+    for position, one in new.items():
+        outcome = outcomes[position]
+        if outcome is not None and outcome.kind is CreateKind.CREATED:
+            topics.append(task_topic(one.task.id))
+            topics += topics_of(one.effects, now)
     if topics:
         await context.hint(topics)

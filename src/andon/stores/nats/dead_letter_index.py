@@ -5,8 +5,6 @@ deleted after the record has moved on. One that a crash left behind is found to 
 its turn comes, and until then makes the bound one smaller.
 """
 
-from collections.abc import Sequence
-
 from andon.lifecycle.apply import is_dead_letter
 from andon.model.task import Task
 from andon.stores.nats.context import StoreContext
@@ -18,13 +16,9 @@ from andon.stores.nats.subjects import Subjects
 _PAGE = 200
 
 
-def dead_letter_marks(subjects: Subjects, tasks: Sequence[Task]) -> list[Write]:
-    """What is to stand before the records of those that end as dead letters with this version."""
-    return [
-        (subjects.dead(task.id, task.status.revision), b"1", None)
-        for task in tasks
-        if is_dead_letter(task, task.status)
-    ]
+def dead_letter_mark(subjects: Subjects, task_id: str, revision: int) -> Write:
+    """What stands before the record of a task that ends as a dead letter with this revision."""
+    return subjects.dead(task_id, revision), b"1", None
 
 
 async def oldest_dead_letters(context: StoreContext, *, beyond: int, most: int) -> list[Task]:

@@ -165,9 +165,7 @@ class LevelClaim:
         claim = self._claim
         records = [stored for _, stored in chosen]
         tasks = claim.stamped_records(records, claim.context.clock.now())
-        if not await claim.write_token(
-            claim.timers_of(records, tasks), [task.id for task in tasks]
-        ):
+        if not await claim.write_token(claim.timers_of(tasks), [task.id for task in tasks]):
             return False
         archives, writes, bodies = claim.writes(records, tasks)
         stream = self._records.subjects.stream

@@ -146,7 +146,7 @@ class _Limited:
                 return False
             chosen.append(stored)
         tasks = claim.stamped_records(chosen, now)
-        if not await claim.write_token(claim.timers_of(chosen, tasks), [task.id for task in tasks]):
+        if not await claim.write_token(claim.timers_of(tasks), [task.id for task in tasks]):
             return False
         archives, writes, _ = claim.writes(chosen, tasks)
         after = LimiterState() if bucket is None else bucket

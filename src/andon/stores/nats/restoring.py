@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from andon.contract.requests import Snapshot
-from andon.contract.topics import CONFIG_TOPIC, EVENTS_TOPIC, ready_topic, task_topic
+from andon.contract.topics import CONFIG_TOPIC, task_topic
 from andon.lifecycle.constants import SUBMIT_WINDOW_MS
-from andon.lifecycle.indexes import entry_of
-from andon.lifecycle.unique import lapsed
+from andon.lifecycle.effects import of_new
 from andon.model.words import State
 from andon.stores.kit.codec import encode
+from andon.stores.kit.topics import topics_of
 from andon.stores.nats.context import StoreContext
-from andon.stores.nats.dead_letter_index import dead_letter_marks
+from andon.stores.nats.dead_letter_index import dead_letter_mark
 from andon.stores.nats.edges import Edges, is_over
 from andon.stores.nats.event_log import archived
 from andon.stores.nats.jetstream import CONFLICT, Write
@@ -42,30 +42,26 @@ async def restore(context: StoreContext, snapshots: Sequence[Snapshot]) -> list[
         mine = [i for i in mine if not _is_taken(there.get(snapshots[i].task.id), now)]
         subqueues = [subqueue_of(snapshots[i].task) for i in mine]
         new_queue = await context.fleet.use(subqueues) if mine else False
+        topics: list[str] = [CONFIG_TOPIC] if new_queue else []
         beside: list[Write] = []
         timers: list[tuple[str, int, int]] = []
         for i in mine:
             task = snapshots[i].task
-            entry = entry_of(task)
-            if entry.unique_key is not None and not lapsed(entry, now):
-                await context.reserve(entry.unique_key, task.id, task.status.revision)
-            if entry.timer is not None:
-                timers.append((task.id, task.status.revision, entry.timer))
-            beside += dead_letter_marks(records.subjects, [task])
+            effects, revision = of_new(task), task.status.revision
+            await context.reserve_for(effects, task.id, revision, now)
+            if effects.timer is not None:
+                timers.append((task.id, revision, effects.timer))
+            if effects.dead_letter_in:
+                beside.append(dead_letter_mark(records.subjects, task.id, revision))
             beside += _beside(records, snapshots[i])
+            topics += [task_topic(task.id), *topics_of(effects, now)]
         stream = records.subjects.stream
         await records.js.write(stream, [*beside, *schedules(records.subjects, timers, now)])
         writes = [_record(records, snapshots[i], there.get(snapshots[i].task.id)) for i in mine]
         seqs = await records.js.write(stream, writes)
         for i, seq in zip(mine, seqs, strict=True):
             outcomes[i] = seq > CONFLICT
-        topics: list[str] = [CONFIG_TOPIC] if new_queue else []
-        for i in mine:
-            task = snapshots[i].task
-            topics += [task_topic(task.id), EVENTS_TOPIC]
-            if task.state is State.PENDING:
-                topics.append(ready_topic(task.definition.queue))
-        await context.hint([*topics, *context.timer_topic(at for _, _, at in timers)])
+        await context.hint(topics)
     return outcomes
 
 

@@ -55,11 +55,13 @@ class UniqueKeys:
                 return ""
         return "?"
 
-    async def drop(self, key: str, task_id: str) -> None:
-        """Forget the task's reservation, if it is still the task's."""
+    async def drop(self, key: str, task_id: str, revision: int) -> None:
+        """Forget the task's reservation, if it is still the task's, and not one that the task made
+        for a later revision."""
         subject = self._records.subjects.of("u", hashed(key))
         found = await self._records.last([subject])
-        if found and found[0].data and _decode(found[0].data).holder == task_id:
+        there = _decode(found[0].data) if found and found[0].data else None
+        if there is not None and there.holder == task_id and there.revision <= revision:
             headers = {GUARD: str(seq_of(found[0])), "Nats-TTL": "1s"}
             await self._records.js.write(self._records.subjects.stream, [(subject, b"", headers)])
 

@@ -57,9 +57,6 @@ class WriteNotes:
         self._seen: dict[int, int] = {}
         self._counts: dict[int, dict[tuple[str, int, Tally], int]] = {}
         self._is_begun = False
-        self._last_event: Countable | None = None
-        self._last_queue = ""
-        self._last: tuple[str, int, Tally] | None = None  #: what that event counts as
 
     def note_answers(self, writes: "Sequence[Write]", seqs: Sequence[int]) -> None:
         """Note writes that count for nothing. Those of records are left to who knows their moves,
@@ -88,12 +85,9 @@ class WriteNotes:
         block, seen = seq // BLOCK, self._seen
         seen[block] = seen.get(block, 0) + 1
         for event in events:
-            # Tasks that are submitted together mostly share their event.
-            if event is not self._last_event or queue is not self._last_queue:
-                self._last_event, self._last_queue, tally = event, queue, tally_of(event)
-                self._last = None if tally is None else (queue, event.at // DAY_MS, tally)
-            entry = self._last
-            if entry is not None:
+            tally = tally_of(event)
+            if tally is not None:
+                entry = queue, event.at // DAY_MS, tally
                 of = self._counts.get(block)
                 if of is None:
                     of = self._counts[block] = {}

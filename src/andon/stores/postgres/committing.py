@@ -14,14 +14,14 @@ from andon.contract.isolation import each_alone
 from andon.contract.outcomes import Changed, ChangeKind
 from andon.contract.requests import Change
 from andon.contract.topics import TIMER_TOPIC
-from andon.lifecycle.effects import Effects, of_change
+from andon.lifecycle.effects import Effects, of_change, of_discard
 from andon.lifecycle.indexes import ReadyEntry
 from andon.lifecycle.repeats import tombstone_of
 from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.kit.codec import encode, encode_event
 from andon.stores.kit.topics import topics_of
-from andon.stores.postgres import ends
+from andon.stores.postgres import composites, ends
 from andon.stores.postgres.creating import frees, lane_of, names_of
 from andon.stores.postgres.edges import Edges
 from andon.stores.postgres.names import Lane, Names
@@ -58,8 +58,13 @@ class _Prepared(msgspec.Struct, frozen=True, gc=False):
 class Commit:
     """One batch on its way."""
 
-    def __init__(self, changes: Sequence[Change], partition_of: Callable[[str], int]) -> None:
-        self._prepared = [_Prepared(change, of_change(change)) for change in changes]
+    def __init__(
+        self,
+        changes: Sequence[Change],
+        effects: Sequence[Effects],
+        partition_of: Callable[[str], int],
+    ) -> None:
+        self._prepared = [_Prepared(*pair) for pair in zip(changes, effects, strict=True)]
         self._partition_of = partition_of
 
     async def arguments(self, names: Names) -> tuple[list[Any], set[str]]:
@@ -85,51 +90,63 @@ class Commit:
 
 
 def _row(p: _Prepared, names: Names, old: Lane | None, new: Lane | None) -> tuple[Any, ...]:
-    """One `change` of the schema: its fields in their order."""
+    """One `change` of the schema."""
     c, status, effects = p.change, p.change.after, p.effects
-    task_id = c.before.definition.id
+    before, task_id = c.before.status, c.before.definition.id
     writes = c.event.write_id
-    if status is None and c.before.status.events:
+    if status is None and before.events:
         # a tombstone knows the write that ended its task too (docs/rulings.md, R31): the reply to
         # that may be lost as well
-        writes = f"{c.before.status.events[-1].write_id} {writes}"
-    moved = (
-        p.is_plain,
-        c.before.ref,
-        task_id,
-        c.before.status.created_at,
-        c.before.status.revision,
-        c.before.status.state.value,
-        effects.dead_letter_out,
-        c.seen_lease,
-        None if status is None else status.state.value,
-        None if status is None else status.revision,
-        effects.timer,
-        effects.dead_letter_in,
-        status is not None and status.cancel_requested_at is not None,
-        None if status is None else encode(status),
-        (status.run or None) if status is not None else None,
-        (status.worker or None) if status is not None else None,
-        c.event.write_id,
-        encode_event(c.event, task_id),
-        c.event.at,
-        c.sets_result,
-        c.result,
-        c.force,
-        None if c.discard is None else encode_event(c.discard, task_id),
-        c.before.definition.digest,
-        writes,
-        *_left(c),
-        c.before.status.state is State.UNKNOWN,
+        writes = f"{before.events[-1].write_id} {writes}"
+    out, into = effects.ready_out, effects.ready_in
+    last_run, report = _left(c)
+    return composites.CHANGE.row(
+        {
+            "plain": p.is_plain,
+            "seq": c.before.ref,
+            "id": task_id,
+            "created": before.created_at,
+            "revision": before.revision,
+            "was": before.state.value,
+            "was_dead": effects.dead_letter_out,
+            "seen_lease": c.seen_lease,
+            "state": None if status is None else status.state.value,
+            "new_revision": None if status is None else status.revision,
+            "timer": effects.timer,
+            "dead": effects.dead_letter_in,
+            "asked": status is not None and status.cancel_requested_at is not None,
+            "status": None if status is None else encode(status),
+            "run": None if status is None else status.run or None,
+            "worker": None if status is None else status.worker or None,
+            "write_id": c.event.write_id,
+            "event": encode_event(c.event, task_id),
+            "at": c.event.at,
+            "sets_result": c.sets_result,
+            "result": c.result,
+            "force": c.force,
+            "discard": None if c.discard is None else encode_event(c.discard, task_id),
+            "digest": c.before.definition.digest,
+            "writes": writes,
+            "last_run": last_run,
+            "report": report,
+            "unknown": before.state is State.UNKNOWN,
+            "old_lane": None if old is None else names.lanes[old],
+            "old_level": None if old is None else old[2],
+            "old_ord": None if out is None else out.order,
+            "lane": None if new is None else names.lanes[new],
+            "level": None if new is None else new[2],
+            "ord": None if into is None else into.order,
+            "dead_at": None if into is None else into.dead_at,
+            "first_limit": None if into is None else into.first_limit,
+            "run_no": None if into is None or status is None else status.runs[-1].number,
+            "frees": _frees(p),
+            "takes": effects.takes_key,
+            "takes_until": _takes_until(effects),
+            "leaves": effects.frees_key,
+            "discard_leaves": _freed_by_discard(p),
+            "tally": effects.tally,
+        }
     )
-    places = (
-        None if old is None else names.lanes[old],
-        None if old is None else old[2],
-        None if effects.ready_out is None else effects.ready_out.order,
-        None if new is None else names.lanes[new],
-        None if new is None else new[2],
-    )
-    return (*moved, *places, *_ready(p), *_keys(effects), effects.tally)
 
 
 def _invalid(_change: Change, why: str) -> Changed:
@@ -145,25 +162,26 @@ def _left(c: Change) -> tuple[str | None, str | None]:
     return left.run, left.report
 
 
-def _ready(p: _Prepared) -> tuple[Any, ...]:
-    ready, status, entry = p.effects.ready_in, p.change.after, p.effects.entry
-    if ready is None or status is None or entry is None:
-        return (None, None, None, None, None)
-    record = Task(definition=p.change.before.definition, status=status)
-    return (
-        ready.order,
-        ready.dead_at,
-        ready.first_limit,
-        status.runs[-1].number,
-        frees(record, entry),
-    )
+def _frees(p: _Prepared) -> str | None:
+    """The unique key that the next claim sets free."""
+    entry, status = p.effects.entry, p.change.after
+    if p.effects.ready_in is None or entry is None or status is None:
+        return None
+    return frees(Task(definition=p.change.before.definition, status=status), entry)
 
 
-def _keys(effects: Effects) -> tuple[Any, ...]:
-    until = None
-    if effects.takes_key is not None and effects.entry is not None:
-        until = effects.entry.unique_until
-    return effects.takes_key, until, effects.frees_key
+def _takes_until(effects: Effects) -> int | None:
+    if effects.takes_key is None or effects.entry is None:
+        return None
+    return effects.entry.unique_until
+
+
+def _freed_by_discard(p: _Prepared) -> str | None:
+    """The unique key that a record which is discarded held at its end."""
+    discard, entry = p.change.discard, p.effects.entry
+    if discard is None or entry is None:
+        return None
+    return of_discard(entry, discard).frees_key
 
 
 class Committing:
@@ -200,11 +218,13 @@ class Committing:
         self, changes: Sequence[Change], *, one_by_one: bool = False
     ) -> list[Changed]:
         server = self._server
-        if not one_by_one and ends.are_alike(changes):
-            columns, topics = await ends.arguments(changes, server.names)
+        effects = [of_change(change) for change in changes]
+        runs = [] if one_by_one else ends.alike(changes, effects)
+        if runs:
+            columns, topics = await ends.arguments(runs, changes, effects, server.names)
             row = await server.call(server.calls.commit_ends, *columns)
         else:
-            batch = Commit(changes, self._partition_of)
+            batch = Commit(changes, effects, self._partition_of)
             columns, topics = await batch.arguments(server.names)
             row = await server.call(server.calls.commit, *columns)
         if row["due"]:

@@ -1,75 +1,70 @@
 """Committing the ends of runs that are alike, the most frequent batch by far: what is sent once,
 and what of each (sql/functions/commit_ends.sql).
 
-Whether they are alike is seen by the changes themselves. Of what is indexed of a record, only the
-timer is derived: the rest is the same for all of them, or not there.
+What is counted of them is the same (`lifecycle.batches.EndedRuns`); what else this way asks of them
+is said in `_goes_so`.
 """
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 from andon.contract.requests import Change
-from andon.contract.topics import EVENTS_TOPIC, TIMER_TOPIC
-from andon.lifecycle.apply import is_dead_letter
-from andon.lifecycle.constants import NEAR_TIMER_MS
-from andon.lifecycle.daily import tally_of
-from andon.lifecycle.timers import next_timer
-from andon.model.task import Task
-from andon.model.words import TERMINAL, State
+from andon.lifecycle.batches import EndedRuns, ended_runs
+from andon.lifecycle.effects import Effects
 from andon.stores.kit.codec import encode, encode_event
+from andon.stores.kit.topics import topics_of
 from andon.stores.postgres.arrays import numbers
 from andon.stores.postgres.names import Names
 
-_ACTIVE = State.ACTIVE
+
+def alike(changes: Sequence[Change], effects: Sequence[Effects]) -> list[EndedRuns]:
+    """The runs that the changes end for good, by queue, if all are counted as the same; else
+    nothing."""
+    if not all(map(_goes_so, changes, effects)):
+        return []
+    runs = ended_runs(effects)
+    is_one = len({(run.state, run.dead_letter, run.tally) for run in runs}) == 1
+    return runs if is_one else []
 
 
-def are_alike(changes: Sequence[Change]) -> bool:
-    """Whether each ends a run, touches nothing but its record, and leaves the same state."""
-    first = changes[0].after
-    if first is None or first.state not in TERMINAL:
-        return False
-    state, dead = first.state, is_dead_letter(changes[0].before, first)
-    tally = tally_of(changes[0].event)
-    for change in changes:
-        before, after = change.before, change.after
-        old, definition = before.status, before.definition
-        if not (
-            after is not None
-            and after.state is state
-            and old.state is _ACTIVE
-            and change.sets_result
-            and before.ref > 0
-            and after.revision == old.revision + 1
-            and change.discard is None
-            and change.seen_lease is None
-            and after.cancel_requested_at is None
-            and not (after.run or after.worker)
-            and definition.key is None
-            and definition.unique_key is None
-            and is_dead_letter(before, after) == dead
-            and tally_of(change.event) is tally
-        ):
-            return False
-    return True
+def _goes_so(change: Change, effects: Effects) -> bool:
+    """Whether it is an end that `commit_ends` can write: one of a record known by its key, whose
+    revision alone is looked at, which its worker has made, and which has a result but neither a run
+    nor a request to cancel from now on."""
+    before, after = change.before, change.after
+    return (
+        effects.ends_run
+        and effects.ends
+        and not effects.interrupts
+        and after is not None
+        and change.sets_result
+        and before.ref > 0
+        and after.revision == before.status.revision + 1
+        and change.seen_lease is None
+        and after.cancel_requested_at is None
+        and not (after.run or after.worker)
+    )
 
 
-async def arguments(changes: Sequence[Change], names: Names) -> tuple[list[Any], set[str]]:
+async def arguments(
+    runs: Sequence[EndedRuns],
+    changes: Sequence[Change],
+    effects: Sequence[Effects],
+    names: Names,
+) -> tuple[list[Any], set[str]]:
     """Arguments of the statement after its first two, and the topics of its hints but for the
     tasks' own. The changes come in the order in which their rows are to be locked."""
     ended = [change.after for change in changes if change.after is not None]
-    queues = {change.before.definition.queue for change in changes}
-    await names.know(queues)
-    timers = [_timer(change) for change in changes]
+    await names.know([run.queue for run in runs])
     at = [change.event.at for change in changes]
-    topics = {EVENTS_TOPIC}
-    soon = max(at) + NEAR_TIMER_MS
-    if any(timer is not None and timer < soon for timer in timers):
-        topics.add(TIMER_TOPIC)
+    timers = [one.timer for one in effects]
+    first = min(effects, key=_timer)  # they differ in their timers alone, for who is notified
     return [
-        [names.ids[queue] for queue in queues],
-        ended[0].state.value,
-        tally_of(changes[0].event),
-        is_dead_letter(changes[0].before, ended[0]),
+        [names.ids[run.queue] for run in runs],
+        runs[0].state.value,
+        runs[0].tally,
+        runs[0].dead_letter,
         numbers([change.before.ref for change in changes]),
         numbers([change.before.status.revision for change in changes]),
         numbers(timers),
@@ -77,15 +72,14 @@ async def arguments(changes: Sequence[Change], names: Names) -> tuple[list[Any],
         [encode(status) for status in ended],
         [encode_event(change.event, change.before.definition.id) for change in changes],
         *_results([change.result for change in changes]),
-    ], topics
+    ], set(topics_of(first, max(at)))
+
+
+def _timer(effects: Effects) -> float:
+    return inf if effects.timer is None else effects.timer
 
 
 def _results(results: list[bytes | None]) -> tuple[list[bytes | None], bytes | None]:
     """Results one by one, and the one that all have: most handlers return nothing."""
     first = results[0]
     return ([], first) if results.count(first) == len(results) else (results, None)
-
-
-def _timer(change: Change) -> int | None:
-    assert change.after is not None
-    return next_timer(Task(definition=change.before.definition, status=change.after))

@@ -2,12 +2,14 @@
 `NNNN_subject.sql` the changes that each version of the schema made to its tables, and
 `indexes.sql` indexes that belong to no version. `functions/` has its functions, which every new
 version makes anew. `{schema}` stands for the namespace, quoted, and `{{name}}` for a constant
-(`stores.kit.templates`) in all but the changes to tables, which stay as they were written."""
+(`stores.kit.templates`) in all but the changes to tables, which stay as they were written. In
+functions also `{{change_fields}}` stands for the fields of a type (`composites`)."""
 
 import re
 from importlib.resources import files
 
 from andon.stores.kit import templates
+from andon.stores.postgres import composites
 
 _SETTINGS = (
     "SET search_path = {schema}, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off "
@@ -64,8 +66,12 @@ def indexes() -> str:
 def functions() -> list[str]:
     """The scripts that make the functions, with their placeholders."""
     folder = files("andon.stores.postgres").joinpath("sql", "functions")
+    change = composites.CHANGE.definition
     return [
-        templates.sql(_read("functions", name), f"postgres/sql/functions/{name}")
+        templates.sql(
+            _read("functions", name).replace("{{change_fields}}", change),
+            f"postgres/sql/functions/{name}",
+        )
         for name in sorted(e.name for e in folder.iterdir())
     ]
 

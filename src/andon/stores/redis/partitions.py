@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import hiredis
@@ -48,10 +49,10 @@ class Partitions:
         self.told: set[tuple[str, int]] = set()  #: codes whose own kinds were told to a partition
         self._subscription = subscription
 
-    @property
+    @cached_property
     def parks_claims(self) -> bool:
-        """Whether claims can be parked: where one server holds everything, and a write counts as
-        soon as it is made there."""
+        """Whether claims can be parked, to be asked of an open store: where one server holds
+        everything, and a write counts as soon as it is made there."""
         location = self.location
         return self.count == 1 and location.kind == "single" and not location.wait
 

@@ -105,9 +105,9 @@ def _check(entry: IndexEntry) -> None:
     times, ready = (entry.timer, entry.unique_until), entry.ready
     if ready is not None:
         times += (ready.order, ready.dead_at, ready.first_limit)
-    for time in filter(None, times):
-        if abs(time) > MOST_COUNTED:
-            raise Unwritable(f"{time} ms is a time beyond what a Redis store can keep")
+    furthest = max(map(abs, filter(None, times)), default=0)
+    if furthest > MOST_COUNTED:
+        raise Unwritable(f"{furthest} ms is a time beyond what a Redis store can keep")
 
 
 def score_of(ready: ReadyEntry) -> str:

@@ -4,7 +4,6 @@ A batch is first written with guarded statements; only if one of them did not ma
 looked at alone, so the common case costs no reads.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
@@ -14,6 +13,7 @@ from andon.contract.outcomes import Changed, ChangeKind
 from andon.contract.requests import Change
 from andon.contract.topics import control_topic
 from andon.lifecycle.apply import set_aside as set_aside_event
+from andon.lifecycle.batches import ended_runs
 from andon.lifecycle.constants import SUBMIT_WINDOW_MS
 from andon.lifecycle.effects import Effects, of_change, of_discard
 from andon.lifecycle.repeats import tombstone_of
@@ -95,21 +95,18 @@ def _commit_plain(tx: Transaction, prepared: Sequence[Prepared]) -> list[Changed
         return None
     write(db, LIFE.put_result, results)
     tx.tally((p.change.before.definition.queue, p.change.event) for p in prepared)
-    ended = False
-    ends = Counter((e.queue, e.state, e.dead_letter_in) for p in prepared for e in (p.effects,))
-    for (queue_name, state, dead), n in ends.items():
-        assert state is not None
-        queue = tx.name_id(queue_name)
-        tx.count(queue, State.ACTIVE, -n)
-        tx.count(queue, state, n)
-        if dead:
-            tx.count(queue, DEAD, n)
-        ended = ended or state in TERMINAL
+    runs = ended_runs(p.effects for p in prepared)
+    for run in runs:
+        queue = tx.name_id(run.queue)
+        tx.count(queue, State.ACTIVE, -run.count)
+        tx.count(queue, run.state, run.count)
+        if run.dead_letter:
+            tx.count(queue, DEAD, run.count)
     tx.hint_timers(p.effects.timer for p in prepared)
     if tx.configs:
         for p in prepared:
             _hint_room(tx, p.effects)
-    if ended and tx.db.execute(EDGES.any_edges).fetchone()[0]:
+    if any(run.state in TERMINAL for run in runs) and tx.db.execute(EDGES.any_edges).fetchone()[0]:
         return [_told(tx, p) for p in prepared]
     return [_APPLIED] * len(prepared)
 

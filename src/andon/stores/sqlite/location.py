@@ -29,23 +29,28 @@ class SameFile:
     """
 
     def __init__(self, path: Path) -> None:
+        """Raises `StoreUnavailable` if there is no file any more."""
         self._path = path
-        self._opened = self._identity()
+        try:
+            found = path.stat()
+        except OSError as error:
+            raise self._is_gone() from error
+        self._opened = found.st_dev, found.st_ino
 
     def check(self) -> None:
         """Raise `StoreUnavailable` if the file was deleted or replaced."""
-        if self._identity() != self._opened:
-            raise StoreUnavailable(
-                f"{self._path} was deleted or replaced while this process had it open; nothing "
-                "was stored. Put the file back, or restart this process to use what is there now."
-            )
-
-    def _identity(self) -> tuple[int, int] | None:
         try:
             found = os.stat(self._path)  # noqa: PTH116 - Path.stat costs twice as much
-        except OSError:
-            return None
-        return found.st_dev, found.st_ino
+        except OSError as error:
+            raise self._is_gone() from error
+        if (found.st_dev, found.st_ino) != self._opened:
+            raise self._is_gone()
+
+    def _is_gone(self) -> StoreUnavailable:
+        return StoreUnavailable(
+            f"{self._path} was deleted or replaced while this process had it open; nothing "
+            "was stored. Put the file back, or restart this process to use what is there now."
+        )
 
 
 def parse(url: str) -> Location:

@@ -46,7 +46,14 @@ class WriteLock:
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
             turnstile = os.open(f"{self._path}-turn", flags, 0o644)
             self._files = turnstile, os.open(self._path, flags, 0o644)
-        self._holds = _pass(*self._files, within=self._patience_s)
+        turnstile, file = self._files
+        end = time.monotonic() + self._patience_s
+        self._holds = False
+        if _take(turnstile, end):
+            try:
+                self._holds = _take(file, end)
+            finally:
+                fcntl.flock(turnstile, fcntl.LOCK_UN)
         # Whoever is stopped is waited for once, not by every transaction until it goes on.
         self._patience_s = STOPPED_S if self._holds else 0.0
 
@@ -67,19 +74,8 @@ class WriteLock:
         self._files = None
 
 
-def _pass(turnstile: int, file: int, *, within: float) -> bool:
-    """Take the lock in turn; False if somebody kept it for longer than `within` seconds."""
-    assert fcntl is not None
-    end = time.monotonic() + within
-    if not _take(turnstile, end):
-        return False
-    try:
-        return _take(file, end)
-    finally:
-        fcntl.flock(turnstile, fcntl.LOCK_UN)
-
-
 def _take(file: int, end: float) -> bool:
+    """Take one of the locks; False if somebody kept it until `end`, in monotonic seconds."""
     assert fcntl is not None
     began = time.monotonic()
     while True:

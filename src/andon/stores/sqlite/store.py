@@ -103,6 +103,7 @@ class SqliteStore:
         try:
             self.partitions = prepare(db, self._location, lock)
             self._load_configs(db)
+            same_file = SameFile(self._location.path)
             reading = connect(self._location, write=False)
         except BaseException:
             db.close()
@@ -112,7 +113,7 @@ class SqliteStore:
             db,
             lock,
             path,
-            same_file=SameFile(self._location.path),
+            same_file=same_file,
             now=self.now,
             begin=self._begin,
             committing=self._committing,

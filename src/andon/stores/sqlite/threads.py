@@ -141,7 +141,6 @@ class OperationThread(threading.Thread):
                 for call in group:
                     call.error = call.error or error
             self._settle(group)
-            self._settled()
         self._db.close()
         self._close()
         if self._ended is not None:
@@ -160,13 +159,11 @@ class OperationThread(threading.Thread):
     def _run_group(self, group: list[Call]) -> None:
         raise NotImplementedError
 
-    def _settled(self) -> None:
-        """What is left to do once the callers know."""
-
     def _close(self) -> None:
         """Let go of what else the thread holds."""
 
     def _settle(self, group: list[Call]) -> None:
+        """Tell the callers how their operations ended."""
         by_loop: dict[asyncio.AbstractEventLoop | None, list[Call]] = {}
         for call in group:
             by_loop.setdefault(call.loop, []).append(call)
@@ -254,7 +251,8 @@ class Writer(OperationThread):
                 call.error = error
             return
 
-    def _settled(self) -> None:
+    def _settle(self, group: list[Call]) -> None:
+        super()._settle(group)
         done, self._to_tell = self._to_tell, []
         for transaction in done:
             try:

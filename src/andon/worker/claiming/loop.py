@@ -267,10 +267,15 @@ class ClaimLoop:
         self._rotation.move_on()
         known = self._known
         got = known.got + len(tasks)
-        self._note(was_full=False, answered_at=now, got=got, to_ask=known.to_ask - 1)
+        facts = {"was_full": False, "answered_at": now, "got": got, "to_ask": known.to_ask - 1}
         if known.to_ask == 1:
             empty = known.empty_wakes + 1 if self._round_hinted and not got else 0
-            self._note(empty_wakes=empty, round_s=now - self._round_began, round_ended_at=now)
+            facts |= {
+                "empty_wakes": empty,
+                "round_s": now - self._round_began,
+                "round_ended_at": now,
+            }
+        self._note(**facts)
 
     def _begin_round(self, *, hinted: bool = False, polls: bool = False) -> None:
         """Ask all partitions from now on, or, for a poll, this worker's share of them."""
@@ -311,7 +316,8 @@ class ClaimLoop:
     async def _sleep_until_hinted(self, seconds: float) -> None:
         listener = self._listener
         assert listener is not None
-        self._note(last_pause=seconds)
+        if seconds != self._known.last_pause:
+            self._note(last_pause=seconds)
         self._park_soon()
         self._asleep = "no-work"
         try:
@@ -370,7 +376,9 @@ class ClaimLoop:
             self._rouse()
 
     def _can_park(self) -> bool:
-        return self._parked is None and may_park(self._settings, self._view())
+        return self._parked is None and may_park(
+            self._settings, self._runs.running, self._limits.has_any
+        )
 
     def _cancel_park_timer(self) -> None:
         if self._park_timer is not None:

@@ -163,16 +163,16 @@ def next_step(settings: ClaimSettings, view: ClaimView) -> Step:
     cooldown = _cooldown(view)
     if cooldown > 0:
         return Sleep("cooldown", cooldown)
-    if view.rested and may_park(settings, view):
+    if view.rested and may_park(settings, view.running, view.has_limited_types):
         return Park(limit)
     return Claim(limit)
 
 
-def may_park(settings: ClaimSettings, view: ClaimView) -> bool:
+def may_park(settings: ClaimSettings, running: int, has_limited_types: bool) -> bool:
     """Whether a claim may be parked. Only while nothing runs: a handler that blocks the event loop
     would keep what is handed over from idle workers. Only without limited types: what is handed
     over may be of any."""
-    return settings.parks and not view.running and not view.has_limited_types
+    return settings.parks and not running and not has_limited_types
 
 
 def should_prefetch(settings: ClaimSettings, view: ClaimView) -> bool:

@@ -1,8 +1,12 @@
 """What every executor does, and what it is given: one run in hand."""
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
+
 from andon.lifecycle.commands import Command
+from andon.lifecycle.placeholders import NotFillable, filled
 from andon.model.task import Task
 from andon.worker import outcomes
 from andon.worker.context import Context
@@ -30,6 +34,7 @@ class RunInHand:
         "ended",
         "error",
         "executor",
+        "handed",
         "handle",
         "killed",
         "kind",
@@ -46,6 +51,7 @@ class RunInHand:
     def __init__(self, context: Context, task: Task, kind: TaskType | None) -> None:
         self.context = context
         self.task = task
+        self.handed = task  #: what the handler is given: results filled in, where it has any
         self.kind = kind  #: None: no handler
         self.handle: asyncio.Task[None] | None = None
         self.executor: Executor | None = None  #: set when the handler starts
@@ -62,13 +68,27 @@ class RunInHand:
         self.timers: tuple[asyncio.TimerHandle, ...] = ()
         self.where: Any = None  #: the executor's own: the child or process that runs it
 
+    def fill_in(self, names: Sequence[str], found: Mapping[str, Task | None]) -> None:
+        """Put the results of dependencies into the arguments that have these names. The handler
+        sees them; what is reported and kept is the record as it was claimed. Raises `Resolved`."""
+        definition = self.task.definition
+        results = {id: one.result for id, one in found.items() if one is not None}
+        try:
+            args = filled(definition.args, names, definition.dependencies, results)
+        except NotFillable as error:
+            raise Resolved(outcomes.malformed(error)) from None
+        self.handed = msgspec.structs.replace(
+            self.task, definition=msgspec.structs.replace(definition, args=args)
+        )
+        self.context.task = self.handed
+
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The handler's arguments, the context among them. Raises `Resolved` if malformed."""
         kind = self.kind
         assert kind is not None
         codec = kind.codec
         try:
-            args, kwargs = codec.decode(self.task.definition.args)
+            args, kwargs = codec.decode(self.handed.definition.args)
         except Exception as error:  # MalformedPayload; a model's own validator may raise anything
             raise Resolved(outcomes.malformed(error)) from None
         if codec.context:

@@ -160,7 +160,7 @@ class CommandExecutor:
             run.context.log.info("%s", line)
 
         talks = {
-            asyncio.ensure_future(_feed(process.stdin, self._go, run.task.definition.args)),
+            asyncio.ensure_future(_feed(process.stdin, self._go, run.handed.definition.args)),
             asyncio.ensure_future(self._collect(process, process.stdout, output)),
             asyncio.ensure_future(each_line(process.stderr, log)),
         }

@@ -234,7 +234,7 @@ class ProcessExecutor:
                 died = False
                 raise Stopped(context.stop_reason)
             work = frames.Work(
-                task=run.task,
+                task=run.handed,
                 worker=context.worker,
                 max_payload=self._max_payload,
                 dependencies=dict(context.dependencies),

@@ -106,7 +106,8 @@ CROSS JOIN LATERAL (
 -- name: tallies
 SELECT n.name, x.day, x.tally, sum(x.n)::bigint FROM (
     SELECT queue, day, tally, n FROM {schema}.daily WHERE day = ANY ($2::integer[])
-    UNION ALL SELECT d.queue, d.day, d.tally, d.n FROM {schema}.delta d WHERE d.day = ANY ($2::integer[])
+    UNION ALL SELECT d.queue, d.day, d.tally, d.n FROM {schema}.delta d
+    WHERE d.day = ANY ($2::integer[]) AND d.tally IS NOT NULL
         AND d.xid >= (SELECT m.value::bigint FROM {schema}.meta m WHERE m.name = 'counts_from')
 ) x JOIN {schema}.name n ON n.id = x.queue WHERE $1::text IS NULL OR n.name = $1 GROUP BY 1, 2, 3
 

@@ -4,17 +4,7 @@
 --
 -- kinds: a applied, d applied and the task has dependents, c conflict, g gone, k key held.
 
-CREATE TYPE change AS (
-    plain boolean, seq bigint, id text, created bigint, revision bigint, was text, was_dead boolean,
-    seen_lease bigint,
-    state text, new_revision bigint, timer bigint, dead boolean, asked boolean, status bytea,
-    run text, worker text, write_id text, event bytea, at bigint, sets_result boolean, result bytea,
-    force boolean, discard bytea, digest text, writes text,
-    last_run text, report text, unknown boolean,
-    old_lane integer, old_level integer, old_ord bigint, lane integer, level integer, ord bigint,
-    dead_at bigint, first_limit bigint, run_no integer, frees text,
-    takes text, takes_until bigint, leaves text, tally text
-);
+CREATE TYPE change AS ({{change_fields}});
 
 -- Remove a record with everything that is its own, leaving a stub for the submit window. `p_place` is
 -- that of the event which discards it at its end.
@@ -197,6 +187,9 @@ BEGIN
             INSERT INTO delta (queue, n, state) VALUES (k.queue, -1, c.state);
             IF c.dead THEN
                 INSERT INTO delta (queue, n, state) VALUES (k.queue, -1, '+dead');
+            END IF;
+            IF c.discard_leaves IS NOT NULL THEN
+                DELETE FROM unique_key u WHERE u.key = c.discard_leaves AND u.id = c.id;
             END IF;
             INSERT INTO event (place, pos, seq, prev, at, body)
             VALUES (p + 1, nextval('event_pos'), c.seq, p, c.at, c.discard);

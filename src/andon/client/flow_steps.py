@@ -1,0 +1,205 @@
+"""The parts of a flow while it is put together: steps, groups and chains of them."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
+
+from msgspec.structs import replace
+
+from andon.client.drafts import Draft
+from andon.client.flow_arguments import Result
+from andon.engine.base import Submission
+
+if TYPE_CHECKING:
+    from andon.client.flows import Flow
+    from andon.worker.calls import Call
+
+T_contra = TypeVar("T_contra", contravariant=True)
+R_co = TypeVar("R_co", covariant=True)
+
+
+class TakesOne(Protocol[T_contra, R_co]):
+    """A task that can be submitted with one argument: what `Flow.map` maps.
+
+    Example:
+        with app.flow("billing") as flow:
+            flow.map(remind.options(priority=2), ["ann", "bob"])
+    """
+
+    def draft(self, item: T_contra, /) -> Draft[R_co]:
+        """A call with it.
+
+        Example:
+            draft = remind.draft("ann")
+        """
+        ...
+
+
+class Part(Protocol):
+    """Steps of a flow that others can be put before or after: a step, a group or a chain.
+
+    Example:
+        with app.flow("billing") as flow:
+            step = flow.add(charge, 7, 990)
+            flow.chain(step, flow.group(flow.chain(flow.add(remind, "ann")), flow.add(report)))
+    """
+
+    @property
+    def flow(self) -> "Flow":
+        """The flow that it is part of."""
+        ...
+
+    @property
+    def firsts(self) -> "Sequence[Step[Any]]":
+        """The steps that wait for none of the part."""
+        ...
+
+    @property
+    def lasts(self) -> "Sequence[Step[Any]]":
+        """The steps that none of the part waits for."""
+        ...
+
+
+class Step(Generic[R_co]):
+    """One task of a flow that is not submitted yet.
+
+    Example:
+        with app.flow("billing") as flow:
+            paid = flow.add(charge, 7, 990)
+            flow.add(remind, paid.result)  # runs when `paid` has, with what that returned
+        handle = await flow.submit()
+        assert await handle.result(timeout=60) == "order 7 paid reminded"
+        print(paid.id, await app.handle(paid.id).status())
+    """
+
+    def __init__(self, flow: "Flow", draft: Draft[R_co], parents: Sequence[str]) -> None:
+        self.flow = flow  #: the flow that it is part of
+        self.codec: Call = draft.codec  #: of its arguments and result
+        self._draft = draft
+        self._takes_results = bool(parents)
+        self._parents = dict.fromkeys((*parents, *draft.submission.dependencies))
+
+    def __repr__(self) -> str:
+        return f"<Step {self.id} of {self._draft.submission.name}>"
+
+    @property
+    def id(self) -> str:
+        """The id that the task has or will have."""
+        return self._draft.submission.id
+
+    @property
+    def name(self) -> str:
+        """The task's name."""
+        return self._draft.submission.name
+
+    @property
+    def result(self) -> R_co:
+        """What the task will return, as an argument of another task of the flow. That one waits for
+        it, and is called with the result; until then it is a placeholder, fit for nothing else."""
+        return cast("R_co", Result([self], is_list=False))
+
+    @property
+    def firsts(self) -> "Sequence[Step[R_co]]":
+        """Itself."""
+        return (self,)
+
+    @property
+    def lasts(self) -> "Sequence[Step[R_co]]":
+        """Itself."""
+        return (self,)
+
+    @property
+    def parents(self) -> Sequence[str]:
+        """The ids of the tasks that it waits for."""
+        return tuple(self._parents)
+
+    def wait_for(self, step: "Step[Any]") -> bool:
+        """Let it wait for another step, too; False if it does so already."""
+        if step.id in self._parents:
+            return False
+        self._parents[step.id] = None
+        return True
+
+    def submission(self, **fields: Any) -> Submission:
+        """What is submitted of it."""
+        submission = self._draft.submission
+        if self._parents:
+            fields["options"] = {**submission.options, "on_dependency_failure": "unreachable"}
+            fields["dependencies"] = tuple(self._parents)
+        if self._takes_results:
+            fields["load_dependencies"] = True
+        return replace(submission, **fields)
+
+    def draft(self, submission: Submission) -> Draft[R_co]:
+        """What is submitted of it, for the application."""
+        return replace(self._draft, submission=submission)
+
+
+class Group(Generic[R_co]):
+    """Steps of a flow that run side by side.
+
+    Example:
+        with app.flow("billing") as flow:
+            reminders = flow.map(remind, ["ann", "bob"])
+            flow.chord(reminders, flow.add(report))
+        handle = await flow.submit()
+        assert await handle.result(timeout=60) == ["ann reminded", "bob reminded"]
+        assert len(reminders) == 2
+        print([step.id for step in reminders])
+    """
+
+    def __init__(self, flow: "Flow", parts: Sequence[Part]) -> None:
+        self.flow = flow  #: the flow that it is part of
+        self._parts = parts
+
+    def __repr__(self) -> str:
+        return f"<Group of {len(self)} steps>"
+
+    def __len__(self) -> int:
+        return len(self.lasts)
+
+    def __iter__(self) -> Iterator[Step[R_co]]:
+        return iter(self.lasts)
+
+    @property
+    def firsts(self) -> Sequence[Step[Any]]:
+        """The steps that it begins with."""
+        return [step for part in self._parts for step in part.firsts]
+
+    @property
+    def lasts(self) -> Sequence[Step[R_co]]:
+        """The steps that it ends with."""
+        return [step for part in self._parts for step in part.lasts]
+
+    @property
+    def results(self) -> list[R_co]:
+        """What the steps it ends with will return, in their order, as an argument of another task
+        of the flow."""
+        return cast("list[R_co]", Result(self.lasts, is_list=True))
+
+
+class Chain(Generic[R_co]):
+    """Steps of a flow that run one after the other.
+
+    Example:
+        with app.flow("billing") as flow:
+            line = flow.chain(flow.add(charge, 7, 990), flow.add(remind, "ann"))
+            flow.add(remind, line.result)
+        handle = await flow.submit()
+        assert await handle.result(timeout=60) == "ann reminded reminded"
+    """
+
+    def __init__(self, flow: "Flow", firsts: Sequence[Step[Any]], last: Part) -> None:
+        self.flow = flow  #: the flow that it is part of
+        self.firsts = firsts  #: the steps that it begins with
+        self._last = last
+
+    @property
+    def lasts(self) -> Sequence[Step[Any]]:
+        """The steps that it ends with."""
+        return self._last.lasts
+
+    @property
+    def result(self) -> R_co:
+        """What its last step will return, as an argument of another task of the flow."""
+        lasts = self.lasts
+        return cast("R_co", Result(lasts, is_list=len(lasts) != 1 or isinstance(self._last, Group)))

@@ -1,0 +1,94 @@
+"""Arguments that are results of dependencies: how they are written, and how they are filled in.
+
+Pure. A task whose header `andon-results` names some of its arguments, separated by commas, has
+placeholders in those. The worker puts results in their places before it calls the handler:
+
+- `{"$result": "ID"}`: the result of that dependency;
+- `{"$results": [FIRST, COUNT]}`: a list, of the results of so many dependencies from that place on,
+  in the order in which the task names them.
+
+A placeholder may stand deeper inside such an argument. A dependency that ended without a result
+(with `requires="all-resolved"`) is null. What no header names is taken as it stands, and so is what
+names no dependency: a value that happens to look like a placeholder is none.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from andon.model.headers import RESULTS_HEADER
+
+_NULL = b"null"
+
+Results = Mapping[str, bytes | None]
+"""Results by the id of the dependency, as JSON; None where it has none."""
+
+
+class NotFillable(ValueError):
+    """A placeholder that cannot be filled in; the message says which, and why."""
+
+
+def one(task_id: str) -> dict[str, Any]:
+    """The placeholder of one result."""
+    return {"$result": task_id}
+
+
+def many(first: int, count: int) -> dict[str, Any]:
+    """The placeholder of the results of so many dependencies, from that place on."""
+    return {"$results": [first, count]}
+
+
+def names_in(headers: Mapping[str, str]) -> tuple[str, ...]:
+    """The arguments that have placeholders; none, mostly."""
+    named = headers.get(RESULTS_HEADER)
+    return tuple(named.split(",")) if named else ()
+
+
+def filled(
+    args: bytes, names: Sequence[str], dependencies: Sequence[str], results: Results
+) -> bytes:
+    """The arguments with results in the places of their placeholders. Raises `NotFillable`."""
+    try:
+        given = msgspec.json.decode(args, type=dict[str, msgspec.Raw])
+    except msgspec.DecodeError as error:
+        raise NotFillable(f"Placeholders need named arguments: {error}") from None
+    filling = _Filling(dependencies, results)
+    whole: dict[str, Any] = {**given}
+    for name in names:
+        if name in given:
+            whole[name] = filling.of(msgspec.json.decode(given[name]))
+    return msgspec.json.encode(whole)
+
+
+class _Filling:
+    """The results of one task's dependencies, put in their places."""
+
+    def __init__(self, dependencies: Sequence[str], results: Results) -> None:
+        self._dependencies = dependencies
+        self._known = frozenset(dependencies)
+        self._results = results
+
+    def of(self, value: Any) -> Any:
+        """A value with results in it."""
+        if isinstance(value, list):
+            return [self.of(part) for part in cast("list[Any]", value)]
+        if not isinstance(value, dict):
+            return value
+        match cast("dict[str, Any]", value):
+            case {"$result": str(parent), **rest} if not rest and parent in self._known:
+                return self._one(parent)
+            case {"$results": [int(first), int(count)], **rest} if (
+                not rest and first >= 0 <= count and first + count <= len(self._dependencies)
+            ):
+                return [self._one(one) for one in self._dependencies[first : first + count]]
+            case parts:
+                return {name: self.of(part) for name, part in parts.items()}
+
+    def _one(self, parent: str) -> msgspec.Raw:
+        if parent not in self._results:
+            raise NotFillable(
+                f"The arguments want the result of {parent!r}, which was deleted. Run that again, "
+                "and then this."
+            )
+        return msgspec.Raw(self._results[parent] or _NULL)
