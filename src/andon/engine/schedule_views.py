@@ -1,7 +1,7 @@
 """Schedules as they are shown, and as somebody changes them by hand.
 
 What is shown as JSON has the names that a schedule is made with, so that what was read can be sent
-back with a change.
+back with a change. The times are imported when they are asked for: most processes never see one.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -13,8 +13,6 @@ from msgspec.structs import asdict, replace
 from andon.engine.base import Submission
 from andon.engine.schedule_requests import Backfilled, ScheduleRequest
 from andon.lifecycle.faces.fields import Fields, bytes_of, decoded, iso, maybe_iso
-from andon.lifecycle.recurrence.explaining import explain
-from andon.lifecycle.recurrence.occurrences import jitter_ms
 from andon.model.errors import ConfigurationError, InvalidSubmission, TaskNotFound
 from andon.model.policy import Policy
 from andon.model.recurrence import ExplainedTime, Recurrence
@@ -53,6 +51,9 @@ def queues_of(task: Task) -> set[str]:
 def next_times(task: Task, now: int, most: int) -> list[ExplainedTime]:
     """Its next times after `now`, at most so many, explained; of a paused one, those that it would
     have if it were resumed now; none of one that has ended."""
+    from andon.lifecycle.recurrence.explaining import explain
+    from andon.lifecycle.recurrence.occurrences import jitter_ms
+
     schedule = schedule_of(task, task.id)
     if task.state is not State.RECURRING:
         return []

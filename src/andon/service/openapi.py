@@ -208,11 +208,15 @@ def _complete(operation: Document, *, takes_path: bool, changes: bool) -> None:
 
 
 _OPTIONAL = frozenset(
-<<<<<<< HEAD
-    {"Nothing", "Cancelling", "Rerunning", "QueueChanges", "Purging", "ScheduleChanges"}
-=======
-    {"Nothing", "Cancelling", "Rerunning", "QueueChanges", "Purging", "RerunningFlow"}
->>>>>>> w-schedules
+    {
+        "Nothing",
+        "Cancelling",
+        "Rerunning",
+        "QueueChanges",
+        "Purging",
+        "ScheduleChanges",
+        "RerunningFlow",
+    }
 )
 
 

@@ -18,7 +18,6 @@ from andon.engine.schedule_requests import (
     ScheduleRequest,
 )
 from andon.engine.schedule_views import queues_of, schedule_of
-from andon.lifecycle.recurrence.occurrences import pieces
 from andon.model.errors import AndonError, PermissionRefused
 from andon.model.words import DEFAULT_QUEUE
 from andon.service.problems import not_found
@@ -135,6 +134,8 @@ async def backfill(
     """Submit the first part of what falls into a range, and say where the next begins (ms UTC;
     None: it was the last), so that no request takes long. `allowed` raises if the caller may
     not."""
+    from andon.lifecycle.recurrence.occurrences import pieces
+
     task = await schedule_named(engine, name)
     allowed(task)
     keeper = engine.schedules
