@@ -24,24 +24,36 @@ if TYPE_CHECKING:
 _ACTS, _MAKING = "andon.cli.schedule_acts", "andon.cli.schedule_making"
 
 COMMANDS = {
-    "list": Entry("andon.cli.schedules:list_schedules", "List schedules that go on.", "Look"),
+    "list": Entry(
+        "andon.cli.schedules:list_schedules", "List schedules that go on, by name.", "Look"
+    ),
     "show": Entry(
-        "andon.cli.schedules:show", "Show one schedule: what it does, and how it stands.", "Look"
+        "andon.cli.schedules:show",
+        "Show one schedule: what it does, how it stands, when it fires next.",
+        "Look",
     ),
     "next": Entry(
         "andon.cli.schedules:next_times",
         "Show the next times of a schedule, or of times that are not stored yet.",
         "Look",
     ),
-    "add": Entry(f"{_MAKING}:add", "Make a schedule.", "Make"),
-    "edit": Entry(f"{_MAKING}:edit", "Change a schedule.", "Make"),
+    "add": Entry(
+        f"{_MAKING}:add", "Make a schedule: TASK is submitted at each of its times.", "Make"
+    ),
+    "edit": Entry(
+        f"{_MAKING}:edit", "Change a schedule: what is given; all else stays as it is.", "Make"
+    ),
     "pause": Entry(f"{_ACTS}:pause", "Let schedules fire no more until they are resumed.", "Act"),
     "resume": Entry(f"{_ACTS}:resume", "Let paused schedules fire again.", "Act"),
     "run": Entry(f"{_ACTS}:run", "Submit one task of each schedule now.", "Act"),
-    "backfill": Entry(f"{_ACTS}:backfill", "Submit the tasks of past times.", "Act"),
+    "backfill": Entry(
+        f"{_ACTS}:backfill", "Submit the tasks of past times, from --start to before --end.", "Act"
+    ),
     "delete": Entry(f"{_ACTS}:delete", "End schedules and remove them.", "Act"),
     "prune": Entry(
-        f"{_ACTS}:prune", "Delete the schedules that an application declares no more.", "Act"
+        f"{_ACTS}:prune",
+        "Delete the schedules that an application declared once and declares no more.",
+        "Act",
     ),
 }
 
