@@ -78,7 +78,8 @@ async def measured(kind: str, size: int, url: str) -> float:
         if not held:
             raise AssertionError(f"{kind} of {size}: the count is wrong")
         used, took = time.process_time() - began, time.monotonic() - clock
-    print(f"{kind:6} {size:>7,} {used:9.2f} s {1e6 * used / size:9.0f} us a task {took:9.2f} s")
+    each = 1e6 * used / size
+    print(f"{kind:6} {size:>7,} {used:9.2f} s {each:9.0f} us a task {took:9.2f} s wall")
     return used / size
 
 

@@ -5,8 +5,9 @@
 For each kind of store (memory, sqlite, redis, postgres, nats) a process with this tree's `src` and
 one with that of REV do the blocks of `beside_revision.py` under `valgrind --tool=callgrind`, which
 counts the instructions of user mode: those of the interpreter, the store's threads and the
-libraries in C. With `--of server` it is the server that runs under it, sessions included. It counts
-only while a block is measured, and slows down what it counts by fifty times; the blocks are small.
+libraries in C. With `--of server` it is Redis's server that runs under it; those of PostgreSQL (a
+process for each session, of another user) and NATS (in Go) cannot. It counts only while a block is
+measured, and slows down what it counts by fifty times; the blocks are small.
 
 An old commit does the same every time: with `--no-old` only this tree is counted, after a change.
 
@@ -29,7 +30,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import psutil
 import store_servers
 from beside_revision import HERE, source_of
 
@@ -66,17 +66,13 @@ class Counted:
         """What to put before a command."""
         return [*CALLGRIND, f"--callgrind-out-file={self._folder}/%p"]
 
-    def begin(self, pids: Sequence[int]) -> None:
+    def begin(self, pid: int) -> None:
         """Count from here."""
-        for pid in pids:
-            _monitor(pid, "instrumentation on")
-            _monitor(pid, "zero")
+        _monitor(pid, "instrumentation on")
+        _monitor(pid, "zero")
 
-    def end(self, pids: Sequence[int]) -> int:
-        """What they did since; they count no longer."""
-        return sum(map(self._end_one, pids))
-
-    def _end_one(self, pid: int) -> int:
+    def end(self, pid: int) -> int:
+        """What it did since; it counts no longer."""
         _monitor(pid, "dump")
         _monitor(pid, "instrumentation off")
         dumps = list(self._folder.glob(f"{pid}.*"))
@@ -142,24 +138,14 @@ class Side:
 def block(side: Side, what: str, n: int, counted: Counted, server: int | None) -> float:
     """Instructions a task."""
     side.say([what, n])
-    found = 0
-    pids: list[int] = []
+    found, pid = 0, side.pid if server is None else server
     while "done" not in (said := side.said()):
         if said["ask"] == "start":
-            pids = [side.pid] if server is None else _sessions(server)
-            counted.begin(pids)
+            counted.begin(pid)
         else:
-            found = counted.end(pids)
+            found = counted.end(pid)
         side.say("go on")
     return found / n
-
-
-def _sessions(server: int) -> list[int]:
-    """The server, and the sessions of one that has a process for each; not what PostgreSQL does in
-    the background when it likes."""
-    children = psutil.Process(server).children(recursive=True)
-    sessions = [child.pid for child in children if "127.0.0.1" in " ".join(child.cmdline())]
-    return sessions or [server]
 
 
 def measure(kind: str, sources: dict[str, Path], asked: Asked, of: str) -> Figures:
@@ -167,7 +153,6 @@ def measure(kind: str, sources: dict[str, Path], asked: Asked, of: str) -> Figur
     found: Figures = {name: {} for name in asked.names}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="andon-counted-")))
-        folder.chmod(0o777)  # PostgreSQL's server is another user
         counted = Counted(folder)
         under = counted.command() if of == "server" else []
         urls, server = stack.enter_context(_places(kind, folder, under))
@@ -248,8 +233,8 @@ def main() -> None:
             sources["old"] = old
         for kind in given.kinds:
             for of in given.of.split(","):
-                if of == "server" and kind in ("memory", "sqlite", "nats"):
-                    continue  # none, none, and one in Go, which valgrind does not run
+                if of == "server" and kind != "redis":
+                    continue
                 found = measure(kind, sources, Asked(names, given.blocks), of)
                 report(kind, of, found, random.Random(given.seed))
 

@@ -64,55 +64,35 @@ class Server(Protocol):
 @contextmanager
 def running(kind: str, under: Sequence[str] = ()) -> Iterator[Started]:
     """A fresh server of that kind, as the tests start it, stopped at the end whatever happens. It
-    runs under the command `under`, such as valgrind, if one is given."""
+    runs under the command `under`, such as valgrind, if one is given; only Redis's can."""
     sys.path.insert(0, str(TESTS))
     make = {"redis": _redis, "postgres": _postgres, "nats": _nats}[kind]
     with tempfile.TemporaryDirectory(prefix=f"andon-bench-{kind}-") as folder:
         server, url, about = make(Path(folder))
         if under:
-            _WRAP[kind](server, under)
+            _put_redis_under(under)
         server.start()
         try:
             started = Started(kind, url.format(server=server), about, server.pid)
             empty(started.url)
-            if kind == "postgres" and not under:
+            if kind == "postgres":
                 _warm_postgres(started.url)
             yield started
         finally:
             server.stop()
 
 
-def _wrap_redis(server: Any, under: Sequence[str]) -> None:
+def _put_redis_under(under: Sequence[str]) -> None:
+    """Let a program stand for the server's that runs it under that command."""
     from servers import redis
 
-    script = _wrapper(redis.binary(), under)
-    redis.binary = lambda: script
-
-
-def _wrap_postgres(server: Any, under: Sequence[str]) -> None:
-    from servers import postgres
-
-    real = postgres.binaries()
-    script = _wrapper(real / "postgres", under)
-    (script.parent / "initdb").symlink_to(real / "initdb")
-    server._bin = script.parent
-
-
-_WRAP: dict[str, Callable[[Any, Sequence[str]], None]] = {
-    "redis": _wrap_redis,
-    "postgres": _wrap_postgres,
-}
-
-
-def _wrapper(program: Path, under: Sequence[str]) -> Path:
-    """A program of the same name that runs this one under that command."""
+    program = redis.binary()
     folder = Path(tempfile.mkdtemp(prefix="andon-under-"))
-    folder.chmod(0o755)  # PostgreSQL's server is another user
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     script = folder / program.name
     script.write_text(f'#!/bin/sh\nexec {shlex.join([*under, str(program)])} "$@"\n')
     script.chmod(0o755)
-    return script
+    redis.binary = lambda: script
 
 
 def _version(program: Path | str, after: str) -> str:

@@ -3,7 +3,7 @@
 import pytest
 
 from andon import Andon
-from andon.errors import InvalidSubmission, SubmissionsRefused, UniqueKeyHeld
+from andon.errors import InvalidSubmission, SubmissionsRefused, TaskCancelled, UniqueKeyHeld
 from andon.testing import running, virtual_time
 
 
@@ -69,3 +69,30 @@ async def test_headers_of_a_type_and_of_a_call_are_merged(app: Andon):
     async with running(app, worker=False):
         task = await (await send.options(headers={"tone": "warm"}).submit()).get()
     assert task.headers == {"team": "mail", "tone": "warm"}
+
+
+@virtual_time
+async def test_a_debounced_task_runs_once_after_the_last_of_a_burst_of_submits(app: Andon):
+    ran: list[str] = []
+
+    @app.task(name="index", unique_by=("page",), on_held="extend", delay=10, max_delay=30)
+    async def index(page: int, text: str) -> None:
+        ran.append(text)
+
+    async with running(app):
+        first, second = await index.submit(7, "a"), await index.submit(7, "ab")
+        other = await index.submit(8, "z")
+        await second.result(timeout=60)
+        with pytest.raises(TaskCancelled, match=f"superseded.*{second.id}"):
+            await first.result()
+        assert (await first.get()).successor == second.id
+        assert (await second.get()).predecessor == first.id
+        await other.result(timeout=60)
+        assert sorted(ran) == ["ab", "z"]
+        await index.options(on_held="refuse").submit(7, "abc")
+        with pytest.raises(UniqueKeyHeld):
+            await index.options(on_held="refuse").submit(7, "abcd")
+        with pytest.raises(InvalidSubmission, match="on_held is one of"):
+            index.options(on_held="replace")  # pyright: ignore
+        with pytest.raises(InvalidSubmission, match="needs max_delay"):
+            await app.submit("elsewhere", [7], unique_key="k", delay=1, on_held="extend")

@@ -6,7 +6,7 @@ import pytest
 from servers.harm import reserved_keys
 
 from andon.contract.outcomes import ChangeKind, Created, CreateKind
-from andon.lifecycle.commands import Cancel, Complete, Delete, Fail, Rerun, Snooze
+from andon.lifecycle.commands import Cancel, Complete, Delete, Deliver, Fail, Rerun, Snooze
 from andon.model.task import TaskError
 
 from .kit import Kit, needs
@@ -128,3 +128,35 @@ async def test_a_rerun_is_refused_while_another_holds_the_key(kit: Kit) -> None:
     assert await kit.there(task.id) == task
     await kit.move(holder, Cancel())
     assert (await kit.try_move(task, Rerun())).kind is ChangeKind.APPLIED
+
+
+async def test_a_key_goes_from_a_task_to_the_one_that_takes_its_place_and_to_no_third(
+    kit: Kit,
+) -> None:
+    active = await kit.active("a", unique_key="k")
+    outcomes = await kit.create(
+        kit.record("b", unique_key="k", predecessor="a"),
+        kit.record("c", unique_key="k", predecessor="a"),
+        kit.record("d", unique_key="k", predecessor="elsewhere"),
+    )
+    assert [(o.kind, o.holder) for o in outcomes] == [
+        (CreateKind.CREATED, ""),
+        (CreateKind.KEY_HELD, "b"),
+        (CreateKind.KEY_HELD, "b"),
+    ]
+    await kit.move(active, Complete())  # the key is not its any more
+    held = await another(kit)
+    assert (held.kind, held.holder) == (CreateKind.KEY_HELD, "b")
+
+
+async def test_a_key_is_kept_by_who_owes_it_to_a_successor(kit: Kit) -> None:
+    a = await kit.submit("a", unique_key="k")
+    b = kit.record("b", unique_key="k", predecessor="a")
+    owing = await kit.moved(a, Cancel(births=(b.definition,)))
+    held = await another(kit)
+    assert (held.kind, held.holder) == (CreateKind.KEY_HELD, "a")
+    (passed,) = await kit.create(b)
+    assert passed.kind is CreateKind.CREATED
+    await kit.move(owing, Deliver())
+    held = await another(kit)
+    assert (held.kind, held.holder) == (CreateKind.KEY_HELD, "b")

@@ -38,15 +38,29 @@ class Lines:
         os.write(self._file, (" ".join(map(str, words)) + "\n").encode())
 
 
+class Borne:
+    """A follow-up of the same kind."""
+
+    def __init__(self, task_id: str) -> None:
+        self._id = task_id
+
+    def follow(self) -> tuple[Submission, str]:
+        return Submission(id=self._id, name="step", options=OPTIONS), self._id
+
+
 async def work(engine: LocalEngine, folder: Path, rng: random.Random) -> None:
-    """A worker whose handler sleeps a little, fails now and then, and says what it did."""
+    """A worker whose handler sleeps a little, fails now and then, and says what it did. With the
+    word "bear", what was submitted bears a task that names the run: `s0-7-1` in its run 1."""
     done = Lines(folder / "done")
+    bears = "bear" in sys.argv[5:]
 
     async def step(ctx: Context) -> int:
         await asyncio.sleep(rng.random() * 0.15)
         if rng.random() < 0.1:
             raise ValueError("this time it fails")
         done.add(ctx.task_id, ctx.run, ctx.fence)
+        if bears and not ctx.task.definition.bearer:
+            ctx.follow_up(Borne(f"{ctx.task_id}-{ctx.run}"))
         return ctx.fence
 
     registry = Registry()

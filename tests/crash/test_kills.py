@@ -5,7 +5,7 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 import pytest
@@ -86,6 +86,7 @@ async def storm(
     meddlers: int,
     prey: str,
     until: tuple[Event, ...] = (),
+    bears: bool = False,
 ) -> Watcher:
     """Start a fleet, kill whoever's name begins like one of `prey` again and again, for a while and
     until each event of `until` was seen; let the rest finish; the watcher that saw it all."""
@@ -96,7 +97,7 @@ async def storm(
         starts: dict[str, tuple[object, ...]] = {}
         each, enough = 400, "enough"  # and more as long as the hunt lasts: who is idle loses no run
         for n in range(workers):
-            starts[f"worker{n}"] = ("work", rng.random())
+            starts[f"worker{n}"] = ("work", rng.random(), *(["bear"] * bears))
         for n in range(submitters):
             starts[f"submitter{n}"] = ("submit", rng.random(), f"s{n}", each, enough)
         for n in range(meddlers):
@@ -116,14 +117,14 @@ async def storm(
             count = len({name for (name,) in fleet.lines(f"acknowledged-s{n}")})
             assert count >= each
             submitted.update(f"s{n}-{i}" for i in range(count))
-        await watcher.until_resolved(len(submitted))
+        await watcher.until_resolved(len(submitted) * (1 + bears))
         for n in range(workers):
             fleet.signal(f"worker{n}", signal.SIGTERM)
         for n in range(workers):
             # One that had only just begun takes no signals yet; nothing is left for it to do.
             assert fleet.end(f"worker{n}") in (0, -signal.SIGTERM), fleet.logs()
         await watcher.look()
-        await balanced(fleet, watcher, submitted)
+        await balanced(fleet, watcher, submitted, born_in(watcher) if bears else set())
         return watcher
     finally:
         await store.close()
@@ -155,9 +156,22 @@ async def hunt(
     assert kills, "nobody was alive to be killed"
 
 
-async def balanced(fleet: Fleet, watcher: Watcher, submitted: set[str]) -> None:
-    """The ledger: submitted = resolved, once a run, and what was accepted was really done."""
+def born_in(watcher: Watcher) -> set[str]:
+    """What the runs bore that completed, by the events of their tasks."""
+    return {
+        f"{event.task}-{event.run}"
+        for event in watcher.events
+        if event.event is Event.COMPLETE and event.task.count("-") == 1
+    }
+
+
+async def balanced(
+    fleet: Fleet, watcher: Watcher, submitted: set[str], born: Collection[str] = ()
+) -> None:
+    """The ledger: submitted = resolved, once a run, and what was accepted was really done. What
+    completed runs bore is there, and nothing else is."""
     assert fleet.acknowledged() == submitted
+    submitted = submitted.union(born)
     watcher.ledger.balance(submitted)
     assert Counter(e.event for e in watcher.events)[Event.SUBMIT] == len(submitted)
     done = {(task, int(run), int(fence)) for task, run, fence in fleet.lines("done")}
@@ -178,9 +192,12 @@ async def balanced(fleet: Fleet, watcher: Watcher, submitted: set[str]) -> None:
     assert list(history.events) == seen
 
 
-def test_workers_killed_under_load_lose_nothing(fleet: Fleet, rng: random.Random) -> None:
+def test_workers_killed_under_load_lose_nothing_and_bear_each_follow_up_once(
+    fleet: Fleet, rng: random.Random
+) -> None:
+    until = (Event.LOSE,)
     watcher = asyncio.run(
-        storm(fleet, rng, workers=3, submitters=1, meddlers=0, prey="w", until=(Event.LOSE,))
+        storm(fleet, rng, workers=3, submitters=1, meddlers=0, prey="w", until=until, bears=True)
     )
     assert set(watcher.ledger.states()) == {State.COMPLETED}
 

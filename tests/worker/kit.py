@@ -27,7 +27,7 @@ from andon.worker.config import WorkerConfig
 from andon.worker.registry import Registry, TaskType
 from andon.worker.worker import Worker
 
-WAIT = 20.0
+WAIT = 60.0
 
 
 class Faults:

@@ -31,7 +31,17 @@ if TYPE_CHECKING:
     help="How the dependencies must end.",
 )
 @click.option("--key", metavar="KEY", help="Concurrency key.")
-@click.option("--unique-key", metavar="KEY", help="Refuse while another task holds this key.")
+@click.option("--unique-key", metavar="KEY", help="No other task holds it while this one does.")
+@click.option(
+    "--on-held",
+    type=click.Choice(["refuse", "return", "supersede", "extend"]),
+    help="If another holds that key: refuse, name it, take its place, or do so and start anew "
+    "after --delay.",
+)
+@click.option("--supersede-active", is_flag=True, help="Ask a running holder to cancel, too.")
+@click.option(
+    "--max-delay", type=DURATION, help="With --on-held extend: start so long after the first."
+)
 @click.option("--group", metavar="GROUP")
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="May be repeated.")
 @click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="May be repeated.")
@@ -99,6 +109,8 @@ async def submit(
         "tags": comma_separated(tags) or None,
         "headers": pairs_of(headers, "--header") or None,
     }
+    if not given["supersede_active"]:
+        del given["supersede_active"]
     given = {option: value for option, value in given.items() if value is not None}
     given |= {n: json_or_text(value) for n, value in pairs_of(options, "--option").items()}
     check_names(given)

@@ -19,7 +19,7 @@ from andon.client.drafts import Draft
 from andon.client.function import TaskFunction
 from andon.client.handle import TaskHandle
 from andon.client.naming import default_name
-from andon.client.options import SubmitOptions, TaskOptions, split_task_options
+from andon.client.options import SubmitOptions, TaskOptions, WhenHeld, split_task_options
 from andon.client.recurring import Schedule, ScheduleOptions, schedules_given
 from andon.client.submitting import Submitting
 from andon.client.unawaited import awaited_as
@@ -115,7 +115,10 @@ class Declaring(Submitting):
         isolation: Literal["process"] | None = None,
         unique: bool = False,
         unique_by: Iterable[str] = (),
-        on_held: Literal["refuse", "return"] = "refuse",
+        on_held: WhenHeld = "refuse",
+        supersede_active: bool = False,
+        delay: float = 0,
+        max_delay: float | None = None,
         priority: int | str = 0,
         headers: Mapping[str, str] | None = None,
         tags: Iterable[str] = (),
@@ -137,7 +140,10 @@ class Declaring(Submitting):
         isolation: Literal["process"] | None = None,
         unique: bool = False,
         unique_by: Iterable[str] = (),
-        on_held: Literal["refuse", "return"] = "refuse",
+        on_held: WhenHeld = "refuse",
+        supersede_active: bool = False,
+        delay: float = 0,
+        max_delay: float | None = None,
         priority: int | str = 0,
         headers: Mapping[str, str] | None = None,
         tags: Iterable[str] = (),
@@ -155,7 +161,11 @@ class Declaring(Submitting):
         the run's context and is not submitted; put it first. `name` is by default the module's
         name and the function's; it is stored with every task, so give one if the code may move.
         `unique` derives a unique key from the arguments of each submission, `unique_by` from those
-        named; `on_held="return"` makes a submit whose key is held give the holder's handle.
+        named. `on_held` says what a submit does whose key another task holds: `refuse`, `return`
+        the handle on that task, `supersede` it, or `extend`: supersede it and start `delay` seconds
+        after the newest submit, `max_delay` seconds after the first at the most. An active holder
+        is left to its run, and with `supersede_active` asked to cancel. `delay` is that of each
+        submission that names no other start.
         `headers` and `tags` are those of each submission, headers beside its own; with
         `load_dependencies` the handler gets the results of what it waited for.
 
@@ -194,6 +204,9 @@ class Declaring(Submitting):
                     unique=unique,
                     unique_by=unique_by,
                     on_held=on_held,
+                    supersede_active=supersede_active,
+                    delay=delay,
+                    max_delay=max_delay,
                     priority=priority,
                     headers=headers,
                     tags=tags,
@@ -219,7 +232,10 @@ class Declaring(Submitting):
         queue: str | None = None,
         unique: bool = False,
         unique_by: Iterable[str] = (),
-        on_held: Literal["refuse", "return"] = "refuse",
+        on_held: WhenHeld = "refuse",
+        supersede_active: bool = False,
+        delay: float = 0,
+        max_delay: float | None = None,
         priority: int | str = 0,
         env: Mapping[str, str] | None = None,
         pass_env: Sequence[str] = (),
@@ -250,6 +266,9 @@ class Declaring(Submitting):
                 unique=unique,
                 unique_by=unique_by,
                 on_held=on_held,
+                supersede_active=supersede_active,
+                delay=delay,
+                max_delay=max_delay,
                 priority=priority,
                 headers=headers,
                 tags=tags,

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from andon.client.bridge import blocking_then
 from andon.client.drafts import Draft
 from andon.client.handle import SyncHandle, TaskHandle, sync_handles
-from andon.client.options import ON_HELD, Moment, SubmitOptions, given_of, to_fields
+from andon.client.options import Moment, SubmitOptions, given_of, to_fields
 from andon.client.unawaited import awaited
 from andon.engine.base import Submission
 from andon.lifecycle.unique import derived_key
@@ -60,7 +60,7 @@ class TaskFunction(Generic[P, R, Returned]):
         self._blank = Submission(id="", **fields)  # what all of them have in common
         self._unique_by = _unique_by(task_type, given)
         self._unique = "unique_key" not in given and bool(given.get("unique") or self._unique_by)
-        self._returns_holder = _returns_holder(given)
+        self._returns_holder = given.get("on_held") == "return"
         if task_type.handler is not None:
             functools.update_wrapper(cast("Callable[..., Any]", self), task_type.handler)
 
@@ -231,15 +231,6 @@ def _unique_by(task_type: "TaskType", given: SubmitOptions) -> tuple[str, ...]:
     return names
 
 
-def _returns_holder(given: SubmitOptions) -> bool:
-    on_held = given.get("on_held", "refuse")
-    if on_held not in ON_HELD:
-        raise InvalidSubmission(
-            f"on_held is one of {', '.join(ON_HELD)}, not {on_held!r}.", field="on_held"
-        )
-    return on_held == "return"
-
-
 def _merged(weaker: SubmitOptions, stronger: SubmitOptions) -> SubmitOptions:
     stronger = given_of(stronger)
     merged: dict[str, Any] = {**weaker, **stronger}
@@ -249,7 +240,18 @@ def _merged(weaker: SubmitOptions, stronger: SubmitOptions) -> SubmitOptions:
         if absolute in stronger or relative in stronger:  # one way of saying it replaces the other
             for name in {absolute, relative} - stronger.keys():
                 merged.pop(name, None)
+    if "on_held" in stronger:  # what goes with another way than this one goes with it
+        for name in _ONLY_WITH.get(stronger["on_held"], ()) - stronger.keys():
+            merged.pop(name, None)
     return cast("SubmitOptions", merged)
+
+
+_ONLY_WITH: dict[str, frozenset[str]] = {
+    "refuse": frozenset({"supersede_active", "max_delay"}),
+    "return": frozenset({"supersede_active", "max_delay"}),
+    "supersede": frozenset({"max_delay"}),
+}
+"""Options of a task type that a submit with another `on_held` does without."""
 
 
 def kept_of(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:

@@ -18,8 +18,8 @@ from andon.lifecycle.commands import (
     Schedule,
 )
 from andon.model.errors import TaskCancelled, TaskFailed, TaskNotFound
-from andon.model.task import Task
-from andon.model.words import State
+from andon.model.task import Task, TaskError
+from andon.model.words import Reason, State
 from andon.worker.slot_deadlock import awaited_in_run
 
 if TYPE_CHECKING:
@@ -388,5 +388,7 @@ def _failure(task: Task) -> TaskFailed:
     status = task.status
     kind = TaskCancelled if status.state is State.CANCELLED else TaskFailed
     error = status.last_error
+    if status.reason is Reason.SUPERSEDED:
+        error = TaskError(message=f"task {status.successor!r} has its place.")
     reason = "" if status.reason is None else status.reason.value
     return kind(task.id, status.state.value, reason, "" if error is None else error.message)

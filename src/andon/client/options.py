@@ -7,7 +7,7 @@ values are checked where policies are resolved.
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from typing import Any, Literal, Protocol, cast, runtime_checkable
+from typing import Any, Literal, Protocol, cast, get_args, runtime_checkable
 
 import msgspec
 
@@ -67,6 +67,12 @@ class TaskOptions(PlainOptions, total=False):
     """How the delay grows, by name or by a function of yours."""
 
 
+WhenHeld = Literal["refuse", "return", "supersede", "extend"]
+"""What a submit does whose unique key another task holds."""
+
+ON_HELD: tuple[str, ...] = get_args(WhenHeld)
+
+
 class SubmitOptions(PolicyOptions, total=False):
     """Options of one submission. Those of `PolicyOptions` override the task type's.
 
@@ -91,9 +97,14 @@ class SubmitOptions(PolicyOptions, total=False):
     load_dependencies: bool  #: give the handler their results, as `ctx.dependencies`
     unique: bool  #: derive the unique key from the name and the arguments
     unique_by: Iterable[str]  #: derive it from the name and these arguments only
-    on_held: Literal["refuse", "return"]
-    """What a submit does whose unique key another task holds: raise `UniqueKeyHeld` (the default),
-    or give the handle on that task."""
+    on_held: WhenHeld
+    """What a submit does whose unique key another task holds: `refuse` raises `UniqueKeyHeld` (the
+    default); `return` gives the handle on that task; `supersede` cancels one that waits and takes
+    its place, and waits for the end of one that is active; `extend` does the same, and starts
+    `delay` seconds after the newest submit."""
+    supersede_active: bool  #: `supersede` and `extend`: ask an active holder to cancel, too
+    max_delay: float
+    """`extend`: seconds after the first submit by which the start is put off at the most."""
     unique_key: str  #: no other task holds this key while this one does
     key: str  #: concurrency key, for a queue's `max_concurrent_per_key`
     group: str  #: a name that tasks share, to list and act on them by
@@ -110,10 +121,11 @@ _SUBMIT = frozenset(SubmitOptions.__annotations__)
 _TASK = frozenset(TaskOptions.__annotations__)
 
 
-_OF_THE_CALL = frozenset({"unique", "unique_by", "on_held"})
+_OF_THE_CALL = frozenset({"unique", "unique_by"})
 """Options that say how a call becomes a submission, and are no part of it."""
 
-ON_HELD = ("refuse", "return")
+_OF_ITS_CALLER = frozenset({"refuse", "return"})
+"""Ways of `on_held` that need no word in the submission: whoever submits sees to them."""
 
 
 def check_names(given: Iterable[str], known: frozenset[str], what: str) -> None:
@@ -195,6 +207,13 @@ def to_fields(options: SubmitOptions) -> dict[str, Any]:
             policy[name] = _policy_value(name, value)
         elif name == "depends_on":
             fields["dependencies"] = _ids(cast("Any", value))
+        elif name == "on_held":
+            if value not in ON_HELD:
+                raise InvalidSubmission(
+                    f"on_held is one of {', '.join(ON_HELD)}, not {value!r}.", field=name
+                )
+            if value not in _OF_ITS_CALLER:
+                fields[name] = value
         elif name in _CONVERT:
             fields[name] = _CONVERT[name](name, value)
         elif name not in _OF_THE_CALL:

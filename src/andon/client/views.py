@@ -162,8 +162,8 @@ class TaskView:
     deadline: datetime | None  #: when the whole task must have ended
     expires_at: datetime | None  #: when the record goes at the latest
     cancel_requested_at: datetime | None  #: when the run in hand was asked to stop
-    predecessor: str | None = None  #: the task whose arguments were edited into this one
-    successor: str | None = None  #: the task that replaces this one, whose arguments were edited
+    predecessor: str | None = None  #: the task whose place this one has taken
+    successor: str | None = None  #: the task that was edited from this one, or superseded it
     bearer: str | None = None  #: the task whose run bore this one (`Context.follow_up`)
     owes: tuple[str, ...] = ()  #: tasks that its last move bore and that are not stored yet
 

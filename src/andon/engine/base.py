@@ -66,6 +66,9 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     requires: Literal["all-completed", "all-resolved"] = "all-completed"  #: how they must end
     load_dependencies: bool = False  #: give the handler their results
     unique_key: str | None = None  #: no other task holds this key while this one does
+    on_held: Literal["refuse", "supersede", "extend"] = "refuse"  #: what if that key is held
+    supersede_active: bool = False  #: ask a holder that is active to cancel, too
+    max_delay: float | None = None  #: seconds by which `extend` may put the start off at the most
     key: str | None = None  #: concurrency key
     group: str | None = None  #: a name that tasks share
     scopes: tuple[str, ...] = ()

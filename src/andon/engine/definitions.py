@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from andon.engine.base import Submission
 from andon.engine.book import PolicyBook
 from andon.lifecycle.admission import LATEST_MS
+from andon.lifecycle.holding import check_on_held, limited, on_held_of
 from andon.lifecycle.parents import once_each
 from andon.model.errors import InvalidSubmission, PayloadTooLarge
 from andon.model.headers import OF_THE_CALL
@@ -51,7 +52,7 @@ def define(submission: Submission, book: PolicyBook, now: int, max_payload: int)
     deadline = s.deadline
     if s.deadline_in is not None:
         deadline = now + _milliseconds(s.deadline_in, "deadline")
-    return Definition(  # by position: so many names cost 1 us more (docs/decisions)
+    definition = Definition(  # by position: so many names cost 1 us more (docs/decisions)
         s.id,
         s.name,
         queue,
@@ -76,6 +77,12 @@ def define(submission: Submission, book: PolicyBook, now: int, max_payload: int)
         digest_of(s),
         book.profile.name,
     )
+    if s.on_held == "refuse" and not s.supersede_active and s.max_delay is None:
+        return definition
+    on_held = on_held_of(s.on_held, supersede_active=s.supersede_active, max_delay=s.max_delay)
+    definition = limited(replace(definition, on_held=on_held), now)
+    check_on_held(definition)
+    return definition
 
 
 def _milliseconds(seconds: float, field: str) -> int:

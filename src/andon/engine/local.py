@@ -29,6 +29,7 @@ from andon.engine.debts import Debts
 from andon.engine.dependencies import Dependencies
 from andon.engine.editing import Editing
 from andon.engine.fleet import counts_in, settings_of
+from andon.engine.holding import Holding
 from andon.engine.naming import RetryPolicies
 from andon.engine.reading import (
     MOST_CURSOR,
@@ -126,6 +127,18 @@ class LocalEngine:
         )
         self.at_once = self._submitting.at_once
         self._debts = Debts(store, self._submitting.store_births, self._control, self._dependencies)
+        self._submitting.superseding_through(
+            Holding(
+                store,
+                self._control,
+                self._dependencies,
+                jitter.random,
+                create=self._submitting.batcher.put,
+                commit=self._runs.commits.put,
+                ended=self._ended,
+                pay=self._debts.pay,
+            )
+        )
         self._editing = Editing(store, self._control, self._debts, max_payload=max_payload)
         self.schedules = Schedules(
             store,

@@ -24,6 +24,7 @@ from andon.engine.control import Control
 from andon.engine.definitions import define
 from andon.engine.dependencies import Dependencies
 from andon.engine.graph import Graph
+from andon.engine.holding import Holding
 from andon.engine.joining import Join
 from andon.engine.room import Rooms
 from andon.engine.writes import LoneWrites, new_write_id
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("andon.engine")
 
 _CREATED = CreateKind.CREATED  # 0.1 us less for every task, see `lifecycle.admission`
-_FULL = CreateKind.FULL
+_FULL, _KEY_HELD = CreateKind.FULL, CreateKind.KEY_HELD
 
 _MOST_IN_FLIGHT = 3
 """Batches of one bulk submit that the store holds at once: one it writes, one it takes next, and
@@ -80,10 +81,15 @@ class Submitting:
         self._rooms = Rooms(store, book, control)
         self._max_payload = max_payload
         self._lone_write = LoneWrites()
+        self._holding: Holding | None = None
         self.at_once = store.most_created if isinstance(store, TakesMany) else MAX_BATCH
         self.batcher: Batcher[Task, Created] = Batcher(
             store.create, size=MAX_BATCH, in_flight=store.in_flight, finishes=True
         )
+
+    def superseding_through(self, holding: Holding) -> None:
+        """Whom to ask about submits whose key is held."""
+        self._holding = holding
 
     def submit(
         self, submissions: Sequence[Submission]
@@ -201,6 +207,12 @@ class Submitting:
     async def join(self, submissions: Sequence[Submission]) -> Joinable:
         """Records made, and what stores them on a connection of the user's."""
         store = self.joinable_store()
+        if any(s.on_held != "refuse" for s in submissions):
+            raise InvalidSubmission(
+                "on_held does not go with connection=: the holder of the key would be superseded "
+                "whether or not that transaction commits.",
+                field="on_held",
+            )
         refused, tasks = self._records(submissions, self._store.now(), new_write_id())
         refused = await self._unless_stored(submissions, refused)
         joined = await store.join(tasks) if tasks else None
@@ -215,10 +227,10 @@ class Submitting:
         created = await each_alone(self._store.create, tasks, _unwritable) if tasks else []
         if len(tasks) == len(refused) and all(c.kind is _CREATED for c in created):
             return [_accepted(task) for task in tasks]
-        full = [pair for pair in zip(tasks, created, strict=True) if pair[1].kind is _FULL]
-        made = iter(await asyncio.gather(*(self._rooms.create(*pair) for pair in full)))
-        created = [next(made) if one.kind is _FULL else one for one in created]
-        answers = map(self._answer, tasks, created)
+        pairs = list(zip(tasks, created, strict=True))
+        unsettled = [pair for pair in pairs if _is_unsettled(*pair)]
+        settled = iter(await asyncio.gather(*(self._settled(*pair) for pair in unsettled)))
+        answers = (next(settled) if _is_unsettled(*pair) else self._answer(*pair) for pair in pairs)
         return [outcome or next(answers) for outcome in refused]
 
     def _record(
@@ -241,6 +253,7 @@ class Submitting:
     async def store_births(self, tasks: Sequence[Task]) -> list[Submitted]:
         """Store records that moves bore. A full queue does not keep them out: one that comes to
         such begins scheduled, due at once (docs/rulings.md, R38)."""
+        tasks = [self._past_limits(task) for task in tasks]
         created = await each_alone(self._store.create, tasks, _unwritable)
         full = {place: tasks[place] for place, one in enumerate(created) if one.kind is _FULL}
         if full:
@@ -249,7 +262,22 @@ class Submitting:
             again = await each_alone(self._store.create, waiting, _unwritable)
             for place, one in zip(full, again, strict=True):
                 created[place] = one
-        return list(map(self._answer, tasks, created))
+        answers: list[Submitted] = []
+        for task, one in zip(tasks, created, strict=True):
+            if one.kind is _KEY_HELD and task.definition.on_held and self._holding:
+                answers.append(self._answer(*await self._holding.settle_at_once(task, one)))
+            else:
+                answers.append(self._answer(task, one))
+        return answers
+
+    def _past_limits(self, task: Task) -> Task:
+        """The record of a birth. One that takes over a key in a queue with a limit begins scheduled
+        at once: if it were refused first, another could take the key meanwhile."""
+        d = task.definition
+        if not d.predecessor or task.state is not State.PENDING:
+            return task
+        limit = self._book.queue(d.queue).max_size
+        return task if limit is None else _due_at_once(task, self._store.now())
 
     async def store_record(self, task: Task) -> Submitted:
         """Store one record that is ready."""
@@ -260,10 +288,29 @@ class Submitting:
         return await self._settled(task, created)
 
     async def _settled(self, task: Task, created: Created) -> Submitted:
-        """The answer to one creation, after making room where the queue says so."""
+        """The answer to one creation, after superseding the holder of its key, or making room,
+        where that is asked for."""
+        if task.definition.on_held is not None and self._holding is not None:
+            task, created = await self._superseded(self._holding, task, created)
         if created.kind is _FULL:
             created = await self._rooms.create(task, created)
         return self._answer(task, created)
+
+    async def _superseded(
+        self, holding: Holding, task: Task, created: Created
+    ) -> tuple[Task, Created]:
+        """The same, once the holder of its key was seen to. What goes wrong is its own."""
+        try:
+            if created.kind is _KEY_HELD:
+                return await holding.settle(task, created)
+            if created.kind is CreateKind.EXISTS:
+                await holding.asked_again(task)
+        except (AndonError, OSError):
+            raise
+        except Exception as error:
+            log.error("A submission could not be taken; it alone was refused.", exc_info=error)
+            return task, _unwritable(task, why_of(error))
+        return task, created
 
     def _answer(self, task: Task, created: Created) -> Submitted:
         """The answer to one creation."""
@@ -348,6 +395,13 @@ def _refused(submission: Submission, error: Exception) -> Submitted:
         log.error("A submission could not be taken; it alone was refused.", exc_info=error)
         error = InvalidSubmission(f"The submission cannot be taken: {why_of(error)}.")
     return Submitted(submission.id, None, created=False, error=error)
+
+
+def _is_unsettled(task: Task, created: Created) -> bool:
+    """Whether more is to be done about a creation than to answer it."""
+    if created.kind is _CREATED:
+        return False
+    return created.kind is _FULL or task.definition.on_held is not None
 
 
 def _due_at_once(task: Task, now: int) -> Task:

@@ -208,7 +208,10 @@ def admit(definition: Definition, now: int, write_id: str) -> Task:
     elif d.run_at is not None and d.run_at > now:
         state = State.SCHEDULED
     else:
-        return Task(definition=d, status=_pending_beginning(d, now, write_id))
+        status = _pending_beginning(d, now, write_id)
+        if d.on_held is not None and d.on_held.order is not None:
+            status = replace(status, order=d.on_held.order)
+        return Task(definition=d, status=status)
     return _begin(d, now, write_id, state=state, reason=_SUBMITTED)
 
 

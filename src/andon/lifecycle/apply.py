@@ -10,7 +10,7 @@ store wrote into the same record after the claim, so that every reader sees one 
 import msgspec
 from msgspec.structs import astuple, replace
 
-from andon.lifecycle.births import check_paid, owes
+from andon.lifecycle.births import check_paid, owed_ids, owes
 from andon.lifecycle.commands import Command, Complete, Edit, Reprioritise, Rerun
 from andon.lifecycle.decide import DECIDE, Outcome, cancelled
 from andon.lifecycle.delays import Random
@@ -34,7 +34,7 @@ _PENDING, _ACTIVE, _COMPLETED, _RETRY = State.PENDING, State.ACTIVE, State.COMPL
 _CLAIM, _COMPLETE, _RERUN, _RUN_NOW = Event.CLAIM, Event.COMPLETE, Event.RERUN, Event.RUN_NOW
 _DELIVER = Event.DELIVER
 _RECURRING = State.RECURRING
-_ARCHIVED = Reason.ARCHIVED_BY_HAND
+_ARCHIVED, _SUPERSEDED = Reason.ARCHIVED_BY_HAND, Reason.SUPERSEDED
 """What every run needs: a tenth of a microsecond less each, see `admission`."""
 
 
@@ -106,6 +106,8 @@ def _write(task: Task, command: Command, outcome: Outcome, *, now: int, write_id
         new.successor, new.owed = command.successor, command.args
     if outcome.births:
         new.owes = outcome.births
+        if outcome.reason is _SUPERSEDED:
+            (new.successor,) = owed_ids(new)
 
     runs = status.runs if target is not _PENDING else new.runs
     written = TaskEvent(

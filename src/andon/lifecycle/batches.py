@@ -58,7 +58,7 @@ def alike(tasks: Sequence[Task]) -> list[NewTasks]:
 
 def _begin_alike(one: Task, other: Task) -> bool:
     """Whether two new records have one status, and definitions with the same index entry: these are
-    the fields of a definition that `indexes.entry_of` reads."""
+    the fields of a definition that `indexes.entry_of` and `effects.of_new` read."""
     a, b = one.definition, other.definition
     return (
         one.status == other.status
@@ -68,6 +68,7 @@ def _begin_alike(one: Task, other: Task) -> bool:
         and a.key == b.key
         and a.group == b.group
         and a.unique_key == b.unique_key
+        and a.predecessor == b.predecessor
         and len(a.dependencies) == len(b.dependencies)
         and a.policy == b.policy
     )

@@ -8,7 +8,7 @@ that nothing it owes is lost. What an edited task owes its successor (`lifecycle
 debt of the same kind.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from hashlib import blake2b
 
 import msgspec
@@ -56,13 +56,22 @@ def owed_ids(status: Status) -> tuple[str, ...]:
     return tuple(d.id for d in status.owes)
 
 
+def keeps_key(status: Status, states: Collection[str]) -> bool:
+    """Whether a record that has ended keeps its unique key: it held the key (it came from one of
+    these states), and owes it to a successor that is not stored yet. Nobody else is to take it in
+    between."""
+    if not status.successor or not owes(status) or not status.events:
+        return False
+    return status.events[-1].source in states
+
+
 def check_paid(task: Task, event: Event) -> None:
     """Raise `InvalidTransition` for a move of a record that owes, unless it is the payment: what is
     owed could be lost by any other."""
     status = task.status
     if event is Event.DELIVER:
         return
-    if status.owed is not None:
+    if owed_ids(status)[0] == status.successor:
         what = f"Its successor {status.successor!r} is"
     else:
         first, more = status.owes[0].id, len(status.owes) - 1

@@ -17,7 +17,7 @@ from andon.lifecycle.parents import waits_for_others
 from andon.model.errors import InvalidTransition
 from andon.model.policy import Policy
 from andon.model.task import Definition, Schedule, Task, TaskError
-from andon.model.words import Event, Reason, State
+from andon.model.words import WAITING, Event, Reason, State
 
 UNKNOWN_TASK_DELAY_MS = 5_000
 """Wait before an unknown task is offered again if its policy waits for code, or retries at once: a
@@ -227,6 +227,13 @@ def _interrupted(task: Task, command: c.Interrupted, now: int, random: Random) -
 
 
 def _cancel(task: Task, command: c.Cancel, now: int, random: Random) -> Outcome:
+    if command.births:
+        if task.state not in WAITING:
+            raise InvalidTransition(
+                task.id, command.event, task.state, "Only a task that waits is superseded."
+            )
+        why = Reason.SUPERSEDED
+        return Outcome(State.CANCELLED, why, why, births=command.births)
     if task.state is State.ACTIVE and not command.force:
         raise InvalidTransition(
             task.id, command.event, task.state, "Request the cancel, or force it."

@@ -62,6 +62,10 @@ class Effects(msgspec.Struct, frozen=True, gc=False):
     """Whether a run is over: a queue with a limit across the fleet may have room again, and whoever
     waits for it is notified."""
     discards: bool  #: the record is deleted right after, unless edges hold it
+    heir_of: str = ""
+    """The task whose place a new record takes: that this one has reserved the unique key keeps the
+    new record from it no more than a reservation of its own would. So the key goes from a holder to
+    its successor in one step, and nobody takes it in between. Empty: of none."""
 
     @property
     def is_separate(self) -> bool:
@@ -158,6 +162,7 @@ def of_new(task: Task, entry: IndexEntry | None = None) -> Effects:
         "",
         False,
         False,
+        task.definition.predecessor,
     )
 
 

@@ -7,6 +7,7 @@ effects to get wrong (docs/design.md, 5.1).
 import msgspec
 
 from andon.lifecycle.apply import is_dead_letter
+from andon.lifecycle.births import keeps_key
 from andon.lifecycle.routing import kind_of
 from andon.lifecycle.timers import first_limit, next_timer
 from andon.model.task import Task
@@ -54,7 +55,8 @@ def entry_of(task: Task) -> IndexEntry:
     unique_key, unique_until = definition.unique_key, None
     if unique_key is not None:
         policy = task.policy
-        if state not in policy.unique_states:
+        states = policy.unique_states
+        if state not in states and not keeps_key(status, states):
             unique_key = None
         elif policy.unique_period is not None:
             unique_until = status.created_at + round(policy.unique_period * 1000)

@@ -247,6 +247,7 @@ FIELDS_ON_EVENT: dict[Event, frozenset[str]] = {
     E.RESCHEDULE: frozenset({"run_at"}),
     E.REPRIORITISE: frozenset({"priority"}),
     E.EDIT: frozenset({"successor", "owed"}),
+    E.CANCEL: frozenset({"successor", "owes"}),
     E.COMPLETE: frozenset({"owes"}),
     E.RECUR: frozenset({"schedule", "owes"}),
     **{event: frozenset({"schedule"}) for event in (E.PAUSE, E.RESUME, E.REVISE)},

@@ -25,6 +25,9 @@ VERSION = "andon-task-v1"
 _HEADER = re.compile(r"v1\.([0-9a-f]{16})\.([1-9][0-9]{0,17})?\.([A-Za-z0-9_-]{86})")
 
 
+_REQUIRES = "all-completed"
+
+
 class Signable(Protocol):
     """What of a task is signed; submissions and definitions have it alike."""
 
@@ -46,6 +49,8 @@ class Signable(Protocol):
     def load_dependencies(self) -> bool: ...
     @property
     def unique_key(self) -> str | None: ...
+    @property
+    def on_held(self) -> object: ...
     @property
     def key(self) -> str | None: ...
     @property
@@ -82,6 +87,9 @@ def parsed(header: str) -> Signature | None:
 
 def statement(task: Signable, not_after: int | None) -> bytes:
     """The bytes that are signed for a task. Raises `UnicodeEncodeError` for half a surrogate."""
+    parents, requires = task.dependencies, task.requires
+    if task.on_held not in (None, "refuse"):  # what it waits for is not said by its submitter
+        parents, requires = (), _REQUIRES
     own = sorted((n.encode(), v.encode()) for n, v in task.headers.items() if n not in OF_THE_CALL)
     return _row(
         (
@@ -91,8 +99,8 @@ def statement(task: Signable, not_after: int | None) -> bytes:
             b"%d" % task.version,
             (task.queue or DEFAULT_QUEUE).encode(),
             task.args,
-            _texts(dict.fromkeys(task.dependencies)),
-            task.requires.encode(),
+            _texts(dict.fromkeys(parents)),
+            requires.encode(),
             b"1" if task.load_dependencies else b"0",
             (task.unique_key or "").encode(),
             (task.key or "").encode(),

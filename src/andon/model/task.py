@@ -90,6 +90,17 @@ class TaskEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Only when the task is discarded with its end (docs/rulings.md, R9)."""
 
 
+class OnHeld(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """What a submission does that finds its unique key held, other than to be refused."""
+
+    way: Literal["supersede", "extend"] = "supersede"
+    active: bool = False  #: ask a holder that is active to cancel, too
+    max_delay: int | None = None
+    """How long the start may be put off at the most, in ms from `since`."""
+    since: int | None = None  #: when the first was submitted that was put off, ms UTC
+    order: int | None = None  #: the place in line that it has taken over
+
+
 class Definition(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What was submitted. `digest` is the hash over what the caller gave (docs/rulings.md, R26)."""
 
@@ -120,6 +131,7 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     v: int = RECORD_VERSION
     predecessor: str = ""  #: id of the task that this one replaces
     bearer: str = ""  #: id of the task whose move bore this one (docs/rulings.md, R38)
+    on_held: OnHeld | None = None  #: None: it is refused where its unique key is held
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -175,7 +187,8 @@ class Status(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     events: tuple[TaskEvent, ...] = ()
     policy: Policy | None = None
     """Set when the first claim filled in the type's layer (docs/rulings.md, R5)."""
-    successor: str = ""  #: id of the task that replaces this one, whose arguments were edited
+    successor: str = ""
+    """Id of the task that replaces this one: its arguments were edited, or it was superseded."""
     owed: bytes | None = None  #: the successor's arguments, until it is stored
     owes: tuple[Definition, ...] = ()
     """Tasks that the last move bore, until they are stored (docs/rulings.md, R38)."""

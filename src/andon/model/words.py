@@ -146,6 +146,7 @@ class Reason(Word):
     RESCHEDULED = "rescheduled"  #: somebody gave it another start time
     ARCHIVED_BY_HAND = "archived-by-hand"  #: somebody made it a dead letter
     EDITED = "edited"  #: a successor has its place, with other arguments
+    SUPERSEDED = "superseded"  #: a newer submit of its unique key has its place
     # how a schedule stands
     PAUSED = "paused"  #: somebody paused it
     FAILURES_IN_A_ROW = "failures-in-a-row"  #: it paused itself: too many of its tasks failed

@@ -66,6 +66,21 @@ class NewTask(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, gc=False
         bool, Meta(description="Derive the unique key from the name and the arguments.")
     ] = False
     unique_key: str | None = None
+    on_held: Annotated[
+        Literal["refuse", "supersede", "extend"],
+        Meta(
+            description="If another task holds the unique key: refuse with its id; supersede it "
+            "(one that waits is cancelled, the end of an active one is waited for); extend: "
+            "supersede it, and start after `delay` anew."
+        ),
+    ] = "refuse"
+    supersede_active: Annotated[
+        bool, Meta(description="Ask a holder that is active to cancel, too.")
+    ] = False
+    max_delay: Annotated[
+        float | None,
+        Meta(description="extend: seconds from the first submit by which the start is put off."),
+    ] = None
     key: Annotated[str | None, Meta(description="Concurrency key.")] = None
     group: str | None = None
     tags: list[str] = []

@@ -79,6 +79,9 @@ def submission_of(task: NewTask, registry: Registry, default_queue: str) -> Subm
         requires=task.requires,
         load_dependencies=task.load_dependencies,
         unique_key=unique_key,
+        on_held=task.on_held,
+        supersede_active=task.supersede_active,
+        max_delay=task.max_delay,
         key=task.key,
         group=task.group,
         scopes=tuple(task.scopes),
@@ -240,7 +243,7 @@ async def submit_as_given(
         if place % _CHECKED == _CHECKED - 1:
             await asyncio.sleep(0)  # others get their turn in between
         try:
-            caller.require_submit(DEFAULT_QUEUE if one.queue is None else one.queue, one.scopes)
+            _require(caller, one)
             check_args(one.args)
         except AndonError as error:
             refused[place] = Submitted(one.id, None, created=False, error=error)
@@ -260,9 +263,18 @@ def follow_ups_as_given(
     `PermissionRefused` and `InvalidSubmission`."""
     caller = cast("Caller", request.caller)
     for one in submissions:
-        caller.require_submit(DEFAULT_QUEUE if one.queue is None else one.queue, one.scopes)
+        _require(caller, one)
         check_args(one.args)
     return tuple(submissions)
+
+
+def _require(caller: "Caller", submission: Submission) -> None:
+    """Raise `PermissionRefused` unless the caller may submit this: who supersedes the holder of a
+    key cancels a task of the same queue."""
+    queue = DEFAULT_QUEUE if submission.queue is None else submission.queue
+    caller.require_submit(queue, submission.scopes)
+    if submission.on_held != "refuse":
+        caller.require(f"tasks:change:{queue}")
 
 
 def follow_ups_of(request: "Request", tasks: Sequence[NewTask], run: str) -> tuple[Submission, ...]:
@@ -361,6 +373,8 @@ def _check_scopes(request: "Request", submission: Submission) -> None:
     # whoever gives a task scopes must have them (docs/rulings.md, R29)
     for scope in submission.scopes:
         request.need(scope)
+    if submission.on_held != "refuse":  # it cancels a task of the same queue
+        request.need(f"tasks:change:{submission.queue}")
 
 
 def _item(request: "Request", outcome: Submitted, submission: Submission) -> BulkItem:

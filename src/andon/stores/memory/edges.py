@@ -28,6 +28,7 @@ class Edges:
         self._parents: dict[str, set[str]] = {}
         self._loading: dict[str, set[str]] = {}
         self._satisfied: dict[str, set[str]] = {}
+        self._named: dict[str, frozenset[str]] = {}  # of blocked children that were told of an end
         self._unsettled: dict[str, dict[str, None]] = {}
         self._fanout: dict[str, None] = {}
 
@@ -87,6 +88,14 @@ class Edges:
         """Count a dependency of a blocked child off, once."""
         self._satisfied.setdefault(child, set()).add(parent)
 
+    def names(self, child: str, dependencies: tuple[str, ...], parent: str) -> bool:
+        """Whether a blocked child with these dependencies names the parent. Asked once for each of
+        them, so they are not looked through each time."""
+        named = self._named.get(child)
+        if named is None:
+            named = self._named[child] = frozenset(dependencies)
+        return parent in named
+
     def satisfied(self, child: str) -> set[str]:
         """The dependencies of a blocked child that were counted off."""
         return self._satisfied.get(child, set())
@@ -94,6 +103,7 @@ class Edges:
     def unblocked(self, child: str) -> None:
         """Forget the count of a child that waits no longer."""
         self._satisfied.pop(child, None)
+        self._named.pop(child, None)
 
     def remove(self, parent: str, child: str) -> None:
         """Forget an edge, if there is one."""

@@ -171,12 +171,13 @@ class Records:
         held = self._tokens.get(token)
         return [self.rows[task_id].copy() for task_id in held] if held else []
 
-    def holder(self, task_id: str, key: str | None, now: int) -> str | None:
-        """The other task that holds this unique key; nobody holds None."""
+    def holder(self, task_id: str, key: str | None, now: int, heir_of: str = "") -> str | None:
+        """The task that keeps this one from the unique key: neither itself nor the one whose place
+        it takes. Nobody holds None."""
         if key is None:
             return None
         holder = self._unique.get(key)
-        if holder is None or holder == task_id or lapsed(self.rows[holder].entry, now):
+        if holder is None or holder in (task_id, heir_of) or lapsed(self.rows[holder].entry, now):
             return None
         return holder
 
@@ -249,7 +250,8 @@ class Records:
         child = self.rows.get(settlement.child)
         if child is None or child.entry.state is not State.BLOCKED:
             return 0
-        if settlement.satisfied and parent in child.task.definition.dependencies:
+        dependencies = child.task.definition.dependencies
+        if settlement.satisfied and self.edges.names(child.id, dependencies, parent):
             self.edges.satisfy(settlement.child, parent)
         return child.entry.remaining - len(self.edges.satisfied(settlement.child))
 
@@ -288,7 +290,7 @@ class Records:
 
     def _reserve(self, task_id: str, effects: Effects, now: int) -> None:
         key, freed = effects.key_to_reserve(now), effects.frees_key
-        if key is not None and self.holder(task_id, key, now) is None:
+        if key is not None and self.holder(task_id, key, now, effects.heir_of) is None:
             self._unique[key] = task_id  # a restored record may find it taken
         elif freed is not None and self._unique.get(freed) == task_id:
             del self._unique[freed]

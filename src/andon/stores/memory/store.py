@@ -134,7 +134,8 @@ class MemoryStore:
             return Created(CreateKind.EXISTS, stub.digest, stub.state)
         if effects.takes_key is None:
             return None
-        holder = self._records.holder(new.id, effects.key_to_reserve(now), now)
+        key = effects.key_to_reserve(now)
+        holder = self._records.holder(new.id, key, now, effects.heir_of)
         return None if holder is None else Created(CreateKind.KEY_HELD, holder=holder)
 
     def _full(self, task: Task, named: dict[str, int]) -> Created | None:

@@ -62,8 +62,8 @@ class StoreContext:
         key = effects.key_to_reserve(now)
         if key is None:
             return ""
-        keys = self.keys[self.partition(key)]
-        return await keys.reserve(key, task_id, revision, now, self.records)
+        keys, heir_of = self.keys[self.partition(key)], effects.heir_of
+        return await keys.reserve(key, task_id, revision, now, self.records, heir_of=heir_of)
 
     def drop_key(self, key: str, task_id: str, revision: int) -> None:
         """Drop the reservation that a task, up to this revision, made of a key. It is stale without

@@ -22,6 +22,7 @@ class Reservation(msgspec.Struct, array_like=True):
     holder: str
     revision: int
     at: int
+    before: str = ""  #: who held the key till then, and does so if `holder` is never written
 
 
 _decode = msgspec.msgpack.Decoder(Reservation).decode
@@ -34,18 +35,28 @@ class UniqueKeys:
         self._records = records
 
     async def reserve(
-        self, key: str, task_id: str, revision: int, now: int, partitions: list[RecordCache]
+        self,
+        key: str,
+        task_id: str,
+        revision: int,
+        now: int,
+        partitions: list[RecordCache],
+        *,
+        heir_of: str = "",
     ) -> str:
-        """Reserve; the holder's id if somebody else holds the key, else ''."""
+        """Reserve; the holder's id if somebody else holds the key, else ''. `heir_of`: the task
+        whose place this one takes, which keeps it from the key no more than it does itself."""
         subject = self._records.subjects.of("u", hashed(key))
-        body = encode(Reservation(task_id, revision, now))
+        body = encode(Reservation(task_id, revision, now, heir_of))
         for _ in range(50):
             found = await self._records.last([subject])
             guard = 0
             if found and found[0].data:
                 there = _decode(found[0].data)
-                if there.holder != task_id and await self._holds(key, there, now, partitions):
-                    return there.holder
+                if there.holder not in (task_id, heir_of):
+                    holder = await self._holder(key, there, now, partitions)
+                    if holder not in ("", heir_of):
+                        return holder
             if found:
                 guard = seq_of(found[0])
             (seq,) = await self._records.js.write(
@@ -66,11 +77,18 @@ class UniqueKeys:
             await self._records.js.write(self._records.subjects.stream, [(subject, b"", headers)])
 
     @staticmethod
-    async def _holds(key: str, there: Reservation, now: int, partitions: list[RecordCache]) -> bool:
-        records = partitions[partition_of(there.holder, len(partitions))]
-        stored = (await records.read([there.holder])).get(there.holder)
-        if stored is None or stored.body.revision < there.revision:
-            return there.at > now - UNWRITTEN_MS
-        if stored.task is None:
-            return False
-        return holds(entry_of(stored.task), key, now)
+    async def _holder(key: str, there: Reservation, now: int, partitions: list[RecordCache]) -> str:
+        """Who holds the key by this reservation; '' if nobody does."""
+        ids = [task_id for task_id in (there.holder, there.before) if task_id]
+        for task_id in ids:
+            records = partitions[partition_of(task_id, len(partitions))]
+            stored = (await records.read([task_id])).get(task_id)
+            is_first = task_id == there.holder
+            if is_first and (stored is None or stored.body.revision < there.revision):
+                if there.at > now - UNWRITTEN_MS:
+                    return task_id
+                continue
+            there_is = None if stored is None else stored.task
+            if there_is is not None and holds(entry_of(there_is), key, now):
+                return task_id
+        return ""

@@ -193,6 +193,7 @@ class Creation:
             [e.remaining or None for e in entries],
             [e.unique_key for e in entries],
             [e.unique_until for e in entries],
+            [effects.heir_of for effects in self.effects],
         ]
         topics = {task_topic(task.definition.id) for task in tasks}
         for batch in self.batches:

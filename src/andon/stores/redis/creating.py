@@ -189,6 +189,7 @@ def _item(task: Task, effects: Effects, *, keeps_key: bool) -> tuple[Any, ...]:
         definition.digest,
         day_of(status.events[-1].at),
         effects.tally,
+        effects.heir_of,
     )
 
 

@@ -48,6 +48,7 @@ class CreateItem(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     digest: str
     day: int
     tally: str | None
+    heir_of: str  #: the task whose place it takes
 
 
 class RestoreItem(msgspec.Struct, array_like=True, kw_only=True, gc=False):

@@ -1,16 +1,30 @@
-"""Renewals: the run cell only; no revision, no event (docs/rulings.md, R4)."""
+"""Renewals: the run cell only; no revision, no event (docs/rulings.md, R4). Those that must not
+need the store's loop go by a loop and connections of their own."""
 
+import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from andon.contract.isolation import Unwritable
 from andon.contract.outcomes import Verdict
 from andon.contract.requests import Renewal
 from andon.stores.kit.codec import encode
+from andon.stores.kit.loop_thread import LoopThread
+from andon.stores.redis.clock import RedisClock
+from andon.stores.redis.errors import unavailable
+from andon.stores.redis.location import Location
+from andon.stores.redis.network import Network
 from andon.stores.redis.partitions import Partitions
+from andon.stores.redis.routes import prefix
+from andon.stores.redis.scripts import script
 
 MOST_LEASE_MS = 2**52
 """With the time of now it stays below what scripts count exactly."""
+
+ANSWERED_WITHIN_S = 3.0
+"""How long a blocking call waits, with all its tries: less than any lease that can be kept over a
+connection which hangs."""
 
 _VERDICTS = {b"o": Verdict.OK, b"c": Verdict.CANCEL, b"l": Verdict.LOST}
 
@@ -26,9 +40,44 @@ def verdicts(replies: Sequence[Any]) -> list[Verdict]:
     return [Verdict.INVALID if isinstance(reply, list) else _VERDICTS[reply] for reply in replies]
 
 
-def packed(renewals: Sequence[Renewal]) -> bytes:
-    """Renewals of one partition as `renew.lua` takes them."""
-    return encode([_item(renewal) for renewal in renewals])
+class Renewer:
+    """Blocking calls from any thread."""
+
+    def __init__(self, location: Location, clock: RedisClock) -> None:
+        self._location = location
+        self._clock = clock
+        self._network: Network | None = None
+        self._thread = LoopThread("andon-renewals", location.shown)
+
+    def renew(self, partition: int, renewals: Sequence[Renewal]) -> list[Verdict]:
+        """Renew runs of tasks of one partition. Raises `StoreUnavailable` once it is closed."""
+        packed = encode([_item(renewal) for renewal in renewals])
+        return verdicts(self._thread.run(partial(self._renew, partition, packed)))
+
+    async def _renew(self, partition: int, packed: bytes) -> list[Any]:
+        if self._network is None:
+            self._network = Network(self._location, self._clock)
+        found, keys = script("renew"), prefix(self._location.namespace, partition)
+        words = (b"EVALSHA", found.sha, b"1", keys, packed, self._clock.given)
+        try:
+            async with asyncio.timeout(ANSWERED_WITHIN_S):
+                now, *replies = await self._network.call(partition, words, found)
+        except TimeoutError:
+            self._clock.silence()
+            await self._let_go()  # the next call connects anew
+            reason = f"no answer within {ANSWERED_WITHIN_S:g} s"
+            raise unavailable(self._location.shown, reason) from None
+        self._clock.tell(now)
+        return replies
+
+    def close(self) -> None:
+        """Let go of the connections; a call in flight fails. Blocks for a moment."""
+        self._thread.close(self._let_go)
+
+    async def _let_go(self) -> None:
+        network, self._network = self._network, None
+        if network is not None:
+            await network.close()
 
 
 def _item(renewal: Renewal) -> tuple[Any, ...]:

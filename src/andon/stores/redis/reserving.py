@@ -22,12 +22,15 @@ class Wish(msgspec.Struct, frozen=True):
     key: str
     until: int | None
     task: str
+    heir_of: str = ""  #: the task whose place it takes
 
 
 def wish_of(effects: Effects, task_id: str, now: int) -> Wish | None:
     """The wish that a write has by its effects, unless the period has passed."""
     key, entry = effects.key_to_reserve(now), effects.entry
-    return None if key is None or entry is None else Wish(key, entry.unique_until, task_id)
+    if key is None or entry is None:
+        return None
+    return Wish(key, entry.unique_until, task_id, effects.heir_of)
 
 
 async def reserve(at: Partitions, wishes: Sequence[Wish]) -> dict[str, str]:
@@ -48,14 +51,28 @@ async def reserve(at: Partitions, wishes: Sequence[Wish]) -> dict[str, str]:
 async def _reserve(at: Partitions, wish: Wish) -> str | None:
     stale: str | None = None
     while True:
-        item = (wish.key, wish.until, wish.task, stale)
+        item = (wish.key, wish.until, wish.task, stale, wish.heir_of)
         answer = (await at.run("reserve", at.of(wish.key), [item]))[1]
         if not answer:
             return None
         holder, age, found = answer[0].decode(), answer[1], answer[2].decode()
         if found == stale or await _holds(at, holder, wish.key, age):
             return holder
+        before = _before(found)
+        if before and before != wish.heir_of and await _holds(at, before, wish.key, UNWRITTEN_MS):
+            return before
         stale = found
+
+
+def _holder(found: str) -> str:
+    """The task that has reserved a key, by its reservation as it stands."""
+    return found.split(" ")[2] if found else ""
+
+
+def _before(found: str) -> str:
+    """The task that had reserved it before, and holds it still if the other was never written."""
+    parts = found.split(" ")
+    return parts[3] if len(parts) > 3 else ""
 
 
 async def _holds(at: Partitions, holder: str, key: str, age: int) -> bool:
@@ -70,7 +87,7 @@ async def let_go(at: Partitions, held: Sequence[tuple[str, str]]) -> None:
     for key, task_id in held:
         partition = at.of(key)
         seen = (await at.run("reserved", partition, [key]))[1].decode()
-        if seen.split(" ", 2)[2:] != [task_id]:
+        if _holder(seen) != task_id:
             continue
         (record,) = await read(at, [task_id])
         if record is None or entry_of(record).unique_key != key:

@@ -38,13 +38,11 @@ from andon.stores.redis import (
     restoring,
     timing,
 )
-from andon.stores.redis.blocking import BlockingLine
 from andon.stores.redis.clock import RedisClock
 from andon.stores.redis.hints import Refills, Subscription
 from andon.stores.redis.location import Location, parse
 from andon.stores.redis.network import Network
 from andon.stores.redis.partitions import Partitions
-from andon.stores.redis.scripts import script
 
 if TYPE_CHECKING:
     from types import CoroutineType
@@ -136,13 +134,9 @@ class RedisStore:
         opened, at = self._open, self._at
         assert opened is not None
         verdicts: list[Verdict] = [Verdict.LOST] * len(renewals)
-        asked = [
-            (partition, places, renewing.packed([renewals[place] for place in places]))
-            for partition, places in at.places([r.task for r in renewals]).items()
-        ]
-        for partition, places, packed in asked:
-            reply = opened.blocking.run(script("renew"), partition, packed)
-            for place, verdict in zip(places, renewing.verdicts(reply[1:]), strict=True):
+        for partition, places in at.places([r.task for r in renewals]).items():
+            told = opened.renewer.renew(partition, [renewals[place] for place in places])
+            for place, verdict in zip(places, told, strict=True):
                 verdicts[place] = verdict
         return verdicts
 
@@ -315,12 +309,11 @@ class _Open:
         self.network = Network(location, clock)
         self.subscription = Subscription(location, hub, self.network.any_address)
         self.refills = Refills(hub)
-        self.blocking = BlockingLine(location, clock)
+        self.renewer = renewing.Renewer(location, clock)
         self.at = Partitions(self.network, clock, self.subscription, self.refills)
 
     async def close(self) -> None:
         """Let go of every connection and alarm."""
         self.refills.close()
         await self.subscription.close()
-        self.blocking.close()
-        await self.network.close()
+        await asyncio.gather(self.network.close(), asyncio.to_thread(self.renewer.close))

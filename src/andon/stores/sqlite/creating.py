@@ -162,7 +162,7 @@ def _refused(
     key = effects.key_to_reserve(tx.now)
     if key is not None:
         # First: making room in a full queue for a task whose key is held would be in vain.
-        holder = keys.get(key) or key_holder(tx, key, task_id)
+        holder = keys.get(key) or key_holder(tx, key, task_id, effects.heir_of)
         if holder is not None:
             return Created(CreateKind.KEY_HELD, holder=holder)
     config = tx.configs.get(effects.queue)
@@ -177,8 +177,9 @@ def _refused(
     return None
 
 
-def key_holder(tx: Transaction, key: str, task_id: str) -> str | None:
-    """The other task that holds a unique key.
+def key_holder(tx: Transaction, key: str, task_id: str, heir_of: str = "") -> str | None:
+    """The task that keeps this one from a unique key: neither itself nor the one whose place it
+    takes.
 
     A reservation is a hint, its holder's record the truth: one that is past its period, or whose
     holder is gone or does not decode, holds nothing.
@@ -187,7 +188,7 @@ def key_holder(tx: Transaction, key: str, task_id: str) -> str | None:
     if row is None:
         return None
     holder, until, state = row
-    is_held = holder != task_id and keeps_from_others(state, until, tx.now)
+    is_held = holder not in (task_id, heir_of) and keeps_from_others(state, until, tx.now)
     return str(holder) if is_held else None
 
 

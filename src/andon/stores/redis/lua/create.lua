@@ -7,7 +7,7 @@ local refused = refuse_strangers()
 if refused then return refused end
 
 local MOST_OFFERED = 200
-local {{fields.create ID, DEFINITION, STATUS, ENTRY, EVENT, KEEPS_KEY, HEAD, DIGEST, DAY, TALLY}}
+local {{fields.create ID, DEFINITION, STATUS, ENTRY, EVENT, KEEPS_KEY, HEAD, DIGEST, DAY, TALLY, HEIR_OF}}
 local reply = {now}
 local named = {}
 local fresh = #A
@@ -52,7 +52,7 @@ local function write(item)
   local outcome = (look or here[id]) and taken(id)
   if not outcome and x[UNIQUE] and item[KEEPS_KEY] and not lapsed(x) then
     local holder = holder_of(x[UNIQUE], id)
-    if holder then outcome = {'k', holder} end
+    if holder and holder ~= item[HEIR_OF] then outcome = {'k', holder} end
   end
   outcome = outcome or full(x)
   if outcome then return outcome end

@@ -5,7 +5,7 @@
 local function reservation(unique)
   local found = call('GET', P .. 'unique:' .. unique)
   if not found then return nil end
-  local till, since, id = string.match(found, '^(%d+) (%d+) (.*)$')
+  local till, since, id = string.match(found, '^(%d+) (%d+) (%S+)')
   return id, tonumber(till), tonumber(since), found
 end
 
@@ -17,8 +17,10 @@ end
 
 local function lapsed(x) return x[UNIQUE_UNTIL] and x[UNIQUE_UNTIL] <= now end
 
-local function reserve(unique, till, id)
-  call('SET', P .. 'unique:' .. unique, int(till or 0) .. ' ' .. int(now) .. ' ' .. id)
+-- `before`: the task that has reserved it, and does so again if `id` is never written.
+local function reserve(unique, till, id, before)
+  local body = int(till or 0) .. ' ' .. int(now) .. ' ' .. id
+  call('SET', P .. 'unique:' .. unique, before and body .. ' ' .. before or body)
 end
 
 local function let_go_of(unique, id)

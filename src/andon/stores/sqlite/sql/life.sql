@@ -108,9 +108,6 @@ ON CONFLICT (id) DO UPDATE SET digest = ?2, state = ?3, write_id = ?4, at = ?5, 
 -- name: stub_write_id
 SELECT write_id FROM stub WHERE id = ? AND at > ?
 
--- name: drop_stub
-DELETE FROM stub WHERE id = ?
-
 -- name: key_holder
 SELECT u.id, u.until, t.state FROM unique_key u LEFT JOIN definition d ON d.id = u.id
 LEFT JOIN task t ON t.seq = d.seq WHERE u.key = ?

@@ -79,9 +79,6 @@ SELECT body FROM event WHERE pos = ?
 -- name: end
 SELECT s.seq, e.body FROM sqlite_sequence s LEFT JOIN event e ON e.pos = s.seq WHERE s.name = 'event'
 
--- name: queue_ids
-SELECT id, name FROM name
-
 -- States only: no other count begins with a letter.
 -- name: entries
 SELECT coalesce(sum(c.n), 0) FROM name n CROSS JOIN counts c ON c.queue = n.id WHERE c.what >= 'a'

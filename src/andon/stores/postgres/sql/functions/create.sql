@@ -8,7 +8,7 @@ CREATE TYPE new_task AS (
     id text, definition bytea, partition integer, queue integer, state text, revision bigint,
     created bigint, timer bigint, key text, "group" text, dead boolean, status bytea, event bytea,
     lane integer, level integer, ord bigint, dead_at bigint, first_limit bigint, run_no integer, frees text,
-    remaining bigint, unique_key text, unique_until bigint
+    remaining bigint, unique_key text, unique_until bigint, heir_of text
 );
 
 -- The last arguments sum the batch up, because a look at every row costs as much as a small table:
@@ -85,7 +85,7 @@ BEGIN
         outcomes := coalesce(outcomes, array_fill('n'::text, ARRAY[size]));
         holders := array_fill(NULL::text, ARRAY[size]);
         FOR r IN
-            SELECT u.ordinality AS i, u.seq, u.id, u.queue, u.unique_key AS key, u.unique_until AS until, c.max_size
+            SELECT u.ordinality AS i, u.seq, u.id, u.queue, u.unique_key AS key, u.unique_until AS until, u.heir_of, c.max_size
             FROM unnest(seqs, p_tasks) WITH ORDINALITY u (seq)
             LEFT JOIN queue c ON c.id = u.queue AND c.max_size IS NOT NULL AND u.lane IS NOT NULL
             ORDER BY u.unique_key, u.ordinality
@@ -94,7 +94,8 @@ BEGIN
             reserved := r.key IS NOT NULL AND (r.until IS NULL OR r.until > t);
             IF reserved THEN
                 at := array_position(taken_keys, r.key);
-                holder := CASE WHEN at IS NULL THEN take_unique(r.key, r.id, r.until, t) ELSE taken_ids[at] END;
+                holder := CASE WHEN at IS NULL THEN take_unique(r.key, r.id, r.until, t, r.heir_of)
+                    ELSE taken_ids[at] END;
                 IF holder IS NOT NULL THEN
                     outcomes[r.i] := 'k'; holders[r.i] := holder;
                     DELETE FROM definition d WHERE d.seq = r.seq;

@@ -143,8 +143,8 @@ END $$;
 
 -- Reserve a unique key; NULL if it is ours now, else its holder's id. A reservation is a hint, its
 -- holder's record the truth: one past its period, or whose holder is gone or set aside, is taken
--- over by compare and set.
-CREATE FUNCTION take_unique(p_key text, p_id text, p_until bigint, t bigint) RETURNS text
+-- over by compare and set. So is that of the task whose place this one takes (`p_heir_of`).
+CREATE FUNCTION take_unique(p_key text, p_id text, p_until bigint, t bigint, p_heir_of text DEFAULT '') RETURNS text
 LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE held record;
@@ -158,7 +158,7 @@ BEGIN
         LEFT JOIN definition d ON d.id = u.id LEFT JOIN task k ON k.seq = d.seq
         WHERE u.key = p_key FOR UPDATE OF u;
         CONTINUE WHEN NOT FOUND;
-        IF held.id <> p_id AND held.state IS NOT NULL AND held.state <> 'unknown'
+        IF held.id <> p_id AND held.id <> p_heir_of AND held.state IS NOT NULL AND held.state <> 'unknown'
             AND (held.until IS NULL OR held.until > t) THEN
             RETURN held.id;
         END IF;
