@@ -115,7 +115,14 @@ class Cli:
         return str(path)
 
 
-OVER_HTTP = {"test_tasks", "test_submit", "test_fleet", "test_artifacts", "test_ids"}
+OVER_HTTP = {
+    "test_tasks",
+    "test_submit",
+    "test_fleet",
+    "test_artifacts",
+    "test_ids",
+    "test_schedules",
+}
 """Modules whose tests are taken over a service as well."""
 
 ON_THE_STORE = {

@@ -11,9 +11,10 @@ import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec.structs import replace
+from tests.lifecycle.examples import recurring
 
 from andon import Andon
-from andon.cli import checks
+from andon.cli import checks, schedule_checks
 from andon.cli import live as live_tasks
 from andon.cli.checks import Facts
 from andon.cli.findings import Finding, Level
@@ -23,8 +24,9 @@ from andon.lifecycle.admission import admit
 from andon.lifecycle.commands import Fail
 from andon.lifecycle.waiting import Why
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, WorkerInfo
+from andon.model.recurrence import Recurrence
 from andon.model.task import Definition, RunCell, Task, TaskError
-from andon.model.words import State
+from andon.model.words import Reason, State
 from andon.signing import SigningKey
 
 from .conftest import Cli
@@ -353,3 +355,75 @@ def test_the_place_for_logs_that_an_application_names_is_looked_at_too(cli: Cli)
     file = cli.write("placed_app.py", app)
     told = cli("doctor", file, "--url", cli.url).stdout
     assert "artifacts are refused: There is no place for artifacts at 'ftp://host/x'" in told
+
+
+def schedule(name: str, **status: Any) -> Task:
+    """A schedule that fires in a minute, unless something else is said."""
+    made = recurring(now=NOW)
+    fields = {"next_due": NOW + 60_000, **status}
+    reason, owes = fields.pop("reason", None), fields.pop("owes", ())
+    there = made.status.schedule
+    assert there is not None
+    return Task(
+        definition=replace(made.definition, id=name),
+        status=replace(made.status, schedule=replace(there, **fields), reason=reason, owes=owes),
+    )
+
+
+FAILING: dict[str, Any] = {"paused_at": NOW, "failures": 3, "reason": Reason.FAILURES_IN_A_ROW}
+BY_HAND: dict[str, Any] = {"paused_at": NOW, "reason": Reason.PAUSED}
+NOWHERE = Recurrence(cron=("0 2 * * *",), tz="Nowhere/Town")
+
+SCHEDULES = {
+    "all is well": ([schedule("a")], Level.OK, "1 schedule, none is late"),
+    "one did not fire": (
+        [schedule("a"), schedule("b", next_due=NOW - 120_000)],
+        Level.WRONG,
+        "1 schedule did not fire: b was due 2m ago",
+    ),
+    "one owes what it bore": (
+        [schedule("b", next_due=NOW - 120_000, owes=(Definition(id="b:1", name="job"),))],
+        Level.OK,
+        "1 schedule, none is late",
+    ),
+    "one paused itself": ([schedule("a", **FAILING)], Level.WRONG, "schedule a is paused after"),
+    "somebody paused two": (
+        [schedule("a", **BY_HAND), schedule("b", **BY_HAND)],
+        Level.NOTE,
+        "schedules a, b are paused by hand",
+    ),
+    "one cannot be decided": (
+        [schedule("a", recurrence=NOWHERE, next_due=NOW - 120_000)],
+        Level.WRONG,
+        "its times cannot be computed on this machine: Time zone 'Nowhere/Town'",
+    ),
+    "one has left the code": (
+        [
+            schedule("a", application="shop", release="1.10"),
+            schedule("b", application="shop", release="1.9"),
+            schedule("c", application="other", release="1"),
+        ],
+        Level.NOTE,
+        "schedule b is declared no more",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", SCHEDULES)
+def test_schedules_that_do_not_fire_or_are_declared_no_more_are_named(what: str) -> None:
+    found, level, text = SCHEDULES[what]
+    finding = worst(schedule_checks.schedules(found, None, NOW))
+    assert finding.level is level
+    assert finding.text.startswith(text)
+    assert finding.todo or level is Level.OK
+
+
+def test_an_application_says_itself_which_schedules_it_declares() -> None:
+    app = Andon("memory://", name="shop", release="2")
+
+    @app.task(name="a", every=60)
+    async def a() -> None: ...
+
+    live = [schedule(name, application="shop", release="2") for name in ("a", "b")]
+    finding = worst(schedule_checks.schedules(live, app, NOW))
+    assert finding.text.startswith("schedule b is declared no more")

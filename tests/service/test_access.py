@@ -11,6 +11,8 @@ import pytest
 
 from andon.contract.requests import ClaimRequest
 from andon.engine.base import Submission
+from andon.engine.schedule_requests import ScheduleRequest
+from andon.model.recurrence import Recurrence
 from andon.service.app import ROUTERS
 from andon.service.trust import runtokens
 from andon.service.trust.access import OPEN
@@ -64,6 +66,23 @@ ROUTES = {
     ),
     "POST /api/v1/bulk": Route("tasks:create:q", {"tasks": [{"name": "add", "queue": "q"}]}),
     "POST /api/v1/acts": Route("tasks:cancel:q", {"action": "cancel", **IDS}),
+    "GET /api/v1/schedules": Route("tasks:read:q", query="queue=q"),
+    "GET /api/v1/schedules/{schedule:str}": Route("tasks:read:q"),
+    "GET /api/v1/schedules/{schedule:str}/next": Route("tasks:read:q"),
+    "PUT /api/v1/schedules/{schedule:str}": Route(
+        "tasks:create:q tasks:change:q",
+        {"every": 60, "task": {"name": "add", "queue": "q", "args": {"a": 1}}},
+    ),
+    "PATCH /api/v1/schedules/{schedule:str}": Route(
+        "tasks:create:q tasks:change:q", {"every": 60}, also=("tasks:read:q",)
+    ),
+    "POST /api/v1/schedules/{schedule:str}/pause": Route("tasks:change:q"),
+    "POST /api/v1/schedules/{schedule:str}/resume": Route("tasks:change:q"),
+    "POST /api/v1/schedules/{schedule:str}/run": Route("tasks:change:q"),
+    "POST /api/v1/schedules/{schedule:str}/backfill": Route(
+        "tasks:change:q tasks:create:q", {"start": 1_700_000_000_000, "end": 1_700_000_060_000}
+    ),
+    "DELETE /api/v1/schedules/{schedule:str}": Route("tasks:change:q tasks:cancel:q"),
     "GET /api/v1/flows": Route("tasks:read:*"),
     "GET /api/v1/flows/{flow_id:str}": Route("tasks:read:*"),
     "POST /api/v1/flows/{flow_id:str}/cancel": Route("tasks:cancel:*"),
@@ -116,6 +135,26 @@ ROUTES = {
     "POST /api/v1/engine/act": Route("tasks:change:q", {**IDS, "event": "run-now"}),
     "POST /api/v1/engine/edit": Route(
         "tasks:change:q tasks:create:q", {"id": "{task}", "args": "e30=", "successor": "{new}"}
+    ),
+    "POST /api/v1/engine/put_schedules": Route(
+        "tasks:create:q tasks:change:q",
+        {
+            "how": "edit",
+            "requests": [
+                {
+                    "name": "{schedule}",
+                    "recurrence": {"every": 60},
+                    "task": {"id": "", "name": "add", "queue": "q"},
+                }
+            ],
+        },
+    ),
+    "POST /api/v1/engine/act_on_schedules": Route(
+        "tasks:change:q", {"names": ["{schedule}"], "act": "pause"}
+    ),
+    "POST /api/v1/engine/backfill_schedule": Route(
+        "tasks:change:q tasks:create:q",
+        {"name": "{schedule}", "start": 1_700_000_000_000, "end": 1_700_000_060_000},
     ),
     "POST /api/v1/engine/get": Route("tasks:read:q", IDS),
     "POST /api/v1/engine/history": Route("tasks:read:q", IDS),
@@ -196,6 +235,14 @@ class World:
         self.call(self.service.engine.submit([submission]))
         return task_id
 
+    def schedule(self) -> str:
+        """A new schedule, whose tasks go to the queue `q`."""
+        name = f"s{next(self._numbers)}"
+        submission = Submission(id="", name="add", queue="q")
+        request = ScheduleRequest(name=name, recurrence=Recurrence(every=86_400), task=submission)
+        self.call(self.service.engine.schedules.put([request], "add"))
+        return name
+
     def run(self) -> tuple[str, str]:
         """A task that a run holds, and that run's token."""
         queue = f"runs{next(self._numbers)}"
@@ -220,10 +267,17 @@ class World:
         task = task or self.task()
         for part in ("{task_id:str}", "{job_id:str}", "{token_id:str}"):
             path = path.replace(part, task)
+        schedule = self.schedule() if "{schedule" in f"{name} {route.body}" else ""
+        path = path.replace("{schedule:str}", schedule)
         path = path.replace("{name:str}", "q").replace("{number:str}", "0")
         body = _filled(
             route.body,
-            {"{task}": task, "{new}": f"n{next(self._numbers)}", "{run_token}": run_token},
+            {
+                "{schedule}": schedule,
+                "{task}": task,
+                "{new}": f"n{next(self._numbers)}",
+                "{run_token}": run_token,
+            },
         )
         headers = {} if header is None else {b"Authorization": header.encode("latin-1")}
         sent = None if method in {"GET", "DELETE"} else body

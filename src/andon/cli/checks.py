@@ -12,6 +12,7 @@ import msgspec
 
 from andon.artifacts.place import open_blobs
 from andon.cli import live as live_tasks
+from andon.cli import schedule_checks
 from andon.cli.findings import Finding, Level
 from andon.cli.output import ACCIDENTS, ago, plural, size_of, span
 from andon.contract.queries import Query
@@ -50,6 +51,7 @@ class Facts(msgspec.Struct, kw_only=True):
     unfinished: list[Task]  #: some that have ended and whose dependents were not told
     waits: list[KindWait] = []  #: what keeps ready tasks from starting
     live: live_tasks.Live | None = None  #: of an application's tasks, those that have not ended
+    schedules: list[Task] = []  #: that are live, the first of them
     no_logs: str = ""  #: why logs and artifacts of runs are not kept; empty: they are
 
 
@@ -71,6 +73,7 @@ async def read(engine: "Engine", app: "Andon | None" = None) -> Facts:
         unfinished=[task for task in await engine.get(ended) if task is not None],
         waits=await engine.waits(),
         live=None if app is None else await live_tasks.read_live(engine),
+        schedules=await schedule_checks.read_schedules(engine),
         no_logs=await _why_no_logs(engine, app),
     )
 
@@ -98,6 +101,7 @@ def all_checks(facts: Facts, app: "Andon | None") -> Iterator[Finding]:
     yield from queues(facts)
     yield from without_code(facts)
     yield from timers(facts)
+    yield from schedule_checks.schedules(facts.schedules, app, facts.now)
     yield from fan_outs(facts)
     yield from records(facts)
     yield from logs(facts)

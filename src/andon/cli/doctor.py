@@ -20,9 +20,9 @@ async def doctor(session: Session, *, app: str | None) -> None:
     """Check what is promised and what is wrong.
 
     What survives which accident with the store as it is configured, versions, disk, permissions,
-    the clock, workers, queues that stand still, timers, records that cannot be read, where
-    logs are kept; with APP also whether its code runs what has not ended yet, and whether it signs
-    what workers want signed. Exit code 1 if anything is wrong.
+    the clock, workers, queues that stand still, timers, schedules, records that cannot be read,
+    where logs are kept; with APP also whether its code runs what has not ended yet, and whether it
+    signs what workers want signed. Exit code 1 if anything is wrong.
     """
     from andon.cli import checks, findings
 

@@ -37,6 +37,7 @@ STYLES = {
     "pending": "blue",
     "active": "bold yellow",
     "retry": "yellow",
+    "recurring": "cyan",
     "completed": "green",
     "failed": "red",
     "cancelled": "dim",

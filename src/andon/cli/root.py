@@ -28,6 +28,9 @@ COMMANDS = {
         "andon.cli.artifacts:artifacts", "List and fetch what runs left behind.", _TASKS
     ),
     "events": Entry("andon.cli.events:events", "Print the moves of tasks.", _TASKS),
+    "schedules": Entry(
+        "andon.cli.schedules:schedules", "List, make, pause and backfill schedules.", _TASKS
+    ),
     "dlq": Entry("andon.cli.dlq:dlq", "Browse, resubmit and purge dead letters.", _TASKS),
     "queues": Entry("andon.cli.queues:queues", "List, make, pause and delete queues.", _FLEET),
     "policies": Entry(

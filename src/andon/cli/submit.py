@@ -107,14 +107,14 @@ async def submit(
         "priority": None if priority is None else priority_of(priority),
         "depends_on": comma_separated(depends_on) or None,
         "tags": comma_separated(tags) or None,
-        "headers": _pairs(headers, "--header") or None,
+        "headers": pairs_of(headers, "--header") or None,
     }
     if not given["supersede_active"]:
         del given["supersede_active"]
     given = {option: value for option, value in given.items() if value is not None}
-    given |= {n: json_or_text(value) for n, value in _pairs(options, "--option").items()}
-    _check_names(given)
-    app = _application(session, app_spec, profile)
+    given |= {n: json_or_text(value) for n, value in pairs_of(options, "--option").items()}
+    check_names(given)
+    app = application_of(session, app_spec, profile)
     _sign_with(app, key_file)
     try:
         if jsonl is not None:
@@ -126,7 +126,7 @@ async def submit(
             raise click.UsageError("Which task? Give its NAME, or --jsonl FILE.")
         args = None if arguments is None else args_of(arguments)
         if app_spec is not None:
-            _check_known(app, name, version)
+            check_known(app, name, version)
         if "depends_on" in given:
             parents = await sure_ids(session, await app.engine(), given["depends_on"])
             given["depends_on"] = tuple(parents)
@@ -134,7 +134,7 @@ async def submit(
         handle = await app.submit_draft(draft)
         remember(app.url, handle.id)
         if app_spec is None:
-            await _note_unknown(session, app, name, version)
+            await note_unknown(session, app, name, version)
         if wait:
             from andon.cli.wait import wait_for
 
@@ -157,7 +157,8 @@ def _when(absolute: str, relative: str, when: When | None) -> dict[str, Any]:
     return {relative: when.after} if when.at is None else {absolute: when.at}
 
 
-def _pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
+def pairs_of(texts: tuple[str, ...], option: str) -> dict[str, str]:
+    """`NAME=VALUE` by their names. Another text is a usage error."""
     pairs: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -167,7 +168,8 @@ def _pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
     return pairs
 
 
-def _check_names(options: dict[str, Any]) -> None:
+def check_names(options: dict[str, Any]) -> None:
+    """Raise `InvalidSubmission` for what is no option of a submission."""
     from andon.client.options import check_submit_names
 
     try:
@@ -176,7 +178,8 @@ def _check_names(options: dict[str, Any]) -> None:
         raise InvalidSubmission(str(error)) from error
 
 
-def _application(session: Session, spec: str | None, profile: str | None) -> "Andon":
+def application_of(session: Session, spec: str | None, profile: str | None) -> "Andon":
+    """The application to submit with: the one named, else one without any code."""
     if spec is not None:
         from andon.cli.apps import load_app
 
@@ -199,7 +202,8 @@ def _sign_with(app: "Andon", key_file: str | None) -> None:
         app.signing.check()
 
 
-def _check_known(app: "Andon", name: str, version: int) -> None:
+def check_known(app: "Andon", name: str, version: int) -> None:
+    """Raise `ConfigurationError` for a task that the application has no code for."""
     if app.registry.route(name, version) is not None:
         return
     versions = [str(kind.version) for kind in app.registry if kind.name == name]
@@ -211,7 +215,7 @@ def _check_known(app: "Andon", name: str, version: int) -> None:
     raise ConfigurationError(f"The application has no task {name!r}. Its tasks: {known}.")
 
 
-async def _note_unknown(session: Session, app: "Andon", name: str, version: int) -> None:
+async def note_unknown(session: Session, app: "Andon", name: str, version: int) -> None:
     """Say so when workers have published their types and this is none of them."""
     engine = await app.connections.engine()
     types = await engine.types()

@@ -104,6 +104,7 @@ WHEN = Typed("time", when_of)
 COUNT_OR_NONE = Typed("number", int, clears=True)
 RATE_OR_NONE = Typed("rate", rate_of, clears=True)
 DURATION_OR_NONE = Typed("duration", seconds_of, clears=True)
+WHEN_OR_NONE = Typed("time", when_of, clears=True)
 
 
 def comma_separated(texts: tuple[str, ...]) -> tuple[str, ...]:

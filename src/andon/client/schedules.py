@@ -26,6 +26,7 @@ from andon.engine.schedule_requests import (
     ScheduleOutcome,
     ScheduleRequest,
 )
+from andon.engine.schedule_views import changed, next_times, request_of
 from andon.model.errors import ConfigurationError, TaskNotFound
 from andon.model.recurrence import ExplainedTime, Recurrence
 from andon.model.task import Task
@@ -149,24 +150,12 @@ class Schedules:
             assert (tidy.recurrence.every, tidy.overlap) == (7200, "skip")
             await app.schedules.delete("tidy")
         """
-        record = await self._record(name)
-        schedule = record.status.schedule
-        assert schedule is not None
-        changed = recurrence_of(options)
-        times = {k: getattr(changed, k) for k in options if k not in NO_TIMES}
-        if "every" in times:
-            times.setdefault("cron", ())
-        elif "cron" in times:
-            times.update(every=None, anchor=None)
-        task = submission_of(record) if draft is None else self._sent(draft.submission)
-        request = ScheduleRequest(
-            name=name,
-            recurrence=replace(schedule.recurrence, **times),
-            task=task,
-            overlap=options.get("overlap", schedule.overlap),
-            pause_after=options.get("pause_after", schedule.pause_after),
-        )
-        return await self._put(request, "edit")
+        request = request_of(await self._record(name))
+        if draft is not None:
+            request = replace(request, task=self._sent(draft.submission))
+        times = recurrence_of(options)
+        changes = {k: v if k in NO_TIMES else getattr(times, k) for k, v in options.items()}
+        return await self._put(changed(request, changes), "edit")
 
     async def list(self) -> "list[ScheduleView]":
         """All live schedules, by name.
@@ -197,12 +186,8 @@ class Schedules:
             assert "T06:00" in time.local and "T21:00" in time.utc
             await app.schedules.delete("early")
         """
-        from andon.lifecycle.recurrence.explaining import explain
-
-        schedule = (await self._record(name)).status.schedule
-        assert schedule is not None
-        after = max(schedule.after, (await self._app.engine()).now())
-        return explain(schedule.recurrence, name, after=after, most=count, fired=schedule.fired)
+        now = (await self._app.engine()).now()
+        return next_times(await self._record(name), now, count)
 
     async def pause(self, name: str) -> ScheduleView:
         """Let it fire no more until it is resumed. Tasks that it has submitted run."""
@@ -338,31 +323,6 @@ class Schedules:
             "This way to the store knows no schedules; name the store itself, or a service that "
             "has them."
         )
-
-
-def submission_of(record: Task) -> "Submission":
-    """What the schedule's task was submitted as, so that it can be submitted again."""
-    from andon.engine.base import Submission
-
-    schedule = record.status.schedule
-    assert schedule is not None
-    d = schedule.template
-    return Submission(
-        id="",
-        name=d.name,
-        version=d.version,
-        queue=d.queue,
-        args=d.args,
-        priority=d.priority,
-        deadline_in=schedule.deadline_in,
-        load_dependencies=d.load_dependencies,
-        key=d.key,
-        group=d.group,
-        scopes=d.scopes,
-        tags=d.tags,
-        headers=d.headers,
-        options=d.policy_given,
-    )
 
 
 def _moment(at: int | None) -> datetime | None:

@@ -117,6 +117,50 @@ class TaskPage(msgspec.Struct):
     cursor: str
 
 
+class SchedulePage(msgspec.Struct):
+    """Schedules; an empty cursor means there are no more."""
+
+    schedules: list[dict[str, Any]]
+    cursor: str
+
+
+class NextTimes(msgspec.Struct):
+    """Times of a schedule: by the clocks of its zone, in UTC, and what is to be said of them."""
+
+    times: list[dict[str, Any]]
+
+
+class ScheduleActed(msgspec.Struct, omit_defaults=True):
+    """How acting on one schedule ended."""
+
+    name: str
+    state: State | None  #: after the act; null when the record is gone
+    changed: bool
+    task: str | None = None  #: id of the task that it has submitted
+
+
+class RefusedTask(msgspec.Struct):
+    """A task that was not submitted."""
+
+    id: str
+    error: str  #: one sentence
+
+
+class BackfilledPart(msgspec.Struct, kw_only=True):
+    """What became of a range of a schedule's times; with `dry_run`, what would."""
+
+    count: int  #: times in this part of the range; with `dry_run` in all of it
+    more: bool  #: there are more than were counted
+    first: str | None  #: ISO 8601
+    last: str | None  #: ISO 8601
+    created: int
+    existed: int  #: had run, or were there
+    refused: int
+    errors: list[RefusedTask]  #: the first of them
+    dry_run: bool
+    next: str | None  #: repeat the request with this as `start`; null: all is done
+
+
 class EventPage(msgspec.Struct):
     """Moves of tasks; go on with the cursor. `gap`: some before these are not kept any more."""
 

@@ -27,6 +27,7 @@ from andon.service.routes import (
     policies,
     queues,
     runs,
+    schedules,
     tasks,
     tokens,
 )
@@ -43,6 +44,7 @@ ROUTERS = [
     tasks.router,
     bulk.router,
     dead_letters.router,
+    schedules.router,
     queues.router,
     policies.router,
     flows.router,

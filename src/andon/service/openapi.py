@@ -16,7 +16,7 @@ from andon.lifecycle.profiles import CBINTEL, NATIVE
 from andon.lifecycle.rendering import as_seen, document
 from andon.model.errors import TaskNotFound
 from andon.model.task import Definition
-from andon.service import answers, bodies
+from andon.service import answers, bodies, schedule_bodies
 from andon.service.lines import MEDIA_TYPE
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def _show_lines(paths: Document) -> None:
 def _schemas() -> Document:
     structs = [
         kind
-        for module in (bodies, answers)
+        for module in (bodies, schedule_bodies, answers)
         for kind in vars(module).values()
         if inspect.isclass(kind) and issubclass(kind, msgspec.Struct)
     ]
@@ -208,7 +208,15 @@ def _complete(operation: Document, *, takes_path: bool, changes: bool) -> None:
 
 
 _OPTIONAL = frozenset(
-    {"Nothing", "Cancelling", "Rerunning", "QueueChanges", "Purging", "RerunningFlow"}
+    {
+        "Nothing",
+        "Cancelling",
+        "Rerunning",
+        "QueueChanges",
+        "Purging",
+        "ScheduleChanges",
+        "RerunningFlow",
+    }
 )
 
 

@@ -31,6 +31,7 @@ from andon.engine.http.blocking import BlockingCalls
 from andon.engine.http.errors import error_of, problem_of
 from andon.engine.http.place import ClientCertificate, Place
 from andon.engine.http.runtokens import RunTokens
+from andon.engine.http.schedules import HttpSchedules
 from andon.engine.http.transport import PATIENCE_S, Transport
 from andon.engine.http.wire import Outcome, Packed, Report, Sign, Which
 from andon.engine.places import in_places
@@ -136,6 +137,7 @@ class HttpEngine:
             Batcher(self._send_reports, size=wire.MOST_RUNS) for _ in range(_REPORTS_IN_FLIGHT)
         ]
         self._tokens = RunTokens()
+        self.schedules = HttpSchedules(self._transport, self.find)
         self._artifacts = HttpArtifacts(self._transport, self._tokens.at)
         self._opening: asyncio.Lock | None = None
         self._is_open = False

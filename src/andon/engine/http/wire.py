@@ -201,24 +201,25 @@ CONTROL_EVENTS = frozenset(
 """What may be done to tasks by `act`."""
 
 
-_RESOLVED = "births"
-"""Tasks as they are to be stored. Nobody elsewhere says so: the service resolves and checks what it
-is sent, as for any submit."""
+_RESOLVED = {
+    "births": "Definitions are made by the service; send what is to be borne in `follow_ups`.",
+    "schedule": "Schedules are made by the service; send what one is to be to `put_schedules`.",
+}
+"""Tasks and schedules as they are to be stored, and where to send instead what they are to be.
+Nobody elsewhere says so: the service resolves and checks what it is sent, as for any submit."""
 
 
 def fields_of(command: Command) -> dict[str, Any]:
     """What a command says beside its event."""
     names = command.__struct_fields__
-    return {name: getattr(command, name) for name in names if name != _RESOLVED}
+    return {name: getattr(command, name) for name in names if name not in _RESOLVED}
 
 
 def command_of(event: Event, fields: dict[str, Any]) -> Command:
     """The command of an event. Raises `InvalidSubmission` naming the field at fault."""
-    if fields.get(_RESOLVED):
-        raise InvalidSubmission(
-            "Definitions are made by the service; send what is to be borne in `follow_ups`.",
-            field="fields",
-        )
+    for name, instead in _RESOLVED.items():
+        if fields.get(name):
+            raise InvalidSubmission(instead, field="fields")
     try:
         return msgspec.convert(fields, _COMMANDS[event], builtin_types=())
     except msgspec.ValidationError as error:

@@ -138,6 +138,18 @@ def between(recurrence: Recurrence, name: str, *, start: int, end: int) -> Itera
     return _made(name, found, jitter_ms(recurrence, name))
 
 
+def pieces(
+    recurrence: Recurrence, name: str, *, start: int, end: int, most: int
+) -> Iterator[tuple[int, int]]:
+    """The range in parts of at most so many occurrences each: their starts and ends."""
+    while start < end:
+        rest = islice(between(recurrence, name, start=start, end=end), most, None)
+        following = next(rest, None)
+        until = end if following is None else following.at
+        yield start, until
+        start = until
+
+
 def measure(
     recurrence: Recurrence, name: str, *, start: int, end: int, most: int = MOST_COUNTED
 ) -> Range:

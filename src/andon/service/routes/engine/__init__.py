@@ -8,7 +8,7 @@ from typing import Any
 
 from litestar import Router
 
-from andon.service.routes.engine import control, fleet, reading, running
+from andon.service.routes.engine import control, fleet, reading, running, schedules
 
 _HANDLERS: list[Any] = [
     running.submit,
@@ -20,6 +20,9 @@ _HANDLERS: list[Any] = [
     control.retry,
     control.act,
     control.edit,
+    schedules.put_schedules,
+    schedules.act_on_schedules,
+    schedules.backfill_schedule,
     reading.get,
     reading.history,
     reading.find,

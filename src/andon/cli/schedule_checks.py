@@ -1,0 +1,163 @@
+"""What `andon doctor` sees of schedules: those that do not fire, and those that code declares no
+more."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from andon.cli.findings import Finding, Level
+from andon.cli.output import ago, plural
+from andon.contract.queries import Query
+from andon.engine.schedule_views import declared_no_more, is_paused, schedule_of
+from andon.lifecycle.schedules import is_older
+from andon.model.task import Task
+from andon.model.words import Reason, State
+
+if TYPE_CHECKING:
+    from andon.client.app import Andon
+    from andon.engine.base import Engine
+
+MOST_LOOKED = 10_000
+"""Schedules that are looked at, the oldest first."""
+
+LATE_MS = 60_000
+"""A schedule this late is fired by nobody."""
+
+_PAGE = 500
+_MOST_NAMED = 3
+
+
+async def read_schedules(engine: "Engine") -> list[Task]:
+    """The live schedules, the first of them."""
+    found: list[Task] = []
+    query = Query(states=(State.RECURRING,), limit=_PAGE)
+    while True:
+        page = await engine.find(query)
+        found += [task for task in page.tasks if task.status.schedule is not None]
+        if not page.cursor or len(found) >= MOST_LOOKED:
+            return found
+        query = replace(query, cursor=page.cursor)
+
+
+def schedules(found: Sequence[Task], app: "Andon | None", now: int) -> Iterator[Finding]:
+    """Whether schedules fire, and whether somebody still wants them."""
+    if not found:
+        return
+    undecided = [(task, why) for task in found if (why := _undecided(task, now))]
+    yield from _without_times(undecided)
+    known = {task.id for task, _ in undecided}
+    late = [
+        task
+        for task in found
+        if task.id not in known and not is_paused(task) and _due(task, now) < now - LATE_MS
+    ]
+    if late:
+        first = min(late, key=lambda task: _due(task, now))
+        yield Finding(
+            Level.WRONG,
+            "schedules",
+            f"{plural(len(late), 'schedule')} did not fire: {first.id} was due "
+            f"{ago(_due(first, now), now)}",
+            "no timekeeper runs: start a worker without --no-timekeeper",
+        )
+    yield from _paused([task for task in found if is_paused(task)])
+    yield from _left_the_code(found, app)
+    if not late and not undecided:
+        yield Finding(Level.OK, "schedules", f"{plural(len(found), 'schedule')}, none is late")
+
+
+def _due(task: Task, now: int) -> int:
+    """When it fires next; it owes what it has borne before."""
+    following = schedule_of(task, task.id).next_due
+    return now if following is None or task.status.owes else following
+
+
+def _undecided(task: Task, now: int) -> str:
+    """Why its next time cannot be computed here; empty if it can."""
+    from andon.lifecycle.recurrence.occurrences import next_occurrence
+
+    schedule = schedule_of(task, task.id)
+    try:
+        next_occurrence(schedule.recurrence, task.id, after=now, fired=schedule.fired)
+    except Exception as error:  # whatever it is, it is what the timekeeper meets too
+        return str(error) or type(error).__name__
+    return ""
+
+
+def _without_times(undecided: Sequence[tuple[Task, str]]) -> Iterator[Finding]:
+    for task, why in undecided[:_MOST_NAMED]:
+        yield Finding(
+            Level.WRONG,
+            f"schedule {task.id}",
+            f"its times cannot be computed on this machine: {why}",
+            f"andon schedules edit {task.id}, or bring the tz database of this machine up to date",
+        )
+    more = len(undecided) - _MOST_NAMED
+    if more > 0:
+        yield Finding(
+            Level.WRONG, "schedules", f"the times of {more:,} more cannot be computed either"
+        )
+
+
+def _paused(paused: Sequence[Task]) -> Iterator[Finding]:
+    failing = [task for task in paused if task.status.reason is Reason.FAILURES_IN_A_ROW]
+    if failing:
+        yield Finding(
+            Level.WRONG,
+            "schedules",
+            f"{_named(failing)} paused after failures in a row",
+            "andon schedules show NAME names the last task; then andon schedules resume NAME",
+        )
+    others = [task for task in paused if task.status.reason is not Reason.FAILURES_IN_A_ROW]
+    if others:
+        yield Finding(
+            Level.NOTE,
+            "schedules",
+            f"{_named(others)} paused by hand",
+            "andon schedules resume NAME",
+        )
+
+
+def _left_the_code(found: Sequence[Task], app: "Andon | None") -> Iterator[Finding]:
+    """Those that their application declares no more: by its code, if that is here, else because a
+    newer release of it declares others."""
+    gone = _of_older_releases(found)
+    if app is not None:
+        from andon.client.release import application_name
+
+        name, declared = application_name(app), {one for _, one, _ in app.declared_schedules}
+        gone = [task for task in gone if schedule_of(task, task.id).application != name]
+        missing = set(declared_no_more(found, name, declared))
+        gone += [task for task in found if task.id in missing]
+    if gone:
+        yield Finding(
+            Level.NOTE,
+            "schedules",
+            f"{_named(gone)} declared no more by the code of the application",
+            "andon schedules prune APP, or keep them: they fire on",
+        )
+
+
+def _of_older_releases(found: Sequence[Task]) -> list[Task]:
+    newest: dict[str, str] = {}
+    for task in found:
+        schedule = schedule_of(task, task.id)
+        release = newest.setdefault(schedule.application, schedule.release)
+        if is_older(release, than=schedule.release):
+            newest[schedule.application] = schedule.release
+    return [
+        task
+        for task in found
+        if (schedule := schedule_of(task, task.id)).application
+        and is_older(schedule.release, than=newest[schedule.application])
+    ]
+
+
+def _named(tasks: Sequence[Task]) -> str:
+    """`schedule a is`, `schedules a, b, c and 4 more are`."""
+    names = ", ".join(task.id for task in tasks[:_MOST_NAMED])
+    more = len(tasks) - _MOST_NAMED
+    if len(tasks) == 1:
+        return f"schedule {names} is"
+    return f"schedules {names}{f' and {more:,} more' if more > 0 else ''} are"
