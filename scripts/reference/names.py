@@ -250,8 +250,8 @@ source, that of base classes before its own."""
 
 INNER = {
     "client.app.Andon": "bridge connections declared_queues engine engine_on follow_draft "
-    "functions live_at measure measured new_id profile_default records_invalid registry sending sent signing "
-    "send_drafts submit_draft worker_config worker_middleware",
+    "functions live_at measure measured new_id profile_default records_invalid registry sending "
+    "sent signing send_drafts submit_draft worker_config worker_middleware",
     "client.function.TaskFunction": "__init__ app chosen_id draft_call draft_of type",
     "client.drafts.Draft": "codec connection follow returns_holder submission",
     "client.handle.TaskHandle": "app",
