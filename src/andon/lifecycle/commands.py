@@ -57,7 +57,8 @@ class Complete(Command, frozen=True):
 
     event: ClassVar[Event] = Event.COMPLETE
     result: bytes | None = None
-    births: tuple[Definition, ...] = ()  #: what exists if this is written (docs/rulings.md, R38)
+    births: tuple[Definition, ...] = ()
+    """Tasks that exist if and only if this is written (docs/rulings.md, R38)."""
 
 
 class Fail(Command, frozen=True):
