@@ -127,10 +127,10 @@ def times_given(times: Times) -> dict[str, Any]:
         value: Any = getattr(times, name)
         if value is UNSET:
             continue
-        if name in _MOMENTS and value is not None:
-            value = moment_ms(name, value)
-        elif name in ("cron", "exclude"):
+        if name in ("cron", "exclude"):
             value = (value,) if isinstance(value, str) else tuple(value)
+        elif name in _MOMENTS and value is not None:
+            value = moment_ms(name, value)
         fields[name] = value
     return fields
 
