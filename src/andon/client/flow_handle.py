@@ -22,7 +22,6 @@ from andon.model.words import State
 from andon.worker.calls import ANY_CALL
 
 if TYPE_CHECKING:
-    from andon.client.reading import Reading
     from andon.client.store_access import StoreAccess
     from andon.model.task import Task
     from andon.worker.calls import Call
@@ -231,7 +230,7 @@ class Flows:
         assert (found.id, found.name, found.members) == (submitted.id, "billing", 2)
     """
 
-    def __init__(self, app: "Reading") -> None:
+    def __init__(self, app: "StoreAccess") -> None:
         self._app = app
 
     def __repr__(self) -> str:

@@ -7,10 +7,10 @@ from msgspec.structs import replace
 
 from andon.client.drafts import Draft
 from andon.client.flow_arguments import Result
+from andon.client.options import HasId
 from andon.engine.base import Submission
 
 if TYPE_CHECKING:
-    from andon.client.flows import Flow
     from andon.worker.calls import Call
 
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -44,7 +44,7 @@ class Part(Protocol):
     """
 
     @property
-    def flow(self) -> "Flow":
+    def flow(self) -> HasId:
         """The flow that it is part of."""
         ...
 
@@ -71,7 +71,7 @@ class Step(Generic[R_co]):
         print(paid.id, await app.handle(paid.id).status())
     """
 
-    def __init__(self, flow: "Flow", draft: Draft[R_co], parents: Sequence[str]) -> None:
+    def __init__(self, flow: HasId, draft: Draft[R_co], parents: Sequence[str]) -> None:
         self.flow = flow  #: the flow that it is part of
         self.codec: Call = draft.codec  #: of its arguments and result
         self._draft = draft
@@ -147,7 +147,7 @@ class Group(Generic[R_co]):
         print([step.id for step in reminders])
     """
 
-    def __init__(self, flow: "Flow", parts: Sequence[Part]) -> None:
+    def __init__(self, flow: HasId, parts: Sequence[Part]) -> None:
         self.flow = flow  #: the flow that it is part of
         self._parts = parts
 
@@ -188,7 +188,7 @@ class Chain(Generic[R_co]):
         assert await handle.result(timeout=60) == "ann reminded reminded"
     """
 
-    def __init__(self, flow: "Flow", firsts: Sequence[Step[Any]], last: Part) -> None:
+    def __init__(self, flow: HasId, firsts: Sequence[Step[Any]], last: Part) -> None:
         self.flow = flow  #: the flow that it is part of
         self.firsts = firsts  #: the steps that it begins with
         self._last = last

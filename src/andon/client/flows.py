@@ -29,7 +29,7 @@ from andon.model.errors import FlowConflict, InvalidSubmission, SubmissionsRefus
 from andon.model.headers import FLOW_HEADER
 
 if TYPE_CHECKING:
-    from andon.client.reading import Reading
+    from andon.client.submitting import Submitting
     from andon.engine.base import Engine
 
 P = ParamSpec("P")
@@ -65,7 +65,7 @@ class Flow:
         assert (await handle.progress()).percent == 100
     """
 
-    def __init__(self, app: "Reading", name: str, *, id: str | None = None) -> None:
+    def __init__(self, app: "Submitting", name: str, *, id: str | None = None) -> None:
         if not _NAME.match(name):
             raise InvalidSubmission(
                 f"The name of a flow is 1 to 24 of A-Z a-z 0-9 _ : and -, not {name[:60]!r}.",

@@ -143,7 +143,8 @@ class Cancel(Command, frozen=True):
     event: ClassVar[Event] = Event.CANCEL
     force: bool = False
     births: tuple[Definition, ...] = ()
-    """The newer task of its unique key, which supersedes one that waits (R38); else none."""
+    """The newer task of its unique key, which supersedes one that waits (docs/rulings.md, R38);
+    else none."""
 
 
 class Expire(Command, frozen=True):
