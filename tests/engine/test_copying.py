@@ -19,10 +19,12 @@ from andon.engine.base import Submission
 from andon.engine.control import change_of
 from andon.engine.copying import Ledger, Tally, copy, refuse_workers
 from andon.engine.debts import Debts
+from andon.engine.schedule_requests import ScheduleRequest
 from andon.lifecycle.apply import apply
 from andon.lifecycle.commands import Complete, Fail, Reprioritise, Stop, UnknownTask
 from andon.model.errors import ConfigurationError, StoreUnavailable
 from andon.model.fleet import QueueConfig, StoreInfo, TypeInfo, WorkerInfo
+from andon.model.recurrence import Recurrence
 from andon.model.settings import MOVING, MOVING_LAST, STAYING
 from andon.model.task import Task, TaskError
 from andon.model.words import State
@@ -117,6 +119,7 @@ async def test_every_task_arrives_as_it_was(shop: Shop, other: Shop) -> None:
     assert {task.state for task in before.values()} == set(State) - {
         State.UNSUBMITTED,
         State.UNKNOWN,
+        State.RECURRING,
     }
     ledger = await copied(shop, other)
     assert ledger.balanced, ledger
@@ -125,6 +128,22 @@ async def test_every_task_arrives_as_it_was(shop: Shop, other: Shop) -> None:
     assert ledger.beside == {name: Tally() for name in ("queues", "types", "settings")}
     for task_id in before:
         assert (await other.engine.history(task_id)) == (await shop.engine.history(task_id))
+
+
+async def test_a_schedule_arrives_paused_so_that_one_store_alone_fires_it(
+    shop: Shop, other: Shop
+) -> None:
+    job = Submission(id="", name="job")
+    asked = ScheduleRequest(name="s", recurrence=Recurrence(every=60), task=job)
+    await shop.engine.schedules.put([asked], "add")
+    assert (await copied(shop, other)).balanced
+    await later(other, 60)
+    await shop.later(0)
+    assert set(await everything(other.engine.store)) == {"s"}
+    assert len(await everything(shop.engine.store)) == 2
+    await other.engine.schedules.act(["s"], "resume")
+    await later(other, 60)
+    assert len(await everything(other.engine.store)) == 2
 
 
 async def test_the_source_stays_as_it_was(shop: Shop, other: Shop) -> None:

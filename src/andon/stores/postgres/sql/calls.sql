@@ -51,7 +51,7 @@ SELECT * FROM {schema}.commit_ends($1, $2, $3, $4, $5, $6, $7::text::bigint[], $
 -- name: restore
 SELECT * FROM {schema}.restore_tasks($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
     $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30,
-    $31, $32, $33, $34, $35, $36, $37, $38, $39, $40, $41, $42, $43, $44, $45)
+    $31, $32, $33, $34, $35, $36, $37, $38, $39, $40, $41, $42, $43, $44, $45, $46)
 
 -- name: set_aside
 SELECT {schema}.set_aside(u, {schema}.store_time($2)) FROM unnest($1::bigint[]) u
