@@ -15,7 +15,7 @@ from conftest import HTTP, stores_by_url
 from servers import Servers
 from servers.http import PLAIN, service_of
 
-from andon import Andon, State
+from andon import Andon, Context, State
 from andon.contract.queries import Query
 from andon.model.errors import (
     AndonError,
@@ -159,6 +159,29 @@ async def test_a_task_is_edited_into_a_successor_and_each_names_the_other(url: s
         child = await app.submit("x", depends_on=last)
         with pytest.raises(InvalidTransition, match=child.id):
             await last.edit(n=5)
+
+
+async def test_a_schedule_bears_a_task_and_that_bears_another(url: str) -> None:
+    app, heard = Andon(url), list[str]()
+
+    @app.task(name="second")
+    async def second(word: str) -> None:
+        heard.append(word)
+
+    @app.task(name="first")
+    async def first(ctx: Context) -> str:
+        [follow_up] = ctx.follow_up(second.draft("borne"))
+        return follow_up.id
+
+    async with app:
+        await app.schedules.add("nightly", first.draft(), every=86_400)
+        async with app.working():
+            occurrence = app.handle(await app.schedules.run("nightly"))
+            await app.handle(await occurrence.result(timeout=60)).result(timeout=60)
+        assert heard == ["borne"]
+        last = await app.schedules.get("nightly")
+        assert last is not None
+        assert (last.state, last.last_id) == (State.RECURRING, occurrence.id)
 
 
 async def test_a_retry_policy_is_used_by_its_name(url: str) -> None:
