@@ -300,10 +300,10 @@ def test_a_report_that_breaks_fails_alone(
     engine = service.service.engine
     real = engine.report_run
 
-    async def report_run(task_id: str, *rest: Any) -> Any:
+    async def report_run(task_id: str, *rest: Any, **more: Any) -> Any:
         if task_id == "b":
             raise Unforeseen(task_id)
-        return await real(task_id, *rest)
+        return await real(task_id, *rest, **more)
 
     monkeypatch.setattr(engine, "report_run", report_run)
     reports = [{"token": run["token"], "outcome": "completed"} for run in runs]

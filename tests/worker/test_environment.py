@@ -86,6 +86,7 @@ async def test_a_command_sees_no_secret_of_its_worker(kit: Kit, secrets: None):
         "ANDON_RUN",
         "ANDON_FENCE",
         "ANDON_HEADERS",
+        "ANDON_FOLLOW_UPS",
     }
     assert not {name for name in seen if name.startswith("AWS_")}
     assert result_of(await kit.run("more"))["AWS_SECRET_ACCESS_KEY"] == "secret"

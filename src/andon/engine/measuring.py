@@ -60,10 +60,12 @@ class _Measured:
         count_waits(tasks, self._metrics, self._names)
         return tasks
 
-    async def report(self, task: "Task", command: Command) -> State | None:
+    async def report(
+        self, task: "Task", command: Command, follow_ups: "Sequence[Submission]" = ()
+    ) -> State | None:
         name = self._names.of(task.definition.name)
         try:
-            state: State | None = await self._report(task, command)
+            state: State | None = await self._report(task, command, follow_ups)
         except LeaseLost:
             self._metrics.lost.labels(name).inc()
             raise
@@ -76,8 +78,14 @@ class _Measured:
             self._metrics.runs.labels(name, outcome).observe(seconds)
         return state
 
-    def report_then(self, task: "Task", command: Command, then: Then) -> None:
-        self._telling.tell(self.report(task, command), then)
+    def report_then(
+        self,
+        task: "Task",
+        command: Command,
+        then: Then,
+        follow_ups: "Sequence[Submission]" = (),
+    ) -> None:
+        self._telling.tell(self.report(task, command, follow_ups), then)
 
     async def renew(self, renewals: Sequence[Renewal]) -> list[Verdict]:
         return await self._renew(renewals)
