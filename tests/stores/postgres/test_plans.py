@@ -128,3 +128,19 @@ async def test_lists_by_due_time_go_by_their_index(
     found = await again.find(Query(states=(State.SCHEDULED,), due_first=True))
     assert ids(found.tasks) == ids(tasks)
     assert await db.fetchval("SELECT to_regclass($1)", f'"{schema}".task_due')
+
+
+@pytest.mark.parametrize("table", ["ready", "task", None], ids=["ready", "task", "both"])
+@pytest.mark.parametrize("room", [{}, {"a": 20}], ids=["unlimited", "limited"])
+async def test_lanes_that_come_mixed_keep_their_order_where_tables_were_found_empty(
+    kit: Kit, schema: str, db: asyncpg.Connection, table: str | None, room: dict[str, int]
+) -> None:
+    await _cancel(kit, await kit.submit_many(_MANY))
+    await db.execute(f'DELETE FROM "{schema}".task')
+    for one in (table,) if table else ("ready", "task"):
+        await db.execute(f'VACUUM (ANALYZE, TRUNCATE false) "{schema}".{one}')
+    tasks = [
+        await kit.submit(name="abc"[n % 3], priority=(0, 5, -2)[n // 3 % 3]) for n in range(45)
+    ]
+    in_order = sorted(tasks, key=lambda task: -task.definition.priority)
+    assert ids(await kit.claim(limit=50, room=room)) == ids(in_order)

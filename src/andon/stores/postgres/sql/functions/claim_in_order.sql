@@ -102,7 +102,8 @@ END $$;
 -- worker has room for. What others have locked is passed over: then those after come, more and more.
 --
 -- Everything is read by one statement, however far it goes, and so by one snapshot, from before the
--- transaction has its number (see `claim_tasks`).
+-- transaction has its number (see `claim_tasks`). What is locked in a LATERAL of its own is looked up one
+-- after the other: a plain join of the two tables may start from either of them where it was found empty.
 CREATE FUNCTION pick_in_order(
     p_lanes integer[], p_marks bigint[], p_places bigint[], p_levels integer[], p_types integer[],
     p_allowed integer[], p_limited integer[], p_room integer[], p_limit integer, t bigint,
@@ -115,11 +116,13 @@ DECLARE
 BEGIN
     IF cardinality(p_limited) = 0 AND p_limit <= ALL (p_allowed) THEN
         SELECT array_agg(x.entry), array_agg(x.task) INTO entries, tasks FROM (
-            SELECT e.ctid AS entry, k.ctid AS task FROM generate_series(0, 5) turn
+            SELECT z.* FROM generate_series(0, 5) turn
             CROSS JOIN LATERAL first_in_order(p_lanes, p_marks, p_places, p_levels, p_types, NULL, p_limited, p_room,
                 turn, CASE WHEN turn = 0 THEN 0 ELSE wide * (4 ^ (turn - 1))::integer END, wide * (4 ^ turn)::integer, t) c
-            JOIN ready e ON e.ctid = c.entry JOIN task k ON k.seq = e.seq
-            LIMIT p_limit FOR UPDATE OF e, k SKIP LOCKED
+            CROSS JOIN LATERAL (
+                SELECT e.ctid AS entry, k.ctid AS task FROM ready e JOIN task k ON k.seq = e.seq
+                WHERE e.ctid = c.entry FOR UPDATE OF e, k SKIP LOCKED
+            ) z LIMIT p_limit
         ) x;
         RETURN;
     END IF;
@@ -130,11 +133,13 @@ BEGIN
         SELECT least(most, sum(u.room)) INTO most FROM unnest(p_limited, p_room) u (type, room) WHERE u.type = ANY (p_types);
     END IF;
     OPEN picking FOR
-        SELECT e.ctid AS entry, k.ctid AS task, c.place, c.type FROM generate_series(0, 5) turn
+        SELECT z.*, c.place, c.type FROM generate_series(0, 5) turn
         CROSS JOIN LATERAL first_in_order(p_lanes, p_marks, p_places, p_levels, p_types, p_allowed, p_limited, p_room,
             turn, 0, wide * (4 ^ turn)::integer, t) c
-        JOIN ready e ON e.ctid = c.entry JOIN task k ON k.seq = e.seq
-        FOR UPDATE OF e, k SKIP LOCKED;
+        CROSS JOIN LATERAL (
+            SELECT e.ctid AS entry, k.ctid AS task FROM ready e JOIN task k ON k.seq = e.seq
+            WHERE e.ctid = c.entry FOR UPDATE OF e, k SKIP LOCKED
+        ) z;
     WHILE cardinality(tasks) < most LOOP
         FETCH picking INTO r;
         EXIT WHEN NOT FOUND;
