@@ -6,6 +6,7 @@ up where the last one was.
 """
 
 import asyncio
+import contextlib
 from pathlib import Path
 
 from andon.client.app import Andon
@@ -56,6 +57,7 @@ class Conductor:
         self._names = names
         self._crew = crew
         self._kills = kills
+        self._told = 0  # runs that were lost, of those that were spoken of
 
     async def step(self, view: View) -> str:
         """Take the next step if its time has come; what to say of it, or nothing."""
@@ -71,7 +73,7 @@ class Conductor:
             return ""
         report = view.tally.states.get(view.report(run))
         if report not in TERMINAL:
-            return self._kill(view)
+            return self._kill(view) or self._recovered(view)
         if report is not State.COMPLETED:
             await self._app.schedules.cancel(names.schedule)
             return f"Run {run} has no report; the schedule ends."
@@ -90,10 +92,23 @@ class Conductor:
         pid = self._crew.kill_one()
         return f"kill -9 {pid}, a worker at work: another takes its place." if pid else ""
 
+    def _recovered(self, view: View) -> str:
+        """Say of the runs that were lost with their workers when all their tasks have ended."""
+        lost = view.tally.lost
+        tasks = len(set(lost))
+        if len(lost) == self._told or view.tally.recovered < tasks:
+            return ""
+        self._told = len(lost)
+        return (
+            f"Recovered: {tasks:,} {'task' if tasks == 1 else 'tasks'} whose worker was lost went "
+            "on when the lease had run out, and ended."
+        )
+
     def _change(self) -> str:
         home = Path(self._names.home)
-        if scratch.has_changed(home):
-            return ""
+        with contextlib.suppress(FileNotFoundError):  # somebody has removed it: that is a change
+            if scratch.has_changed(home):
+                return ""
         scratch.change(home)
         return (
             f"The first report is written. The demo has now added a function to {scratch.PATH}, a "

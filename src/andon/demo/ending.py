@@ -56,10 +56,11 @@ def _ledger(ledger: Ledger, flows: Sequence[Listing]) -> list[str]:
 
 def _flow(flow: Listing, *, balances: bool) -> str:
     files = list(flow.changed)
-    what, once = ("1 file", "once") if len(files) == 1 else (f"{len(files):,} files", "each once")
+    one = len(files) == 1
+    what, once = ("1 file", "") if one else (f"{len(files):,} files", "each ")
     if flow.run > 1:
-        what += f" that had changed ({files[0]}{', …' if len(files) > 1 else ''})"
-    return f"  {f'run {flow.run}':<14}{what}{f', analysed {once}' if balances else ''}"
+        what += f" that had changed ({files[0]}{'' if one else ', …'})"
+    return f"  {f'run {flow.run}':<14}{what}{f', {once}analysed once' if balances else ''}"
 
 
 def _report(place: Place, report: Task | None) -> list[str]:

@@ -28,8 +28,9 @@ def second() -> str:
 
 
 def begin(home: Path) -> None:
-    """Have the file as it is at first."""
-    write_whole(home / PATH, _FIRST)
+    """Have the file as it is at first; one that is so already is not touched."""
+    if not (home / PATH).exists() or has_changed(home):
+        write_whole(home / PATH, _FIRST)
 
 
 def change(home: Path) -> None:
@@ -38,8 +39,5 @@ def change(home: Path) -> None:
 
 
 def has_changed(home: Path) -> bool:
-    """Whether the function was added."""
-    try:
-        return (home / PATH).read_bytes() != _FIRST
-    except FileNotFoundError:
-        return True
+    """Whether it is not as it was at first. Raises `FileNotFoundError`."""
+    return (home / PATH).read_bytes() != _FIRST
