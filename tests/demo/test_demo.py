@@ -1,5 +1,6 @@
 """The demo as a user starts it: real processes, killed and started again."""
 
+import asyncio
 import json
 import re
 import signal
@@ -13,6 +14,8 @@ from tests.demo.conftest import UNPARSABLE, Start
 from andon.demo import place as places
 from andon.demo import scanning, scratch
 from andon.demo.__main__ import main
+from andon.demo.app import app
+from andon.demo.conducting import begin as begin_round
 from andon.model.errors import ConfigurationError
 
 OWN = 3 + 3
@@ -32,7 +35,7 @@ def test_every_file_is_accounted_for_a_change_is_found_and_nothing_is_done_again
     assert re.search(
         r"run 2 +1 file that had changed \(.scratch/changing.py\), analysed once\n", out
     )
-    assert re.search(r"schedule +fired \d+ times: none missing, none twice\n", out)
+    assert re.search(r"schedule +\d+ occurrences, none missing, none twice\n", out)
     assert "dead letters  4" in out
     assert "failed broken.py: line 1: invalid syntax" in out
     assert "The demo has now added a function to .scratch/changing.py" in out
@@ -110,11 +113,21 @@ def test_interrupted_it_leaves_nothing_behind_and_says_how_to_go_on(
 
 @pytest.mark.slow
 def test_a_list_whose_flow_was_never_submitted_gets_it_and_what_came_later_is_a_change(
-    start: Start, folder: Path, tmp_path: Path
+    start: Start, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = places.home_of(folder, tmp_path / "out")
-    names = places.find(folder, home, None).names
-    scratch.begin(home)
+    place = places.find(folder, home, None)
+    names = place.names
+    monkeypatch.setattr(app, "url", place.url)
+
+    async def begin() -> None:
+        async with app:
+            scanning.take(names, None, {"a.py": (1, 1)}, taken_by="of a store that was removed")
+            assert await begin_round(app, names)
+            assert scanning.newest(names) is None
+            assert not await begin_round(app, names)
+
+    asyncio.run(begin())
     scanning.take(names, None, scanning.look(names), taken_by="an occurrence that was lost")
     (folder / "later.py").write_text("x = 1\n")
     ledger = start(folder, "--out", "out", "--json").ledger()

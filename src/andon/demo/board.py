@@ -121,11 +121,11 @@ def _lamps(view: View) -> RenderableType:
 
 def _tree(view: View) -> RenderableType:
     """The schedule, and what it has begun: each run of the flow with its three parts."""
-    grid = Table.grid(expand=True, padding=(0, 1))
+    grid = Table.grid(expand=True, padding=(0, 2))
     grid.add_column(no_wrap=True)
     grid.add_column(no_wrap=True)
     grid.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
-    watch = Text.assemble("watch, each second  ", (f"fired {view.fired:,} times", "bold"))
+    watch = Text.assemble("watch, each second  ", (f"{view.fired:,}", "bold"), " so far")
     grid.add_row(Text("schedule", "dim"), watch, Text())
     shown = sorted(view.runs)[-_MOST_RUNS:]
     for run in shown:
@@ -195,7 +195,8 @@ def _progress(view: View, width: int) -> RenderableType:
 
 def _speed(view: View, width: int) -> RenderableType:
     tally = view.tally
-    rates = tally.rates(view.now, seconds=max(5, min(40, width - 76)))
+    taken = 96 if tally.lost else 76
+    rates = tally.rates(view.now, seconds=max(5, min(40, width - taken)))
     middle, most = tally.percentiles(0.5, 0.95)
     grid = Table.grid(expand=True, padding=(0, 2))
     grid.add_column(no_wrap=True, ratio=1)

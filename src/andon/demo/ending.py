@@ -37,8 +37,8 @@ def _ledger(ledger: Ledger, flows: Sequence[Listing]) -> list[str]:
         f"{head}: submitted {ledger.submitted:,} {'=' if ledger.balances else 'against'} {sum_}",
         "",
         *(_flow(flow, balances=ledger.balances) for flow in flows),
-        f"  schedule      fired {ledger.occurrences:,} times"
-        + (": none missing, none twice" if ledger.balances else ""),
+        f"  schedule      {ledger.occurrences:,} occurrences"
+        + (", none missing, none twice" if ledger.balances else ""),
         f"  by state      {states}",
         f"  dead letters  {ledger.dead_letters:,}",
         f"  runs          {ledger.runs:,}, each resolved once; "

@@ -57,7 +57,7 @@ class Lines:
 def _line(view: View) -> str:
     run = view.newest
     if not run:
-        return f"{view.fired} looks, no file yet"
+        return f"waiting for the first look at {view.place.folder}"
     counts = view.counts(view.place.names.flow(run))
     parts = [f"run {run}: {view.ended(run)}/{view.total(run)} done"]
     shown = (*_WAITING, *(state for state in State if state in TERMINAL))

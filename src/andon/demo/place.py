@@ -44,7 +44,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def names(self) -> Names:
         """What the tasks and files of this round are called."""
-        prefix = f"{_key(self.folder)}-{self.round.number}"
+        prefix = f"{_key(self.folder, self.url)}-{self.round.number}"
         return Names(folder=str(self.folder), home=str(self.home), prefix=prefix)
 
 
@@ -159,7 +159,8 @@ def _read(home: Path) -> Round | None:
         raise ConfigurationError(f"{str(path)!r} cannot be read: {error}. Remove it.") from None
 
 
-def _key(folder: Path) -> str:
-    # The person is that of the ids below: the demo before flows had others, and its store may
-    # still be there.
-    return blake2b(os.fsencode(folder), digest_size=4, person=b"demo of flows").hexdigest()
+def _key(folder: Path, url: str = "") -> str:
+    # An earlier release's demo had other tasks, and its store may still be there: what this one is
+    # called goes by a person of its own.
+    told = os.fsencode(folder) + b"\0" + url.encode()
+    return blake2b(told, digest_size=4, person=b"demo of flows").hexdigest()

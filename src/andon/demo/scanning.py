@@ -91,6 +91,12 @@ def listings(names: Names) -> list[Listing]:
     return [] if last is None else [*(read(names, run) for run in range(1, last.run)), last]
 
 
+def forget(names: Names) -> None:
+    """Remove the lists of all runs, the newest one first."""
+    for run in range(len(listings(names)), 0, -1):
+        names.listing(run).unlink()
+
+
 def take(
     names: Names, before: Listing | None, files: dict[str, Stamp], *, taken_by: str
 ) -> Listing | None:
