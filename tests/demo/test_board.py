@@ -21,8 +21,8 @@ def place() -> Place:
 
 
 def view() -> View:
-    """A run of two files, of which one task was lost once and has completed, one has failed; and a
-    second run, of a file that has changed."""
+    """A flow of two files, of which one task was lost once and has completed, one has failed; and a
+    second flow, of a file that has changed."""
     names = place().names
     a, b = names.analysis(1, 0), names.analysis(1, 1)
     tally = Tally(names.prefix)
@@ -37,7 +37,7 @@ def view() -> View:
         TaskEvent(1, 1000, Event.SUBMIT, None, State.PENDING, task=a),
         TaskEvent(1, 1000, Event.SUBMIT, None, State.PENDING, task=b),
         TaskEvent(1, 1000, Event.SUBMIT, None, State.BLOCKED, task=names.report_of(1, 2)),
-        TaskEvent(1, 1000, Event.SUBMIT, None, State.PENDING, task="another-1-run1:2"),
+        TaskEvent(1, 1000, Event.SUBMIT, None, State.PENDING, task="another-1-flow1:2"),
         TaskEvent(2, 1050, Event.CLAIM, State.PENDING, State.ACTIVE, task=a),
         TaskEvent(3, 1060, Event.LOSE, State.ACTIVE, State.PENDING, worker="v", task=a),
         TaskEvent(4, 1100, Event.CLAIM, State.PENDING, State.ACTIVE, task=a),
@@ -54,8 +54,8 @@ def view() -> View:
         pids=(4242,),
         now=2500,
     )
-    shown.add_run(1, ("a.py", "b.py"))
-    shown.add_run(2, ("c.py",))
+    shown.add_flow(1, ("a.py", "b.py"))
+    shown.add_flow(2, ("c.py",))
     return shown
 
 
@@ -69,10 +69,10 @@ def test_the_tally_adds_up_one_round_only_and_leaves_out_the_schedule_itself() -
     assert (len(tally.lost), tally.recovered) == (1, 1)
 
 
-def test_the_view_tells_the_runs_of_the_flow_apart() -> None:
+def test_the_view_tells_flows_apart() -> None:
     shown = view()
     assert (shown.newest, shown.fired) == (2, 1)
-    assert [(shown.ended(run), shown.total(run)) for run in (1, 2)] == [(2, 4), (0, 3)]
+    assert [(shown.ended(flow), shown.total(flow)) for flow in (1, 2)] == [(2, 4), (0, 3)]
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
@@ -82,7 +82,7 @@ def test_a_frame_fits_and_says_it_all(width: int) -> None:
         console.print(draw(view(), width=width))
     text = captured.get()
     assert all(len(line) <= width for line in text.splitlines())
-    for word in ("completed", "failed", "blocked", "400 ms", "b.py", "4242", "run 2"):
+    for word in ("completed", "failed", "blocked", "400 ms", "b.py", "4242", "flow 2"):
         assert word in text
 
 

@@ -19,7 +19,7 @@ from andon.demo.conducting import begin as begin_round
 from andon.model.errors import ConfigurationError
 
 OWN = 3 + 3
-"""Tasks beside those for the files of a folder: in the first run a scan, a report and the analysis
+"""Tasks beside those for the files of a folder: in the first flow a scan, a report and the analysis
 of the demo's own file; in the second the same."""
 
 
@@ -31,9 +31,9 @@ def test_every_file_is_accounted_for_a_change_is_found_and_nothing_is_done_again
     code, out, err = start(folder, "--out", "out").end()
     assert code == 0, out + err
     assert re.search(r"The ledger balances: submitted \d+ = completed \d+ \+ failed 4\n", out)
-    assert re.search(r"run 1 +9 files, each analysed once\n", out)
+    assert re.search(r"flow 1 +9 files, each analysed once\n", out)
     assert re.search(
-        r"run 2 +1 file that had changed \(.scratch/changing.py\), analysed once\n", out
+        r"flow 2 +1 file that had changed \(.scratch/changing.py\), analysed once\n", out
     )
     assert re.search(r"schedule +\d+ occurrences, none missing, none twice\n", out)
     assert "dead letters  4" in out
@@ -131,7 +131,7 @@ def test_a_list_whose_flow_was_never_submitted_gets_it_and_what_came_later_is_a_
     scanning.take(names, None, scanning.look(names), taken_by="an occurrence that was lost")
     (folder / "later.py").write_text("x = 1\n")
     ledger = start(folder, "--out", "out", "--json").ledger()
-    files = [path for run in scanning.listings(names) for path in run.changed]
+    files = [path for flow in scanning.listings(names) for path in flow.changed]
     assert len(scanning.read(names, 1).changed) == 9
     assert sorted(files[9:]) == [scratch.PATH, "later.py"]
     assert (ledger["balances"], ledger["failed"]) == (True, 4)

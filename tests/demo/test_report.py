@@ -57,7 +57,7 @@ def test_the_same_outcomes_give_the_same_bytes(tmp_path: Path) -> None:
     assert first == again
 
 
-def test_a_later_run_keeps_what_has_not_changed_and_drops_what_is_gone(tmp_path: Path) -> None:
+def test_a_later_flow_keeps_what_has_not_changed_and_drops_what_is_gone(tmp_path: Path) -> None:
     names = Names(folder="/code", home=str(tmp_path), prefix="r-1")
     first = [outcome(path, "import os\n") for path in ("a.py", "b.py", "gone.py")]
     merged(names, 1, first, there={"a.py", "b.py", "gone.py"})

@@ -1,4 +1,4 @@
-"""A run works through what has changed since the one before, and its list stays what it was."""
+"""A flow works through what has changed since the one before, and its list stays what it was."""
 
 import os
 from pathlib import Path
@@ -21,7 +21,7 @@ def changed_since(names: Names) -> tuple[str, ...]:
     return () if listing is None else listing.changed
 
 
-def test_the_first_run_is_of_all_files_and_of_the_demos_own(names: Names, folder: Path) -> None:
+def test_the_first_flow_is_of_all_files_and_of_the_demos_own(names: Names, folder: Path) -> None:
     found = changed_since(names)
     assert set(found) == {*scanning.walk(folder), scratch.PATH}
     assert "below/two.py" in found
@@ -41,7 +41,7 @@ def test_a_file_that_was_written_to_or_added_is_a_change_and_one_removed_is_none
     assert changed_since(names) == (scratch.PATH, "new.py", "one.py")
     newest = scanning.newest(names)
     assert newest is not None
-    assert (newest.run, "null.py" in newest.files) == (2, False)
+    assert (newest.flow, "null.py" in newest.files) == (2, False)
 
 
 def test_a_name_that_is_no_text_is_left_out(names: Names, folder: Path) -> None:

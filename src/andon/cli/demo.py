@@ -33,7 +33,7 @@ def demo(
 
     A flow analyses every Python file below FOLDER (by default the standard library's), while a
     worker is killed, and writes a report. Then a file changes, one of the demo's own: a schedule
-    finds that and begins the flow anew with what has changed. It ends with a ledger. Interrupted or
+    finds that and begins a flow anew with what has changed. It ends with a ledger. Interrupted or
     killed, the same command goes on where it was.
     """
     if find_spec("andon.demo") is None:

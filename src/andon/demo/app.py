@@ -48,7 +48,7 @@ class Source(msgspec.Struct, frozen=True):
 
 @app.task(name="demo.watch", priority=5, max_retries=10, retry_delay=0.5, backoff="constant")
 async def watch(ctx: Context, names: Names) -> str:
-    """Begin a run of the flow if a file has changed since the last one began, and that one is over.
+    """Begin a flow if a file has changed since the last one began, and that one is over.
 
     May be killed anywhere and run again. The list of files is kept before anything is submitted,
     and names the occurrence that took it, which submits that list's flow however often it runs; a
@@ -57,11 +57,11 @@ async def watch(ctx: Context, names: Names) -> str:
     """
     last = await asyncio.to_thread(scanning.newest, names)
     if last is not None:
-        report = await app.tasks.get(names.report_of(last.run, len(last.changed)))
+        report = await app.tasks.get(names.report_of(last.flow, len(last.changed)))
         if report is None or last.taken_by == ctx.task_id:
             return await _begin(names, last)
         if not report.ended:
-            return f"run {last.run} is at work"
+            return f"flow {last.flow} is at work"
     files = await asyncio.to_thread(scanning.look, names)
     listing = scanning.take(names, last, files, taken_by=ctx.task_id)
     if listing is None:
@@ -71,9 +71,9 @@ async def watch(ctx: Context, names: Names) -> str:
 
 async def _begin(names: Names, listing: Listing) -> str:
     """Submit the flow of a list."""
-    run, queue = listing.run, names.queue
-    with app.flow("analysis", id=names.flow(run)) as flow:
-        first = flow.add(scan.options(queue=queue), names, run)
+    number, queue = listing.flow, names.queue
+    with app.flow("analysis", id=names.flow(number)) as flow:
+        first = flow.add(scan.options(queue=queue), names, number)
         files = flow.map(
             analyze.options(queue=queue),
             [Source(str(scanning.root_of(names, path)), path) for path in listing.changed],
@@ -81,20 +81,20 @@ async def _begin(names: Names, listing: Listing) -> str:
         last = flow.add(
             report.options(queue=queue, requires="all-resolved"),
             names,
-            run,
+            number,
             first.result,
             files.results,
         )
         flow.chain(first, files, last)
     await flow.submit()
-    return f"run {run} of {len(listing.changed):,} files"
+    return f"flow {number} of {len(listing.changed):,} files"
 
 
 @app.task(name="demo.scan", max_retries=3, retry_delay=0.5, backoff="constant")
-def scan(ctx: Context, names: Names, run: int) -> list[str]:
-    """A digest of each file of the run, in the order of its list, for the report to say which are
+def scan(ctx: Context, names: Names, number: int) -> list[str]:
+    """A digest of each file of the flow, in the order of its list, for the report to say which are
     the same; empty for one that cannot be read."""
-    paths = _listing(names, run).changed
+    paths = _listing(names, number).changed
     digests: list[str] = []
     for path in paths:
         try:
@@ -122,7 +122,7 @@ def analyze(ctx: Context, source: Source) -> Facts:
 
     A try has a budget: the first reads up to 64 KiB, each later one four times as much. So a
     large file gives way at once to the many small ones, and comes back a moment later with more:
-    the retries are real, and the same files need them in every run. A file that does not parse
+    the retries are real, and the same files need them in every flow. A file that does not parse
     never will, so it is not retried and becomes a dead letter.
     """
     path, file = source.path, Path(source.root, source.path)
@@ -140,16 +140,16 @@ def analyze(ctx: Context, source: Source) -> Facts:
 def report(
     ctx: Context,
     names: Names,
-    run: int,
+    number: int,
     digests: Sequence[str] | None,
     found: Sequence[Facts | None],
 ) -> str:
     """Write the report from what all the analyses found, also those that failed. What has not
-    changed since the run before is taken from that one's findings."""
-    listing = _listing(names, run)
+    changed since the flow before is taken from that one's findings."""
+    listing = _listing(names, number)
     outcomes: list[Outcome] = []
     for place, (path, facts) in enumerate(zip(listing.changed, found, strict=True)):
-        ended = ctx.dependencies[names.analysis(run, place)]
+        ended = ctx.dependencies[names.analysis(number, place)]
         error = ended.error
         outcomes.append(
             Outcome(
@@ -161,14 +161,14 @@ def report(
             )
         )
     ctx.progress(50, f"{len(outcomes):,} results read")
-    whole = findings.merged(names, run, outcomes, there=listing.files)
+    whole = findings.merged(names, number, outcomes, there=listing.files)
     return str(write_report(names.report, names.folder, whole))
 
 
-def _listing(names: Names, run: int) -> Listing:
+def _listing(names: Names, number: int) -> Listing:
     try:
-        return scanning.read(names, run)
+        return scanning.read(names, number)
     except FileNotFoundError:
         raise Terminate(
-            f"There is no list of files of run {run} in {names.home} any more."
+            f"There is no list of files of flow {number} in {names.home} any more."
         ) from None

@@ -39,8 +39,8 @@ _ROWS = 6
 _MOST_ENDED = 3
 """Rows of the failures that tasks ended with; the others are for runs that are tried again."""
 _WIDEST = 120
-_MOST_RUNS = 2
-"""Runs of the flow that are shown, the newest ones."""
+_MOST_FLOWS = 2
+"""Flows that are shown, the newest ones."""
 
 
 class Board:
@@ -120,27 +120,27 @@ def _lamps(view: View) -> RenderableType:
 
 
 def _tree(view: View) -> RenderableType:
-    """The schedule, and what it has begun: each run of the flow with its three parts."""
+    """The schedule, and what it has begun: each flow with its three parts."""
     grid = Table.grid(expand=True, padding=(0, 2))
     grid.add_column(no_wrap=True)
     grid.add_column(no_wrap=True)
     grid.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
     watch = Text.assemble("watch, each second  ", (f"{view.fired:,}", "bold"), " so far")
     grid.add_row(Text("schedule", "dim"), watch, Text())
-    shown = sorted(view.runs)[-_MOST_RUNS:]
-    for run in shown:
-        grid.add_row(Text(f"└ run {run}", "dim"), _flow(view, run), _what(view, run))
-    for _ in range(_MOST_RUNS - len(shown)):
+    shown = sorted(view.flows)[-_MOST_FLOWS:]
+    for number in shown:
+        grid.add_row(Text(f"└ flow {number}", "dim"), _flow(view, number), _what(view, number))
+    for _ in range(_MOST_FLOWS - len(shown)):
         grid.add_row(Text(), Text(), Text())
     return grid
 
 
-def _flow(view: View, run: int) -> Text:
-    """One run of the flow: scan, the analyses, report."""
-    names, report = view.place.names, view.report(run)
-    singles = (view.state(names.scan(run)), view.state(report))
-    ended = view.ended(run) - sum(state in TERMINAL for state in singles)
-    files = len(view.runs[run])
+def _flow(view: View, number: int) -> Text:
+    """One flow: scan, the analyses, report."""
+    names, report = view.place.names, view.report(number)
+    singles = (view.state(names.scan(number)), view.state(report))
+    ended = view.ended(number) - sum(state in TERMINAL for state in singles)
+    files = len(view.flows[number])
     if ended == files:
         analyses = State.COMPLETED
     else:
@@ -163,18 +163,18 @@ def _lamp(state: State | None) -> tuple[str, str]:
     return ("● " if lit else "○ ", _STYLES.get(state, "bold red") if lit and state else "dim")
 
 
-def _what(view: View, run: int) -> Text:
-    """What a run is of."""
-    files = list(view.runs[run])
-    if run == 1:
+def _what(view: View, number: int) -> Text:
+    """What a flow is of."""
+    files = list(view.flows[number])
+    if number == 1:
         return Text("all files", "dim")
     more = f" and {len(files) - 1:,} more" if len(files) > 1 else ""
     return Text(f"changed: {files[0]}{more}", "cyan")
 
 
 def _progress(view: View, width: int) -> RenderableType:
-    """How far the newest run of the flow is."""
-    known = bool(view.runs)
+    """How far the newest flow is."""
+    known = bool(view.flows)
     ended = view.ended(view.newest) if known else 0
     total = view.total(view.newest) if known else 0
     grid = Table.grid(expand=True, padding=(0, 1))

@@ -24,7 +24,7 @@ CATCH_UP_S = 60
 """Looks that are later than this, after the demo was not running, are not made up for."""
 
 WORTH_A_KILL = 200
-"""Files of the first run from which on a worker is killed unasked: with fewer all would wait for
+"""Files of the first flow from which on a worker is killed unasked: with fewer all would wait for
 its lease."""
 
 _FAILURES = 3
@@ -51,7 +51,7 @@ async def begin(app: Andon, names: Names) -> bool:
 
 
 class Conductor:
-    """Takes the steps of one round. `kills` is how many workers are killed in the first run."""
+    """Takes the steps of one round. `kills` is how many workers are killed in the first flow."""
 
     def __init__(self, app: Andon, names: Names, crew: Crew, kills: int | None) -> None:
         self._app = app
@@ -69,21 +69,21 @@ class Conductor:
         if schedule.paused:
             await self._app.schedules.cancel(names.schedule)
             return f"The last {_FAILURES} looks at {names.folder} have failed; the schedule ends."
-        run = view.newest
-        if not run:
+        number = view.newest
+        if not number:
             return ""
-        report = view.tally.states.get(view.report(run))
+        report = view.tally.states.get(view.report(number))
         if report not in TERMINAL:
             return self._kill(view) or self._recovered(view)
         if report is not State.COMPLETED:
             await self._app.schedules.cancel(names.schedule)
-            return f"Run {run} has no report; the schedule ends."
+            return f"Flow {number} has no report; the schedule ends."
         return await asyncio.to_thread(self._change) or await self._end()
 
     def _kill(self, view: View) -> str:
-        """Kill a worker when a share of the first run is done; so what it had in hand is taken over
+        """Kill a worker when a share of the first flow is done: what it had in hand is taken over
         long before the rest is done."""
-        files = len(view.runs[1])
+        files = len(view.flows[1])
         wanted = self._kills if self._kills is not None else int(files >= WORTH_A_KILL)
         done = len(self._crew.killed)
         if view.newest > 1 or done >= wanted:
@@ -102,7 +102,7 @@ class Conductor:
         self._told = len(lost)
         return (
             f"Recovered: {tasks:,} {'task' if tasks == 1 else 'tasks'} whose worker was lost went "
-            "on when the lease had run out, and ended."
+            "back to the queue when the lease had run out, and ended."
         )
 
     def _change(self) -> str:
@@ -117,13 +117,13 @@ class Conductor:
         )
 
     async def _end(self) -> str:
-        """End the schedule if the newest run was of the changed file."""
+        """End the schedule if the newest flow was of the changed file."""
         names = self._names
         newest = await asyncio.to_thread(scanning.newest, names)
         now = scanning.stamp(names, scratch.PATH)
         if newest is None or newest.files.get(scratch.PATH) != now:
             return ""
-        report = await self._app.tasks.get(names.report_of(newest.run, len(newest.changed)))
+        report = await self._app.tasks.get(names.report_of(newest.flow, len(newest.changed)))
         if report is None or not report.ended:
             return ""
         await self._app.schedules.cancel(names.schedule)

@@ -18,7 +18,7 @@ _MOST_PROBLEMS = 10
 def told(
     ledger: Ledger, place: Place, flows: Sequence[Listing], report: Task | None, *, again: str
 ) -> str:
-    """All of it, as text. `flows` are the runs of the flow, `report` the task of the newest."""
+    """All of it, as text. `flows` are their lists, `report` the last task of the newest."""
     parts = (
         _ledger(ledger, flows),
         _report(place, report),
@@ -58,14 +58,14 @@ def _flow(flow: Listing, *, balances: bool) -> str:
     files = list(flow.changed)
     one = len(files) == 1
     what, once = ("1 file", "") if one else (f"{len(files):,} files", "each ")
-    if flow.run > 1:
+    if flow.flow > 1:
         what += f" that had changed ({files[0]}{'' if one else ', …'})"
-    return f"  {f'run {flow.run}':<14}{what}{f', {once}analysed once' if balances else ''}"
+    return f"  {f'flow {flow.flow}':<14}{what}{f', {once}analysed once' if balances else ''}"
 
 
 def _report(place: Place, report: Task | None) -> list[str]:
     if report is None:
-        return ["There is no report: no run of the flow was ever begun."]
+        return ["There is no report: no flow was ever begun."]
     if report.state is not State.COMPLETED:
         error = report.status.last_error
         why = f": {error.message}" if error is not None else ""
@@ -81,7 +81,7 @@ def _next(ledger: Ledger, place: Place, flows: Sequence[Listing], again: str) ->
     if ledger.most_runs:
         steps.append((f"tasks show {ledger.most_runs}", "a life with retries"))
     if flows:
-        steps.append((f"flows show {place.names.flow(1)}", "the first run of the flow, as a tree"))
+        steps.append((f"flows show {place.names.flow(1)}", "the first flow, as a tree"))
     steps += [
         (f"schedules show {place.names.schedule}", "the schedule that watched"),
         ("tasks list --limit 20", "tasks, with their states"),

@@ -1,5 +1,5 @@
-"""What is known of all files after a run of the flow: what that run found, and of the files that
-had not changed what the run before did."""
+"""What is known of all files after a flow: what that one found, and of the files that had not
+changed what the flow before did."""
 
 from collections.abc import Container, Sequence
 
@@ -21,17 +21,17 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def merged(
-    names: Names, run: int, outcomes: Sequence[Outcome], *, there: Container[str]
+    names: Names, number: int, outcomes: Sequence[Outcome], *, there: Container[str]
 ) -> list[Outcome]:
-    """The outcomes of all files that are there, by path, kept for the next run."""
-    whole = {outcome.path: outcome for outcome in _of(names, run - 1) if outcome.path in there}
+    """The outcomes of all files that are there, by path, kept for the next flow."""
+    whole = {outcome.path: outcome for outcome in _of(names, number - 1) if outcome.path in there}
     whole.update((outcome.path, outcome) for outcome in outcomes)
     found = sorted(whole.values(), key=lambda outcome: outcome.path)
-    write_whole(names.findings(run), msgspec.json.encode(found))
+    write_whole(names.findings(number), msgspec.json.encode(found))
     return found
 
 
-def _of(names: Names, run: int) -> list[Outcome]:
-    if run == 0:
+def _of(names: Names, number: int) -> list[Outcome]:
+    if number == 0:
         return []
-    return msgspec.json.decode(names.findings(run).read_bytes(), type=list[Outcome])
+    return msgspec.json.decode(names.findings(number).read_bytes(), type=list[Outcome])

@@ -4,7 +4,7 @@ Three accounts are kept by different code paths and must agree: the records as a
 them, the queue's counters that moves keep up, and the event log. The log is also followed task by
 task: every move begins where the last one ended, stands in the table of moves, every run that was
 claimed was resolved exactly once, and every task has ended once. So each file was analysed once for
-each run of the flow that was of it. The schedule has an occurrence for each of its times.
+each flow that it was part of. The schedule has an occurrence for each of its times.
 """
 
 from collections import Counter

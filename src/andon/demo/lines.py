@@ -55,11 +55,11 @@ class Lines:
 
 
 def _line(view: View) -> str:
-    run = view.newest
-    if not run:
+    number = view.newest
+    if not number:
         return f"waiting for the first look at {view.place.folder}"
-    counts = view.counts(view.place.names.flow(run))
-    parts = [f"run {run}: {view.ended(run)}/{view.total(run)} done"]
+    counts = view.counts(view.place.names.flow(number))
+    parts = [f"flow {number}: {view.ended(number)}/{view.total(number)} done"]
     shown = (*_WAITING, *(state for state in State if state in TERMINAL))
     parts += [f"{state.value} {counts[state]}" for state in shown if counts[state]]
     if view.tally.lost:

@@ -153,11 +153,11 @@ class _Demo:
                 finally:
                     await crew.stop()
         if not ended:
-            view, run = watch.view, watch.view.newest
-            done, total = (view.ended(run), view.total(run)) if run else (0, 0)
+            view, number = watch.view, watch.view.newest
+            done, total = (view.ended(number), view.total(number)) if number else (0, 0)
             print(
-                f"\nStopped in run {run or 1}, with {done:,} of {total:,} tasks done. Nothing is "
-                f"lost: what was in hand went back to its queue.\nGo on with:  {self._again}",
+                f"\nStopped in flow {number or 1}, with {done:,} of {total:,} tasks done. Nothing "
+                f"is lost: what was in hand went back to its queue.\nGo on with:  {self._again}",
                 file=self._out,
             )
         return ended
@@ -168,7 +168,7 @@ class _Demo:
         flows = scanning.listings(place.names)
         ledger = await self._ledger(engine, flows)
         reports = await engine.get(
-            [place.names.report_of(flow.run, len(flow.changed)) for flow in flows]
+            [place.names.report_of(flow.flow, len(flow.changed)) for flow in flows]
         )
         report = reports[-1] if reports else None
         written = report is not None and report.state is State.COMPLETED
@@ -182,7 +182,7 @@ class _Demo:
                     folder=str(place.folder),
                     round=place.round.number,
                     flows=[
-                        {"flow": place.names.flow(flow.run), "files": len(flow.changed)}
+                        {"flow": place.names.flow(flow.flow), "files": len(flow.changed)}
                         for flow in flows
                     ],
                 )
@@ -200,7 +200,7 @@ class _Demo:
     async def _ledger(self, engine: Engine, flows: Sequence[Listing]) -> Ledger:
         names = self._place.names
         expected = [
-            f"{names.flow(flow.run)}:{place}"
+            f"{names.flow(flow.flow)}:{place}"
             for flow in flows
             for place in range(len(flow.changed) + 2)  # the scan and the report are beside them
         ]

@@ -1,6 +1,6 @@
-"""Which files there are, which of them have changed, and the list that a run works through.
+"""Which files there are, which of them have changed, and the list that a flow works through.
 
-A list is taken once and kept in a file beside the store. Whoever begins a run, first or after a
+A list is taken once and kept in a file beside the store. Whoever begins a flow, first or after a
 crash, reads it, so that the same tasks are submitted whatever happened to the folder since.
 """
 
@@ -19,7 +19,7 @@ SKIPPED = frozenset({"__pycache__", "site-packages", "dist-packages", "node_modu
 """Folders that hold somebody else's code; hidden ones are skipped too."""
 
 MOST_FILES = MOST_MEMBERS - 3
-"""Files of one run: beside them a flow has a scan and a report, and the demo has a file of its
+"""Files of one flow: beside them it has a scan and a report, and the demo has a file of its
 own."""
 
 Stamp = tuple[int, int]
@@ -27,12 +27,12 @@ Stamp = tuple[int, int]
 
 
 class Listing(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run of the flow works through."""
+    """What a flow works through."""
 
-    run: int  #: from 1
+    flow: int  #: from 1
     taken_by: str  #: id of the task that took it
     files: dict[str, Stamp]  #: all there were, by path below the folder, with slashes
-    changed: tuple[str, ...]  #: those to analyse: in the first run all, sorted
+    changed: tuple[str, ...]  #: those to analyse: in the first flow all, sorted
 
 
 def walk(folder: Path) -> Iterator[str]:
@@ -72,43 +72,43 @@ def stamp(names: Names, path: str) -> Stamp | None:
     return (now.st_size, now.st_mtime_ns)
 
 
-def read(names: Names, run: int) -> Listing:
-    """The list of a run. Raises `FileNotFoundError`."""
-    return msgspec.json.decode(names.listing(run).read_bytes(), type=Listing)
+def read(names: Names, number: int) -> Listing:
+    """The list of a flow. Raises `FileNotFoundError`."""
+    return msgspec.json.decode(names.listing(number).read_bytes(), type=Listing)
 
 
 def newest(names: Names) -> Listing | None:
-    """The list of the newest run; None before the first."""
-    run = 1
-    while names.listing(run).exists():
-        run += 1
-    return read(names, run - 1) if run > 1 else None
+    """The list of the newest flow; None before the first."""
+    number = 1
+    while names.listing(number).exists():
+        number += 1
+    return read(names, number - 1) if number > 1 else None
 
 
 def listings(names: Names) -> list[Listing]:
-    """The lists of all runs, the first one first."""
+    """The lists of all flows, the first one first."""
     last = newest(names)
-    return [] if last is None else [*(read(names, run) for run in range(1, last.run)), last]
+    return [] if last is None else [*(read(names, number) for number in range(1, last.flow)), last]
 
 
 def forget(names: Names) -> None:
-    """Remove the lists of all runs, the newest one first."""
-    for run in range(len(listings(names)), 0, -1):
-        names.listing(run).unlink()
+    """Remove the lists of all flows, the newest one first."""
+    for number in range(len(listings(names)), 0, -1):
+        names.listing(number).unlink()
 
 
 def take(
     names: Names, before: Listing | None, files: dict[str, Stamp], *, taken_by: str
 ) -> Listing | None:
-    """The list of another run, of what has changed since `before`, kept from now on; None if
+    """The list of another flow, of what has changed since `before`, kept from now on; None if
     nothing has."""
     known = {} if before is None else before.files
     changed = tuple(sorted(path for path, stamp in files.items() if known.get(path) != stamp))
     if not changed:
         return None
-    run = 1 if before is None else before.run + 1
-    listing = Listing(run=run, taken_by=taken_by, files=files, changed=changed)
-    write_whole(names.listing(run), msgspec.json.encode(listing))
+    number = 1 if before is None else before.flow + 1
+    listing = Listing(flow=number, taken_by=taken_by, files=files, changed=changed)
+    write_whole(names.listing(number), msgspec.json.encode(listing))
     return listing
 
 

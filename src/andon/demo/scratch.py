@@ -15,7 +15,7 @@ _FIRST = b'''"""Written by the demo, which adds a function after its first repor
 
 
 def first() -> str:
-    """Was there at the first run."""
+    """Was there at the first flow."""
     return "first"
 '''
 

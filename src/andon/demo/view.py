@@ -16,7 +16,7 @@ class View(msgspec.Struct, kw_only=True):
     place: Place
     tally: Tally
     started: float  #: monotonic seconds
-    runs: dict[int, tuple[str, ...]] = {}  #: the files of each run of the flow
+    flows: dict[int, tuple[str, ...]] = {}  #: the files of each, by its number
     paths: dict[str, str] = {}  #: task id to file
     workers: tuple[WorkerInfo, ...] = ()
     pids: tuple[int, ...] = ()  #: of the demo's own worker processes
@@ -25,40 +25,40 @@ class View(msgspec.Struct, kw_only=True):
     resumed: int = 0  #: tasks that had ended before this command
     now: int = 0  #: the store's clock, ms
 
-    def add_run(self, run: int, files: tuple[str, ...]) -> None:
+    def add_flow(self, number: int, files: tuple[str, ...]) -> None:
         """A flow was submitted."""
         names = self.place.names
-        self.runs[run] = files
-        self.paths.update((names.analysis(run, at), path) for at, path in enumerate(files))
-        self.paths[names.scan(run)] = "scan"
-        self.paths[self.report(run)] = "report"
+        self.flows[number] = files
+        self.paths.update((names.analysis(number, at), path) for at, path in enumerate(files))
+        self.paths[names.scan(number)] = "scan"
+        self.paths[self.report(number)] = "report"
 
     @property
     def newest(self) -> int:
-        """The newest run of the flow; 0 before the first."""
-        return max(self.runs, default=0)
+        """The newest flow; 0 before the first."""
+        return max(self.flows, default=0)
 
     @property
     def fired(self) -> int:
         """How many occurrences the schedule has borne."""
         return self.counts(self.place.names.schedule).total()
 
-    def report(self, run: int) -> str:
-        """The id of a run's last task."""
-        return self.place.names.report_of(run, len(self.runs[run]))
+    def report(self, number: int) -> str:
+        """The id of a flow's last task."""
+        return self.place.names.report_of(number, len(self.flows[number]))
 
     def state(self, task: str) -> State | None:
         """Where a task is."""
         return self.tally.states.get(task)
 
-    def ended(self, run: int) -> int:
-        """Tasks of a run that have ended."""
-        counts = self.counts(self.place.names.flow(run))
+    def ended(self, number: int) -> int:
+        """Tasks of a flow that have ended."""
+        counts = self.counts(self.place.names.flow(number))
         return sum(counts[state] for state in TERMINAL)
 
-    def total(self, run: int) -> int:
-        """Tasks of a run: its files, the scan and the report."""
-        return len(self.runs[run]) + 2
+    def total(self, number: int) -> int:
+        """Tasks of a flow: its files, the scan and the report."""
+        return len(self.flows[number]) + 2
 
     def counts(self, group: str) -> Counter[State]:
         """Tasks by state of a flow or a schedule."""

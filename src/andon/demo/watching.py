@@ -122,12 +122,12 @@ class Watch:
         following = view.newest + 1
         if event.task.startswith(f"{self._names.flow(following)}:"):
             # Its list is kept before the flow is submitted.
-            view.add_run(following, scanning.read(self._names, following).changed)
+            view.add_flow(following, scanning.read(self._names, following).changed)
         if view.tally.live == 0 or (event.target in TERMINAL and self._is_long(event.task)):
             self._look_now.set()
 
     def _is_long(self, task: str) -> bool:
-        """Whether it is a scan or a report, each of which is one for a whole run."""
+        """Whether it is a scan or a report, each of which is one for a whole flow."""
         return self.view.paths.get(task) in ("scan", "report")
 
     async def _follow(self) -> None:
