@@ -38,7 +38,8 @@ def test_every_file_is_accounted_for_a_change_is_found_and_nothing_is_done_again
     assert re.search(r"schedule +\d+ occurrences, none missing, none twice\n", out)
     assert "dead letters  4" in out
     assert "failed broken.py: line 1: invalid syntax" in out
-    assert "The demo has now added a function to .scratch/changing.py" in out
+    assert "The demo changes a file of its own, .scratch/changing.py." in out
+    assert "The schedule found that: flow 2 has analysed it" in out
     assert "1 failed and retried" in out
     assert "dlq list --url sqlite:///out/andon.db" in out
     report = (tmp_path / "out" / "report.md").read_text()

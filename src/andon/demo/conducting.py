@@ -72,9 +72,11 @@ class Conductor:
         number = view.newest
         if not number:
             return ""
+        if said := self._recovered(view):
+            return said
         report = view.tally.states.get(view.report(number))
         if report not in TERMINAL:
-            return self._kill(view) or self._recovered(view)
+            return self._kill(view)
         if report is not State.COMPLETED:
             await self._app.schedules.cancel(names.schedule)
             return f"Flow {number} has no report; the schedule ends."
@@ -100,10 +102,8 @@ class Conductor:
         if len(lost) == self._told or view.tally.recovered < tasks:
             return ""
         self._told = len(lost)
-        return (
-            f"Recovered: {tasks:,} {'task' if tasks == 1 else 'tasks'} whose worker was lost went "
-            "back to the queue when the lease had run out, and ended."
-        )
+        what = "1 task" if tasks == 1 else f"{tasks:,} tasks"
+        return f"Recovered: {what} whose worker was lost went back to the queue, and ended."
 
     def _change(self) -> str:
         home = Path(self._names.home)
@@ -111,10 +111,7 @@ class Conductor:
             if scratch.has_changed(home):
                 return ""
         scratch.change(home)
-        return (
-            f"The first report is written. The demo has now added a function to {scratch.PATH}, a "
-            "file of its own: the schedule will find that."
-        )
+        return f"The first report is written. The demo changes a file of its own, {scratch.PATH}."
 
     async def _end(self) -> str:
         """End the schedule if the newest flow was of the changed file."""
@@ -128,5 +125,6 @@ class Conductor:
             return ""
         await self._app.schedules.cancel(names.schedule)
         return (
-            "The change was found and analysed, and the report is whole again: the schedule ends."
+            f"The schedule found that: flow {newest.flow} has analysed it, and the report is whole "
+            "again."
         )
