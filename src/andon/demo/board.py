@@ -195,7 +195,7 @@ def _progress(view: View, width: int) -> RenderableType:
 
 def _speed(view: View, width: int) -> RenderableType:
     tally = view.tally
-    taken = 96 if tally.lost else 76
+    taken = 90 if tally.lost else 76
     rates = tally.rates(view.now, seconds=max(5, min(40, width - taken)))
     middle, most = tally.percentiles(0.5, 0.95)
     grid = Table.grid(expand=True, padding=(0, 2))
