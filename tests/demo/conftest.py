@@ -62,7 +62,7 @@ class Run:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONWARNINGS": "ignore"},
+            env={**os.environ, "PYTHONWARNINGS": "ignore", "TMPDIR": str(cwd)},
         )
 
     def until_completed(self, least: int) -> None:

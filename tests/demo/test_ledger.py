@@ -63,6 +63,19 @@ def test_a_run_resolved_twice_is_a_problem() -> None:
     assert "Run 0 of task r-1 was resolved 2 times." in log.problems
 
 
+def test_a_task_that_has_ended_twice_is_a_problem() -> None:
+    log = _Log()
+    for event in (
+        TaskEvent(1, 1, Event.SUBMIT, None, State.PENDING, run=0, task="r-1"),
+        TaskEvent(2, 2, Event.CANCEL, State.PENDING, State.CANCELLED, task="r-1"),
+        TaskEvent(3, 3, Event.RERUN, State.CANCELLED, State.PENDING, run=1, task="r-1"),
+        TaskEvent(4, 4, Event.CANCEL, State.PENDING, State.CANCELLED, task="r-1"),
+    ):
+        log.add(event)
+    log.check()
+    assert log.problems == ["Task r-1 has ended 2 times."]
+
+
 def test_a_move_that_is_not_in_the_table_is_a_problem() -> None:
     log = _Log()
     log.add(TaskEvent(1, 1, Event.SUBMIT, None, State.COMPLETED, task="r-1"))

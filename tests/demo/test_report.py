@@ -4,7 +4,9 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 from andon.demo.analysis import analyse
-from andon.demo.report import Outcome, write_report
+from andon.demo.findings import Outcome, merged
+from andon.demo.names import Names
+from andon.demo.report import write_report
 
 
 def outcome(path: str, source: str, tries: int = 1) -> Outcome:
@@ -53,3 +55,27 @@ def test_the_same_outcomes_give_the_same_bytes(tmp_path: Path) -> None:
     first = write_report(tmp_path / "a" / "report.md", "/code", found).read_bytes()
     again = write_report(tmp_path / "b" / "report.md", "/code", found).read_bytes()
     assert first == again
+
+
+def test_a_later_flow_keeps_what_has_not_changed_and_drops_what_is_gone(tmp_path: Path) -> None:
+    names = Names(folder="/code", home=str(tmp_path), prefix="r-1")
+    first = [outcome(path, "import os\n") for path in ("a.py", "b.py", "gone.py")]
+    merged(names, 1, first, there={"a.py", "b.py", "gone.py"})
+    changed = outcome("b.py", "import sys\n")
+    assert merged(names, 2, [changed], there={"a.py", "b.py"}) == [first[0], changed]
+
+
+def test_files_of_one_content_are_named(tmp_path: Path) -> None:
+    found = [
+        Outcome(path=o.path, state=o.state, facts=o.facts, digest=digest)
+        for o, digest in (
+            (outcome("a.py", "x = 1\n"), "1"),
+            (outcome("b.py", "x = 1\n"), "1"),
+            (outcome("c.py", "x = 2\n"), "2"),
+            (outcome("d.py", ""), "3"),
+            (outcome("e.py", ""), "3"),
+        )
+    ]
+    text = write_report(tmp_path / "report.md", "/code", found).read_text()
+    assert "| 6 | 2 | `a.py` | `b.py` |" in text
+    assert "`d.py`" not in text

@@ -14,6 +14,7 @@ def main() -> int:
     parser.add_argument("--out", metavar="DIR", help="the folder for the store and the report")
     parser.add_argument("--workers", type=int, default=WORKERS, metavar="N")
     parser.add_argument("--concurrency", type=int, metavar="N", help="runs at once, per worker")
+    parser.add_argument("--kills", type=int, metavar="N", help="workers to kill with -9 on the way")
     parser.add_argument("--fresh", action="store_true", help="start over")
     parser.add_argument("--json", action="store_true", help="print the ledger as JSON")
     given = parser.parse_args()
@@ -23,6 +24,7 @@ def main() -> int:
         out=given.out,
         workers=given.workers,
         concurrency=given.concurrency,
+        kills=given.kills,
         fresh=given.fresh,
         json=given.json,
         command="python -m andon.demo",

@@ -39,6 +39,8 @@ _ROWS = 6
 _MOST_ENDED = 3
 """Rows of the failures that tasks ended with; the others are for runs that are tried again."""
 _WIDEST = 120
+_MOST_FLOWS = 2
+"""Flows that are shown, the newest ones."""
 
 
 class Board:
@@ -74,6 +76,7 @@ def draw(view: View, *, width: int, ended: bool = False) -> RenderableType:
     body: list[RenderableType] = [
         _lamps(view),
         Text(),
+        _tree(view),
         _progress(view, width),
         _speed(view, width),
         Text(),
@@ -116,8 +119,64 @@ def _lamps(view: View) -> RenderableType:
     return grid
 
 
+def _tree(view: View) -> RenderableType:
+    """The schedule, and what it has begun: each flow with its three parts."""
+    grid = Table.grid(expand=True, padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column(no_wrap=True)
+    grid.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
+    watch = Text.assemble("watch, each second  ", (f"{view.fired:,}", "bold"), " so far")
+    grid.add_row(Text("schedule", "dim"), watch, Text())
+    shown = sorted(view.flows)[-_MOST_FLOWS:]
+    for number in shown:
+        grid.add_row(Text(f"└ flow {number}", "dim"), _flow(view, number), _what(view, number))
+    for _ in range(_MOST_FLOWS - len(shown)):
+        grid.add_row(Text(), Text(), Text())
+    return grid
+
+
+def _flow(view: View, number: int) -> Text:
+    """One flow: scan, the analyses, report."""
+    names, report = view.place.names, view.report(number)
+    singles = (view.state(names.scan(number)), view.state(report))
+    ended = view.ended(number) - sum(state in TERMINAL for state in singles)
+    files = len(view.flows[number])
+    if ended == files:
+        analyses = State.COMPLETED
+    else:
+        analyses = State.ACTIVE if singles[0] in TERMINAL else State.BLOCKED
+    arrow = (" ─► ", "dim")
+    return Text.assemble(
+        _lamp(singles[0]),
+        "scan",
+        arrow,
+        _lamp(analyses),
+        f"analyze {ended:,} of {files:,}",
+        arrow,
+        _lamp(singles[1]),
+        "report",
+    )
+
+
+def _lamp(state: State | None) -> tuple[str, str]:
+    lit = state is not None and state not in (State.BLOCKED, State.PENDING)
+    return ("● " if lit else "○ ", _STYLES.get(state, "bold red") if lit and state else "dim")
+
+
+def _what(view: View, number: int) -> Text:
+    """What a flow is of."""
+    files = list(view.flows[number])
+    if number == 1:
+        return Text("all files", "dim")
+    more = f" and {len(files) - 1:,} more" if len(files) > 1 else ""
+    return Text(f"changed: {files[0]}{more}", "cyan")
+
+
 def _progress(view: View, width: int) -> RenderableType:
-    ended, total = view.tally.ended, view.total
+    """How far the newest flow is."""
+    known = bool(view.flows)
+    ended = view.ended(view.newest) if known else 0
+    total = view.total(view.newest) if known else 0
     grid = Table.grid(expand=True, padding=(0, 1))
     grid.add_column(ratio=1)
     grid.add_column(justify="right", no_wrap=True)
@@ -129,7 +188,6 @@ def _progress(view: View, width: int) -> RenderableType:
         complete_style="green",
         finished_style="green",
     )
-    known = bool(view.paths)
     share = f"{100 * ended / total:3.0f} %  {ended:,} of {total:,}" if known else "…"
     grid.add_row(bar, Text(share, "bold"))
     return grid
@@ -137,7 +195,8 @@ def _progress(view: View, width: int) -> RenderableType:
 
 def _speed(view: View, width: int) -> RenderableType:
     tally = view.tally
-    rates = tally.rates(view.now, seconds=max(5, min(40, width - 76)))
+    taken = 90 if tally.lost else 76
+    rates = tally.rates(view.now, seconds=max(5, min(40, width - taken)))
     middle, most = tally.percentiles(0.5, 0.95)
     grid = Table.grid(expand=True, padding=(0, 2))
     grid.add_column(no_wrap=True, ratio=1)
@@ -156,8 +215,11 @@ def _speed(view: View, width: int) -> RenderableType:
         ("  retries ", "dim"),
         (f"{tally.retried:,}", "bold magenta" if tally.retried else "dim"),
         ("  lost ", "dim"),
-        (f"{tally.lost:,}", "bold red" if tally.lost else "dim"),
+        (f"{len(tally.lost):,}", "bold red" if tally.lost else "dim"),
     )
+    if tally.lost:
+        figures.append("  recovered ", "dim")
+        figures.append(f"{tally.recovered:,}", "bold green")
     grid.add_row(text, figures)
     return grid
 
@@ -174,6 +236,7 @@ def _slowest(view: View) -> RenderableType:
     rows = [
         (Text(f"{_ms(took):>7}", "yellow"), Text(named(task, view.paths)))
         for took, task in view.tally.slowest
+        if view.paths.get(task, "").endswith(".py")
     ]
     return _rows("slowest", rows)
 

@@ -35,6 +35,7 @@ class Crew:
         self._tending: list[asyncio.Task[None]] = []
         self._stopping = False
         self.lost = 0  #: workers that died and were replaced
+        self.killed: list[int] = []  #: process ids of those that the demo itself has killed
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Fails with `AndonError` when workers cannot be kept alive."""
 
@@ -69,6 +70,16 @@ class Crew:
             if process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
                     process.kill()
+
+    def kill_one(self) -> int | None:
+        """Kill a worker with SIGKILL, as from outside: another takes its place. Its process id, or
+        None if there is none."""
+        for process in self._processes.values():
+            if process.returncode is None and process.pid not in self.killed:
+                process.kill()
+                self.killed.append(process.pid)
+                return process.pid
+        return None
 
     async def _tend(self, slot: int) -> None:
         short = 0

@@ -2,8 +2,9 @@
 
 Three accounts are kept by different code paths and must agree: the records as a listing gives
 them, the queue's counters that moves keep up, and the event log. The log is also followed task by
-task: every move begins where the last one ended, stands in the table of moves, and every run that
-was claimed was resolved exactly once.
+task: every move begins where the last one ended, stands in the table of moves, every run that was
+claimed was resolved exactly once, and every task has ended once. So each file was analysed once for
+each flow that it was part of. The schedule has an occurrence for each of its times.
 """
 
 from collections import Counter
@@ -13,6 +14,7 @@ from typing import Any
 import msgspec
 
 from andon.contract.queries import Query
+from andon.demo import occurrences
 from andon.engine.base import Engine
 from andon.lifecycle.moves import MOVES
 from andon.model.task import Task, TaskEvent
@@ -36,6 +38,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     retries: int  #: runs that failed and were tried again
     lost: int  #: runs whose worker was lost
     released: int  #: runs handed back, as a worker was stopped
+    occurrences: int  #: tasks that the schedule bore
     moves: int
     most_runs: str  #: id of the task that took the most runs; empty if none took two
     seconds: float  #: from the first submit to the last end
@@ -55,6 +58,7 @@ class _Life:
         self.revision = 0
         self.claimed: set[int] = set()
         self.resolved: Counter[int] = Counter()
+        self.ends = 0
 
 
 class _Log:
@@ -62,6 +66,7 @@ class _Log:
 
     def __init__(self) -> None:
         self.lives: dict[str, _Life] = {}
+        self.fired: dict[str, list[int]] = {}  # times of `recur`, by schedule
         self.events: Counter[Event] = Counter()
         self.moves = 0
         self.retries = 0
@@ -90,13 +95,18 @@ class _Log:
             # A move into pending names the run that it opens, not the one that it resolves.
             life.resolved[run - (event.target is State.PENDING)] += 1
             self.retries += event.event is Event.FAIL and event.target not in TERMINAL
+        life.ends += event.target in TERMINAL and source not in TERMINAL
+        if event.event is Event.RECUR:
+            self.fired.setdefault(event.task, []).append(event.at)
         life.state, life.revision = event.target, event.revision
 
     def check(self) -> None:
-        """Look for runs that were resolved more or less than once."""
+        """Look for runs that were resolved, and tasks that have ended, more or less than once."""
         for task, life in self.lives.items():
             if life.state not in TERMINAL:
                 self.problems.append(f"Task {task} has not ended: it is {life.state}.")
+            elif life.ends != 1:
+                self.problems.append(f"Task {task} has ended {life.ends} times.")
             wrong = [r for r in life.claimed | set(life.resolved) if life.resolved[r] != 1]
             for run in wrong:
                 self.problems.append(
@@ -109,14 +119,22 @@ class _Log:
 
 
 async def read_ledger(
-    engine: Engine, *, prefix: str, queue: str, cursor: str, expected: Iterable[str]
+    engine: Engine,
+    *,
+    prefix: str,
+    queue: str,
+    cursor: str,
+    expected: Iterable[str],
+    schedule: str = "",
 ) -> Ledger:
     """Add up the round of these ids. `expected` are the ids that should be there, for all that
-    is known of the files; `cursor` is where the event log stood when the round began."""
+    is known of the files; those of the occurrences of `schedule`, if one is named, are found from
+    its times. `cursor` is where the event log stood when the round began."""
     log = await _read_log(engine, f"{prefix}-", cursor)
-    records = {task.id: task async for task in _records(engine, queue)}
+    every = {task.id: task async for task in _records(engine, queue)}
+    records = {i: task for i, task in every.items() if task.status.schedule is None}
     stats = next((s for s in await engine.stats() if s.queue == queue), None)
-    by_record = Counter(task.state.value for task in records.values())
+    by_record = Counter(task.state.value for task in every.values())
     counters = {} if stats is None else {s: n for s, n in stats.counts.items() if n}
     problems: list[str] = []
     if log.complete:
@@ -125,24 +143,31 @@ async def read_ledger(
         by_log = Counter(life.state.value for life in log.lives.values() if life.state)
         problems += _differences("The event log", by_log, by_record)
     problems += _differences("The queue's counters", counters, by_record)
-    problems += _absent(set(expected), set(records))
-    ended = sum(by_record[state.value] for state in TERMINAL)
+    borne = {i for i in records if schedule and i.startswith(f"{schedule}:")}
+    problems += _absent(set(expected), set(records) - borne)
+    if schedule and schedule not in every:
+        problems.append(f"The schedule {schedule} is missing.")
+    elif schedule and log.complete:
+        problems += occurrences.check(every[schedule], borne, log.fired.get(schedule, []))
+    states = Counter(task.state for task in records.values())
+    ended = sum(states[state] for state in TERMINAL)
     unfinished = len(records) - ended
     if unfinished:
         problems.append(f"{unfinished:,} tasks have not ended.")
-    completed = by_record[State.COMPLETED.value]
+    completed = states[State.COMPLETED]
     return Ledger(
         submitted=len(records),
         completed=completed,
         failed=ended - completed,
         unfinished=unfinished,
-        states={s.value: by_record[s.value] for s in State if by_record[s.value]},
+        states={s.value: states[s] for s in State if states[s]},
         dead_letters=0 if stats is None else stats.dead_letters,
         runs=log.events[Event.CLAIM],
         retried=sum(_claimed(task) > 1 for task in records.values()),
         retries=log.retries,
         lost=log.events[Event.LOSE],
         released=log.events[Event.RELEASE],
+        occurrences=len(borne),
         moves=log.moves,
         most_runs=_most_runs(records.values()),
         seconds=max(0, log.last - log.first) / 1000,

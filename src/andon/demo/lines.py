@@ -55,9 +55,14 @@ class Lines:
 
 
 def _line(view: View) -> str:
-    tally = view.tally
-    parts = [f"{tally.ended}/{view.total} done"]
+    number = view.newest
+    if not number:
+        return f"waiting for the first look at {view.place.folder}"
+    counts = view.counts(view.place.names.flow(number))
+    parts = [f"flow {number}: {view.ended(number)}/{view.total(number)} done"]
     shown = (*_WAITING, *(state for state in State if state in TERMINAL))
-    parts += [f"{state.value} {tally.counts[state]}" for state in shown if tally.counts[state]]
-    parts.append(f"{tally.rate(view.now):.0f}/s")
+    parts += [f"{state.value} {counts[state]}" for state in shown if counts[state]]
+    if view.tally.lost:
+        parts.append(f"lost {len(view.tally.lost)}, recovered {view.tally.recovered}")
+    parts.append(f"{view.tally.rate(view.now):.0f}/s")
     return "  ".join(parts)

@@ -1,8 +1,8 @@
 """Where one demo keeps what it knows: its folder, its store, and which round it is in.
 
-A round is one pass over the files. Its ids and its queue carry the round, so that `--fresh` begins
-another beside it and nothing is taken from under a worker that still lives. All of it is decided
-here, from the folder alone: the same command again finds the same tasks.
+A round is all that the demo does with a folder. Its ids and its queue carry the round, so that
+`--fresh` begins another beside it and nothing is taken from under a worker that still lives. All of
+it is decided here, from the folder alone: the same command again finds the same tasks.
 """
 
 import contextlib
@@ -11,6 +11,7 @@ import os
 import sysconfig
 from collections.abc import Generator
 from hashlib import blake2b
+from itertools import islice
 from pathlib import Path
 from urllib.parse import quote
 
@@ -18,6 +19,7 @@ import msgspec
 
 from andon.demo import scanning
 from andon.demo.files import write_whole
+from andon.demo.names import Names
 from andon.model.errors import ConfigurationError
 from andon.model.urls import split
 
@@ -40,49 +42,32 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     round: Round
 
     @property
-    def prefix(self) -> str:
-        """What the ids of this round begin with."""
-        return f"{_key(self.folder)}-{self.round.number}"
-
-    @property
-    def queue(self) -> str:
-        """The queue of this round."""
-        return f"demo-{self.prefix}"
-
-    @property
-    def scan_id(self) -> str:
-        """The id of the scan, the first task."""
-        return f"{self.prefix}-scan"
-
-    @property
-    def report_id(self) -> str:
-        """The id of the report, the last task."""
-        return f"{self.prefix}-report"
-
-    @property
-    def listing(self) -> Path:
-        """The list of files of this round."""
-        return self.home / f"files-{self.round.number}.json"
-
-    @property
-    def report(self) -> Path:
-        """The report of this round."""
-        return self.home / "report.md"
+    def names(self) -> Names:
+        """What the tasks and files of this round are called."""
+        prefix = f"{_key(self.folder, self.url)}-{self.round.number}"
+        return Names(folder=str(self.folder), home=str(self.home), prefix=prefix)
 
 
 def source_folder(folder: str | os.PathLike[str] | None) -> Path:
     """The folder to analyse, absolute; the standard library when none is named.
 
-    Raises `ConfigurationError` for what is no folder, or has no Python file.
+    Raises `ConfigurationError` for what is no folder, has no Python file, or more than a flow may
+    have tasks.
     """
     path = Path(folder or sysconfig.get_path("stdlib"))
     try:
         path = path.resolve(strict=True)
         if not path.is_dir():
             raise NotADirectoryError
-        if next(scanning.walk(path), None) is None:
+        files = sum(1 for _ in islice(scanning.walk(path), scanning.MOST_FILES + 1))
+        if not files:
             raise ConfigurationError(
                 f"There is no Python file below {path}. Name a folder that has some."
+            )
+        if files > scanning.MOST_FILES:
+            raise ConfigurationError(
+                f"There are more than {scanning.MOST_FILES:,} Python files below {path}, and each "
+                "is a task of one flow. Name a folder within it."
             )
     except FileNotFoundError:
         raise ConfigurationError(
@@ -174,5 +159,8 @@ def _read(home: Path) -> Round | None:
         raise ConfigurationError(f"{str(path)!r} cannot be read: {error}. Remove it.") from None
 
 
-def _key(folder: Path) -> str:
-    return blake2b(os.fsencode(folder), digest_size=4).hexdigest()
+def _key(folder: Path, url: str = "") -> str:
+    # An earlier release's demo had other tasks, and its store may still be there: what this one is
+    # called goes by a person of its own.
+    told = os.fsencode(folder) + b"\0" + url.encode()
+    return blake2b(told, digest_size=4, person=b"demo of flows").hexdigest()

@@ -12,20 +12,12 @@ import msgspec
 from andon.demo.analysis import Facts
 from andon.demo.chart import Bar, stacked_bars
 from andon.demo.files import write_whole
+from andon.demo.findings import Outcome
 
 _MOST_PARTS = 16
 _MOST_ROWS = 12
 _MOST_MODULES = 20
 _BAR = 36
-
-
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How the analysis of one file ended."""
-
-    path: str
-    state: str
-    facts: Facts | None
-    error: str = ""
 
 
 class Part(msgspec.Struct, kw_only=True):
@@ -98,6 +90,7 @@ def _sections(
             if f.branches
         ],
     )
+    yield from _same(outcomes)
     yield from _retried(found)
     yield from _failed(outcomes)
 
@@ -141,6 +134,26 @@ def _imports(found: Sequence[Facts]) -> Iterable[str]:
         bar = "█" * max(1, round(_BAR * count / most[0][1]))
         yield f"{module:<{width}}  {bar:<{_BAR}}  {count:>6,}"
     yield "```"
+
+
+def _same(outcomes: Sequence[Outcome]) -> Iterable[str]:
+    """Files of one content; those with nothing in them say nothing."""
+    by_digest: dict[str, list[Facts]] = {}
+    for outcome in outcomes:
+        if outcome.digest and outcome.facts is not None and outcome.facts.size:
+            by_digest.setdefault(outcome.digest, []).append(outcome.facts)
+    same = sorted(
+        (facts for facts in by_digest.values() if len(facts) > 1),
+        key=lambda facts: (-facts[0].size, facts[0].path),
+    )
+    yield "\n## Files that are the same\n"
+    if not same:
+        yield "None."
+        return
+    yield from _table(
+        ("bytes", "files", "one of them", "another"),
+        [(f[0].size, len(f), _code(f[0].path), _code(f[1].path)) for f in same[:_MOST_ROWS]],
+    )
 
 
 def _retried(found: Sequence[Facts]) -> Iterable[str]:

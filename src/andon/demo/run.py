@@ -1,7 +1,7 @@
 """Runs the demo: finds where it was, starts workers, shows the board, adds up the ledger.
 
-This process only watches. It submits the scan (again, if it was killed: the id is the same), and
-everything else follows from there in the workers, so it may be killed at any moment too.
+This process makes the schedule and takes the steps of `conducting`; everything else follows from
+there in the workers. Each step is found in what is stored, so it may be killed at any moment too.
 """
 
 import asyncio
@@ -10,18 +10,19 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import TextIO
 
 import msgspec
 
-from andon.client.app import Andon
 from andon.contract.queries import Query
-from andon.demo import ending, scanning
+from andon.demo import conducting, ending, scanning
 from andon.demo import place as places
+from andon.demo.app import app
 from andon.demo.crew import Crew
 from andon.demo.ledger import Ledger, as_json, read_ledger
 from andon.demo.place import Place
+from andon.demo.scanning import Listing
 from andon.demo.watching import Watch, screen_on
 from andon.engine.base import Engine
 from andon.model.errors import AndonError, ConfigurationError
@@ -43,6 +44,7 @@ def run_demo(
     out: str | os.PathLike[str] | None = None,
     workers: int = WORKERS,
     concurrency: int | None = None,
+    kills: int | None = None,
     fresh: bool = False,
     json: bool = False,
     command: str = "andon demo",
@@ -51,16 +53,18 @@ def run_demo(
 
     `out` is the folder for the store, the report and all else (default: one below `.andon`),
     `url` another store. `workers` is how many worker processes, `concurrency` how many runs each
-    has at once (default: so many that all processors are busy). `fresh` starts over. `json` prints
-    the ledger as one JSON object on standard output, and everything else on standard error.
-    `command` is how the user started this, for the hint how to go on.
+    has at once (default: so many that all processors are busy). `kills` is how many of them are
+    killed with SIGKILL on the way (default: one, if there are many files). `fresh` starts over.
+    `json` prints the ledger as one JSON object on standard output, and everything else on standard
+    error. `command` is how the user started this, for the hint how to go on.
 
-    0: the ledger balances and the report is written. 1: not so. 2: it cannot be run like this.
-    130: interrupted; the same command goes on.
+    0: the ledger balances and the newest report is written. 1: not so. 2: it cannot be run like
+    this. 130: interrupted; the same command goes on.
     """
     options = _Options(
         workers=workers,
         concurrency=_at_once(workers) if concurrency is None else concurrency,
+        kills=kills,
         fresh=fresh,
         json=json,
     )
@@ -85,6 +89,7 @@ def run_demo(
 class _Options(msgspec.Struct, frozen=True):
     workers: int
     concurrency: int
+    kills: int | None
     fresh: bool
     json: bool
 
@@ -99,48 +104,44 @@ class _Demo:
         self._again = again
 
     async def run(self) -> int:
-        async with Andon(self._place.url) as client:
-            engine = await client.engine()
+        app.url = self._place.url
+        async with app:
+            engine = await app.engine()
             if self._options.fresh:
                 await self._start_over(engine)
             places.keep(self._place)
-            place = self._place
-            scan = await client.submit(
-                "demo.scan",
-                {
-                    "folder": str(place.folder),
-                    "listing": str(place.listing),
-                    "prefix": place.prefix,
-                    "report_to": str(place.report),
-                },
-                id=place.scan_id,
-                queue=place.queue,
-            )
-            live = await live_tasks(engine, place.queue)
-            if live and not await self._work(engine, resumed=not scan.created):
+            made = await conducting.begin(app, self._place.names)
+            live = await live_tasks(engine, self._place.names.queue)
+            if live and not await self._work(engine, resumed=not made):
                 return INTERRUPTED
             return await self._settle(engine, idle=not live)
 
     async def _start_over(self, engine: Engine) -> None:
-        """Begin another round; what the last one left undone is cancelled."""
+        """Begin another round; what the last one left undone is cancelled, the schedule first."""
         place = self._place
-        query = Query(queue=place.queue, states=tuple(LIVE), limit=_PAGE)
+        names = place.names
+        [schedule] = await engine.get([names.schedule])
+        if schedule is None:
+            return
+        if schedule.state in LIVE:
+            await app.schedules.cancel(names.schedule)
+        query = Query(queue=names.queue, states=tuple(LIVE), limit=_PAGE)
         while tasks := (await engine.find(query)).tasks:
             await engine.cancel([task.id for task in tasks], force=True)
-        if await engine.get([place.scan_id]) != [None]:
-            self._place = places.next_round(place, await engine.events_end())
+        self._place = places.next_round(place, await engine.events_end())
 
     async def _work(self, engine: Engine, *, resumed: bool) -> bool:
         """Have the workers do the round, and show it; False if it was interrupted."""
         place, options = self._place, self._options
         crew = Crew(
             url=place.url,
-            queue=place.queue,
+            queue=place.names.queue,
             size=options.workers,
             concurrency=options.concurrency,
             log=place.home / "workers.log",
         )
-        watch = Watch(engine, place, crew)
+        conductor = conducting.Conductor(app, place.names, crew, options.kills)
+        watch = Watch(engine, place, crew, conductor)
         await watch.catch_up()
         with screen_on(self._out) as screen:
             if resumed:
@@ -152,10 +153,11 @@ class _Demo:
                 finally:
                     await crew.stop()
         if not ended:
-            done, total = watch.view.tally.ended, watch.view.total
+            view, number = watch.view, watch.view.newest
+            done, total = (view.ended(number), view.total(number)) if number else (0, 0)
             print(
-                f"\nStopped, with {done:,} of {total:,} tasks done. Nothing is lost: "
-                f"what was in hand went back to its queue.\nGo on with:  {self._again}",
+                f"\nStopped in flow {number or 1}, with {done:,} of {total:,} tasks done. Nothing "
+                f"is lost: what was in hand went back to its queue.\nGo on with:  {self._again}",
                 file=self._out,
             )
         return ended
@@ -163,35 +165,52 @@ class _Demo:
     async def _settle(self, engine: Engine, *, idle: bool) -> int:
         """Add up and print the ledger."""
         place = self._place
-        ledger = await self._ledger(engine)
-        [report] = await engine.get([place.report_id])
+        flows = scanning.listings(place.names)
+        ledger = await self._ledger(engine, flows)
+        reports = await engine.get(
+            [place.names.report_of(flow.flow, len(flow.changed)) for flow in flows]
+        )
+        report = reports[-1] if reports else None
         written = report is not None and report.state is State.COMPLETED
-        more = {"idle": idle, "report": str(place.report) if written else None, "url": place.url}
         if self._options.json:
-            print(as_json(ledger, **more, folder=str(place.folder), round=place.round.number))
+            print(
+                as_json(
+                    ledger,
+                    idle=idle,
+                    report=str(place.names.report) if written else None,
+                    url=place.url,
+                    folder=str(place.folder),
+                    round=place.round.number,
+                    flows=[
+                        {"flow": place.names.flow(flow.flow), "files": len(flow.changed)}
+                        for flow in flows
+                    ],
+                )
+            )
         if idle:
             print(
                 "There is nothing to do: all of it was done before. "
                 f"To do it once more: {self._again} --fresh\n",
                 file=self._out,
             )
-        text = ending.told(ledger, place, report, again=self._again)
+        text = ending.told(ledger, place, flows, report, again=self._again)
         print(f"{'' if idle else chr(10)}{text}", file=self._out)
         return BALANCED if ledger.balances and written else NOT_BALANCED
 
-    async def _ledger(self, engine: Engine) -> Ledger:
-        place = self._place
-        expected = [place.scan_id]
-        if place.listing.exists():
-            files = scanning.take(place.folder, place.listing).files
-            expected += [place.report_id]
-            expected += [scanning.file_id(place.prefix, path) for path in files]
+    async def _ledger(self, engine: Engine, flows: Sequence[Listing]) -> Ledger:
+        names = self._place.names
+        expected = [
+            f"{names.flow(flow.flow)}:{place}"
+            for flow in flows
+            for place in range(len(flow.changed) + 2)  # the scan and the report are beside them
+        ]
         return await read_ledger(
             engine,
-            prefix=place.prefix,
-            queue=place.queue,
-            cursor=place.round.cursor,
+            prefix=names.prefix,
+            queue=names.queue,
+            cursor=self._place.round.cursor,
             expected=expected,
+            schedule=names.schedule,
         )
 
 

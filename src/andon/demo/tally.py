@@ -14,7 +14,7 @@ from andon.model.words import TERMINAL, Event, State
 
 _MOST_DURATIONS = 4_000
 _MOST_FAILURES = 20
-_SLOWEST = 6
+_SLOWEST = 12
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -31,14 +31,17 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class Tally:
-    """Adds up the moves of the tasks whose ids begin with `prefix`."""
+    """Adds up the moves of the tasks whose ids begin with `prefix`; of a schedule only how often it
+    fired."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = f"{prefix}-"
         self.states: dict[str, State] = {}  #: of every task of the round
         self.counts: Counter[State] = Counter()
+        self.groups: dict[str, Counter[State]] = {}
+        """By flow or schedule: what stands before the colon of an id."""
         self.retried = 0  #: runs that failed and are tried again
-        self.lost = 0  #: runs whose worker was lost
+        self.lost: list[str] = []  #: tasks whose worker was lost, once for each run
         self.failures: deque[Failure] = deque(maxlen=_MOST_FAILURES)  #: that tasks ended with
         self.setbacks: deque[Failure] = deque(maxlen=_MOST_FAILURES)  #: that are tried again
         self.slowest: list[tuple[int, str]] = []  #: (ms, task), the slowest first
@@ -63,18 +66,27 @@ class Tally:
         """Tasks that have not ended."""
         return self.total - self.ended
 
+    @property
+    def recovered(self) -> int:
+        """Tasks that have ended although a worker was lost with them."""
+        return sum(self.states.get(task) in TERMINAL for task in set(self.lost))
+
     def add(self, event: TaskEvent) -> None:
         """Count one event."""
         task = event.task
-        if not task.startswith(self._prefix):
+        group, colon, _ = task.partition(":")
+        if not task.startswith(self._prefix) or not colon:
             return
         self.newest = max(self.newest, event.at)
+        counts = self.groups.setdefault(group, Counter())
         before = self.states.pop(task, None)
         if before is not None:
             self.counts[before] -= 1
+            counts[before] -= 1
         if event.target is not None:
             self.states[task] = event.target
             self.counts[event.target] += 1
+            counts[event.target] += 1
         if event.event is Event.CLAIM:
             self._claimed[task] = event.at
         elif event.source is State.ACTIVE and event.target is not State.ACTIVE:
@@ -86,8 +98,8 @@ class Tally:
         claimed = self._claimed.pop(event.task, None)
         self.by_worker[event.worker] += 1
         if event.event is Event.LOSE:
-            self.lost += 1
-        elif claimed is not None and event.task.startswith(f"{self._prefix}file-"):
+            self.lost.append(event.task)
+        elif claimed is not None:
             took = max(0, event.at - claimed)
             self.durations.append(took)
             self.slowest = sorted([*self.slowest, (took, event.task)], reverse=True)[:_SLOWEST]

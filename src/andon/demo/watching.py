@@ -8,6 +8,7 @@ from collections.abc import Coroutine, Generator
 from typing import Any, Protocol, TextIO
 
 from andon.demo import scanning
+from andon.demo.conducting import Conductor
 from andon.demo.crew import Crew
 from andon.demo.lines import Lines
 from andon.demo.place import Place
@@ -58,16 +59,18 @@ def screen_on(out: TextIO) -> Generator[Screen]:
 class Watch:
     """Keeps a `View` up to date."""
 
-    def __init__(self, engine: Engine, place: Place, crew: Crew) -> None:
+    def __init__(self, engine: Engine, place: Place, crew: Crew, conductor: Conductor) -> None:
         self._engine = engine
-        self._place = place
+        self._names = place.names
         self._crew = crew
+        self._conductor = conductor
         self._cursor = place.round.cursor
         self._look_now = asyncio.Event()
         self._done = asyncio.Event()
         self._narrated: set[str] = set()
         self._loops: list[asyncio.Task[None]] = []
-        self.view = View(place=place, tally=Tally(place.prefix), started=time.monotonic())
+        tally = Tally(self._names.prefix)
+        self.view = View(place=place, tally=tally, started=time.monotonic())
 
     async def catch_up(self) -> None:
         """Read what has happened so far in this round."""
@@ -85,7 +88,7 @@ class Watch:
 
         Raises what made watching or working impossible.
         """
-        for loop in (self._follow(), self._look(), self._draw(screen)):
+        for loop in (self._follow(), self._look(screen), self._draw(screen)):
             self._spawn(loop)
         waits = [asyncio.ensure_future(e.wait()) for e in (self._done, interrupted)]
         try:
@@ -116,26 +119,24 @@ class Watch:
     def _add(self, event: TaskEvent) -> None:
         view = self.view
         view.tally.add(event)
-        if not view.paths and view.tally.total > 1:
-            self._read_paths()
-        if view.tally.live == 0:
+        following = view.newest + 1
+        if event.task.startswith(f"{self._names.flow(following)}:"):
+            # Its list is kept before the flow is submitted.
+            view.add_flow(following, scanning.read(self._names, following).changed)
+        if view.tally.live == 0 or (event.target in TERMINAL and self._is_long(event.task)):
             self._look_now.set()
 
-    def _read_paths(self) -> None:
-        place = self._place
-        if place.listing.exists():
-            files = scanning.take(place.folder, place.listing).files
-            self.view.paths = {scanning.file_id(place.prefix, path): path for path in files}
+    def _is_long(self, task: str) -> bool:
+        """Whether it is a scan or a report, each of which is one for a whole flow."""
+        return self.view.paths.get(task) in ("scan", "report")
 
     async def _follow(self) -> None:
-        place = self._place
-        states = self.view.tally.states
-        for task in (place.scan_id, place.report_id):
-            if states.get(task) is State.ACTIVE:
+        for task, state in self.view.tally.states.items():
+            if state is State.ACTIVE and self._is_long(task):
                 self._narrate(task)
         async for event in self._engine.follow(self._cursor):
             self._add(event)
-            if event.event is Event.CLAIM and event.task in (place.scan_id, place.report_id):
+            if event.event is Event.CLAIM and self._is_long(event.task):
                 self._narrate(event.task)
 
     def _narrate(self, task: str) -> None:
@@ -145,19 +146,21 @@ class Watch:
 
     async def _tell(self, task_id: str) -> None:
         """What a long task says of its progress."""
-        name = task_id.rpartition("-")[2]
+        name = self.view.paths[task_id]
         with contextlib.suppress(TaskNotFound):
             async for task in self._engine.watch(task_id):
                 cell = task.cell
                 self.view.doing = f"{name}: {cell.message}" if cell and cell.message else ""
         self.view.doing = ""
 
-    async def _look(self) -> None:
+    async def _look(self, screen: Screen) -> None:
         view, engine = self.view, self._engine
         while True:
             view.pids = tuple(self._crew.pids)
             view.replaced = self._crew.lost
             view.workers = tuple(await engine.workers())
+            if said := await self._conductor.step(view):
+                screen.say(f"{time.monotonic() - view.started:6.1f} s  {said}")
             if await self._has_ended():
                 self._done.set()
                 return
@@ -167,7 +170,7 @@ class Watch:
             self._look_now.clear()
 
     async def _has_ended(self) -> bool:
-        stats = [s for s in await self._engine.stats() if s.queue == self._place.queue]
+        stats = [s for s in await self._engine.stats() if s.queue == self._names.queue]
         live = sum(n for s in stats for state, n in s.counts.items() if state not in TERMINAL)
         return live == 0
 
