@@ -16,6 +16,8 @@ JOBS ?= logical
 PYTHON ?=
 export PYTHON
 unexport PYTHONHOME PYTHONPATH
+# What is compiled is kept: setup installs without compiling, and the tests start many processes.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint format types layers docs bench setup clean

@@ -1,6 +1,7 @@
 """What every test can rely on: the choice of stores, and how hard Hypothesis tries."""
 
 import asyncio
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -68,6 +69,19 @@ def stores_by_url(config: pytest.Config) -> tuple[str, ...]:
 def virtual_stores(config: pytest.Config) -> tuple[str, ...]:
     """Return the selected stores that can be run in virtual time."""
     return tuple(store for store in selected_stores(config) if store in IN_VIRTUAL_TIME)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """What is collected lives until the end. Python need not look through it again and again for
+    what could be freed, neither while it grows, which takes as long as the collecting itself, nor
+    under the tests."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(trylast=True)

@@ -78,13 +78,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("store_kind", kinds)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        name = getattr(item, "originalname", "")
-        reason = ONE_PARTITION.get(name)
-        in_parts = name in NATS_IN_PARTS and item.name.endswith("[nats-4]")
-        if reason is not None and (in_parts or item.name.endswith("[redis-cluster]")):
-            item.add_marker(pytest.mark.skip(reason=reason))
+def pytest_itemcollected(item: pytest.Item) -> None:
+    name = getattr(item, "originalname", "")
+    reason = ONE_PARTITION.get(name)
+    in_parts = name in NATS_IN_PARTS and item.name.endswith("[nats-4]")
+    if reason is not None and (in_parts or item.name.endswith("[redis-cluster]")):
+        item.add_marker(pytest.mark.skip(reason=reason))
 
 
 @pytest.fixture

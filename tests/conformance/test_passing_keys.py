@@ -35,6 +35,12 @@ def check_order(events: Sequence[TaskEvent]) -> None:
         assert len(active) <= 1, active
 
 
+def appends_in_order(kit: Kit) -> bool:
+    """Whether events of different tasks stand in the log as they happened. No store promises that
+    (docs/store-contract.md, 10); those do it that let one writer in at a time."""
+    return kit.store.partitions == 1 and not kit.factory.url.startswith("postgres")
+
+
 async def test_one_key_passes_from_hand_to_hand(kit: Kit) -> None:
     accepted: asyncio.Queue[Submitted] = asyncio.Queue()
     ran: list[str] = []
@@ -72,7 +78,7 @@ async def test_one_key_passes_from_hand_to_hand(kit: Kit) -> None:
 
         await kit.until(rest)
         events = (await kit.read_events("")).events
-        if kit.store.partitions == 1:
+        if appends_in_order(kit):
             check_order(events)
         tasks = {one.id: await kit.there(one.id) for one in outcomes}
     heirs = {i: t.status.successor for i, t in tasks.items() if t.state is State.CANCELLED}
@@ -81,5 +87,5 @@ async def test_one_key_passes_from_hand_to_hand(kit: Kit) -> None:
     assert set(heirs.values()) <= tasks.keys()
     assert all(task.status.owes == () for task in tasks.values())
     last = [event.task for event in events if event.event is Event.SUBMIT][-1]
-    if kit.store.partitions == 1:
+    if appends_in_order(kit):
         assert ran[-1] == last, "the last accepted runs"

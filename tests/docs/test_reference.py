@@ -4,15 +4,21 @@ import re
 import subprocess
 import sys
 
+import pytest
 from scripts.reference import INNER, PAGES, ROOT, UNNAMED, Reference, example_of, text_of
 
-REFERENCE = Reference()
 NAMES = [name for page in PAGES for name in page.names]
 HOW = "CONTRIBUTING.md, 'Public names', has the rule."
 
 
-def docstring_of(name: str) -> str:
-    docstring = REFERENCE.find(name).docstring
+@pytest.fixture(scope="module")
+def reference() -> Reference:
+    """What the code says, read when it is first asked for: that takes a second."""
+    return Reference()
+
+
+def docstring_of(reference: Reference, name: str) -> str:
+    docstring = reference.find(name).docstring
     return "" if docstring is None else docstring.value
 
 
@@ -37,13 +43,13 @@ def test_the_pages_are_fresh() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_every_public_name_is_in_the_reference() -> None:
-    public = {*REFERENCE.exported(), *imported_in_docs()}
+def test_every_public_name_is_in_the_reference(reference: Reference) -> None:
+    public = {*reference.exported(), *imported_in_docs()}
     absent = [
         name
         for name in sorted(public)
-        if not REFERENCE.find(name).is_module
-        and REFERENCE.find(name).canonical_path not in REFERENCE.documented
+        if not reference.find(name).is_module
+        and reference.find(name).canonical_path not in reference.documented
     ]
     assert not absent, (
         f"public, and on no page of docs/reference: {', '.join(absent)}. Put each into PAGES of "
@@ -51,11 +57,13 @@ def test_every_public_name_is_in_the_reference() -> None:
     )
 
 
-def test_every_class_that_a_public_signature_names_is_in_the_reference() -> None:
+def test_every_class_that_a_public_signature_names_is_in_the_reference(
+    reference: Reference,
+) -> None:
     absent = [
         f"{path} (named by {by})"
-        for path, by in sorted(REFERENCE.named_types().items())
-        if REFERENCE.is_class(path) and path not in REFERENCE.documented and path not in UNNAMED
+        for path, by in sorted(reference.named_types().items())
+        if reference.is_class(path) and path not in reference.documented and path not in UNNAMED
     ]
     assert not absent, (
         f"named in public signatures, and on no page: {', '.join(absent)}. Put each into PAGES of "
@@ -64,10 +72,10 @@ def test_every_class_that_a_public_signature_names_is_in_the_reference() -> None
     )
 
 
-def test_every_public_name_has_a_docstring_and_an_example() -> None:
+def test_every_public_name_has_a_docstring_and_an_example(reference: Reference) -> None:
     wrong = []
     for name in NAMES:
-        found, docstring = REFERENCE.find(name), docstring_of(name)
+        found, docstring = reference.find(name), docstring_of(reference, name)
         if not text_of(docstring):
             wrong.append(f"{found.filepath}:{found.lineno}: {name} has no docstring")
         elif (found.is_class or found.is_function) and not example_of(docstring):
@@ -75,11 +83,11 @@ def test_every_public_name_has_a_docstring_and_an_example() -> None:
     assert not wrong, "\n".join([*wrong, HOW])
 
 
-def test_every_public_member_is_told_and_every_method_shown() -> None:
+def test_every_public_member_is_told_and_every_method_shown(reference: Reference) -> None:
     wrong = []
     for name in NAMES:
-        shown = example_of(docstring_of(name))
-        for member in REFERENCE.members(name):
+        shown = example_of(docstring_of(reference, name))
+        for member in reference.members(name):
             if not member.text:
                 what = "docstring" if member.kind in ("method", "property") else "'#:' comment"
                 wrong.append(f"{member.place}: {member.path} has no {what}")
@@ -92,10 +100,10 @@ def test_every_public_member_is_told_and_every_method_shown() -> None:
     assert not wrong, "\n".join([*wrong, HOW])
 
 
-def test_what_is_left_out_is_there() -> None:
+def test_what_is_left_out_is_there(reference: Reference) -> None:
     for path, members in INNER.items():
-        found = REFERENCE.find(path)
+        found = reference.find(path)
         gone = [name for name in members.split() if name not in found.all_members]
         assert not gone, f"{path} of INNER in scripts/reference/names.py has no {', '.join(gone)}"
-    gone = [path for path in UNNAMED if not REFERENCE.is_class(path)]
+    gone = [path for path in UNNAMED if not reference.is_class(path)]
     assert not gone, f"UNNAMED in scripts/reference/names.py has what is no class: {gone}"

@@ -14,13 +14,9 @@ from servers.http import service_of
 
 from .stage import Stage
 
-HERE = Path(__file__).parent
 
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if HERE in item.path.parents:
-            item.add_marker(pytest.mark.scenario)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    item.add_marker(pytest.mark.scenario)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

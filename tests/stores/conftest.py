@@ -8,8 +8,7 @@ from conftest import STORES, selected_stores
 HERE = Path(__file__).parent
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    left_out = set(STORES) - set(selected_stores(config))
-    for item in items:
-        if HERE in item.path.parents and item.path.relative_to(HERE).parts[0] in left_out:
-            item.add_marker(pytest.mark.skip(reason="another --store was asked for"))
+def pytest_itemcollected(item: pytest.Item) -> None:
+    left_out = set(STORES) - set(selected_stores(item.config))
+    if item.path.relative_to(HERE).parts[0] in left_out:
+        item.add_marker(pytest.mark.skip(reason="another --store was asked for"))

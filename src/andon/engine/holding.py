@@ -62,7 +62,11 @@ class Holding:
         self._turns: dict[str, asyncio.Future[None]] = {}  # by key: the end of who came last
 
     async def settle(self, task: Task, held: Created) -> tuple[Task, Created]:
-        """What becomes of a task whose key is held: the record as it was stored, and how."""
+        """What becomes of a task whose key is held: the record as it was stored, and how. A repeat
+        of a submit stays what it is."""
+        if held.kind is CreateKind.EXISTS:
+            await self._asked_again(task)
+            return task, held
         key = task.definition.unique_key or ""
         before, mine = self._turns.get(key), asyncio.get_running_loop().create_future()
         self._turns[key] = mine
@@ -149,7 +153,7 @@ class Holding:
         await self._ask_to_cancel(heir)
         return heir, None
 
-    async def asked_again(self, task: Task) -> None:
+    async def _asked_again(self, task: Task) -> None:
         """A submit was repeated: see to it that the active holder has been asked to cancel."""
         on_held = task.definition.on_held
         if on_held is not None and on_held.active:

@@ -7,7 +7,7 @@ children, a child of a refused parent is refused, and a cycle is refused (docs/r
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +44,7 @@ from andon.model.errors import (
     InvalidSubmission,
     PayloadTooLarge,
     QueueFull,
+    StoreError,
     TaskConflict,
     UniqueKeyHeld,
 )
@@ -265,7 +266,8 @@ class Submitting:
         answers: list[Submitted] = []
         for task, one in zip(tasks, created, strict=True):
             if one.kind is _KEY_HELD and task.definition.on_held and self._holding:
-                answers.append(self._answer(*await self._holding.settle_at_once(task, one)))
+                settled = self._holding.settle_at_once(task, one)
+                answers.append(self._answer(*await _alone(task, settled)))
             else:
                 answers.append(self._answer(task, one))
         return answers
@@ -299,17 +301,10 @@ class Submitting:
     async def _superseded(
         self, holding: Holding, task: Task, created: Created
     ) -> tuple[Task, Created]:
-        """The same, once the holder of its key was seen to. What goes wrong is its own."""
-        try:
-            if created.kind is _KEY_HELD:
-                return await holding.settle(task, created)
-            if created.kind is CreateKind.EXISTS:
-                await holding.asked_again(task)
-        except (AndonError, OSError):
-            raise
-        except Exception as error:
-            log.error("A submission could not be taken; it alone was refused.", exc_info=error)
-            return task, _unwritable(task, why_of(error))
+        """The same, once the holder of its key was superseded, or the submit found to be a
+        repeat."""
+        if created.kind is _KEY_HELD or created.kind is CreateKind.EXISTS:
+            return await _alone(task, holding.settle(task, created))
         return task, created
 
     def _answer(self, task: Task, created: Created) -> Submitted:
@@ -395,6 +390,20 @@ def _refused(submission: Submission, error: Exception) -> Submitted:
         log.error("A submission could not be taken; it alone was refused.", exc_info=error)
         error = InvalidSubmission(f"The submission cannot be taken: {why_of(error)}.")
     return Submitted(submission.id, None, created=False, error=error)
+
+
+async def _alone(task: Task, settled: Awaitable[tuple[Task, Created]]) -> tuple[Task, Created]:
+    """What became of a task whose key is held. What goes wrong is its own (docs/rulings.md, R36),
+    unless the store says it of itself."""
+    try:
+        return await settled
+    except (StoreError, OSError):
+        raise
+    except AndonError as error:
+        return task, _unwritable(task, str(error).rstrip("."))
+    except Exception as error:
+        log.error("A submission could not be taken; it alone was refused.", exc_info=error)
+        return task, _unwritable(task, why_of(error))
 
 
 def _is_unsettled(task: Task, created: Created) -> bool:

@@ -13,10 +13,14 @@ SELECT value FROM {schema}.meta WHERE name = $1
 SELECT {schema}.store_time($1), name, value FROM {schema}.meta
 
 -- name: records
-SELECT r.* FROM {schema}.task_record r WHERE r.id = ANY ($1)
+SELECT r.* FROM unnest($1::text[]) u CROSS JOIN LATERAL (
+    SELECT x.* FROM {schema}.task_record x WHERE x.id = u OFFSET 0
+) r
 
 -- name: records_by_seq
-SELECT r.* FROM {schema}.task_record r WHERE r.seq = ANY ($1)
+SELECT r.* FROM unnest($1::bigint[]) u CROSS JOIN LATERAL (
+    SELECT x.* FROM {schema}.task_record x WHERE x.seq = u OFFSET 0
+) r
 
 -- The oldest tasks that may be claimed in a queue: of the lanes with the oldest, the oldest.
 -- name: oldest
@@ -30,7 +34,7 @@ SELECT r.* FROM (
         SELECT e.seq, e.ord FROM {schema}.ready e WHERE e.lane = l.id AND e.ord >= l.mark
         ORDER BY e.lane, e.ord, e.seq LIMIT $2
     ) e ORDER BY e.ord, e.seq LIMIT $2
-) e JOIN {schema}.task_record r ON r.seq = e.seq ORDER BY e.ord, e.seq
+) e JOIN {schema}.task_record r ON r.seq = ANY (ARRAY[e.seq]) ORDER BY e.ord, e.seq
 
 -- Also run on connections of users: its arguments come once each, in their order.
 -- name: states
@@ -38,17 +42,24 @@ WITH asked AS (SELECT x.* FROM unnest($1::text[]) WITH ORDINALITY x (u, i))
 SELECT {schema}.state_of(u, {schema}.store_time($2)) FROM asked ORDER BY i
 
 -- name: tombstones
-SELECT s.state, s.run, s.report FROM unnest($1::text[]) WITH ORDINALITY u (id, i)
-LEFT JOIN {schema}.stub s ON s.id = u.id AND s.at > {schema}.store_time($2) - {{submit_window_ms}} ORDER BY u.i
+SELECT s.state, s.run, s.report FROM unnest($1::text[]) WITH ORDINALITY u (id, i) LEFT JOIN LATERAL (
+    SELECT x.* FROM {schema}.stub x
+    WHERE x.id = u.id AND x.at > {schema}.store_time($2) - {{submit_window_ms}} OFFSET 0
+) s ON true ORDER BY u.i
 
 -- The last moves of deleted tasks, for those whose stub tells the place of the last: the deletion, and
 -- by its `prev` the end before it.
 -- name: discarded
 SELECT e.body, e.revision, e.at, e.run_no, e.task, e.source, e.worker, e.run, s.id AS stub
-FROM {schema}.stub s JOIN {schema}.event d ON d.place = s.place
-JOIN {schema}.event e ON e.seq = d.seq AND e.place IN (d.place, d.prev)
-WHERE s.id = ANY ($1) AND s.at > {schema}.store_time($2) - {{submit_window_ms}}
-    AND NOT EXISTS (SELECT FROM {schema}.definition x WHERE x.id = s.id)
+FROM unnest($1::text[]) u CROSS JOIN LATERAL (
+    SELECT x.id, x.place FROM {schema}.stub x
+    WHERE x.id = u AND x.at > {schema}.store_time($2) - {{submit_window_ms}}
+        AND NOT EXISTS (SELECT FROM {schema}.definition y WHERE y.id = u) OFFSET 0
+) s CROSS JOIN LATERAL (
+    SELECT x.seq, x.place, x.prev FROM {schema}.event x WHERE x.place = s.place OFFSET 0
+) d CROSS JOIN LATERAL (
+    SELECT x.* FROM {schema}.event x WHERE x.place = ANY (ARRAY[d.place, d.prev]) AND x.seq = d.seq OFFSET 0
+) e
 ORDER BY e.place
 
 -- name: queue
@@ -57,13 +68,14 @@ SELECT q.body FROM {schema}.queue q JOIN {schema}.name n ON n.id = q.id WHERE n.
 -- The newest moves of a task, newest first.
 -- name: history
 WITH RECURSIVE chain AS (
-    SELECT e.*, 1 AS n FROM {schema}.definition d JOIN {schema}.task t USING (seq)
-    JOIN {schema}.event e ON e.place = t.last AND e.seq = t.seq WHERE d.id = $1
+    SELECT e.*, 1 AS n FROM {schema}.definition d JOIN {schema}.task t ON t.seq = ANY (ARRAY[d.seq])
+    JOIN {schema}.event e ON e.place = ANY (ARRAY[t.last]) AND e.seq = ANY (ARRAY[t.seq]) WHERE d.id = $1
     UNION ALL
-    SELECT e.*, c.n + 1 FROM chain c JOIN {schema}.event e ON e.place = c.prev AND e.seq = c.seq WHERE c.n < $2
+    SELECT e.*, c.n + 1 FROM chain c JOIN {schema}.event e ON e.place = ANY (ARRAY[c.prev]) AND e.seq = c.seq
+    WHERE c.n < $2
 )
 SELECT c.body, c.revision, c.at, c.run_no, c.task, c.source, c.worker, c.run,
-    (SELECT t.revision FROM {schema}.definition d JOIN {schema}.task t USING (seq) WHERE d.id = $1)
+    (SELECT t.revision FROM {schema}.definition d JOIN {schema}.task t ON t.seq = ANY (ARRAY[d.seq]) WHERE d.id = $1)
 FROM chain c ORDER BY c.n
 
 -- Events of transactions that are older than every one that still writes: nothing can appear among
@@ -139,8 +151,8 @@ SELECT parent, child, loads, any_end, settled FROM {schema}.edge
 WHERE parent = $1 AND child > $2 ORDER BY child LIMIT $3
 
 -- name: unsettled
-SELECT u.parent, t.state FROM {schema}.unsettled u JOIN {schema}.definition d ON d.id = u.parent
-JOIN {schema}.task t USING (seq)
+SELECT u.parent, t.state FROM {schema}.unsettled u JOIN {schema}.definition d ON d.id = ANY (ARRAY[u.parent])
+JOIN {schema}.task t ON t.seq = ANY (ARRAY[d.seq])
 WHERE t.state NOT IN ({{live_states}}) LIMIT $1
 
 -- name: queues
@@ -182,12 +194,12 @@ SELECT t.seq FROM {schema}.task t WHERE t.seq < $1 ORDER BY t.seq DESC LIMIT $2
 -- alike need not stand together. Only the few that do are looked up.
 -- name: by_id
 WITH begun AS MATERIALIZED (SELECT d.id FROM {schema}.definition d WHERE starts_with(d.id, $1))
-SELECT d.seq FROM begun JOIN {schema}.definition d USING (id) WHERE d.seq > $2
+SELECT d.seq FROM begun b JOIN {schema}.definition d ON d.id = ANY (ARRAY[b.id]) WHERE d.seq > $2
 ORDER BY d.seq LIMIT $3
 
 -- name: by_id_newest
 WITH begun AS MATERIALIZED (SELECT d.id FROM {schema}.definition d WHERE starts_with(d.id, $1))
-SELECT d.seq FROM begun JOIN {schema}.definition d USING (id) WHERE d.seq < $2
+SELECT d.seq FROM begun b JOIN {schema}.definition d ON d.id = ANY (ARRAY[b.id]) WHERE d.seq < $2
 ORDER BY d.seq DESC LIMIT $3
 
 -- name: by_key
@@ -218,13 +230,13 @@ UNION SELECT n.id FROM {schema}.name n WHERE n.name = $1
 
 -- name: by_state
 SELECT x.seq FROM ({queues_asked}) q CROSS JOIN unnest($2::text[]) s CROSS JOIN LATERAL (
-    SELECT t.seq FROM {schema}.task t WHERE t.queue = q.id AND t.state = s AND t.seq > $3
+    SELECT t.seq FROM {schema}.task t WHERE t.queue = q.id AND t.state = s AND t.state <> '' AND t.seq > $3
     ORDER BY t.queue, t.state, t.seq LIMIT $4
 ) x ORDER BY 1 LIMIT $4
 
 -- name: by_state_newest
 SELECT x.seq FROM ({queues_asked}) q CROSS JOIN unnest($2::text[]) s CROSS JOIN LATERAL (
-    SELECT t.seq FROM {schema}.task t WHERE t.queue = q.id AND t.state = s AND t.seq < $3
+    SELECT t.seq FROM {schema}.task t WHERE t.queue = q.id AND t.state = s AND t.state <> '' AND t.seq < $3
     ORDER BY t.queue DESC, t.state DESC, t.seq DESC LIMIT $4
 ) x ORDER BY 1 DESC LIMIT $4
 

@@ -124,7 +124,7 @@ BEGIN
         SELECT array_agg(x.entry), array_agg(x.task) INTO entries, tasks FROM (
             SELECT z.* FROM unnest(lanes) l
             CROSS JOIN LATERAL (
-                SELECT e.ctid AS entry, k.ctid AS task FROM ready e JOIN task k ON k.seq = e.seq
+                SELECT e.ctid AS entry, k.ctid AS task FROM ready e JOIN task k ON k.seq = ANY (ARRAY[e.seq])
                 WHERE e.lane = l.id AND e.ord >= l.mark AND (e.dead_at IS NULL OR e.dead_at > t)
                 ORDER BY e.lane, e.ord, e.seq FOR UPDATE OF e, k SKIP LOCKED
                 LIMIT least(allowed[array_position(p_queues, l.queue)], p_room[array_position(p_types, l.type)])
@@ -172,7 +172,7 @@ BEGIN
             SELECT w.place, w.pos, w.seq, w.prev, t, w.revision, w.run_no, w.id, w.worker, w.run FROM whole w
         ), freed AS (
             DELETE FROM unique_key u USING whole w
-            WHERE w.frees IS NOT NULL AND u.key = w.frees AND u.id = w.id
+            WHERE w.frees IS NOT NULL AND u.key = ANY (ARRAY[w.frees]) AND u.id = w.id
         ), counted AS (
             INSERT INTO delta (queue, n, state, was)
             SELECT w.queue, count(*), 'active', 'pending' FROM stamped w GROUP BY w.queue
@@ -205,9 +205,9 @@ BEGIN
     WITH dead AS (
         SELECT k.seq FROM (
             SELECT e.seq FROM ready e WHERE e.dead_at <= t ORDER BY e.dead_at LIMIT 200
-        ) e JOIN task k ON k.seq = e.seq WHERE k.timer - t > 0 FOR UPDATE OF k SKIP LOCKED
+        ) e JOIN task k ON k.seq = ANY (ARRAY[e.seq]) WHERE k.timer - t > 0 FOR UPDATE OF k SKIP LOCKED
     ), hurried AS (
-        UPDATE task k SET timer = store_time(p_told) FROM dead d WHERE k.seq = d.seq RETURNING 1
+        UPDATE task k SET timer = store_time(p_told) FROM dead d WHERE k.seq = ANY (ARRAY[d.seq]) RETURNING 1
     ) SELECT count(*) INTO looked FROM hurried;
     IF wait IS NOT NULL OR looked > 0 THEN
         RETURN QUERY SELECT NULL::bigint, NULL::bytea, NULL, NULL::bigint, NULL, NULL::bigint, NULL, NULL,

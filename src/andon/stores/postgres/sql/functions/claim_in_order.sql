@@ -120,7 +120,7 @@ BEGIN
             CROSS JOIN LATERAL first_in_order(p_lanes, p_marks, p_places, p_levels, p_types, NULL, p_limited, p_room,
                 turn, CASE WHEN turn = 0 THEN 0 ELSE wide * (4 ^ (turn - 1))::integer END, wide * (4 ^ turn)::integer, t) c
             CROSS JOIN LATERAL (
-                SELECT e.ctid AS entry, k.ctid AS task FROM ready e JOIN task k ON k.seq = e.seq
+                SELECT e.ctid AS entry, k.ctid AS task FROM ready e JOIN task k ON k.seq = ANY (ARRAY[e.seq])
                 WHERE e.ctid = c.entry FOR UPDATE OF e, k SKIP LOCKED
             ) z LIMIT p_limit
         ) x;
@@ -137,7 +137,7 @@ BEGIN
         CROSS JOIN LATERAL first_in_order(p_lanes, p_marks, p_places, p_levels, p_types, p_allowed, p_limited, p_room,
             turn, 0, wide * (4 ^ turn)::integer, t) c
         CROSS JOIN LATERAL (
-            SELECT e.ctid AS entry, k.ctid AS task FROM ready e JOIN task k ON k.seq = e.seq
+            SELECT e.ctid AS entry, k.ctid AS task FROM ready e JOIN task k ON k.seq = ANY (ARRAY[e.seq])
             WHERE e.ctid = c.entry FOR UPDATE OF e, k SKIP LOCKED
         ) z;
     WHILE cardinality(tasks) < most LOOP

@@ -20,13 +20,14 @@ BEGIN
     IF cut > 0 THEN
         WITH RECURSIVE chain AS (
             SELECT e.place, e.prev FROM event e WHERE e.place = p_last AND e.seq = p_seq
-            UNION ALL SELECT e.place, e.prev FROM chain c JOIN event e ON e.place = c.prev AND e.seq = p_seq
+            UNION ALL
+            SELECT e.place, e.prev FROM chain c JOIN event e ON e.place = ANY (ARRAY[c.prev]) AND e.seq = p_seq
         )
-        DELETE FROM event e USING chain c WHERE e.place = c.place AND e.seq = p_seq AND e.place <= cut;
+        DELETE FROM event e USING chain c WHERE e.place = ANY (ARRAY[c.place]) AND e.seq = p_seq AND e.place <= cut;
     END IF;
     DELETE FROM task WHERE seq = p_seq;
     DELETE FROM definition WHERE seq = p_seq;
-    FOR parent IN DELETE FROM edge e WHERE e.child = p_id RETURNING e.parent LOOP
+    FOR parent IN DELETE FROM edge e WHERE e.child = p_id AND e.child <> '' RETURNING e.parent LOOP
         freed := let_go(parent, t) OR freed;
     END LOOP;
     DELETE FROM edge e WHERE e.parent = p_id;
@@ -51,7 +52,7 @@ BEGIN
         RETURN;
     END IF;
     PERFORM hold_keys(ARRAY[k.queue], ARRAY[k.key]);
-    SELECT x.*, d.id INTO k FROM task x JOIN definition d USING (seq) WHERE x.seq = p_seq FOR UPDATE OF x;
+    SELECT x.*, d.id INTO k FROM task x JOIN definition d ON d.seq = p_seq WHERE x.seq = p_seq FOR UPDATE OF x;
     IF NOT FOUND OR k.state = 'unknown' THEN
         RETURN;
     END IF;
@@ -223,7 +224,7 @@ BEGIN
             result = CASE WHEN c.sets_result THEN c.result ELSE k.result END
         FROM (SELECT u.ordinality AS i, u.*
             FROM unnest(p_changes) WITH ORDINALITY u WHERE u.plain LIMIT size) c
-        WHERE k.seq = c.seq AND k.revision = c.revision AND k.state || '' = c.was AND k.dead = c.was_dead
+        WHERE k.seq = ANY (ARRAY[c.seq]) AND k.revision = c.revision AND k.state || '' = c.was AND k.dead = c.was_dead
             AND (c.seen_lease IS NULL OR k.lease_until IS NOT DISTINCT FROM c.seen_lease)
         RETURNING c.i, c.seq, k.last, c.at, c.event, c.state, c.dead, c.was, c.was_dead, c.old_lane,
             c.old_ord, c.lane, c.ord, c.dead_at, c.first_limit, c.run_no, c.frees, c.tally, k.queue, k.prev
@@ -281,8 +282,10 @@ BEGIN
     IF o.n < size THEN
         -- A record read before it had a key of the store's own is found by its id.
         SELECT array_agg(CASE WHEN u.seq = 0 THEN coalesce(d.seq, 0) ELSE u.seq END ORDER BY u.ordinality) INTO seqs
-        FROM unnest(p_changes) WITH ORDINALITY u LEFT JOIN definition d ON u.seq = 0 AND d.id = u.id;
-        PERFORM FROM task k WHERE k.seq IN (SELECT u.seq FROM unnest(seqs, kinds) u (seq, kind) WHERE u.kind IS NULL)
+        FROM unnest(p_changes) WITH ORDINALITY u
+        LEFT JOIN LATERAL (SELECT x.seq FROM definition x WHERE x.id = u.id AND u.seq = 0 OFFSET 0) d ON true;
+        PERFORM FROM task k
+        WHERE k.seq = ANY (ARRAY(SELECT u.seq FROM unnest(seqs, kinds) u (seq, kind) WHERE u.kind IS NULL))
         ORDER BY k.seq FOR UPDATE;
         FOR i IN 1..size LOOP
             CONTINUE WHEN kinds[i] IS NOT NULL;

@@ -30,7 +30,7 @@ BEGIN
             last = first + c.i
         FROM (SELECT u.* FROM unnest(p_seqs, p_revisions, p_timers, p_at, p_statuses, p_events, p_results)
             WITH ORDINALITY u (seq, revision, timer, at, status, event, result, i) LIMIT size) c
-        WHERE k.seq = c.seq AND k.revision = c.revision AND k.state || '' = 'active' AND NOT k.dead
+        WHERE k.seq = ANY (ARRAY[c.seq]) AND k.revision = c.revision AND k.state || '' = 'active' AND NOT k.dead
         RETURNING c.i, c.seq, c.at, c.event, k.last, k.prev, k.queue
     ), logged AS (
         INSERT INTO event (place, pos, seq, prev, at, body)

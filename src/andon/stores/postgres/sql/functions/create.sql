@@ -56,13 +56,14 @@ BEGIN
         FOR r IN
             SELECT u.ordinality AS i, d.body, coalesce(k.state, u.state) AS state
             FROM unnest(seqs, p_tasks) WITH ORDINALITY u (seq)
-            JOIN definition d ON d.id = u.id LEFT JOIN task k ON k.seq = d.seq WHERE d.seq <> u.seq
+            JOIN definition d ON d.id = ANY (ARRAY[u.id])
+            LEFT JOIN task k ON k.seq = ANY (ARRAY[d.seq]) WHERE d.seq <> u.seq
         LOOP
             outcomes[r.i] := 'e'; states[r.i] := r.state; bodies[r.i] := r.body;
         END LOOP;
     END IF;
 
-    SELECT EXISTS (SELECT FROM stub s WHERE s.at > t - {{submit_window_ms}}),
+    SELECT EXISTS (SELECT FROM stub s WHERE s.at > 0 AND s.at > t - {{submit_window_ms}}),
         EXISTS (SELECT FROM unnest(p_lanes, p_lows) u (lane, ord) JOIN lane l ON l.id = u.lane
             WHERE l.mark > u.ord OR l.quiet > 0),
         (SELECT array_agg(DISTINCT k) FROM sleeper s, unnest(s.kinds) k WHERE s.instance <> p_me)
@@ -70,7 +71,9 @@ BEGIN
     IF stubs THEN
         FOR r IN
             SELECT u.ordinality AS i, u.seq, s.state, s.digest FROM unnest(seqs, p_tasks) WITH ORDINALITY u (seq)
-            JOIN stub s ON s.id = u.id AND s.at > t - {{submit_window_ms}}
+            CROSS JOIN LATERAL (
+                SELECT x.state, x.digest FROM stub x WHERE x.id = u.id AND x.at > t - {{submit_window_ms}} OFFSET 0
+            ) s
         LOOP
             outcomes := coalesce(outcomes, array_fill('n'::text, ARRAY[size]));
             states := coalesce(states, array_fill(NULL::text, ARRAY[size]));

@@ -43,8 +43,8 @@ BEGIN
     END;
     -- After the definitions and the first place in the log, as in `create_one`.
     SELECT EXISTS (SELECT FROM queue c WHERE c.id = p_queue AND c.max_size IS NOT NULL)
-            OR EXISTS (SELECT FROM stub s WHERE s.at > t - {{submit_window_ms}})
-            AND EXISTS (SELECT FROM unnest(ids) u (id) JOIN stub s ON s.id = u.id AND s.at > t - {{submit_window_ms}}),
+            OR EXISTS (SELECT FROM stub s WHERE s.at > 0 AND s.at > t - {{submit_window_ms}})
+            AND EXISTS (SELECT FROM stub s WHERE s.id = ANY (ids) AND s.at > t - {{submit_window_ms}}),
         EXISTS (SELECT FROM lane l WHERE l.id = p_lane AND (l.mark > p_low OR l.quiet > 0)),
         (SELECT array_agg(DISTINCT k) FROM sleeper s, unnest(s.kinds) k WHERE s.instance <> p_me)
     INTO odd, lower, wanted;

@@ -4,7 +4,8 @@
 CREATE FUNCTION state_of(p_id text, t bigint) RETURNS text LANGUAGE plpgsql VOLATILE {settings} AS $$
 #variable_conflict use_column
 BEGIN
-    RETURN coalesce((SELECT k.state FROM definition d JOIN task k USING (seq) WHERE d.id = p_id),
+    RETURN coalesce((SELECT k.state FROM definition d JOIN task k ON k.seq = ANY (ARRAY[d.seq])
+            WHERE d.id = p_id),
         (SELECT s.state FROM stub s WHERE s.id = p_id AND s.at > t - {{submit_window_ms}}));
 END $$;
 
@@ -21,10 +22,10 @@ CREATE FUNCTION link_children(
 #variable_conflict use_column
 DECLARE t bigint := store_time(p_told);
 BEGIN
-    PERFORM FROM task k WHERE k.seq IN (
+    PERFORM FROM task k WHERE k.seq = ANY (ARRAY(
         SELECT d.seq FROM (SELECT DISTINCT u FROM unnest(p_parents) u) u
         CROSS JOIN LATERAL (SELECT x.seq FROM definition x WHERE x.id = u OFFSET 0) d
-    ) ORDER BY k.seq FOR SHARE;
+    )) ORDER BY k.seq FOR SHARE;
     RETURN QUERY
     WITH child AS MATERIALIZED (
         SELECT c.i, c.child, c.loads, c.any_end, c.upto - c.size AS before, c.upto
@@ -75,7 +76,7 @@ BEGIN
     due := false;
     remaining := array_fill(0::bigint, ARRAY[cardinality(p_children)]);
     -- The counts first, in one order: of two at once, one sees the other's marks.
-    PERFORM FROM fan_in f WHERE f.child IN (SELECT unnest(p_children)) ORDER BY f.child FOR UPDATE;
+    PERFORM FROM fan_in f WHERE f.child = ANY (p_children) ORDER BY f.child FOR UPDATE;
     FOR r IN SELECT u.* FROM unnest(p_children, p_parents, p_satisfied) WITH ORDINALITY u (child, parent, satisfied, i)
         ORDER BY u.i LOOP
         UPDATE edge e SET settled = true WHERE e.parent = r.parent AND e.child = r.child AND NOT e.settled;
@@ -103,7 +104,7 @@ LANGUAGE plpgsql VOLATILE {settings} AS $$
 DECLARE t bigint := write_time(p_told); r record; due boolean := false;
 BEGIN
     DELETE FROM edge e USING unnest(p_parents, p_children) u (parent, child)
-    WHERE e.parent = u.parent AND e.child = u.child;
+    WHERE e.parent = ANY (ARRAY[u.parent]) AND e.child = ANY (ARRAY[u.child]);
     FOR r IN SELECT DISTINCT u AS parent FROM unnest(p_parents) u ORDER BY 1 LOOP
         due := let_go(r.parent, t) OR due;
     END LOOP;

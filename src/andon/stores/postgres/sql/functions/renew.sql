@@ -20,7 +20,7 @@ BEGIN
         UPDATE task k SET lease_until = greatest(k.lease_until, t + u.lease),
             heartbeat_at = CASE WHEN u.beat THEN t ELSE k.heartbeat_at END,
             progress = coalesce(u.progress, k.progress), message = coalesce(u.message, k.message)
-        FROM u WHERE k.seq = u.seq AND k.state || '' = 'active' AND k.run = u.run
+        FROM u WHERE k.seq = ANY (ARRAY[u.seq]) AND k.state || '' = 'active' AND k.run = u.run
         RETURNING u.i, k.asked
     LOOP
         verdicts[r.i] := CASE WHEN r.asked THEN 'cancel' ELSE 'ok' END;

@@ -101,8 +101,8 @@ BEGIN
         SELECT p.level, p.ord, p.seq FROM parked p WHERE p.queue = q AND p.key = k
         ORDER BY p.level, p.ord, p.seq LIMIT most
     ), gone AS (
-        DELETE FROM parked p USING first f WHERE p.queue = q AND p.key = k AND p.level = f.level
-            AND p.ord = f.ord AND p.seq = f.seq
+        DELETE FROM parked p USING first f WHERE p.queue = q AND p.key = k AND p.level = ANY (ARRAY[f.level])
+            AND p.ord = ANY (ARRAY[f.ord]) AND p.seq = ANY (ARRAY[f.seq])
         RETURNING p.lane, p.ord, p.seq, p.dead_at, p.first_limit, p.run_no, p.frees, p.key
     ), here AS (
         INSERT INTO ready (lane, ord, seq, dead_at, first_limit, run_no, frees, key)
@@ -155,7 +155,8 @@ BEGIN
             RETURN NULL;
         END IF;
         SELECT u.id, u.until, k.state INTO held FROM unique_key u
-        LEFT JOIN definition d ON d.id = u.id LEFT JOIN task k ON k.seq = d.seq
+        LEFT JOIN definition d ON d.id = ANY (ARRAY[u.id])
+        LEFT JOIN task k ON k.seq = ANY (ARRAY[d.seq])
         WHERE u.key = p_key FOR UPDATE OF u;
         CONTINUE WHEN NOT FOUND;
         IF held.id <> p_id AND held.id <> p_heir_of AND held.state IS NOT NULL AND held.state <> 'unknown'
@@ -172,7 +173,8 @@ CREATE FUNCTION is_needed(p_parent text) RETURNS boolean LANGUAGE plpgsql VOLATI
 #variable_conflict use_column
 BEGIN
     RETURN EXISTS (
-        SELECT FROM edge e JOIN definition d ON d.id = e.child JOIN task t USING (seq)
+        SELECT FROM edge e JOIN definition d ON d.id = ANY (ARRAY[e.child])
+        JOIN task t ON t.seq = ANY (ARRAY[d.seq])
         WHERE e.parent = p_parent AND (NOT e.settled OR e.loads)
             AND t.state IN ({{live_states}}));
 END $$;

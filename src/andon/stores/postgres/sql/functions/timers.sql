@@ -46,7 +46,8 @@ BEGIN
         RETURN QUERY SELECT k.* FROM task_record k WHERE k.seq = ANY (seqs) ORDER BY array_position(seqs, k.seq);
     END IF;
     RETURN QUERY SELECT NULL::bigint, NULL::bytea, NULL::text, NULL::bigint, NULL::text, NULL::bigint, NULL::text,
-        NULL::text, t, (SELECT min(k.timer) FROM task k WHERE k.partition = p_partition AND k.timer > t),
+        NULL::text, t,
+        (SELECT k.timer FROM task k WHERE k.partition = p_partition AND k.timer > t ORDER BY k.timer LIMIT 1),
         NULL::bigint, NULL::integer, array_to_string(woken, ' '), NULL::bytea, NULL::bytea, NULL::text, NULL::bigint;
 END $$;
 
@@ -69,7 +70,7 @@ BEGIN
             k.mark := 0;
         END IF;
         UPDATE timekept x SET since = t, before_xid = high, mark = least(k.since - 1000, t - 1000,
-            (SELECT min(u.timer) FROM task u WHERE u.partition = p_partition AND u.timer >= k.mark))
+            (SELECT u.timer FROM task u WHERE u.partition = p_partition AND u.timer >= k.mark ORDER BY u.timer LIMIT 1))
         WHERE x.partition = p_partition AND x.since = k.since;
     END IF;
 END $$;
@@ -131,6 +132,6 @@ DECLARE t bigint := write_time(p_told);
 BEGIN
     UPDATE task k SET timer = timer_from(t, u.timer)
     FROM (SELECT d.seq, u.timer, u.held FROM unnest(p_ids, p_timers, p_held) u (id, timer, held)
-        JOIN definition d ON d.id = u.id ORDER BY d.seq) u
-    WHERE k.seq = u.seq AND k.timer = u.held;
+        CROSS JOIN LATERAL (SELECT x.seq FROM definition x WHERE x.id = u.id OFFSET 0) d ORDER BY d.seq) u
+    WHERE k.seq = ANY (ARRAY[u.seq]) AND k.timer = u.held;
 END $$;

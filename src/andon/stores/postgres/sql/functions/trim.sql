@@ -24,14 +24,17 @@ BEGIN
         END IF;
     END LOOP;
     IF n > 0 THEN
-        DELETE FROM event e USING unnest(dropped, tasks) u (place, seq) WHERE e.place = u.place AND e.seq = u.seq;
+        DELETE FROM event e USING unnest(dropped, tasks) u (place, seq)
+        WHERE e.place = ANY (ARRAY[u.place]) AND e.seq = u.seq;
         UPDATE meta SET value = start::text WHERE name = 'log_start';
     END IF;
-    DELETE FROM stub s WHERE s.id IN (SELECT x.id FROM stub x WHERE x.at < t - {{submit_window_ms}} LIMIT p_limit);
+    DELETE FROM stub s WHERE s.id = ANY (ARRAY(
+        SELECT x.id FROM stub x WHERE x.at > 0 AND x.at < t - {{submit_window_ms}} LIMIT p_limit));
     GET DIAGNOSTICS stubs = ROW_COUNT;
     DELETE FROM daily d WHERE (d.day, d.queue, d.tally) IN
         (SELECT x.day, x.queue, x.tally FROM daily x WHERE x.day < p_first_day ORDER BY x.day LIMIT p_limit);
-    DELETE FROM claim c WHERE c.token IN (SELECT x.token FROM claim x WHERE x.at < t - {{claim_kept_ms}} LIMIT 30000);
+    DELETE FROM claim c WHERE c.token = ANY (ARRAY(
+        SELECT x.token FROM claim x WHERE x.at < t - {{claim_kept_ms}} LIMIT 30000));
     DELETE FROM worker w WHERE w.seen_at < t - {{worker_seen_ms}};
     PERFORM forget_codes(t);
     RETURN n + stubs;
