@@ -150,11 +150,13 @@ class Holding:
         return heir, None
 
     async def asked_again(self, task: Task) -> None:
-        """A submit was repeated: see to it that the active holder has been asked to cancel."""
+        """A submit was repeated: see to it that the active holder is waited for, and has been
+        asked to cancel."""
         on_held = task.definition.on_held
         if on_held is not None and on_held.active:
             [record] = await records(self._store, [task.id])
             if record is not None and record.state is State.BLOCKED:
+                await self._link(record)
                 await self._ask_to_cancel(record)
 
     async def _ask_to_cancel(self, task: Task) -> None:

@@ -44,6 +44,7 @@ from andon.model.errors import (
     InvalidSubmission,
     PayloadTooLarge,
     QueueFull,
+    StoreError,
     TaskConflict,
     UniqueKeyHeld,
 )
@@ -264,8 +265,9 @@ class Submitting:
                 created[place] = one
         answers: list[Submitted] = []
         for task, one in zip(tasks, created, strict=True):
-            if one.kind is _KEY_HELD and task.definition.on_held and self._holding:
-                answers.append(self._answer(*await self._holding.settle_at_once(task, one)))
+            if task.definition.on_held is not None and self._holding is not None:
+                found = await self._superseded(self._holding, task, one, at_once=True)
+                answers.append(self._answer(*found))
             else:
                 answers.append(self._answer(task, one))
         return answers
@@ -297,16 +299,20 @@ class Submitting:
         return self._answer(task, created)
 
     async def _superseded(
-        self, holding: Holding, task: Task, created: Created
+        self, holding: Holding, task: Task, created: Created, *, at_once: bool = False
     ) -> tuple[Task, Created]:
-        """The same, once the holder of its key was seen to. What goes wrong is its own."""
+        """The same, once the holder of its key was seen to; `at_once` does not wait for others of
+        this process. What goes wrong is its own, unless the store says it of itself."""
         try:
             if created.kind is _KEY_HELD:
-                return await holding.settle(task, created)
+                settle = holding.settle_at_once if at_once else holding.settle
+                return await settle(task, created)
             if created.kind is CreateKind.EXISTS:
                 await holding.asked_again(task)
-        except (AndonError, OSError):
+        except (StoreError, OSError):
             raise
+        except AndonError as error:
+            return task, _unwritable(task, str(error).rstrip("."))
         except Exception as error:
             log.error("A submission could not be taken; it alone was refused.", exc_info=error)
             return task, _unwritable(task, why_of(error))
