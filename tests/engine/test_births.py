@@ -10,6 +10,7 @@ from andon.contract.outcomes import Created
 from andon.engine import debts
 from andon.engine.base import Submission
 from andon.engine.control import Control
+from andon.engine.holding import Holding
 from andon.lifecycle.admission import admit
 from andon.lifecycle.births import REFUSED
 from andon.lifecycle.commands import Complete, Delete, Fail, Rerun
@@ -176,6 +177,33 @@ async def test_one_birth_and_one_bearer_that_fail_hold_up_no_other(
     monkeypatch.setattr(debts, "admit", admit)
     await shop.later(3)
     assert await shop.state("undecidable") is State.PENDING
+
+
+async def test_a_birth_whose_held_key_cannot_be_settled_fails_alone(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key in ("bad", "good"):
+        await shop.submit(key, name="child", unique_key=key, delay=60)
+    settle = Holding.settle_at_once
+
+    async def fails_once(self: Holding, task: Task, held: Created) -> tuple[Task, Created]:
+        if task.id == "bad2":
+            raise ValueError("cannot be decided")
+        return await settle(self, task, held)
+
+    monkeypatch.setattr(Holding, "settle_at_once", fails_once)
+    await bear(
+        shop,
+        child("bad2", unique_key="bad", on_held="supersede"),
+        child("good2", unique_key="good", on_held="supersede"),
+        child("third"),
+    )
+    await shop.told()
+    assert [await shop.state(i) for i in ("good2", "third")] == [State.PENDING] * 2
+    assert await shop.state("bad2") is None
+    told = await refused_of(shop, "a")
+    assert told is not None
+    assert "bad2 was not stored" in told.message
 
 
 async def test_a_full_queue_does_not_keep_births_out(shop: Shop) -> None:

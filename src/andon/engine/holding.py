@@ -62,7 +62,10 @@ class Holding:
         self._turns: dict[str, asyncio.Future[None]] = {}  # by key: the end of who came last
 
     async def settle(self, task: Task, held: Created) -> tuple[Task, Created]:
-        """What becomes of a task whose key is held: the record as it was stored, and how."""
+        """What becomes of a task whose key is held: the record as it was stored, and how. A repeat
+        of a submit stays what it is."""
+        if held.kind is CreateKind.EXISTS:  # which others need not wait for
+            return await self.settle_at_once(task, held)
         key = task.definition.unique_key or ""
         before, mine = self._turns.get(key), asyncio.get_running_loop().create_future()
         self._turns[key] = mine
@@ -77,6 +80,9 @@ class Holding:
 
     async def settle_at_once(self, task: Task, held: Created) -> tuple[Task, Created]:
         """The same without waiting for others of this process."""
+        if held.kind is CreateKind.EXISTS:
+            await self._asked_again(task)
+            return task, held
         stored: Task | None = None
         for attempt in range(MOST_ROUNDS):
             [holder] = await records(self._store, [held.holder])
@@ -149,7 +155,7 @@ class Holding:
         await self._ask_to_cancel(heir)
         return heir, None
 
-    async def asked_again(self, task: Task) -> None:
+    async def _asked_again(self, task: Task) -> None:
         """A submit was repeated: see to it that the active holder is waited for, and has been
         asked to cancel."""
         on_held = task.definition.on_held

@@ -7,7 +7,7 @@ children, a child of a refused parent is refused, and a cycle is refused (docs/r
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +57,11 @@ if TYPE_CHECKING:
 log = logging.getLogger("andon.engine")
 
 _CREATED = CreateKind.CREATED  # 0.1 us less for every task, see `lifecycle.admission`
-_FULL, _KEY_HELD = CreateKind.FULL, CreateKind.KEY_HELD
+_FULL = CreateKind.FULL
+
+_HELD_OR_THERE = frozenset((CreateKind.KEY_HELD, CreateKind.EXISTS))
+"""Outcomes after which a submit that supersedes has more to do: its key is held, or it is a
+repeat, whose first may have been cut short."""
 
 _MOST_IN_FLIGHT = 3
 """Batches of one bulk submit that the store holds at once: one it writes, one it takes next, and
@@ -265,9 +269,9 @@ class Submitting:
                 created[place] = one
         answers: list[Submitted] = []
         for task, one in zip(tasks, created, strict=True):
-            if task.definition.on_held is not None and self._holding is not None:
-                found = await self._superseded(self._holding, task, one, at_once=True)
-                answers.append(self._answer(*found))
+            if task.definition.on_held and self._holding and one.kind in _HELD_OR_THERE:
+                settled = self._holding.settle_at_once(task, one)
+                answers.append(self._answer(*await _alone(task, settled)))
             else:
                 answers.append(self._answer(task, one))
         return answers
@@ -299,23 +303,12 @@ class Submitting:
         return self._answer(task, created)
 
     async def _superseded(
-        self, holding: Holding, task: Task, created: Created, *, at_once: bool = False
+        self, holding: Holding, task: Task, created: Created
     ) -> tuple[Task, Created]:
-        """The same, once the holder of its key was seen to; `at_once` does not wait for others of
-        this process. What goes wrong is its own, unless the store says it of itself."""
-        try:
-            if created.kind is _KEY_HELD:
-                settle = holding.settle_at_once if at_once else holding.settle
-                return await settle(task, created)
-            if created.kind is CreateKind.EXISTS:
-                await holding.asked_again(task)
-        except (StoreError, OSError):
-            raise
-        except AndonError as error:
-            return task, _unwritable(task, str(error).rstrip("."))
-        except Exception as error:
-            log.error("A submission could not be taken; it alone was refused.", exc_info=error)
-            return task, _unwritable(task, why_of(error))
+        """The same, once the holder of its key was superseded, or the submit found to be a
+        repeat."""
+        if created.kind in _HELD_OR_THERE:
+            return await _alone(task, holding.settle(task, created))
         return task, created
 
     def _answer(self, task: Task, created: Created) -> Submitted:
@@ -401,6 +394,20 @@ def _refused(submission: Submission, error: Exception) -> Submitted:
         log.error("A submission could not be taken; it alone was refused.", exc_info=error)
         error = InvalidSubmission(f"The submission cannot be taken: {why_of(error)}.")
     return Submitted(submission.id, None, created=False, error=error)
+
+
+async def _alone(task: Task, settled: Awaitable[tuple[Task, Created]]) -> tuple[Task, Created]:
+    """What became of a task whose key is held. What goes wrong is its own (docs/rulings.md, R36),
+    unless the store says it of itself."""
+    try:
+        return await settled
+    except (StoreError, OSError):
+        raise
+    except AndonError as error:
+        return task, _unwritable(task, str(error).rstrip("."))
+    except Exception as error:
+        log.error("A submission could not be taken; it alone was refused.", exc_info=error)
+        return task, _unwritable(task, why_of(error))
 
 
 def _is_unsettled(task: Task, created: Created) -> bool:
