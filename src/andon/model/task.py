@@ -132,6 +132,7 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     predecessor: str = ""  #: id of the task that this one replaces
     bearer: str = ""  #: id of the task whose move bore this one (docs/rulings.md, R38)
     on_held: OnHeld | None = None  #: None: it is refused where its unique key is held
+    needs: int | None = None  #: how many dependencies must end as `requires` says; None: all
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
