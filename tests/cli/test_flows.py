@@ -66,6 +66,17 @@ def test_a_flow_is_json_mermaid_and_graphviz(cli: Cli, flow_id: str) -> None:
     assert "    n0 -> n1;" in dot
 
 
+def test_it_says_how_many_a_task_needs(cli: Cli) -> None:
+    for parent in ("a", "b", "c"):
+        cli.submit("page", "--id", parent, "--group", "g")
+    cli.submit("join", "--id", "j", "--group", "g", "--depends-on", "a,b,c", "--needs", "2")
+    shown = cli("flows", "show", "g").stdout.splitlines()
+    assert shown[-1].endswith("join  blocked  2 of 3 needed")
+    assert "2 of 3 needed" in cli("flows", "show", "g", "--mermaid").stdout
+    assert cli.json("flows", "show", "g")["nodes"][1]["needs"] == [2, 3]
+    assert "2 of 3" in cli("tasks", "show", "j").stdout
+
+
 def test_a_flow_is_cancelled_and_run_again(cli: Cli, flow_id: str) -> None:
     assert "add --yes" in cli("flows", "cancel", flow_id, code=2).stderr
     assert cli.json("flows", "cancel", flow_id, "--yes")["changed"] == 4

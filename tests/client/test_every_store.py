@@ -184,6 +184,27 @@ async def test_a_schedule_bears_a_task_and_that_bears_another(url: str) -> None:
         assert (last.state, last.last_id) == (State.RECURRING, occurrence.id)
 
 
+async def test_the_newest_of_a_schedule_takes_the_place_of_one_that_runs(url: str) -> None:
+    app, runs, both = Andon(url), list[str](), asyncio.Event()
+
+    @app.task(name="slow")
+    async def slow(ctx: Context) -> str:
+        runs.append(ctx.task_id)
+        if len(runs) == 2:
+            both.set()
+            return "done"
+        await asyncio.Event().wait()  # until it is cancelled
+        return "never"
+
+    async with app:
+        await app.schedules.add("often", slow.draft(), every=1, count=2, overlap="replace")
+        async with app.working():
+            await asyncio.wait_for(both.wait(), 60)
+            assert await app.handle(runs[1]).result(timeout=60) == "done"
+        older, newer = [await app.handle(run).get() for run in runs]
+        assert (older.state, newer.state) == (State.CANCELLED, State.COMPLETED)
+
+
 async def test_a_retry_policy_is_used_by_its_name(url: str) -> None:
     async with Andon(url) as app:
         await app.policies.set("gentle", max_retries=9, retry_delay=60.0, retry_on=("TIMEOUT",))

@@ -203,9 +203,15 @@ def twice_one_id(app: Andon, tasks: Any) -> None:
         flow.add(tasks.add.options(id="a"), 1, 2)
 
 
+def too_many_needed(app: Andon, tasks: Any) -> None:
+    with app.flow("f") as flow:
+        flow.chord(flow.map(tasks.fetch, [1, 2]), flow.add(tasks.add, 1, 1), needs=3)
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
+        (too_many_needed, "needs 3 of the 2 tasks that it waits for"),
         (circle, "These tasks wait for one another in a circle: f-"),
         (foreign_result, "which is of another flow"),
         (foreign_step, "a chain or group joins steps of one flow"),
@@ -228,6 +234,21 @@ async def test_what_can_never_work_is_one_clear_sentence(app: Andon, wrong: Any,
         with pytest.raises(InvalidSubmission, match=said):
             wrong(app, tasks)
         assert await stored(app) == 0
+
+
+async def test_the_closing_task_runs_with_as_many_as_it_needs(app: Andon) -> None:
+    tasks = declared(app)
+    with app.flow("some") as flow:
+        pages = flow.map(tasks.fetch, [1, 2])
+        bad = flow.add(tasks.fail)
+        both = flow.chord(flow.group(bad, pages), flow.add(tasks.add, 2, 2), needs=2)
+        flow.chord(flow.group(bad, pages), flow.add(tasks.add.options(needs=3), 3, 3))
+    async with app, app.working():
+        handle = await flow.submit()
+        ended = {task.id: task async for task, _ in handle.results()}
+        assert await app.handle(both.id).result(timeout=TIMEOUT) == 4
+    assert [task.state for task in ended.values()].count(State.UNREACHABLE) == 1
+    assert ended[both.id].needs == 2
 
 
 async def test_the_closing_task_names_the_member_that_failed(app: Andon) -> None:

@@ -133,8 +133,9 @@ def test_a_declaration_that_cannot_be_is_refused_where_it_stands() -> None:
     app.task(name="one", every=60)(job)
     with pytest.raises(ConfigurationError, match="another schedule 'one'"):
         app.task(name="two", schedules=[Schedule("one", every=5)])(job)
-    with pytest.raises(ConfigurationError, match="not possible yet"):
-        Schedule("s", every=1, overlap="replace")
+    never: Any = "never"
+    with pytest.raises(ConfigurationError, match="overlap is one of allow, skip, queue, replace"):
+        Schedule("s", every=1, overlap=never)
 
 
 @virtual_time

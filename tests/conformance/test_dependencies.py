@@ -115,7 +115,7 @@ async def test_a_parent_that_ended_before_the_link_is_counted_too(kit: Kit) -> N
 async def test_a_failed_dependency_is_told_but_not_counted(kit: Kit) -> None:
     parent, child = await family(kit)
     await kit.move(parent, Complete())
-    assert await settle(kit, child, parent, satisfied=False) == 1
+    assert await settle(kit, child, parent, satisfied=False) == -1
     (edge,) = await kit.store.dependents(parent.id)
     assert edge.settled
 
@@ -123,7 +123,7 @@ async def test_a_failed_dependency_is_told_but_not_counted(kit: Kit) -> None:
 async def test_a_rerun_of_a_failed_dependency_can_still_satisfy(kit: Kit) -> None:
     parent, child = await family(kit)
     ended = await kit.moved(parent, Fail(error=TaskError(message="no"), retryable=False))
-    assert await settle(kit, child, parent, satisfied=False) == 1
+    assert await settle(kit, child, parent, satisfied=False) == -1
     await kit.move(ended, Rerun())
     (second,) = await kit.claim()
     assert (await kit.try_move(second, Complete())).has_dependents
@@ -135,7 +135,7 @@ async def test_a_rerun_can_satisfy_a_child_that_came_after_the_failure(kit: Kit)
     parent = await kit.moved(await kit.active(), failed)
     child = await kit.submit(dependencies=(parent.id,))
     await kit.store.link([Link(child.id, (parent.id,))])
-    assert await settle(kit, child, parent, satisfied=False) == 1
+    assert await settle(kit, child, parent, satisfied=False) == -1
     assert await kit.store.take_unsettled(10) == []
     await kit.move(parent, Rerun())
     (second,) = await kit.claim()
@@ -284,3 +284,27 @@ async def test_a_child_that_is_not_blocked_gets_no_edges(kit: Kit) -> None:
     child = await kit.submit()
     assert await kit.store.link([Link(child.id, (parent.id, "absent"))]) == []
     assert await kit.store.dependents(parent.id) == []
+
+
+async def test_what_satisfies_a_child_that_needs_some_and_what_fails_it_count_once_each(
+    kit: Kit,
+) -> None:
+    a, b, c, d = [await kit.active() for _ in range(4)]
+    child = await kit.submit(dependencies=(a.id, b.id, c.id, d.id), needs=2)
+    await kit.store.link([Link(child.id, child.definition.dependencies)])
+    for _ in range(2):
+        assert await settle(kit, child, a) == 1, "one more is needed"
+        assert await settle(kit, child, b, satisfied=False) == 1, "one more may fail"
+    assert await settle(kit, child, a, satisfied=False) == 1, "it has satisfied for good"
+    assert await settle(kit, child, c, satisfied=False) == 0
+    assert await settle(kit, child, d, satisfied=False) == -1
+    assert await settle(kit, child, c) == 0, "it was rerun"
+    assert await settle(kit, child, d, satisfied=False) == 0
+    assert await settle(kit, child, b) == -1, "more than it needs"
+    ended = await kit.store.link([Link(child.id, (a.id, d.id))])
+    assert [(end.parent, end.state) for end in ended] == [(a.id, State.COMPLETED)]
+    await kit.move(child, Unblock())
+    assert await settle(kit, child, d) == 0
+    assert await settle(kit, child, d, satisfied=False) == -1
+    gone = await kit.submit(dependencies=(a.id, b.id), needs=1)
+    assert await settle(kit, gone, a, satisfied=False) == 0, "each child has counts of its own"

@@ -562,3 +562,13 @@ async def test_a_snapshot_that_cannot_be_written_keeps_no_other_from_being_resto
         assert sorted(await kit.find_all()) == sorted(life.task.id for life in lives)
     for life in lives:
         assert await kit.get(life.task.id) == life.task
+
+
+async def test_a_child_that_needs_some_of_its_dependencies_is_restored_as_such(kit: Kit) -> None:
+    parents = [Elsewhere(kit).claim() for _ in range(3)]
+    ids = tuple(parent.task.id for parent in parents)
+    child = Elsewhere(kit, dependencies=ids, needs=2)
+    await restore(kit, *parents, child.snapshot(satisfied=ids[:1]))
+    (left,) = await kit.store.settle([Settlement(child.task.id, ids[1], satisfied=False)])
+    assert left == 0, "no other may fail it"
+    assert await told(kit, child, ids[2]) == 0

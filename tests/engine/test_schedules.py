@@ -335,7 +335,6 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"recurrence": Recurrence(every=60, end=START - 1)}, "never fires again"),
     ({"name": "x" * 48}, "is not 1 to 47"),
     ({"name": "a.b"}, "is not 1 to 47"),
-    ({"overlap": "replace"}, "not possible yet"),
     ({"overlap": "never"}, "overlap is one of"),
     ({"pause_after": 0}, "pause_after"),
     ({"task": {"args": b'"' + b"x" * 16_384 + b'"'}}, "the limit is 16,384"),

@@ -41,6 +41,18 @@ def test_percent_is_100_only_when_all_has_ended() -> None:
     assert counted(states[:-1]).percent == 100
 
 
+def test_a_node_tells_how_many_each_of_its_tasks_needs() -> None:
+    pages = [member(f"page{n}") for n in range(3)]
+    ids = [page.id for page in pages]
+    some, other, whole = (
+        member(name, S.BLOCKED, *ids, needs=needs)
+        for name, needs in (("join1", 2), ("join2", 1), ("all", None))
+    )
+    needs = {node.name: node.needs for node in tree([*pages, some, whole])}
+    assert needs == {"page": None, "join": (2, 3), "all": None}
+    assert tree([*pages, some, other])[-1].needs is None, "they differ"
+
+
 def test_tasks_that_are_alike_are_one_node_and_a_chain_of_one_type_too() -> None:
     members = [
         member("close", S.BLOCKED, *(f"parse{n}" for n in range(3)), "step2"),

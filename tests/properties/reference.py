@@ -48,6 +48,7 @@ class Reference:
     configs: dict[str, QueueConfig] = field(default_factory=dict)
     edges: dict[tuple[str, str], Tie] = field(default_factory=dict)
     satisfied: set[tuple[str, str]] = field(default_factory=set)
+    failing: set[tuple[str, str]] = field(default_factory=set)
     log: list[TaskEvent] = field(default_factory=list)
     created: int = 0
     claims: int = 0
@@ -218,11 +219,20 @@ class Reference:
             tie.settled = True
         child = self.records.get(settlement.child)
         if child is None or child.task.state is not State.BLOCKED:
-            return 0
-        wanted = child.task.definition.dependencies
-        if settlement.satisfied and settlement.parent in wanted:
-            self.satisfied.add((settlement.child, settlement.parent))
-        return sum((settlement.child, parent) not in self.satisfied for parent in wanted)
+            return 0 if settlement.satisfied else -1
+        d, pair = child.task.definition, (settlement.child, settlement.parent)
+        needs = len(d.dependencies) if d.needs is None else d.needs
+        if settlement.satisfied:
+            if settlement.parent in d.dependencies:
+                self.satisfied.add(pair)
+                self.failing.discard(pair)
+            return needs - sum((d.id, parent) in self.satisfied for parent in d.dependencies)
+        if d.needs is None:
+            return -1
+        if pair not in self.satisfied and settlement.parent in d.dependencies:
+            self.failing.add(pair)
+        failing = sum((d.id, parent) in self.failing for parent in d.dependencies)
+        return len(d.dependencies) - needs - failing
 
     def unlink(self, parent: str, child: str) -> None:
         self.edges.pop((parent, child), None)
@@ -307,6 +317,7 @@ class Reference:
         record.parked = task.state is State.PENDING and task.definition.key is not None
         if was is State.BLOCKED and task.state is not State.BLOCKED:
             self.satisfied = {pair for pair in self.satisfied if pair[0] != task.id}
+            self.failing = {pair for pair in self.failing if pair[0] != task.id}
         self._admit(record)
 
     def _delete(self, record: Record, event: TaskEvent) -> None:

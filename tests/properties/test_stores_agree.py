@@ -89,12 +89,14 @@ class Stores(RuleBasedStateMachine):
     def draw_task(self, data: st.DataObject, task_id: str) -> Task:
         now = self.worlds.now
         parents = data.draw(st.lists(ids, max_size=3, unique=True)) if data.draw(flag) else []
+        others = tuple(parent for parent in parents if parent != task_id)
         definition = Definition(
             id=task_id,
             name=data.draw(st.sampled_from(["x", "y"])),
             queue=data.draw(st.sampled_from(QUEUES)),
             policy=data.draw(plain_policies | policies),
-            dependencies=tuple(p for p in parents if p != task_id),
+            dependencies=others,
+            needs=data.draw(st.sampled_from([None, *range(1, len(others) + 1)])),
             load_dependencies=data.draw(st.booleans()),
             requires=data.draw(st.sampled_from(["all-completed", "all-resolved"])),
             unique_key=data.draw(st.sampled_from([None, None, "u", "v"])),

@@ -91,6 +91,7 @@ def stored(http: httpx.Client) -> int:
         (b'{"name": "add", "depends_on": "one"}', 422, "depends_on"),
         (b'{"name": "add", "depends_on": ["nowhere"], "args": [1]}', 422, "depends_on"),
         (b'{"name": "add", "requires": "luck"}', 422, "requires"),
+        (b'{"name": "add", "needs": 2}', 422, "needs"),
         (b'{"name": "add", "tags": "a"}', 422, "tags"),
         (b'{"name": "add", "headers": {"a": 1}}', 422, "headers"),
         (b'{"name": "add", "options": {"colour": 1}}', 422, "options.colour"),

@@ -51,6 +51,7 @@ def test_everything_that_can_be_said_of_a_task_is_kept(http: httpx.Client):
         "depends_on": ["parent"],
         "load_dependencies": True,
         "requires": "all-resolved",
+        "needs": 1,
         "unique_key": "once",
         "key": "customer-1",
         "group": "night",
@@ -61,7 +62,7 @@ def test_everything_that_can_be_said_of_a_task_is_kept(http: httpx.Client):
     }
     assert http.post(TASKS, json=said).json()["state"] == "blocked"
     task = http.get(f"{TASKS}/child").json()
-    for name in ("args", "version", "queue", "load_dependencies", "requires", "unique_key"):
+    for name in ("args", "version", "queue", "load_dependencies", "requires", "needs", "key"):
         assert task[name] == said[name]
     assert (task["tags"], task["headers"], task["scopes"]) == (
         ["a", "b"],

@@ -37,6 +37,11 @@ def nets(values: list[str]) -> bytes:
     return net(b"".join(net(value) for value in values))
 
 
+def needed(task: dict[str, Any]) -> str:
+    requires = task.get("requires", "all-completed")
+    return f"{requires}:{task['needs']}" if "needs" in task else requires
+
+
 def by_the_page(task: dict[str, Any], not_after: int | None) -> bytes:
     once: list[str] = []
     for parent in task.get("dependencies", []):
@@ -56,7 +61,7 @@ def by_the_page(task: dict[str, Any], not_after: int | None) -> bytes:
             net(task.get("queue", "default")),
             net(task.get("args", "{}")),
             nets(once),
-            net(task.get("requires", "all-completed")),
+            net(needed(task)),
             net("1" if task.get("load_dependencies") else "0"),
             net(task.get("unique_key") or ""),
             net(task.get("key") or ""),
@@ -115,6 +120,11 @@ def test_no_queue_is_the_default_queue() -> None:
     assert statement(without, None) == statement(named, None)
 
 
+def test_how_many_dependencies_are_needed_is_said_with_how_they_must_end() -> None:
+    fields = {"id": "a", "name": "x", "dependencies": ["b", "c"], "needs": 1}
+    assert statement(task_of(fields), None) == by_the_page(fields, None)
+
+
 OTHERWISE: dict[str, Any] = {
     "id": "other",
     "name": "other",
@@ -123,6 +133,7 @@ OTHERWISE: dict[str, Any] = {
     "args": '{"order": 4711, "amount": 12.5}',
     "dependencies": ["order:4710", "order:4709"],
     "requires": "all-completed",
+    "needs": 1,
     "load_dependencies": False,
     "unique_key": None,
     "key": "customer-8",
@@ -136,7 +147,7 @@ OTHERWISE: dict[str, Any] = {
 @pytest.mark.parametrize("field", OTHERWISE)
 def test_each_signed_field_changes_the_statement(field: str) -> None:
     fields = VECTORS[1]["task"]
-    assert fields[field] != OTHERWISE[field]
+    assert fields.get(field) != OTHERWISE[field]
     altered = task_of({**fields, field: OTHERWISE[field]})
     assert statement(altered, None) != statement(task_of(fields), None)
 

@@ -67,6 +67,8 @@ def _node(nodes: "Sequence[FlowNode]", node: "FlowNode") -> Iterator[Word]:
         )
     if "active" in node.states:
         yield Word(f"  {node.progress} %")
+    if node.needs is not None:
+        yield Word(f"  {_needed(node.needs)}", "dim")
     others = node.after[:-1]
     if others:
         named = ", ".join(clean_line(nodes[place].name) for place in others)
@@ -117,7 +119,13 @@ def _label(node: "FlowNode", between: str) -> str:
     """Names of tasks have no letter that either language reads as its own."""
     many = f" x {node.count:,}" if node.count > 1 else ""
     states = ", ".join(f"{count:,} {state}" for state, count in node.states.items())
-    return f"{node.name}{many}{between}{states}"
+    needed = "" if node.needs is None else f"{between}{_needed(node.needs)}"
+    return f"{node.name}{many}{between}{states}{needed}"
+
+
+def _needed(needs: tuple[int, int]) -> str:
+    some, of = needs
+    return f"{some:,} of {of:,} needed"
 
 
 def _escaped(label: str) -> str:

@@ -100,9 +100,9 @@ TASK = (
 RULES = (
     click.option(
         "--overlap",
-        type=click.Choice(["allow", "skip", "queue"]),
+        type=click.Choice(["allow", "skip", "queue", "replace"]),
         help="What becomes of a task while the one before has not ended: it runs beside it, is "
-        "left out, or waits.",
+        "left out, waits, or takes its place, for which that one is cancelled.",
     ),
     click.option(
         "--pause-after",

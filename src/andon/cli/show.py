@@ -141,6 +141,7 @@ def _facts(out: Output, task: "Task", wait: "Wait | None", now: int) -> Iterator
         yield "lease until", _time(out, task.cell.lease_until, now)
         yield "heartbeat", _time(out, task.cell.heartbeat_at, now)
     yield "depends on", ", ".join(d.dependencies)
+    yield "needs", None if d.needs is None else f"{d.needs:,} of {len(d.dependencies):,}"
     yield "predecessor", d.predecessor or None
     yield "successor", s.successor or None
     yield "follows up", d.bearer or None

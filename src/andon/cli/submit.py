@@ -30,6 +30,12 @@ if TYPE_CHECKING:
     type=click.Choice(["all-completed", "all-resolved"]),
     help="How the dependencies must end.",
 )
+@click.option(
+    "--needs",
+    type=click.IntRange(1),
+    metavar="N",
+    help="How many of the dependencies must end so; all, if nothing is said.",
+)
 @click.option("--key", metavar="KEY", help="Concurrency key.")
 @click.option("--unique-key", metavar="KEY", help="No other task holds it while this one does.")
 @click.option(

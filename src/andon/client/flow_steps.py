@@ -9,6 +9,7 @@ from andon.client.drafts import Draft
 from andon.client.flow_arguments import Result
 from andon.client.options import HasId
 from andon.engine.base import Submission
+from andon.model.errors import InvalidSubmission
 
 if TYPE_CHECKING:
     from andon.worker.calls import Call
@@ -77,6 +78,7 @@ class Step(Generic[R_co]):
         self._draft = draft
         self._takes_results = bool(parents)
         self._parents = dict.fromkeys((*parents, *draft.submission.dependencies))
+        self._needs = draft.submission.needs
 
     def __repr__(self) -> str:
         return f"<Step {self.id} of {self._draft.submission.name}>"
@@ -119,9 +121,24 @@ class Step(Generic[R_co]):
         self._parents[step.id] = None
         return True
 
+    def need(self, count: int) -> None:
+        """Let it wait for so many of its parents only."""
+        self._needs = count
+
+    def check(self) -> None:
+        """Raise `InvalidSubmission` if it needs more steps than it waits for."""
+        needs, count = self._needs, len(self._parents)
+        if needs is not None and not 1 <= needs <= count:
+            raise InvalidSubmission(
+                f"{self!r} needs {needs} of the {count:,} tasks that it waits for; give 1 to "
+                "their number.",
+                field="needs",
+            )
+
     def submission(self, **fields: Any) -> Submission:
         """What is submitted of it."""
         submission = self._draft.submission
+        fields["needs"] = self._needs
         if self._parents:
             fields["options"] = {**submission.options, "on_dependency_failure": "unreachable"}
             fields["dependencies"] = tuple(self._parents)

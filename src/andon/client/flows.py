@@ -170,17 +170,22 @@ class Flow:
             self._join(before, after)
         return Chain(self, parts[0].firsts, parts[-1])
 
-    def chord(self, group: Part, closing: Step[R]) -> Step[R]:
+    def chord(self, group: Part, closing: Step[R], *, needs: int | None = None) -> Step[R]:
         """Let one step wait for all of a group; that step. It always ends: it runs when all of
         them have completed, and is `unreachable`, naming the one that failed, when one does not.
-        To run it however they end give its task the option `requires="all-resolved"`.
+        To run it however they end give its task the option `requires="all-resolved"`. With `needs`
+        it runs as soon as so many of all that it waits for have completed, and is `unreachable` as
+        soon as so many cannot.
 
         Example:
             with app.flow("billing") as flow:
                 closing = flow.add(report.options(requires="all-resolved"))
                 flow.chord(flow.map(remind, ["ann", "bob"]), closing)
+                flow.chord(flow.map(remind, ["cy", "di", "ed"]), flow.add(report), needs=2)
         """
         self.chain(group, closing)
+        if needs is not None:
+            closing.need(needs)
         return closing
 
     def _add(
@@ -249,8 +254,9 @@ class Flow:
     # --- submitting it ---
 
     def check(self) -> None:
-        """Refuse what can never work: no tasks at all, and tasks that wait for one another in a
-        circle. Raises `InvalidSubmission`; `submit` and the end of a `with` block do so too.
+        """Refuse what can never work: no tasks at all, tasks that wait for one another in a circle,
+        and one that needs more than it waits for. Raises `InvalidSubmission`; `submit` and the end
+        of a `with` block do so too.
 
         Example:
             flow = app.flow("billing")
@@ -259,6 +265,8 @@ class Flow:
         """
         if not self._steps:
             raise InvalidSubmission(f"Flow {self.id!r} has no tasks.")
+        for step in self._steps.values():
+            step.check()
         circle = circle_in({step.id: step.parents for step in self._steps.values()})
         if circle:
             shown = [*circle[:_MOST_SHOWN], *(["…"] if len(circle) > _MOST_SHOWN else [])]

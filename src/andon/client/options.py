@@ -94,6 +94,9 @@ class SubmitOptions(PolicyOptions, total=False):
     expires_at: Moment  #: when the record goes at the latest
     depends_on: Iterable[HasId | str] | HasId | str  #: tasks that must end first
     requires: Literal["all-completed", "all-resolved"]  #: how they must end
+    needs: int
+    """How many of them must end so; all, if nothing is said. The task starts as soon as so many
+    have, and is `unreachable` as soon as so many cannot."""
     load_dependencies: bool  #: give the handler their results, as `ctx.dependencies`
     unique: bool  #: derive the unique key from the name and the arguments
     unique_by: Iterable[str]  #: derive it from the name and these arguments only

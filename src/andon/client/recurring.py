@@ -37,7 +37,8 @@ class ScheduleOptions(TypedDict, total=False):
     catch_up_window: float  #: seconds after which one is not made up for
     overlap: Overlap
     """What becomes of an occurrence while the one before has not ended: it runs beside it
-    (`allow`), is left out (`skip`), or waits for its end (`queue`)."""
+    (`allow`), is left out (`skip`), waits for its end (`queue`), or takes its place (`replace`):
+    that one is cancelled, and if it is active, it is asked to cancel and waited for."""
     pause_after: int  #: so many failures in a row pause the schedule
 
 

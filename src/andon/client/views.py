@@ -130,6 +130,7 @@ class TaskView:
     policy: Policy  #: the rules resolved when it was submitted
     dependencies: tuple[str, ...]  #: ids of tasks that must end first
     requires: Literal["all-completed", "all-resolved"]  #: how they must end
+    needs: int | None  #: how many of them must end so; None: all
     load_dependencies: bool  #: whether the handler gets their results
     unique_key: str | None  #: no other task holds it while this one does
     key: str | None  #: concurrency key
@@ -217,6 +218,7 @@ class TaskView:
             policy=task.policy,
             dependencies=definition.dependencies,
             requires=definition.requires,
+            needs=definition.needs,
             load_dependencies=definition.load_dependencies,
             unique_key=definition.unique_key,
             key=definition.key,

@@ -26,8 +26,9 @@ class Ended(msgspec.Struct, frozen=True):
 class Settlement(msgspec.Struct, frozen=True):
     """The end of `parent`, told to `child`. Idempotent.
 
-    `satisfied` counts the dependency off, once. Otherwise only the edge is marked as told, so
-    that it holds nothing up, but a rerun of the parent that completes can still satisfy it.
+    `satisfied` counts the dependency off, once. Otherwise the edge is marked as told, so that it
+    holds nothing up, and the dependency is counted among those that fail the child, if it can do
+    without some; a rerun of the parent that completes can still satisfy it.
     """
 
     child: str

@@ -166,9 +166,14 @@ class Store(Protocol):
         ...
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[int]:
-        """Mark edges settled; per settlement, how many dependencies of the child remain
-        unsatisfied. The count is kept outside the child's record, and begins at
-        `entry_of(child).remaining` when the child is created."""
+        """Mark edges settled; per settlement, what it leaves to the child. One that satisfies: how
+        many dependencies must satisfy it yet; 0 or less sets it free, also one that is blocked no
+        more. One that does not: how many more may fail it, less than 0 if it can never run.
+
+        Both are kept outside the child's record, and begin at `remaining` and `spare` of
+        `entry_of(child)` when the child is created. A dependency counts once, as what it was told
+        as last; what satisfied the child does so for good. Where `spare` is None, and of a child
+        that is blocked no more, nothing is counted that fails it, and the answer is -1."""
         ...
 
     async def dependents(self, parent: str, after: str = "", limit: int = 1000) -> list[Edge]:

@@ -64,6 +64,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     expires_at: int | None = None  #: when the record goes at the latest, ms UTC
     dependencies: tuple[str, ...] = ()  #: ids of tasks that must end first
     requires: Literal["all-completed", "all-resolved"] = "all-completed"  #: how they must end
+    needs: int | None = None  #: how many of them must end so; None: all
     load_dependencies: bool = False  #: give the handler their results
     unique_key: str | None = None  #: no other task holds this key while this one does
     on_held: Literal["refuse", "supersede", "extend"] = "refuse"  #: what if that key is held

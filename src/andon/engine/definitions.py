@@ -9,7 +9,7 @@ from andon.engine.base import Submission
 from andon.engine.book import PolicyBook
 from andon.lifecycle.admission import LATEST_MS
 from andon.lifecycle.holding import check_on_held, limited, on_held_of
-from andon.lifecycle.parents import once_each
+from andon.lifecycle.parents import check_needs, once_each
 from andon.model.errors import InvalidSubmission, PayloadTooLarge
 from andon.model.headers import OF_THE_CALL
 from andon.model.task import Definition
@@ -77,6 +77,9 @@ def define(submission: Submission, book: PolicyBook, now: int, max_payload: int)
         digest_of(s),
         book.profile.name,
     )
+    if s.needs is not None:
+        definition = replace(definition, needs=s.needs)
+        check_needs(definition)
     if s.on_held == "refuse" and not s.supersede_active and s.max_delay is None:
         return definition
     on_held = on_held_of(s.on_held, supersede_active=s.supersede_active, max_delay=s.max_delay)

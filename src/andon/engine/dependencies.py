@@ -20,7 +20,14 @@ from andon.contract.store import Store
 from andon.engine.base import Acted
 from andon.engine.faults import ANYTHING, Culprits
 from andon.lifecycle.commands import Command, Unblock, Unreach
-from andon.lifecycle.parents import gives_up, once_each, stands, waits_anew
+from andon.lifecycle.parents import (
+    gives_up,
+    gives_up_after,
+    once_each,
+    spare,
+    stands,
+    waits_anew,
+)
 from andon.model.errors import AndonError, NotWritable
 from andon.model.task import Task
 from andon.model.words import TERMINAL, State
@@ -33,7 +40,7 @@ _MOST_EDGES = 2_000
 _AT_ONCE = 64
 """Ends told at the same time."""
 
-_UNKNOWN = -1  #: how many dependencies remain, where that could not be written down
+_UNKNOWN = 1  #: what an end leaves to a dependent, where that could not be written down
 
 
 class Acts(Protocol):
@@ -172,13 +179,13 @@ class Dependencies:
         for batch in in_batches(ends):
             remaining = await each_alone(self._settle, batch, self._unsettled, ANYTHING)
             told = list(zip(batch, remaining, strict=True))
-            free = [end.child for end, left in told if satisfies(end) and left == 0]
+            free = [end.child for end, left in told if satisfies(end) and left <= 0]
             if free:
                 blocked = await self._blocked(list(dict.fromkeys(free)))
                 anew.update((child.id, child) for child in blocked if waits_anew(child))
                 ready = [child for child in blocked if not waits_anew(child)]
                 await self._move(ready, Unblock())
-            failing = [end for end, left in told if not satisfies(end) and left != _UNKNOWN]
+            failing = [end for end, left in told if not satisfies(end) and left < 0]
             if failing:
                 await each_alone(self._give_up, failing, self._not_given_up, ANYTHING)
         await self._move([c for c in anew.values() if await self._is_ready(c)], Unblock())
@@ -189,23 +196,20 @@ class Dependencies:
         return [task for task in found if task is not None and task.state is State.BLOCKED]
 
     async def _is_ready(self, child: Task) -> bool:
-        """Whether all dependencies of a task that waits anew stand now. A store counts from the
-        submit on, so this goes by their states; at random first, by which many that have not ended
-        are not looked through again and again."""
-        parents = child.definition.dependencies
+        """Whether as many dependencies of a task that waits anew stand now as it needs. A store
+        counts from the submit on, so this goes by their states; in an order drawn at random, by
+        which many that have not ended are not looked through again and again."""
+        parents = [p for p in child.definition.dependencies if p != child.id]
         if len(parents) > MAX_BATCH:
-            drawn = Random(self._store.now()).sample(parents, MAX_BATCH)
-            if not await self._all_stand(child, drawn):
-                return False
+            parents = Random(self._store.now()).sample(parents, len(parents))
+        any_end = child.definition.requires == "all-resolved"
+        most = spare(child.definition) or 0
         for some in in_batches(parents):
-            if not await self._all_stand(child, some):
+            for state in await self._store.states(some):
+                most -= not stands(state, any_end=any_end)
+            if most < 0:
                 return False
         return True
-
-    async def _all_stand(self, child: Task, parents: Sequence[str]) -> bool:
-        any_end = child.definition.requires == "all-resolved"
-        others = [parent for parent in parents if parent != child.id]
-        return all(stands(state, any_end=any_end) for state in await self._store.states(others))
 
     async def _settle(self, ends: Sequence[Ended]) -> list[int]:
         return await self._store.settle(
@@ -241,7 +245,7 @@ class Dependencies:
                 waiting.append((end, child))
         if gone:
             await self._store.unlink(gone)
-        unmet = await self._unmet(waiting)
+        unmet = await self._unmet(waiting) if waiting else set[tuple[str, str]]()
         by_command: dict[Command, dict[str, Task]] = {}
         seen: set[str] = set()
         for end, child in waiting:
@@ -257,13 +261,26 @@ class Dependencies:
     async def _unmet(self, waiting: Sequence[tuple[Ended, Task]]) -> set[tuple[str, str]]:
         """The (child, parent) whose dependency does not stand all the same: it may have satisfied
         the child before it was rerun (once is for good, docs/rulings.md, R8), or been rerun since
-        it failed."""
-        links = [
-            Link(child.id, (end.parent,), child.definition.load_dependencies, end.any_end)
+        it failed. Of a child that can do without some, all are asked: it is named if too many
+        fail it."""
+        links: dict[tuple[str, str], Link] = {}
+        for end, child in waiting:
+            d = child.definition
+            parents, key = (end.parent,), (child.id, end.parent)
+            if d.needs is not None:
+                parents, key = d.dependencies, (child.id, "")
+            links[key] = Link(child.id, parents, d.load_dependencies, end.any_end)
+        unmet: dict[str, set[str]] = {}
+        for batch in _by_edges(list(links.values())):
+            for ended in await self._store.link(batch):
+                if not satisfies(ended):
+                    unmet.setdefault(ended.child, set()).add(ended.parent)
+        return {
+            (child.id, end.parent)
             for end, child in waiting
-        ]
-        again = await self._store.link(links) if links else []
-        return {(ended.child, ended.parent) for ended in again if not satisfies(ended)}
+            if end.parent in (failing := unmet.get(child.id, set()))
+            and gives_up_after(child.definition, len(failing))
+        }
 
 
 def _by_edges(links: Sequence[Link]) -> Iterator[list[Link]]:

@@ -64,9 +64,8 @@ class Holding:
     async def settle(self, task: Task, held: Created) -> tuple[Task, Created]:
         """What becomes of a task whose key is held: the record as it was stored, and how. A repeat
         of a submit stays what it is."""
-        if held.kind is CreateKind.EXISTS:
-            await self._asked_again(task)
-            return task, held
+        if held.kind is CreateKind.EXISTS:  # which others need not wait for
+            return await self.settle_at_once(task, held)
         key = task.definition.unique_key or ""
         before, mine = self._turns.get(key), asyncio.get_running_loop().create_future()
         self._turns[key] = mine
@@ -81,6 +80,9 @@ class Holding:
 
     async def settle_at_once(self, task: Task, held: Created) -> tuple[Task, Created]:
         """The same without waiting for others of this process."""
+        if held.kind is CreateKind.EXISTS:
+            await self._asked_again(task)
+            return task, held
         stored: Task | None = None
         for attempt in range(MOST_ROUNDS):
             [holder] = await records(self._store, [held.holder])
@@ -154,11 +156,13 @@ class Holding:
         return heir, None
 
     async def _asked_again(self, task: Task) -> None:
-        """A submit was repeated: see to it that the active holder has been asked to cancel."""
+        """A submit was repeated: see to it that the active holder is waited for, and has been
+        asked to cancel."""
         on_held = task.definition.on_held
         if on_held is not None and on_held.active:
             [record] = await records(self._store, [task.id])
             if record is not None and record.state is State.BLOCKED:
+                await self._link(record)
                 await self._ask_to_cancel(record)
 
     async def _ask_to_cancel(self, task: Task) -> None:

@@ -16,7 +16,7 @@ from andon.model.task import Task
 
 Overlap = Literal["allow", "skip", "queue", "replace"]
 """What becomes of an occurrence while the one before has not ended: it runs beside it, is left out,
-or waits for its end. `replace` is refused for now."""
+waits for its end, or takes its place."""
 
 ScheduleAct = Literal["pause", "resume", "run", "cancel", "delete", "rerun"]
 """What may be done to schedules. `run` bears one occurrence now, `rerun` begins one that has ended

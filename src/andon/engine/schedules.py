@@ -164,7 +164,7 @@ class Schedules:
             recurrence=request.recurrence,
             template=replace(template, digest="", policy_given=task.options),
             deadline_in=seconds,
-            overlap="allow" if request.overlap == "replace" else request.overlap,
+            overlap=request.overlap,
             pause_after=request.pause_after,
             application=request.application,
             release=request.release,

@@ -57,7 +57,11 @@ if TYPE_CHECKING:
 log = logging.getLogger("andon.engine")
 
 _CREATED = CreateKind.CREATED  # 0.1 us less for every task, see `lifecycle.admission`
-_FULL, _KEY_HELD = CreateKind.FULL, CreateKind.KEY_HELD
+_FULL = CreateKind.FULL
+
+_HELD_OR_THERE = frozenset((CreateKind.KEY_HELD, CreateKind.EXISTS))
+"""Outcomes after which a submit that supersedes has more to do: its key is held, or it is a
+repeat, whose first may have been cut short."""
 
 _MOST_IN_FLIGHT = 3
 """Batches of one bulk submit that the store holds at once: one it writes, one it takes next, and
@@ -265,7 +269,7 @@ class Submitting:
                 created[place] = one
         answers: list[Submitted] = []
         for task, one in zip(tasks, created, strict=True):
-            if one.kind is _KEY_HELD and task.definition.on_held and self._holding:
+            if task.definition.on_held and self._holding and one.kind in _HELD_OR_THERE:
                 settled = self._holding.settle_at_once(task, one)
                 answers.append(self._answer(*await _alone(task, settled)))
             else:
@@ -303,7 +307,7 @@ class Submitting:
     ) -> tuple[Task, Created]:
         """The same, once the holder of its key was superseded, or the submit found to be a
         repeat."""
-        if created.kind is _KEY_HELD or created.kind is CreateKind.EXISTS:
+        if created.kind in _HELD_OR_THERE:
             return await _alone(task, holding.settle(task, created))
         return task, created
 

@@ -70,6 +70,7 @@ def _begin_alike(one: Task, other: Task) -> bool:
         and a.unique_key == b.unique_key
         and a.predecessor == b.predecessor
         and len(a.dependencies) == len(b.dependencies)
+        and a.needs == b.needs
         and a.policy == b.policy
     )
 

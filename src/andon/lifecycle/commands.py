@@ -32,7 +32,7 @@ class Schedule(Command, frozen=True):
 
 
 class Unreach(Command, frozen=True):
-    """A dependency ended so that the task can never run."""
+    """A dependency ended so that the task can never run, or one too many for what it needs."""
 
     event: ClassVar[Event] = Event.UNREACH
     parent: str

@@ -98,7 +98,11 @@ def _schedule(task: Task, command: c.Schedule, now: int, random: Random) -> Outc
 def _unreach(task: Task, command: c.Unreach, now: int, random: Random) -> Outcome:
     reason = Reason.DEPENDENCY_MISSING if command.missing else Reason.DEPENDENCY_FAILED
     how = "does not exist" if command.missing else f"ended {command.parent_state}"
-    error = TaskError(message=f"Dependency {command.parent} {how}.", code=reason.value)
+    said = f"Dependency {command.parent} {how}."
+    d = task.definition
+    if d.needs is not None:
+        said += f" The task needs {d.needs:,} of {len(d.dependencies):,}, and fewer are left."
+    error = TaskError(message=said, code=reason.value)
     return Outcome(State.UNREACHABLE, reason, error=error)
 
 

@@ -8,19 +8,26 @@ The times are imported when the first schedule is looked at: most processes neve
 """
 
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from andon.lifecycle.births import MOST_BIRTHS, MOST_BIRTHS_BYTES
-from andon.model.task import Definition, Schedule, Task
+from andon.model.policy import Policy
+from andon.model.task import Definition, OnHeld, Schedule, Task
 from andon.model.words import DEAD_LETTER_STATES, LIVE, State
 
 _encode = msgspec.msgpack.Encoder().encode
 
 _REST_BYTES = 512
 """What the id, the key and the dependency of an occurrence add to the template, at most."""
+
+_KEYED = ("skip", "replace")
+"""The overlap rules whose occurrences hold a key, so that one of them lives at a time."""
+
+_HOLDS: dict[str, Any] = {"unique_states": Policy().unique_states, "unique_period": None}
+"""An occurrence holds its schedule's key until it ends, whatever its task type says of keys."""
 
 
 class Fired(NamedTuple):
@@ -34,7 +41,7 @@ class Fired(NamedTuple):
 def asks_for_last(schedule: Schedule) -> bool:
     """Whether the decision to fire asks how the newest occurrence stands."""
     return bool(schedule.last_id) and (
-        schedule.pause_after is not None or schedule.overlap != "allow"
+        schedule.pause_after is not None or schedule.overlap in ("skip", "queue")
     )
 
 
@@ -49,8 +56,8 @@ def recurred(name: str, schedule: Schedule, last: State | None, now: int) -> Fir
         return Fired(replace(s, failures=failures, paused_at=now))
     firing = due(s.recurrence, name, after=s.after, now=now, fired=s.fired, most=_most(s))
     ids = [one.id for one in firing.occurrences]
-    if s.overlap == "skip":  # of several that are due at once, all but one would be skipped
-        ids = [] if last in LIVE else ids[-1:]
+    if s.overlap in _KEYED:  # of several that are due at once, all but one would be left out
+        ids = [] if s.overlap == "skip" and last in LIVE else ids[-1:]
     births = _borne(name, s, ids, last, now)
     after = replace(
         s,
@@ -119,17 +126,28 @@ def revised(name: str, schedule: Schedule, wanted: Schedule, now: int) -> Schedu
     return s if s.recurrence == schedule.recurrence else _from(name, replace(s, after=now))
 
 
+def occurrence_key(name: str) -> str:
+    """The unique key of the occurrences of a schedule of which one is to live at a time."""
+    return f"schedule:{name}"
+
+
 def occurrence(
     name: str, schedule: Schedule, task_id: str, now: int, *, before: str = ""
 ) -> Definition:
-    """The task of one occurrence, submitted at `now`; `before`: it waits for that one's end."""
+    """The task of one occurrence, submitted at `now`; `before`: it waits for that one's end. With
+    `replace`, it supersedes whichever holds the schedule's key (`lifecycle.holding`), one that is
+    active after asking it to cancel."""
     s = schedule
+    keyed, t = s.overlap in _KEYED, s.template
     return replace(
-        s.template,
+        t,
         id=task_id,
         bearer=name,
         deadline=None if s.deadline_in is None else now + round(s.deadline_in * 1000),
-        unique_key=f"schedule:{name}" if s.overlap == "skip" else None,
+        policy=replace(t.policy, **_HOLDS) if keyed else t.policy,
+        policy_given={**t.policy_given, **_HOLDS} if keyed else t.policy_given,
+        unique_key=occurrence_key(name) if keyed else None,
+        on_held=OnHeld(active=True) if s.overlap == "replace" else None,
         dependencies=(before,) if before else (),
         requires="all-resolved" if before else "all-completed",
         digest=blake2b(f"occurrence {task_id}".encode(), digest_size=12).hexdigest(),

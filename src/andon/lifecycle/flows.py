@@ -46,6 +46,7 @@ class FlowMember(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     began_at: int | None  #: newest entry into pending, ms UTC
     ended_at: int | None
     rerun: bool  #: it was started again by hand
+    needs: int | None = None  #: how many dependencies it needs; None: all
 
     @classmethod
     def of(cls, task: Task) -> "FlowMember":
@@ -64,6 +65,7 @@ class FlowMember(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             began_at=status.submitted_at,
             ended_at=status.finished_at,
             rerun=status.rerun_by_hand,
+            needs=d.needs,
         )
 
     @property
@@ -187,6 +189,8 @@ class FlowNode(msgspec.Struct, frozen=True, kw_only=True):
     ids: tuple[str, ...]  #: the first of its tasks
     stuck: tuple[FlowFailure, ...]  #: the first of those that did not complete
     progress: int  #: percent, the mean of its tasks
+    needs: tuple[int, int] | None = None
+    """How many of how many dependencies each of its tasks needs; None: all, or they differ."""
 
 
 class _Growing:
@@ -198,9 +202,12 @@ class _Growing:
         self.ids: list[str] = []
         self.stuck: list[FlowFailure] = []
         self.percents = 0
+        self.needs = set[tuple[int, int] | None]()
 
     def add(self, member: FlowMember) -> None:
         self.states[member.state] += 1
+        needs = member.needs
+        self.needs.add(None if needs is None else (needs, len(member.dependencies)))
         self.percents += 100 if member.is_over else member.progress
         if len(self.ids) < _MOST_NAMED:
             self.ids.append(member.id)
@@ -224,6 +231,7 @@ class _Growing:
             ids=tuple(self.ids),
             stuck=tuple(self.stuck),
             progress=self.percents // count,
+            needs=next(iter(self.needs)) if len(self.needs) == 1 else None,
         )
 
 

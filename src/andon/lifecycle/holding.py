@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from andon.lifecycle.admission import LATEST_MS
 from andon.lifecycle.births import owes
+from andon.lifecycle.firing import occurrence_key
 from andon.model.errors import InvalidSubmission
 from andon.model.task import Definition, OnHeld, Task
 from andon.model.words import TERMINAL, WAITING, State
@@ -119,14 +120,22 @@ def step_of(d: Definition, holder: Task | None) -> Step:
         return Step.AGAIN
     if owes(holder.status):
         return Step.PAY
-    state, theirs = holder.state, holder.definition
+    state = holder.state
     if state in TERMINAL and state not in holder.policy.unique_states:
         return Step.AGAIN
-    if theirs.name != d.name or theirs.queue != d.queue:  # it is not this one's to cancel
+    if not _may_supersede(d, holder.definition):
         return Step.REFUSE
     if state in WAITING:
         return Step.SUPERSEDE
     return Step.FOLLOW if state is State.ACTIVE else Step.REFUSE
+
+
+def _may_supersede(d: Definition, held: Definition) -> bool:
+    """Whether the holder of its key is this definition's to cancel: one of its name and queue, or
+    one that the same schedule bore, whose task may have been another one then."""
+    if held.name == d.name and held.queue == d.queue:
+        return True
+    return bool(d.bearer) and held.bearer == d.bearer and d.unique_key == occurrence_key(d.bearer)
 
 
 def followed(holder: Task, parents: Sequence[Task | None]) -> str:

@@ -8,6 +8,7 @@ import msgspec
 
 from andon.lifecycle.apply import is_dead_letter
 from andon.lifecycle.births import keeps_key
+from andon.lifecycle.parents import spare, to_satisfy
 from andon.lifecycle.routing import kind_of
 from andon.lifecycle.timers import first_limit, next_timer
 from andon.model.task import Task
@@ -39,7 +40,9 @@ class IndexEntry(msgspec.Struct, frozen=True, gc=False):
     unique_key: str | None  #: held by this record now
     unique_until: int | None
     dead_letter: bool
-    remaining: int  #: unsettled dependencies a blocked task starts with
+    remaining: int  #: dependencies that must satisfy a blocked task, as it starts
+    spare: int | None = None
+    """How many may fail it then; None: it needs all, or is not blocked."""
 
 
 def entry_of(task: Task) -> IndexEntry:
@@ -71,5 +74,6 @@ def entry_of(task: Task) -> IndexEntry:
         unique_key,
         unique_until,
         state in DEAD_LETTER_STATES and is_dead_letter(task, status),
-        len(definition.dependencies) if state is _BLOCKED else 0,
+        to_satisfy(definition) if state is _BLOCKED else 0,
+        spare(definition) if state is _BLOCKED else None,
     )

@@ -65,6 +65,44 @@ def stands(state: State | None, *, any_end: bool) -> bool:
     return state in OVER if any_end else state is State.COMPLETED
 
 
+def to_satisfy(definition: Definition) -> int:
+    """How many of its dependencies must satisfy a task before it is free."""
+    needs = definition.needs
+    return len(definition.dependencies) if needs is None else needs
+
+
+def spare(definition: Definition) -> int | None:
+    """How many of its dependencies a task can do without; None: it needs them all, and none that
+    fails it is counted."""
+    needs = definition.needs
+    return None if needs is None else len(definition.dependencies) - needs
+
+
+def gives_up_after(definition: Definition, failing: int) -> bool:
+    """Whether a task can never run any more of whose dependencies so many fail it."""
+    return failing > (spare(definition) or 0)
+
+
+def check_needs(definition: Definition) -> None:
+    """Raise `InvalidSubmission` for a number of dependencies that cannot be needed."""
+    needs, count = definition.needs, len(definition.dependencies)
+    if needs is None:
+        return
+    if definition.id in definition.dependencies:
+        raise InvalidSubmission(
+            "needs does not go with a task that depends on itself: it waits for a hand.",
+            field="needs",
+        )
+    if not 1 <= needs <= count:
+        raise InvalidSubmission(
+            f"needs is how many of the {count:,} dependencies must be satisfied, 1 to {count:,}, "
+            f"not {needs}."
+            if count
+            else "needs is how many dependencies must be satisfied, and none is given.",
+            field="needs",
+        )
+
+
 def once_each(parents: tuple[str, ...]) -> tuple[str, ...]:
     """The dependencies, each once, in their order: who names one twice means one."""
     return tuple(dict.fromkeys(parents)) if len(parents) > 1 else parents

@@ -16,7 +16,7 @@ from andon.model.task import Definition, Schedule, Task
 MOST_TEMPLATE_BYTES = 16 * 1024
 """Bytes of the task of a schedule, as its record keeps it."""
 
-OVERLAPS = ("allow", "skip", "queue")
+OVERLAPS = ("allow", "skip", "queue", "replace")
 
 _KEPT = Policy(retention=Retention(completed=None, failed=None), dead_letter="none")
 """A schedule that has ended is kept until somebody deletes it: if it went, the next worker whose
@@ -54,12 +54,6 @@ def check_schedule(name: str, schedule: Schedule) -> None:
 
 def check_overlap(overlap: str) -> None:
     """Raise `InvalidSubmission` for a rule that there is none of."""
-    if overlap == "replace":
-        raise InvalidSubmission(
-            "overlap=replace is not possible yet: nothing takes the place of a task that holds a "
-            "key. Use skip, queue or allow.",
-            field="overlap",
-        )
     if overlap not in OVERLAPS:
         raise InvalidSubmission(
             f"overlap is one of {', '.join(OVERLAPS)}, not {overlap!r}.", field="overlap"
@@ -106,7 +100,8 @@ _INSTEAD = {
     "deadline": "a fixed one would soon be past; say with deadline_in how many seconds each has",
     "expires_at": "a fixed one would soon be past; say how long to keep each with retention",
     "dependencies": "it begins when it is due; make one wait for the one before with overlap=queue",
-    "unique_key": "all would have the same; leave out those that overlap with overlap=skip",
+    "unique_key": "all would have the same; of two that overlap, overlap=skip leaves out the newer "
+    "one, and overlap=replace cancels the older one",
 }
 
 

@@ -46,6 +46,8 @@ class Signable(Protocol):
     @property
     def requires(self) -> str: ...
     @property
+    def needs(self) -> int | None: ...
+    @property
     def load_dependencies(self) -> bool: ...
     @property
     def unique_key(self) -> str | None: ...
@@ -88,6 +90,8 @@ def parsed(header: str) -> Signature | None:
 def statement(task: Signable, not_after: int | None) -> bytes:
     """The bytes that are signed for a task. Raises `UnicodeEncodeError` for half a surrogate."""
     parents, requires = task.dependencies, task.requires
+    if task.needs is not None:
+        requires = f"{requires}:{task.needs}"
     if task.on_held not in (None, "refuse"):  # what it waits for is not said by its submitter
         parents, requires = (), _REQUIRES
     own = sorted((n.encode(), v.encode()) for n, v in task.headers.items() if n not in OF_THE_CALL)

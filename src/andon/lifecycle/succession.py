@@ -31,6 +31,7 @@ def successor_of(task: Task, parents: tuple[str, ...], now: int, write_id: str) 
     arguments, at the end of its line. Every call gives the same definition but for `parents`."""
     d, s = task.definition, task.status
     assert s.owed is not None
+    needs = d.needs if d.needs is not None and d.needs < len(parents) else None
     definition = replace(
         d,
         id=s.successor,
@@ -42,6 +43,7 @@ def successor_of(task: Task, parents: tuple[str, ...], now: int, write_id: str) 
         unique_key=_key(d, s.owed),
         digest=blake2b(f"{d.digest} {d.id} ".encode() + s.owed, digest_size=12).hexdigest(),
         predecessor=d.id,
+        needs=needs,  # of those that are known still
     )
     return admit(definition, now, write_id)
 

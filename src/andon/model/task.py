@@ -132,6 +132,7 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     predecessor: str = ""  #: id of the task that this one replaces
     bearer: str = ""  #: id of the task whose move bore this one (docs/rulings.md, R38)
     on_held: OnHeld | None = None  #: None: it is refused where its unique key is held
+    needs: int | None = None  #: how many dependencies must end as `requires` says; None: all
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -142,7 +143,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     template: Definition
     """What each occurrence is, but for id, deadline and what the overlap rule says."""
     deadline_in: float | None = None  #: seconds that an occurrence has from its submit to its end
-    overlap: Literal["allow", "skip", "queue"] = "allow"
+    overlap: Literal["allow", "skip", "queue", "replace"] = "allow"
     """What becomes of an occurrence while the one before it has not ended."""
     pause_after: int | None = None  #: so many failures in a row pause it
     application: str = ""  #: whose code declares it; empty if it was made by hand

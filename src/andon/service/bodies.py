@@ -61,6 +61,10 @@ class NewTask(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, gc=False
     expires_at: Moment | None = None
     depends_on: list[TaskId] = []
     requires: Literal["all-completed", "all-resolved"] = "all-completed"
+    needs: Annotated[
+        int | None,
+        Meta(description="How many of `depends_on` must end as `requires` says; else all."),
+    ] = None
     load_dependencies: bool = False
     unique: Annotated[
         bool, Meta(description="Derive the unique key from the name and the arguments.")

@@ -25,10 +25,10 @@ Expressions = Annotated[
     ),
 ]
 Overlap = Annotated[
-    Literal["allow", "skip", "queue"],
+    Literal["allow", "skip", "queue", "replace"],
     Meta(
         description="What becomes of a task while the one before has not ended: it runs beside it, "
-        "is left out, or waits for its end."
+        "is left out, waits for its end, or takes its place, for which that one is cancelled."
     ),
 ]
 CatchUp = Annotated[

@@ -77,6 +77,7 @@ def submission_of(task: NewTask, registry: Registry, default_queue: str) -> Subm
         queue=queue,
         args=args,
         requires=task.requires,
+        needs=task.needs,
         load_dependencies=task.load_dependencies,
         unique_key=unique_key,
         on_held=task.on_held,

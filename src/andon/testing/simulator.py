@@ -228,7 +228,9 @@ class Simulation:
         for n in range(self.trouble.tasks):
             self._submitted.add(f"t{n}")
             await asyncio.sleep(rng.random() * STORM_S / self.trouble.tasks * 1.5)
-            parents = [f"t{rng.randrange(n)}"] if n and rng.random() < 0.3 else []
+            parents: dict[str, None] = {}
+            if n and rng.random() < 0.3:
+                parents = {f"t{rng.randrange(n)}": None for _ in range(rng.choice([1, 1, 3]))}
             wish = Submission(
                 id=f"t{n}",
                 name="step",
@@ -236,6 +238,7 @@ class Simulation:
                 dependencies=tuple(parents),
                 load_dependencies=rng.random() < 0.5,
                 requires=rng.choice(["all-completed", "all-resolved"]),
+                needs=rng.randint(1, len(parents)) if len(parents) > 1 else None,
                 key=rng.choice([None, "k"]),
                 options={
                     "max_retries": rng.choice([0, 3, 20]),

@@ -56,6 +56,7 @@ async def test_an_entry_is_packed_in_the_order_of_its_list(
         run_number=1,
         fence=0,
         frees_on_claim=True,
+        spare=None,
     )
 
 

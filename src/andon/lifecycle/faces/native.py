@@ -65,7 +65,7 @@ def record(task: Task, state: str, history: list[Fields]) -> Fields:
         "cancel_requested_at": maybe_iso(s.cancel_requested_at),
         "predecessor": d.predecessor or None,
         "successor": s.successor or None,
-        **given(bearer=d.bearer or None, owes=list(owed_ids(s)) or None),
+        **given(needs=d.needs, bearer=d.bearer or None, owes=list(owed_ids(s)) or None),
         "revision": s.revision,
     }
 

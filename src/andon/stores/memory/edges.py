@@ -28,6 +28,7 @@ class Edges:
         self._parents: dict[str, set[str]] = {}
         self._loading: dict[str, set[str]] = {}
         self._satisfied: dict[str, set[str]] = {}
+        self._failing: dict[str, set[str]] = {}
         self._named: dict[str, frozenset[str]] = {}  # of blocked children that were told of an end
         self._unsettled: dict[str, dict[str, None]] = {}
         self._fanout: dict[str, None] = {}
@@ -87,6 +88,14 @@ class Edges:
     def satisfy(self, child: str, parent: str) -> None:
         """Count a dependency of a blocked child off, once."""
         self._satisfied.setdefault(child, set()).add(parent)
+        if child in self._failing:
+            _discard(self._failing, child, parent)
+
+    def failing(self, child: str, parent: str | None) -> int:
+        """How many dependencies fail a blocked child, this one among them."""
+        if parent is not None:
+            self._failing.setdefault(child, set()).add(parent)
+        return len(self._failing.get(child, ()))
 
     def names(self, child: str, dependencies: tuple[str, ...], parent: str) -> bool:
         """Whether a blocked child with these dependencies names the parent. Asked once for each of
@@ -103,6 +112,7 @@ class Edges:
     def unblocked(self, child: str) -> None:
         """Forget the count of a child that waits no longer."""
         self._satisfied.pop(child, None)
+        self._failing.pop(child, None)
         self._named.pop(child, None)
 
     def remove(self, parent: str, child: str) -> None:

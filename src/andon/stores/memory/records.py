@@ -243,17 +243,23 @@ class Records:
         return (row.entry.state,) if ended else None
 
     def settle(self, settlement: Settlement, now: int) -> int:
-        """Note that the child was told; how many of its dependencies are not satisfied yet."""
+        """Note that the child was told; what that leaves to it."""
         parent = settlement.parent
         self.edges.settle(parent, settlement.child)
         self.free([parent], now)
         child = self.rows.get(settlement.child)
         if child is None or child.entry.state is not State.BLOCKED:
-            return 0
-        dependencies = child.task.definition.dependencies
-        if settlement.satisfied and self.edges.names(child.id, dependencies, parent):
-            self.edges.satisfy(settlement.child, parent)
-        return child.entry.remaining - len(self.edges.satisfied(settlement.child))
+            return 0 if settlement.satisfied else -1
+        if not settlement.satisfied and child.entry.spare is None:
+            return -1
+        is_named = self.edges.names(child.id, child.task.definition.dependencies, parent)
+        if settlement.satisfied and is_named:
+            self.edges.satisfy(child.id, parent)
+        satisfied = self.edges.satisfied(child.id)
+        if settlement.satisfied or child.entry.spare is None:
+            return child.entry.remaining - len(satisfied)
+        counts = is_named and parent not in satisfied
+        return child.entry.spare - self.edges.failing(child.id, parent if counts else None)
 
     # --- keeping the indexes what the record says ---
 

@@ -6,6 +6,7 @@ and found to have edges. So ends of tasks that nobody depends on cost no read.
 """
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -13,8 +14,9 @@ from andon.contract.edges import Edge, Ended, Link, Settlement
 from andon.contract.isolation import left_out
 from andon.lifecycle.constants import SUBMIT_WINDOW_MS
 from andon.lifecycle.discarded import Discarded, discarded_of
+from andon.lifecycle.parents import spare, to_satisfy
 from andon.lifecycle.timers import next_timer
-from andon.model.task import Tombstone
+from andon.model.task import Definition, Tombstone
 from andon.model.words import OVER, State
 from andon.stores.kit.codec import encode
 from andon.stores.kit.partitions import partition_of
@@ -26,6 +28,9 @@ from andon.stores.nats.subjects import is_token
 from andon.stores.nats.timers import Timers
 
 _GONE = {"Nats-TTL": "1s"}
+
+_SATISFIES, _FAILS = b"1", b"0"
+"""What is kept of a dependency of a blocked child that was told of its end."""
 
 
 class _Edge(msgspec.Struct, array_like=True):
@@ -75,6 +80,45 @@ def _is_possible(what: str, task_id: str) -> bool:
 
 def _is_blocked(stored: StoredRecord) -> bool:
     return stored.task is not None and stored.task.state is State.BLOCKED
+
+
+class _Counted(NamedTuple):
+    """The dependencies of a blocked child that were told of: those that satisfy it, and of one
+    that can do without some, those that fail it."""
+
+    satisfied: set[str]
+    failing: set[str]
+
+    def add(self, s: Settlement, child: Definition) -> bool:
+        """Count one; whether that is to be written."""
+        if s.parent in self.satisfied:
+            return False
+        if s.satisfied:
+            self.satisfied.add(s.parent)
+            self.failing.discard(s.parent)
+            return True
+        if child.needs is None or s.parent in self.failing:
+            return False
+        self.failing.add(s.parent)
+        return True
+
+    def left(self, s: Settlement, child: Definition) -> int:
+        """What a settlement leaves to the child."""
+        if s.satisfied:
+            return to_satisfy(child) - len(self.satisfied)
+        most = spare(child)
+        return -1 if most is None else most - len(self.failing)
+
+
+def _is_unsure(
+    s: Settlement, counted: dict[str, _Counted], children: dict[str, StoredRecord]
+) -> bool:
+    """Whether another process may have counted what decides a settlement at the same time."""
+    counts, stored = counted.get(s.child), children.get(s.child)
+    if counts is None or stored is None or stored.task is None:
+        return False
+    left = counts.left(s, stored.task.definition)
+    return left > 0 if s.satisfied else left >= 0
 
 
 def _edge_of(msg: Reply) -> Edge:
@@ -137,9 +181,8 @@ class Edges:
         children = await self._records_of(link.child for link in links)
         ends: list[Ended] = []
         wanted: dict[str, list[Link]] = {}
-        satisfied = await self._satisfied(
-            c for c, stored in children.items() if _is_blocked(stored)
-        )
+        counts = await self._counted(c for c, stored in children.items() if _is_blocked(stored))
+        satisfied = {child: one.satisfied for child, one in counts.items()}
         for link in links:
             if link.child not in satisfied:
                 continue
@@ -207,22 +250,23 @@ class Edges:
                 found.update(await records.read(mine))
         return found
 
-    async def _satisfied(self, children: Iterable[str]) -> dict[str, set[str]]:
-        """The dependencies of each that were counted off."""
-        counted: dict[str, set[str]] = {child: set() for child in children}
+    async def _counted(self, children: Iterable[str]) -> dict[str, _Counted]:
+        """The dependencies of each that were counted."""
+        counted = {child: _Counted(set(), set()) for child in children}
         for records in self._partitions:
             mine = [records.subjects.of("f", c, "*") for c in counted if self._at(c) is records]
             for msg in await records.last(mine) if mine else ():
                 if msg.data:
                     _, child, parent = subject_of(msg).rsplit(".", 2)
-                    counted[child].add(parent)
+                    one = counted[child]
+                    (one.failing if msg.data == _FAILS else one.satisfied).add(parent)
         return counted
 
     # --- settling ---
 
     async def settle(self, settlements: Sequence[Settlement], now: int) -> list[int]:
-        """Mark edges told, count dependencies off."""
-        outcomes = [0] * len(settlements)
+        """Mark edges told, count dependencies."""
+        outcomes = [0 if s.satisfied else -1 for s in settlements]
         possible = [
             position
             for position, s in enumerate(settlements)
@@ -237,12 +281,7 @@ class Edges:
         possible = [s for s in settlements if is_token(s.parent)]
         edges = await self._those((s.parent, s.child) for s in possible)
         children = await self._records_of(s.child for s in settlements)
-        counted = await self._satisfied(c for c, stored in children.items() if _is_blocked(stored))
-        left: dict[str, int] = {}
-        for child, done in counted.items():
-            task = children[child].task
-            assert task is not None
-            left[child] = len(task.definition.dependencies) - len(done)
+        counted = await self._counted(c for c, stored in children.items() if _is_blocked(stored))
         writes: dict[int, list[Write]] = {}
         outcomes: list[int] = []
         for s in settlements:
@@ -253,30 +292,30 @@ class Edges:
                 subject = records.subjects.of("e", s.parent, s.child)
                 writes.setdefault(id(records), []).append((subject, body, None))
             stored = children.get(s.child)
-            done = counted.get(s.child)
-            if done is None or stored is None or stored.task is None:
-                outcomes.append(0)
+            counts = counted.get(s.child)
+            if counts is None or stored is None or stored.task is None:
+                outcomes.append(0 if s.satisfied else -1)
                 continue
-            depends = s.parent in stored.task.definition.dependencies
-            if s.satisfied and depends and s.parent not in done:
-                done.add(s.parent)
-                left[s.child] -= 1
+            d = stored.task.definition
+            if s.parent in d.dependencies and counts.add(s, d):
                 records = self._at(s.child)
                 subject = records.subjects.of("f", s.child, s.parent)
-                writes.setdefault(id(records), []).append((subject, b"1", None))
-            outcomes.append(left[s.child])
+                body = _SATISFIES if s.satisfied else _FAILS
+                writes.setdefault(id(records), []).append((subject, body, None))
+            outcomes.append(counts.left(s, d))
         for records in self._partitions:
             await records.js.write(records.subjects.stream, writes.get(id(records), []))
-        # Another process may have counted others off meanwhile: the last of them must see zero.
-        told = {s.child for s in settlements if s.satisfied}
-        unsure = [child for child, before in left.items() if before > 0 and child in told]
-        for child, done in (await self._satisfied(unsure)).items():
+        # Another process may have counted others meanwhile: the last of them must see the end.
+        last = {(s.child, s.satisfied): place for place, s in enumerate(settlements)}
+        unsure = {s.child for s in settlements if _is_unsure(s, counted, children)}
+        for child, counts in (await self._counted(unsure)).items():
             task = children[child].task
             assert task is not None
-            really = len(task.definition.dependencies) - len(done)
-            if really < left[child]:
-                last = max(i for i, s in enumerate(settlements) if s.child == child)
-                outcomes[last] = really
+            for satisfied in (True, False):
+                place = last.get((child, satisfied))
+                if place is not None:
+                    really = counts.left(settlements[place], task.definition)
+                    outcomes[place] = min(really, outcomes[place])
         await self.free([s.parent for s in possible], now)
         return outcomes
 

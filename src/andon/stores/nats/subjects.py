@@ -8,7 +8,7 @@
     d.A.B                a timer that has fired
     k.TOKEN              which tasks a claim was for
     u.KEY                who reserved a unique key
-    e.PARENT.CHILD       an edge; f.CHILD.PARENT: a satisfied dependency; x.PARENT: a fan-out
+    e.PARENT.CHILD       an edge; f.CHILD.PARENT: a counted dependency; x.PARENT: a fan-out
     z.ID.REVISION        the mark of a dead letter
     n.day.DAY, n.at      the daily history, and how far the log was added up in it
     n.w.PROCESS.NUMBER   a write summary, to be added up in the daily history

@@ -194,6 +194,7 @@ class Creation:
             [e.unique_key for e in entries],
             [e.unique_until for e in entries],
             [effects.heir_of for effects in self.effects],
+            [e.spare for e in entries],
         ]
         topics = {task_topic(task.definition.id) for task in tasks}
         for batch in self.batches:

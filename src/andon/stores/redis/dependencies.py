@@ -50,7 +50,7 @@ async def link_each(at: Partitions, links: Sequence[Link]) -> list[list[Ended]]:
 
 
 async def settle(at: Partitions, settlements: Sequence[Settlement]) -> list[int]:
-    """Count satisfied dependencies off, and mark edges as told; what remains of each child.
+    """Count dependencies, and mark edges as told; what each leaves to its child.
 
     The count first: an edge is told only when its child cannot miss it any more.
     """

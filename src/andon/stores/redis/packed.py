@@ -33,6 +33,7 @@ class PackedEntry(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     run_number: int
     fence: int
     frees_on_claim: bool
+    spare: int | None
 
 
 class CreateItem(msgspec.Struct, array_like=True, kw_only=True, gc=False):

@@ -150,6 +150,7 @@ def _pack_entry(entry: IndexEntry, task: Task, status: Status, number: int) -> b
             number,
             status.fence,
             frees,
+            entry.spare,
         )
     )
 

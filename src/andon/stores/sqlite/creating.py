@@ -251,7 +251,7 @@ def _add_rows(tx: Transaction, p: Prepared, first: int, rows: _Rows) -> None:
         )
         if ready_in is None:
             if entry.remaining:
-                tx.db.execute(EDGES.start_fan_in, (task_id, entry.remaining))
+                tx.db.execute(EDGES.start_fan_in, (task_id, entry.remaining, entry.spare))
         elif key is not None:
             place(tx, entry, seq, partition)
         else:

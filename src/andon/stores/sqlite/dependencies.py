@@ -67,19 +67,33 @@ def _state(db: sqlite3.Connection, task_id: str, stubs_since: int) -> State | No
 
 
 def settle(tx: Transaction, settlements: Sequence[Settlement]) -> list[int]:
-    """Mark edges as told and count satisfied ones off, once; what remains of each child."""
-    remaining: list[int] = []
+    """Mark edges as told and count them, once; what each leaves to its child."""
+    left: list[int] = []
     for s in settlements:
         tx.db.execute(EDGES.tell, (s.parent, s.child))
-        if s.satisfied and tx.db.execute(EDGES.satisfy, (s.child, s.parent)).rowcount:
-            tx.db.execute(EDGES.count_off, (s.child,))
-        row = tx.db.execute(EDGES.remaining, (s.child,)).fetchone()
-        # a child that has left `blocked` has no count any more: nothing remains
-        remaining.append(row[0] if row else 0)
-        if row is None:
-            tx.db.execute(EDGES.drop_satisfied, (s.child,))
+        left.append(_count_off(tx, s) if s.satisfied else _count_failing(tx, s))
     _let_go(tx, {s.parent for s in settlements})
-    return remaining
+    return left
+
+
+def _count_off(tx: Transaction, s: Settlement) -> int:
+    edge = (s.child, s.parent)
+    if tx.db.execute(EDGES.forget_failing, edge).rowcount:
+        tx.db.execute(EDGES.spare_again, (s.child,))
+    if tx.db.execute(EDGES.satisfy, edge).rowcount:
+        tx.db.execute(EDGES.count_off, (s.child,))
+    row = tx.db.execute(EDGES.fan_in, (s.child,)).fetchone()
+    if row is None:  # a child that has left `blocked` has no count any more: nothing remains
+        tx.db.execute(EDGES.drop_satisfied, (s.child,))
+        return 0
+    return row[0]
+
+
+def _count_failing(tx: Transaction, s: Settlement) -> int:
+    if tx.db.execute(EDGES.fail, (s.child, s.parent)).rowcount:
+        tx.db.execute(EDGES.spare_less, (s.child,))
+    row = tx.db.execute(EDGES.fan_in, (s.child,)).fetchone()
+    return -1 if row is None or row[1] is None else row[1]
 
 
 def unlink(tx: Transaction, edges: Sequence[tuple[str, str]]) -> list[None]:

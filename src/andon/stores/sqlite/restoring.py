@@ -90,7 +90,8 @@ def _index(tx: Transaction, seq: int, p: Prepared, snapshot: Snapshot) -> None:
         admit_run(tx, entry)
     elif entry.state is State.BLOCKED:
         satisfied = set(snapshot.satisfied) & set(task.definition.dependencies)
-        tx.db.execute(EDGES.start_fan_in, (task_id, entry.remaining - len(satisfied)))
+        left = entry.remaining - len(satisfied)
+        tx.db.execute(EDGES.start_fan_in, (task_id, left, entry.spare))
         tx.db.executemany(EDGES.satisfy, [(task_id, parent) for parent in satisfied])
     _link(tx, task_id, entry.state, snapshot)
 

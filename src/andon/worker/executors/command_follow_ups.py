@@ -38,6 +38,7 @@ class Line(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     deadline_in: float | None = None
     depends_on: list[str] = []
     requires: Literal["all-completed", "all-resolved"] = "all-completed"
+    needs: int | None = None
     load_dependencies: bool = False
     unique_key: str | None = None
     key: str | None = None
@@ -60,6 +61,7 @@ class Line(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
             deadline_in=self.deadline_in,
             dependencies=tuple(self.depends_on),
             requires=self.requires,
+            needs=self.needs,
             load_dependencies=self.load_dependencies,
             unique_key=self.unique_key,
             key=self.key,

@@ -9,7 +9,7 @@
 -- Places in an index entry, as `packed.py` has them. SCORE, CREATED and TIMER are
 -- strings: a number would be printed and read again each time it goes into an index.
 local {{fields.entry STATE, QUEUE, KIND, KEY, GROUP, TIMER, SCORE, DEAD_AT, FIRST_LIMIT}}
-local {{fields.entry UNIQUE, UNIQUE_UNTIL, DEAD_LETTER, REMAINING, CREATED, RUN_NUMBER, FENCE}}
+local {{fields.entry UNIQUE, UNIQUE_UNTIL, DEAD_LETTER, REMAINING, CREATED, RUN_NUMBER, FENCE, SPARE}}
 local {{fields.entry FREES_ON_CLAIM}}
 -- Places in a run cell.
 local C_REVISION, C_RUN, C_FENCE, C_WORKER, C_TOKEN, C_AT, C_LEASE, C_HEARTBEAT, C_PROGRESS, C_MESSAGE =

@@ -76,7 +76,7 @@ local function leave(x, st, number, id)
     local config = config_of(queue)
     if config.concurrent or config.spread then hint('ready', queue) end
   elseif st == 'blocked' then
-    call('DEL', P .. 'satisfied:' .. id)
+    call('DEL', P .. 'satisfied:' .. id, P .. 'failing:' .. id)
   end
 end
 
@@ -134,7 +134,8 @@ local function remove(id, x, state, digest, last_run, writes)
   take_out(TIMERS, id)
   take_out(P .. 'fanout', id)
   call('DEL', P .. 'task:' .. id, P .. 'history:' .. id, P .. 'edges:' .. id, P .. 'flags:' .. id,
-    P .. 'untold:' .. id, P .. 'loading:' .. id, P .. 'satisfied:' .. id)
+    P .. 'untold:' .. id, P .. 'loading:' .. id, P .. 'satisfied:' .. id,
+    P .. 'failing:' .. id)
   if not are_stubs_told then
     are_stubs_told = true
     call('HSET', P .. 'meta', 'stubs', int(now + WINDOW_MS))

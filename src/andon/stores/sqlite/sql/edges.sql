@@ -11,7 +11,7 @@ INSERT INTO edge (parent, child, loads, any_end, settled) VALUES (?1, ?2, ?3, ?4
 ON CONFLICT (parent, child) DO UPDATE SET settled = 0
 
 -- name: is_satisfied
-SELECT 1 FROM satisfied WHERE child = ? AND parent = ?
+SELECT 1 FROM satisfied WHERE child = ? AND parent = ? AND fails = 0
 
 -- Keeps a parent whose result is loaded, and lets a rerun of one that failed still satisfy; of a
 -- parent that was deleted there is neither.
@@ -33,11 +33,26 @@ INSERT INTO satisfied (child, parent) VALUES (?, ?) ON CONFLICT DO NOTHING
 -- name: count_off
 UPDATE fan_in SET remaining = remaining - 1 WHERE child = ?
 
--- name: remaining
-SELECT remaining FROM fan_in WHERE child = ?
+-- One that failed the child satisfies it now.
+-- name: forget_failing
+DELETE FROM satisfied WHERE child = ? AND parent = ? AND fails
+
+-- name: spare_again
+UPDATE fan_in SET spare = spare + 1 WHERE child = ?
+
+-- name: fail
+INSERT INTO satisfied (child, parent, fails)
+SELECT ?1, ?2, 1 WHERE EXISTS (SELECT 1 FROM fan_in WHERE child = ?1 AND spare IS NOT NULL)
+ON CONFLICT DO NOTHING
+
+-- name: spare_less
+UPDATE fan_in SET spare = spare - 1 WHERE child = ?
+
+-- name: fan_in
+SELECT remaining, spare FROM fan_in WHERE child = ?
 
 -- name: start_fan_in
-INSERT INTO fan_in (child, remaining) VALUES (?, ?) ON CONFLICT DO NOTHING
+INSERT INTO fan_in (child, remaining, spare) VALUES (?, ?, ?) ON CONFLICT DO NOTHING
 
 -- name: drop_fan_in
 DELETE FROM fan_in WHERE child = ?

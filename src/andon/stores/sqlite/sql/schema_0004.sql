@@ -14,3 +14,8 @@ INSERT INTO counts (queue, what, n) SELECT queue, printf('+%07d %s', day, tally)
 
 DROP TABLE counter;
 DROP TABLE daily;
+
+-- Fan-in: how many more dependencies may fail the child, null if it needs them all; and whether one
+-- that was counted satisfies it, or fails it.
+ALTER TABLE fan_in ADD COLUMN spare INTEGER;
+ALTER TABLE satisfied ADD COLUMN fails INTEGER NOT NULL DEFAULT 0;

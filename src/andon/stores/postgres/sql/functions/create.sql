@@ -8,7 +8,7 @@ CREATE TYPE new_task AS (
     id text, definition bytea, partition integer, queue integer, state text, revision bigint,
     created bigint, timer bigint, key text, "group" text, dead boolean, status bytea, event bytea,
     lane integer, level integer, ord bigint, dead_at bigint, first_limit bigint, run_no integer, frees text,
-    remaining bigint, unique_key text, unique_until bigint, heir_of text
+    remaining bigint, unique_key text, unique_until bigint, heir_of text, spare bigint
 );
 
 -- The last arguments sum the batch up, because a look at every row costs as much as a small table:
@@ -157,8 +157,8 @@ BEGIN
         PERFORM lower_marks(p_lanes, p_lows);
     END IF;
     IF p_more THEN
-        INSERT INTO fan_in (child, remaining)
-        SELECT u.id, u.remaining FROM unnest(outcomes, p_tasks) u (outcome)
+        INSERT INTO fan_in (child, remaining, spare)
+        SELECT u.id, u.remaining, u.spare FROM unnest(outcomes, p_tasks) u (outcome)
         WHERE u.remaining > 0 AND coalesce(u.outcome, 'n') = 'n' ON CONFLICT DO NOTHING;
     END IF;
 END $$;

@@ -37,7 +37,8 @@ BEGIN
         CROSS JOIN LATERAL (SELECT FROM task x WHERE x.seq = d.seq AND x.state || '' = 'blocked' OFFSET 0) k
     ), pair AS MATERIALIZED (
         SELECT c.i, c.child, c.loads, c.any_end, p_parents[n] AS parent, n,
-            EXISTS (SELECT FROM satisfied s WHERE s.child = c.child AND s.parent = p_parents[n]) AS is_satisfied
+            EXISTS (SELECT FROM satisfied s WHERE s.child = c.child AND s.parent = p_parents[n] AND NOT s.fails)
+                AS is_satisfied
         FROM child c CROSS JOIN LATERAL generate_series(c.before::integer + 1, c.upto::integer) n
         WHERE p_parents[n] <> c.child
     ), known AS MATERIALIZED (
@@ -83,14 +84,25 @@ BEGIN
         IF r.satisfied THEN
             PERFORM FROM fan_in f WHERE f.child = r.child;
             IF FOUND THEN
+                DELETE FROM satisfied s WHERE s.child = r.child AND s.parent = r.parent AND s.fails;
+                IF FOUND THEN
+                    UPDATE fan_in f SET spare = f.spare + 1 WHERE f.child = r.child;
+                END IF;
                 INSERT INTO satisfied VALUES (r.child, r.parent) ON CONFLICT DO NOTHING;
                 IF FOUND THEN
                     UPDATE fan_in f SET remaining = f.remaining - 1 WHERE f.child = r.child;
                 END IF;
             END IF;
+            -- A child that has left `blocked` has no count any more: nothing remains.
+            remaining[r.i] := coalesce((SELECT f.remaining FROM fan_in f WHERE f.child = r.child), 0);
+        ELSE
+            INSERT INTO satisfied (child, parent, fails) SELECT r.child, r.parent, true
+            FROM fan_in f WHERE f.child = r.child AND f.spare IS NOT NULL ON CONFLICT DO NOTHING;
+            IF FOUND THEN
+                UPDATE fan_in f SET spare = f.spare - 1 WHERE f.child = r.child;
+            END IF;
+            remaining[r.i] := coalesce((SELECT f.spare FROM fan_in f WHERE f.child = r.child), -1);
         END IF;
-        -- A child that has left `blocked` has no count any more: nothing remains.
-        remaining[r.i] := coalesce((SELECT f.remaining FROM fan_in f WHERE f.child = r.child), 0);
     END LOOP;
     FOR r IN SELECT DISTINCT u AS parent FROM unnest(p_parents) u ORDER BY 1 LOOP
         due := let_go(r.parent, t) OR due;
