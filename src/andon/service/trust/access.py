@@ -56,13 +56,6 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
         if not holds_some(self.scopes, kind):
             raise PermissionRefused(f"{kind}*")
 
-    def require_submit(self, queue: str, scopes: Sequence[str]) -> None:
-        """May submit to the queue, and satisfies every scope that the task is to have
-        (docs/rulings.md, R29)."""
-        self.require(f"tasks:create:{queue}")
-        for scope in scopes:
-            self.require(scope)
-
 
 OPEN = Caller(name="anyone on this machine", scopes=(EVERYTHING,))
 """The caller without a token, where none is needed."""
