@@ -10,7 +10,7 @@ only while the run holds the task, which only the store knows.
 """
 
 import ipaddress
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
