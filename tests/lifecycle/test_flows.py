@@ -137,15 +137,47 @@ RESULTS = {"p": b'{"n": 1}', "q": b"2", "r": None}
 )
 def test_results_are_filled_in_where_they_are_named(given: Any, found: Any) -> None:
     args = msgspec.json.encode({"a": given, "b": one("p")})
-    done = msgspec.json.decode(filled(args, ["a", "absent"], ["p", "q", "r"], RESULTS))
+    done = msgspec.json.decode(
+        filled(args, ["a", "absent"], ["p", "q", "r"], RESULTS, max_payload=99)
+    )
     assert done == {"a": found, "b": {"$result": "p"}}, "b is not named, so it stands as it is"
 
 
 def test_a_result_that_was_deleted_cannot_be_filled_in() -> None:
     with pytest.raises(NotFillable, match="'q', which was deleted"):
-        filled(b'{"a": {"$result": "q"}}', ["a"], ["p", "q"], {"p": b"1"})
+        filled(b'{"a": {"$result": "q"}}', ["a"], ["p", "q"], {"p": b"1"}, max_payload=99)
     with pytest.raises(NotFillable, match="named arguments"):
-        filled(b"[1]", ["a"], [], {})
+        filled(b"[1]", ["a"], [], {}, max_payload=99)
+
+
+DEEP = b"[" * 300 + b"]" * 300
+
+
+@pytest.mark.parametrize(
+    ("args", "result", "said"),
+    [
+        (b'{"a": {"$results": [0, 1]}}', b'"' + b"x" * 2_000 + b'"', "more than 2,000 bytes"),
+        (b'{"a": [%s]}' % b",".join([b'{"$result":"p"}'] * 9), b"1" * 300, "more than 2,000 bytes"),
+        (b'{"a": [{"$result": "p"}, "%s"]}' % (b"x" * 1_990), b"[1, 2]", "more than 2,000 bytes"),
+        (b'{"a": %s}' % (b"[" * 900 + b"]" * 900), b"1", "nested"),
+        (b'{"a": %s}' % DEEP.replace(b"[]", b'[{"$result": "p"}]'), DEEP, "nested more than 500"),
+        (b'{"a": {"$result": "p"}}', b'1}, "b": {"more": 1', "result of 'p' is not JSON"),
+        (b'{"a": {"$result": "p"}}', b"\xff", "result of 'p' is not JSON"),
+        (b'{"a": "\xff"}', b"1", "named arguments"),
+    ],
+    ids=["a result", "one often", "both", "args too deep", "together", "forged", "utf8", "args"],
+)
+def test_what_is_too_large_too_deep_or_no_json_is_not_filled_in(
+    args: bytes, result: bytes, said: str
+) -> None:
+    with pytest.raises(NotFillable, match=said):
+        filled(args, ["a"], ["p"], {"p": result}, max_payload=2_000)
+
+
+def test_what_is_nested_beyond_the_stack_is_not_filled_in() -> None:
+    args = b'{"a": ' + b'{"b":' * 50_000 + b"1" + b"}" * 50_000 + b"}"
+    with pytest.raises(NotFillable, match="nested too deeply"):
+        filled(args, ["a"], [], {}, max_payload=len(args))
 
 
 class Row(msgspec.Struct):

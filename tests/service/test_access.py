@@ -248,7 +248,7 @@ class World:
         queue = f"runs{next(self._numbers)}"
         task_id = self.task(queue)
         request = ClaimRequest(worker="w", token=task_id, queues=(queue,), limit=1, lease_ms=60_000)
-        [(_, token)] = self.call(self.service.runs.claim(OPEN, request))
+        [(_, token)] = self.call(self.service.runs.claim(OPEN, request, lambda *run: run))
         return task_id, token
 
     def token(self, *scopes: str) -> str:

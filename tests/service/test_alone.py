@@ -3,6 +3,7 @@ R36)."""
 
 import asyncio
 import base64
+import importlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from andon import Andon
 from andon.service.trust.registry import Registry
 from andon.stores.registry import open_store
 
-from .kit import Running, problem, serving
+from .kit import Running, eventually, problem, serving
 
 PLACES = pytest.mark.parametrize("place", [0, 1, 2], ids=["first", "middle", "last"])
 CLAIM = "/api/v1/runs/claim"
@@ -146,6 +147,85 @@ def claimed(http: httpx.Client, *ids: str) -> list[dict[str, Any]]:
     submit(http, *ids, queue=queue)
     asked = {"worker": "w", "limit": 10, "queues": [queue]}
     return http.post(CLAIM, json=asked).json()["runs"]
+
+
+def with_results(http: httpx.Client, place: int) -> tuple[list[str], str]:
+    """Three tasks, each after one that has ended, in their order; the result of the one in that
+    place is larger than arguments may be. Their ids, and their queue."""
+    first, queue = own("first"), own("then")
+    ended: list[dict[str, Any]] = [{"name": "p", "id": own(f"p{n}"), "queue": first} for n in "abc"]
+    after = [
+        {
+            "name": "job",
+            "id": own(n),
+            "queue": queue,
+            "depends_on": [own(f"p{n}")],
+            "load_dependencies": True,
+            "args": {"a": [{"$result": own(f"p{n}")}] * 2},
+            "headers": {"andon-results": "a"},
+        }
+        for n in "abc"
+    ]
+    assert http.post("/api/v1/bulk", json={"tasks": ended + after}).json()["refused"] == 0
+    asked = {"worker": "w", "limit": 10, "queues": [first]}
+    bad = own(f"p{'abc'[place]}")
+    reports = [
+        {
+            "token": run["token"],
+            "outcome": "completed",
+            "result": "x" * (200_000 if run["task_id"] == bad else 5),
+        }
+        for run in http.post(CLAIM, json=asked).json()["runs"]
+    ]
+    assert len(http.post("/api/v1/runs/report", json={"reports": reports}).json()["outcomes"]) == 3
+    ids = [own(n) for n in "abc"]
+    eventually(lambda: [state(http, one) for one in ids] == ["pending"] * 3)
+    return ids, queue
+
+
+@PLACES
+def test_a_claimed_run_whose_arguments_are_too_large_with_results_in_them(
+    http: httpx.Client, place: int
+):
+    ids, queue = with_results(http, place)
+    answer = http.post(CLAIM, json={"worker": "w", "limit": 10, "queues": [queue], "wait": 5})
+    bad = ids.pop(place)
+    assert [run["task_id"] for run in answer.json()["runs"]] == ids
+    task = http.get(f"/api/v1/tasks/{bad}").json()
+    assert (task["state"], task["reason"]) == ("failed", "malformed-payload")
+
+
+@PLACES
+@pytest.mark.parametrize("door", ["protocol", "engine"])
+def test_a_claimed_run_that_cannot_be_written(
+    http: httpx.Client, monkeypatch: pytest.MonkeyPatch, place: int, door: str
+):
+    ids, queue = [own(n) for n in "abc"], own("q")
+    submit(http, *ids, queue=queue, options={"max_retries": 0})
+    bad = ids[place]
+    module, name = {
+        "protocol": ("andon.service.routes.runs", "claimed_run"),
+        "engine": ("andon.engine.http.wire", "Claimed"),
+    }[door]
+    make = getattr(importlib.import_module(module), name)
+
+    def made(task: Any, *more: Any, **options: Any) -> Any:
+        if task.id == bad:
+            raise OverflowError("a number that no JSON has")
+        return make(task, *more, **options)
+
+    monkeypatch.setattr(f"{module}.{name}", made)
+    asked: dict[str, Any] = {"worker": "w", "limit": 10, "queues": [queue]}
+    if door == "engine":
+        asked |= {"token": own("t"), "lease_ms": 60_000}
+        runs = http.post(f"{ENGINE}/claim", json=asked).json()
+        claimed = [one["task"]["definition"]["id"] for one in runs]
+    else:
+        claimed = [one["task_id"] for one in http.post(CLAIM, json=asked).json()["runs"]]
+    ids.remove(bad)
+    assert claimed == ids
+    task = http.get(f"/api/v1/tasks/{bad}").json()
+    assert (task["state"], task["reason"]) == ("failed", "internal-error")
 
 
 BAD_RENEWALS: list[Any] = [

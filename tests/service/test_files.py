@@ -41,7 +41,7 @@ class Held:
             worker="w", token=f"{self.id}{number}", queues=(self.id,), limit=1, lease_ms=60_000
         )
         runs = self._running.service.runs
-        [(self.task, self.token)] = self._running.call(runs.claim(OPEN, request))
+        [(self.task, self.token)] = self._running.call(runs.claim(OPEN, request, lambda *run: run))
         self.run = f"/api/v1/runs/{self.id}/{number}"
         self.headers = {"Authorization": f"Bearer {self.token}"}
 

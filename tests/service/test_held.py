@@ -75,7 +75,7 @@ def submit(running: Running, task_id: str = "one", **fields: Any) -> None:
 def claim(running: Running) -> str:
     """Run the task that is pending; the run's token."""
     request = ClaimRequest(worker="w", token="t", queues=("default",), limit=1, lease_ms=60_000)
-    [(_, token)] = running.call(running.service.runs.claim(OPEN, request))
+    [(_, token)] = running.call(running.service.runs.claim(OPEN, request, lambda *run: run))
     return token
 
 

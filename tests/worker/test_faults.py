@@ -286,6 +286,50 @@ async def test_a_record_that_nothing_can_be_done_with_costs_none_that_was_claime
     assert worker._keeper._held == {}
 
 
+@PLACES
+@pytest.mark.parametrize("bad", [b'"' + b"x" * 2_000 + b'"', b"[" * 50_000], ids=["large", "deep"])
+async def test_arguments_that_results_make_too_large_cost_none_that_was_claimed_with_them(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch, place: int, bad: bytes
+):
+    async def parent() -> None: ...
+
+    async def length(text: str) -> int:
+        return len(text)
+
+    kit.add(parent, queue="parents")
+    kit.add(length)
+    real = kit.local.dependency_results
+
+    async def read(task: Task) -> dict[str, Task | None]:
+        result = bad if task.id == f"r{place}" else b'"fine"'
+        found = await real(task)
+        return {
+            name: None if one is None else msgspec.structs.replace(one, result=result)
+            for name, one in found.items()
+        }
+
+    monkeypatch.setattr(kit.local, "dependency_results", read)
+    await kit.start(max_payload=1_000, queues=("default", "parents"))
+    await kit.run("parent", id="p", queue="parents")
+    ids = [
+        await kit.submit(
+            "length",
+            id=f"r{n}",
+            args=b'{"text": {"$result": "p"}}',
+            dependencies=("p",),
+            load_dependencies=True,
+            headers={"andon-results": "text"},
+        )
+        for n in range(5)
+    ]
+    for n, task_id in enumerate(ids):
+        task = await kit.end(task_id)
+        if n == place:
+            assert (task.state, task.status.reason) == (State.FAILED, Reason.MALFORMED_PAYLOAD)
+        else:
+            assert result_of(task) == 4
+
+
 # --- loops ---
 
 

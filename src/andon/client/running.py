@@ -41,7 +41,7 @@ class WorkerSettings(TypedDict, total=False):
     per_type: int | None  #: runs at once of a type that sets no limit itself
     lease: float  #: seconds a claim holds
     shutdown_grace: float | None  #: seconds
-    max_payload: int  #: bytes a result may take
+    max_payload: int  #: bytes a result may take, and arguments with results in them
     app: str  #: module:attribute of this application, for handlers in child processes
     children: int  #: runs at once in child processes; by default one a processor
     idle_children: int | None  #: child processes kept while they have nothing to do

@@ -27,8 +27,7 @@ def parse(body: bytes) -> Any:
         raise ValueError(f"it is not UTF-8 ({error.reason})") from None
     except msgspec.MsgspecError as error:
         raise ValueError(str(error)) from None
-    many = body.count(b"[") + body.count(b"{") > MOST_NESTED
-    if many and _is_nested_beyond(body, MOST_NESTED):
+    if is_nested_too_deeply(body):
         raise ValueError(f"it is nested more than {MOST_NESTED} deep")
     return value
 
@@ -40,6 +39,12 @@ def is_json(body: bytes) -> bool:
     except ValueError:
         return False
     return True
+
+
+def is_nested_too_deeply(body: bytes) -> bool:
+    """Whether bytes that are JSON have more levels than `MOST_NESTED`."""
+    many = body.count(b"[") + body.count(b"{") > MOST_NESTED
+    return many and _is_nested_beyond(body, MOST_NESTED)
 
 
 def shown(body: bytes) -> Any:

@@ -10,6 +10,9 @@ placeholders in those. The worker puts results in their places before it calls t
 A placeholder may stand deeper inside such an argument. A dependency that ended without a result
 (with `requires="all-resolved"`) is null. What no header names is taken as it stands, and so is what
 names no dependency: a value that happens to look like a placeholder is none.
+
+Filled in, arguments are bounded as those of a submit are: in bytes, and in how deep they are
+nested. The results of many dependencies, or one result in many places, could be any size else.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,6 +20,7 @@ from typing import Any, cast
 
 import msgspec
 
+from andon.lifecycle import payloads
 from andon.model.headers import RESULTS_HEADER
 
 _NULL = b"null"
@@ -46,28 +50,55 @@ def names_in(headers: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def filled(
-    args: bytes, names: Sequence[str], dependencies: Sequence[str], results: Results
+    args: bytes,
+    names: Sequence[str],
+    dependencies: Sequence[str],
+    results: Results,
+    *,
+    max_payload: int,
 ) -> bytes:
-    """The arguments with results in the places of their placeholders. Raises `NotFillable`."""
+    """The arguments with results in the places of their placeholders: at most `max_payload` bytes.
+    Raises `NotFillable`, and nothing else, for whatever the arguments and the results are."""
     try:
         given = msgspec.json.decode(args, type=dict[str, msgspec.Raw])
-    except msgspec.DecodeError as error:
+        filling = _Filling(dependencies, results, max_payload)
+        whole: dict[str, Any] = {**given}
+        for name in names:
+            if name in given:
+                whole[name] = filling.of(msgspec.json.decode(given[name]))
+        encoded = msgspec.json.encode(whole)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise NotFillable(f"Placeholders need named arguments: {error}") from None
-    filling = _Filling(dependencies, results)
-    whole: dict[str, Any] = {**given}
-    for name in names:
-        if name in given:
-            whole[name] = filling.of(msgspec.json.decode(given[name]))
-    return msgspec.json.encode(whole)
+    except RecursionError:
+        raise NotFillable("The arguments are nested too deeply to put results into.") from None
+    if len(encoded) > max_payload:
+        raise _too_large(max_payload)
+    if payloads.is_nested_too_deeply(encoded):
+        raise NotFillable(
+            "With the results in them, the arguments are nested more than "
+            f"{payloads.MOST_NESTED} deep."
+        )
+    return encoded
+
+
+def _too_large(max_payload: int) -> NotFillable:
+    """The refusal of arguments that take more bytes than that."""
+    return NotFillable(
+        f"With the results in them, the arguments take more than {max_payload:,} bytes. Let the "
+        "dependencies return less, or references to their data; or raise max_payload."
+    )
 
 
 class _Filling:
     """The results of one task's dependencies, put in their places."""
 
-    def __init__(self, dependencies: Sequence[str], results: Results) -> None:
+    def __init__(self, dependencies: Sequence[str], results: Results, max_payload: int) -> None:
         self._dependencies = dependencies
         self._known = frozenset(dependencies)
         self._results = results
+        self._max_payload = max_payload
+        self._left = max_payload  # bytes that results may take yet
+        self._checked: set[str] = set()
 
     def of(self, value: Any) -> Any:
         """A value with results in it."""
@@ -91,4 +122,17 @@ class _Filling:
                 f"The arguments want the result of {parent!r}, which was deleted. Run that again, "
                 "and then this."
             )
-        return msgspec.Raw(self._results[parent] or _NULL)
+        result = self._results[parent] or _NULL
+        self._left -= len(result)
+        if self._left < 0:  # before the whole is in memory
+            raise _too_large(self._max_payload)
+        if parent not in self._checked:
+            # It is pasted as it is: what is no single value would say more than its place.
+            try:
+                payloads.parse(result)
+            except ValueError as error:
+                raise NotFillable(
+                    f"The stored result of {parent!r} is not JSON: {error}."
+                ) from None
+            self._checked.add(parent)
+        return msgspec.Raw(result)

@@ -105,11 +105,8 @@ async def edit_one(request: "Call", task_id: str, args: bytes, successor: str) -
     [task] = await request.service.engine.get([task_id])
     if task is None:
         raise TaskNotFound(task_id)
-    d = task.definition
-    request.need(f"tasks:change:{d.queue}")
-    request.need(f"tasks:create:{d.queue}")
-    for scope in d.scopes:
-        request.need(scope)
+    request.need(f"tasks:change:{task.definition.queue}")
+    request.need_to_submit(task.definition)
     return await request.service.engine.edit(task_id, args, successor)
 
 

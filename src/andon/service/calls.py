@@ -10,11 +10,14 @@ from andon.lifecycle.profiles import Profile, profile
 from andon.model.errors import AndonError, ConfigurationError
 from andon.service.guard import Caller, refuse
 from andon.service.problems import Problem, invalid, without_place
+from andon.service.trust.scopes import needed_to_submit
 
 if TYPE_CHECKING:
     from litestar.types import HTTPScope, Receive, Send
 
     from andon.artifacts.base import Artifacts
+    from andon.engine.base import Submission
+    from andon.model.task import Definition
     from andon.service.service import Service
 
 
@@ -79,6 +82,11 @@ class Call(Request[Any, Any, Any]):
         """Raise `Problem` (403) unless the caller satisfies the scope."""
         if not self.caller.may(scope):
             raise refuse(scope)
+
+    def need_to_submit(self, task: "Submission | Definition") -> None:
+        """Raise `Problem` (403) unless the caller may submit this task."""
+        for scope in needed_to_submit(task):
+            self.need(scope)
 
     def made(self, place: str) -> None:
         """Say where what this request made is: below /api/v1/, escaped already."""

@@ -19,9 +19,9 @@ from andon.engine.schedule_requests import (
 )
 from andon.engine.schedule_views import queues_of, schedule_of
 from andon.model.errors import AndonError, PermissionRefused
-from andon.model.words import DEFAULT_QUEUE
 from andon.service.problems import not_found
 from andon.service.submitting import check_args
+from andon.service.trust.scopes import needed_to_submit
 
 if TYPE_CHECKING:
     from andon.engine.local import LocalEngine
@@ -43,16 +43,17 @@ _KINDS: dict[ScheduleAct, tuple[str, ...]] = {
 
 def lacks(caller: "Caller", kinds: Iterable[str], queues: Iterable[str]) -> str:
     """The first scope that the caller has not; empty if it has all."""
-    wanted = (f"{kind}:{queue}" for kind in kinds for queue in sorted(queues))
+    return _first_lacked(caller, (f"{kind}:{queue}" for kind in kinds for queue in sorted(queues)))
+
+
+def _first_lacked(caller: "Caller", wanted: Iterable[str]) -> str:
     return next((scope for scope in wanted if not caller.may(scope)), "")
 
 
 def lacks_for_making(caller: "Caller", request: ScheduleRequest, there: "Task | None") -> str:
     """The first scope that the caller lacks to make this schedule, or to change the one there is
     into it; empty if none."""
-    queue = DEFAULT_QUEUE if request.task.queue is None else request.task.queue
-    missing = lacks(caller, ("tasks:create",), [queue])
-    missing = missing or next((one for one in request.task.scopes if not caller.may(one)), "")
+    missing = _first_lacked(caller, needed_to_submit(request.task))
     if missing or there is None:
         return missing
     return lacks(caller, ("tasks:change",), queues_of(there))
@@ -67,8 +68,7 @@ def lacks_for_backfill(caller: "Caller", task: "Task") -> str:
     """The first scope that the caller lacks to submit tasks of a schedule; empty if none."""
     template = schedule_of(task, task.id).template
     missing = lacks(caller, ("tasks:change",), queues_of(task))
-    missing = missing or lacks(caller, ("tasks:create",), [template.queue])
-    return missing or next((one for one in template.scopes if not caller.may(one)), "")
+    return missing or _first_lacked(caller, needed_to_submit(template))
 
 
 async def schedule_named(engine: "LocalEngine", name: str) -> "Task":

@@ -18,11 +18,11 @@ from andon.lifecycle import payloads
 from andon.lifecycle.births import FIELD, birth_id
 from andon.lifecycle.unique import derived_key
 from andon.model.errors import AndonError, InvalidSubmission, PermissionRefused, TaskConflict
-from andon.model.words import DEFAULT_QUEUE
 from andon.service import idempotency
 from andon.service.answers import BulkAccepted, BulkItem
 from andon.service.bodies import NO_ARGUMENTS, NewTask
 from andon.service.problems import Problem, invalid, problem_of, unexpected
+from andon.service.trust.scopes import needed_to_submit
 from andon.worker.calls import Call, MalformedPayload
 from andon.worker.registry import Registry
 
@@ -168,7 +168,7 @@ async def submit_one(request: "Request", task: NewTask, key: str | None = None) 
             raise idempotency.not_both()
         task.id = idempotency.id_of(request, "tasks", key)
     submission = submission_of(task, service.app.registry, service.app.queue)
-    _check_scopes(request, submission)
+    request.need_to_submit(submission)
     [outcome] = await service.engine.submit([submission])
     if outcome.error is not None:
         if key is not None and isinstance(outcome.error, TaskConflict):
@@ -270,12 +270,9 @@ def follow_ups_as_given(
 
 
 def _require(caller: "Caller", submission: Submission) -> None:
-    """Raise `PermissionRefused` unless the caller may submit this: who supersedes the holder of a
-    key cancels a task of the same queue."""
-    queue = DEFAULT_QUEUE if submission.queue is None else submission.queue
-    caller.require_submit(queue, submission.scopes)
-    if submission.on_held != "refuse":
-        caller.require(f"tasks:change:{queue}")
+    """Raise `PermissionRefused` unless the caller may submit this."""
+    for scope in needed_to_submit(submission):
+        caller.require(scope)
 
 
 def follow_ups_of(request: "Request", tasks: Sequence[NewTask], run: str) -> tuple[Submission, ...]:
@@ -345,7 +342,7 @@ async def _converted(
                 raise InvalidSubmission(
                     f"The id {submission.id!r} is given twice in this request.", field="id"
                 )
-            _check_scopes(request, submission)
+            request.need_to_submit(submission)
         except (AndonError, Problem) as error:
             some.append(_refused(task.id or "", error))
             continue
@@ -367,15 +364,6 @@ async def _stored(request: "Request", some: list[Submission | BulkItem]) -> list
     return [
         one if isinstance(one, BulkItem) else _item(request, next(outcomes), one) for one in some
     ]
-
-
-def _check_scopes(request: "Request", submission: Submission) -> None:
-    request.need(f"tasks:create:{submission.queue}")
-    # whoever gives a task scopes must have them (docs/rulings.md, R29)
-    for scope in submission.scopes:
-        request.need(scope)
-    if submission.on_held != "refuse":  # it cancels a task of the same queue
-        request.need(f"tasks:change:{submission.queue}")
 
 
 def _item(request: "Request", outcome: Submitted, submission: Submission) -> BulkItem:

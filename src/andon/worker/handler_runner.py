@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
+
 from andon.engine.base import Engine
 from andon.lifecycle.commands import Command, Expire, UnknownTask
 from andon.lifecycle.placeholders import names_in
@@ -173,8 +175,12 @@ class HandlerRunner:
             except StoreUnavailable:
                 await asyncio.sleep(backoff.failed())
                 continue
-            run.context.dependencies = {id: Dependency.of(task) for id, task in found.items()}
+            try:
+                run.context.dependencies = {id: Dependency.of(task) for id, task in found.items()}
+            except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+                # Another try would find the same result.
+                raise Resolved(outcomes.malformed(error)) from None
             names = names_in(run.task.definition.headers)
             if names:
-                run.fill_in(names, found)
+                run.fill_in(names, found, max_payload=self._max_payload)
             return

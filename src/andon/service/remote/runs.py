@@ -8,11 +8,12 @@ here. Whether a run still holds its task is the store's to say, so a token needs
 import asyncio
 import hashlib
 import logging
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from andon.contract.isolation import why_of
 from andon.contract.limits import in_batches
 from andon.contract.outcomes import Verdict
 from andon.contract.requests import ClaimRequest, Renewal
@@ -39,7 +40,7 @@ from andon.model.text import storable
 from andon.model.words import Reason, State
 from andon.service.trust.access import Access, Caller, holds
 from andon.service.trust.runtokens import Claims
-from andon.worker.outcomes import at_shutdown
+from andon.worker.outcomes import at_shutdown, internal
 
 MOST_CLAIMED = 1_000
 MOST_QUEUES = 1_000
@@ -60,6 +61,8 @@ _MOST_TOKEN = 128
 _WHOLE = 100
 
 log = logging.getLogger("andon.service")
+
+T = TypeVar("T")
 
 
 class Signed(msgspec.Struct, frozen=True):
@@ -97,8 +100,8 @@ class RemoteRuns:
         self._access = access
         self._claimed: dict[str, Task] = {}  # by run; oldest first
 
-    async def claim(self, caller: Caller, request: ClaimRequest) -> list[tuple[Task, str]]:
-        """Claim; each task with the token of its run."""
+    async def _claim(self, caller: Caller, request: ClaimRequest) -> list[Task]:
+        """Claim, for a caller that may."""
         _check_claim(request, self._engine.store.partitions)
         for queue in request.queues:
             caller.require(f"queues:claim:{queue}")
@@ -108,46 +111,77 @@ class RemoteRuns:
                 self._claimed[task.status.run] = task
         while len(self._claimed) > MOST_REMEMBERED:
             del self._claimed[next(iter(self._claimed))]
-        return list(zip(tasks, await self._access.run_tokens(tasks), strict=True))
+        return tasks
 
-    async def claim_json(self, caller: Caller, request: ClaimRequest) -> list[Handed]:
-        """Claim for a worker that gets the arguments as they are stored, pasted into the answer.
+    async def claim(
+        self, caller: Caller, request: ClaimRequest, write: Callable[[Task, str], T]
+    ) -> list[T]:
+        """Claim; each run as `write` has it, of the task and the token of the run.
+
+        A run that cannot be written is not handed out but ended, as a worker that cannot hold it
+        would end it: those claimed with it are not to pay (docs/rulings.md, R36).
+        """
+
+        async def written(task: Task, token: str) -> T:
+            return write(task, token)
+
+        return await self._each_alone(await self._claim(caller, request), written)
+
+    async def claim_json(
+        self, caller: Caller, request: ClaimRequest, write: Callable[[Handed], T]
+    ) -> list[T]:
+        """The same for a worker that gets the arguments as they are stored, pasted into the answer.
 
         Arguments that are no JSON would be whatever their submitter wants the answer to say, so
         such a run is not handed out but ended, as a worker that decodes them would end it
         (docs/rulings.md, R24). So is one whose placeholders cannot be filled in.
         """
-        good: list[Handed] = []
-        bad: list[tuple[Task, str]] = []
-        for task, token in await self.claim(caller, request):
-            definition = task.definition
-            names = names_in(definition.headers) if definition.load_dependencies else ()
-            if not payloads.is_json(definition.args):
-                bad.append((task, "The stored arguments are not JSON; nobody is given them."))
-            elif not names:
-                good.append(Handed(task, token, definition.args))
-            else:
-                try:
-                    good.append(Handed(task, token, await self._filled(task, names)))
-                except NotFillable as error:
-                    bad.append((task, str(error)))
+
+        async def written(task: Task, token: str) -> T:
+            return write(Handed(task, token, await self._args(task)))
+
+        return await self._each_alone(await self._claim(caller, request), written)
+
+    async def _each_alone(
+        self, tasks: Sequence[Task], written: Callable[[Task, str], Awaitable[T]]
+    ) -> list[T]:
+        sign = await self._access.run_signer()
+        good: list[T] = []
+        bad: list[tuple[Task, Command]] = []
+        for task in tasks:
+            try:
+                good.append(await written(task, sign(task)))
+            except NotFillable as error:
+                log.error("Task %s is not handed out: %s", task.id, error)
+                no = TaskError(message=str(error), code="VALIDATION_ERROR")
+                bad.append((task, Reject(error=no, reason=Reason.MALFORMED_PAYLOAD)))
+            except (AndonError, OSError):
+                raise  # the store's: the claim is sent again with its token
+            except Exception as error:
+                why = why_of(error)
+                log.exception("Task %s is not handed out: %s", task.id, why)
+                bad.append((task, internal(f"The run cannot be written for its worker: {why}")))
         if bad:
-            await asyncio.gather(*(self._end_malformed(*one) for one in bad))
+            await asyncio.gather(*(self._end(*one) for one in bad))
         return good
 
-    async def _filled(self, task: Task, names: Sequence[str]) -> bytes:
+    async def _args(self, task: Task) -> bytes:
         """The arguments with the results of dependencies in them. Raises `NotFillable`."""
+        definition = task.definition
+        if not payloads.is_json(definition.args):
+            raise NotFillable("The stored arguments are not JSON; nobody is given them.")
+        names = names_in(definition.headers) if definition.load_dependencies else ()
+        if not names:
+            return definition.args
         found = await self._engine.dependency_results(task)
         results = {id: one.result for id, one in found.items() if one is not None}
-        definition = task.definition
-        return filled(definition.args, names, definition.dependencies, results)
+        most = self._engine.max_payload
+        return filled(definition.args, names, definition.dependencies, results, max_payload=most)
 
-    async def _end_malformed(self, task: Task, message: str) -> None:
-        log.error("Task %s is not handed out: %s", task.id, message)
-        error = TaskError(message=message, code="VALIDATION_ERROR")
+    async def _end(self, task: Task, command: Command) -> None:
         try:
-            await self._engine.report(task, Reject(error=error, reason=Reason.MALFORMED_PAYLOAD))
-        except AndonError as refused:  # its lease ends, and whoever claims it next is here again
+            await self._engine.report(task, command)
+        except Exception as refused:  # its lease ends, and whoever claims it next is here again
             log.warning("The run of task %s could not be ended: %s", task.id, refused)
 
     async def code_of(self, digest: str, listed: Code | None) -> Code | None:

@@ -34,7 +34,7 @@ async def submit(
         submission = submission_of(service, data)
     except InvalidSubmission as error:
         raise as_sent(error) from None
-    request.need(f"tasks:create:{submission.queue}")
+    request.need_to_submit(submission)
     [outcome] = await service.engine.submit([submission])
     if outcome.error is not None and not outcome.is_recorded:
         if idempotency_key is not None and isinstance(outcome.error, TaskConflict):

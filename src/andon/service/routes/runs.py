@@ -30,6 +30,7 @@ from andon.service.problems import problem_of
 from andon.service.remote.protocol import (
     Claim,
     Claimed,
+    ClaimedRun,
     Renew,
     Renewals,
     Report,
@@ -46,6 +47,8 @@ from andon.worker.context import Dependency
 
 if TYPE_CHECKING:
     from andon.service.trust.access import Caller
+
+_encode = msgspec.json.Encoder().encode
 
 
 class Verdicts(msgspec.Struct):
@@ -94,12 +97,12 @@ async def claim(request: Call, data: JSONBody[Claim]) -> Claimed:
     wait = min(data.wait, service.settings.max_wait)
     claimed = await _claim(request, with_token(data), code, wait)
     return Claimed(
-        runs=[claimed_run(*one, statements=data.statements) for one in claimed],
+        runs=cast("list[ClaimedRun]", claimed),
         code=None if code is None or data.types is None else code.digest,
     )
 
 
-async def _claim(request: Call, data: Claim, code: Code | None, wait: float) -> list[Handed]:
+async def _claim(request: Call, data: Claim, code: Code | None, wait: float) -> list[msgspec.Raw]:
     service, caller = request.service, cast("Caller", request.caller)
     claimed = await _claim_now(request, data, code)
     if claimed or not wait:
@@ -132,13 +135,17 @@ async def _claim(request: Call, data: Claim, code: Code | None, wait: float) -> 
     return claimed
 
 
-async def _claim_now(request: Call, data: Claim, code: Code | None) -> list[Handed]:
+async def _claim_now(request: Call, data: Claim, code: Code | None) -> list[msgspec.Raw]:
     service, caller = request.service, cast("Caller", request.caller)
-    claimed: list[Handed] = []
+    claimed: list[msgspec.Raw] = []
+
+    def written(run: Handed) -> msgspec.Raw:
+        return msgspec.Raw(_encode(claimed_run(*run, statements=data.statements)))
+
     for partition in range(service.engine.store.partitions):
         asked = data.request(partition, code)
         asked = msgspec.structs.replace(asked, limit=data.limit - len(claimed))
-        claimed += await service.runs.claim_json(caller, asked)
+        claimed += await service.runs.claim_json(caller, asked, written)
         if len(claimed) >= data.limit:
             break
     return claimed

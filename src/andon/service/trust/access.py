@@ -10,7 +10,7 @@ only while the run holds the task, which only the store knows.
 """
 
 import ipaddress
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -55,13 +55,6 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
         """Raise `PermissionRefused` unless the caller may do this for something at least."""
         if not holds_some(self.scopes, kind):
             raise PermissionRefused(f"{kind}*")
-
-    def require_submit(self, queue: str, scopes: Sequence[str]) -> None:
-        """May submit to the queue, and satisfies every scope that the task is to have
-        (docs/rulings.md, R29)."""
-        self.require(f"tasks:create:{queue}")
-        for scope in scopes:
-            self.require(scope)
 
 
 OPEN = Caller(name="anyone on this machine", scopes=(EVERYTHING,))
@@ -176,14 +169,15 @@ class Access:
             )
         return caller
 
-    async def run_tokens(self, tasks: Sequence[Task]) -> list[str]:
-        """The tokens of the runs that hold these tasks."""
+    async def run_signer(self) -> Callable[[Task], str]:
+        """What makes the token of the run that holds a task."""
         keys = await self.registry.keys()
-        runs = [task.status.runs[-1] for task in tasks]
-        return [
-            runtokens.sign(keys, task.id, run.id, run.number, task.definition.scopes)
-            for task, run in zip(tasks, runs, strict=True)
-        ]
+
+        def signed(task: Task) -> str:
+            run = task.status.runs[-1]
+            return runtokens.sign(keys, task.id, run.id, run.number, task.definition.scopes)
+
+        return signed
 
 
 def _refuse_strangers(headers: Iterable[tuple[bytes, bytes]]) -> None:

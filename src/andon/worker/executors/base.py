@@ -68,13 +68,17 @@ class RunInHand:
         self.timers: tuple[asyncio.TimerHandle, ...] = ()
         self.where: Any = None  #: the executor's own: the child or process that runs it
 
-    def fill_in(self, names: Sequence[str], found: Mapping[str, Task | None]) -> None:
+    def fill_in(
+        self, names: Sequence[str], found: Mapping[str, Task | None], *, max_payload: int
+    ) -> None:
         """Put the results of dependencies into the arguments that have these names. The handler
         sees them; what is reported and kept is the record as it was claimed. Raises `Resolved`."""
         definition = self.task.definition
         results = {id: one.result for id, one in found.items() if one is not None}
         try:
-            args = filled(definition.args, names, definition.dependencies, results)
+            args = filled(
+                definition.args, names, definition.dependencies, results, max_payload=max_payload
+            )
         except NotFillable as error:
             raise Resolved(outcomes.malformed(error)) from None
         self.handed = msgspec.structs.replace(

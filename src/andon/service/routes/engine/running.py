@@ -1,5 +1,7 @@
 """Submits, and the life of a run: claim, renew, report."""
 
+from typing import cast
+
 import msgspec
 from litestar import post
 from litestar.params import JSONBody
@@ -36,8 +38,13 @@ async def claim(request: Call, data: JSONBody[wire.Claim]) -> list[wire.Claimed]
     for queue in data.queues:
         caller.require(f"queues:claim:{queue}")
     code = await runs.code_of(data.digest, data.code)
-    claimed = await runs.claim(caller, msgspec.structs.replace(data, code=code))
-    return [wire.Claimed(task, token) for task, token in claimed]
+    asked = msgspec.structs.replace(data, code=code)
+    return cast("list[wire.Claimed]", await runs.claim(caller, asked, _written))
+
+
+def _written(task: Task, token: str) -> msgspec.Raw:
+    """A claimed task in the bytes of the answer."""
+    return msgspec.Raw(wire.encode(wire.Claimed(task, token)))
 
 
 @post("/renew", status_code=200)
