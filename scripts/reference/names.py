@@ -276,7 +276,9 @@ INNER = {
     "client.handle.TaskHandle": "app",
     "client.flows.Flow": "__init__ app",
     "client.sync.SyncFlow": "__init__ app",
-    "client.flow_steps.Step": "__init__ check codec draft firsts lasts need parents submission wait_for",
+    "client.flow_steps.Step": (
+        "__init__ check codec draft firsts lasts need parents submission wait_for"
+    ),
     "client.flow_steps.Group": "__init__ firsts lasts",
     "client.flow_steps.Chain": "__init__ firsts lasts",
     "client.flow_handle.FlowHandle": "__init__ app",

@@ -91,11 +91,11 @@ def test_a_claim_that_is_answered_after_its_wait_is_not_lost(
 ):
     runs, real, asked = service.service.runs, service.service.runs.claim, list[Any]()
 
-    async def slow(caller: Any, request: Any) -> Any:
+    async def slow(caller: Any, request: Any, write: Any) -> Any:
         asked.append(request)
         if len(asked) == 1:
             return []
-        claimed = await real(caller, request)
+        claimed = await real(caller, request, write)
         await asyncio.sleep(0.3)  # the wait is over meanwhile
         return claimed
 

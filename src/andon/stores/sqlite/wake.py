@@ -117,9 +117,17 @@ class WakeSocket:
 
 
 def _folder(database: Path) -> Path:
-    """Beside the file; for a long path, a folder of this user's in the temporary directory."""
-    beside = database.with_name(database.name + "-wake")
-    if len(os.fsencode(beside)) + 40 <= _LONGEST_PATH:
-        return beside
-    name = hashlib.blake2b(os.fsencode(database), digest_size=8).hexdigest()
-    return Path(tempfile.gettempdir()) / f"andon-{os.getuid()}-{name}"
+    """Beside the file; for a long path, a folder of this user's in the temporary directory, or in
+    the system's where that is a long path too."""
+    digest = hashlib.blake2b(os.fsencode(database), digest_size=8).hexdigest()
+    name = f"andon-{os.getuid()}-{digest}"
+    folders = (
+        database.with_name(database.name + "-wake"),
+        Path(tempfile.gettempdir(), name),
+        Path("/tmp", name),  # noqa: S108 - made for this user alone, and holds nothing but sockets
+    )
+    return next((folder for folder in folders if _fits(folder)), folders[-1])
+
+
+def _fits(folder: Path) -> bool:
+    return len(os.fsencode(folder)) + 40 <= _LONGEST_PATH
