@@ -23,7 +23,7 @@ def test_two_on_one_file_hear_each_other(
     one.listen({"ready"})
     other.send(["ready:mail"])
     assert one.receive() == {"ready:mail"}
-    folder = one._folder  # noqa: SLF001 - left empty, it is removed
+    folder = one._folder
     other.close()
     one.close()
     assert not folder.exists()
