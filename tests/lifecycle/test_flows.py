@@ -156,9 +156,9 @@ DEEP = b"[" * 300 + b"]" * 300
 @pytest.mark.parametrize(
     ("args", "result", "said"),
     [
-        (b'{"a": {"$results": [0, 1]}}', b'"' + b"x" * 2_000 + b'"', "more than 2,000 bytes"),
-        (b'{"a": [%s]}' % b",".join([b'{"$result":"p"}'] * 9), b"1" * 300, "more than 2,000 bytes"),
-        (b'{"a": [{"$result": "p"}, "%s"]}' % (b"x" * 1_990), b"[1, 2]", "more than 2,000 bytes"),
+        (b'{"a": {"$results": [0, 1]}}', b'"' + b"x" * 2_000 + b'"', "more than 2,048 bytes"),
+        (b'{"a": [%s]}' % b",".join([b'{"$result":"p"}'] * 9), b"1" * 300, "more than 2,048 bytes"),
+        (b'{"a": [{"$result": "p"}, "%s"]}' % (b"x" * 2_038), b"[1, 2]", "more than 2,048 bytes"),
         (b'{"a": %s}' % (b"[" * 900 + b"]" * 900), b"1", "nested"),
         (b'{"a": %s}' % DEEP.replace(b"[]", b'[{"$result": "p"}]'), DEEP, "nested more than 500"),
         (b'{"a": {"$result": "p"}}', b'1}, "b": {"more": 1', "result of 'p' is not JSON"),
@@ -171,7 +171,7 @@ def test_what_is_too_large_too_deep_or_no_json_is_not_filled_in(
     args: bytes, result: bytes, said: str
 ) -> None:
     with pytest.raises(NotFillable, match=said):
-        filled(args, ["a"], ["p"], {"p": result}, max_payload=2_000)
+        filled(args, ["a"], ["p"], {"p": result}, max_payload=32)
 
 
 def test_what_is_nested_beyond_the_stack_is_not_filled_in() -> None:

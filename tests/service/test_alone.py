@@ -161,7 +161,7 @@ def with_results(http: httpx.Client, place: int) -> tuple[list[str], str]:
             "queue": queue,
             "depends_on": [own(f"p{n}")],
             "load_dependencies": True,
-            "args": {"a": [{"$result": own(f"p{n}")}] * 2},
+            "args": {"a": [{"$result": own(f"p{n}")}] * 100},
             "headers": {"andon-results": "a"},
         }
         for n in "abc"

@@ -287,7 +287,7 @@ async def test_a_record_that_nothing_can_be_done_with_costs_none_that_was_claime
 
 
 @PLACES
-@pytest.mark.parametrize("bad", [b'"' + b"x" * 2_000 + b'"', b"[" * 50_000], ids=["large", "deep"])
+@pytest.mark.parametrize("bad", [b'"' + b"x" * 70_000 + b'"', b"[" * 50_000], ids=["large", "deep"])
 async def test_arguments_that_results_make_too_large_cost_none_that_was_claimed_with_them(
     kit: Kit, monkeypatch: pytest.MonkeyPatch, place: int, bad: bytes
 ):

@@ -11,7 +11,7 @@ A placeholder may stand deeper inside such an argument. A dependency that ended 
 (with `requires="all-resolved"`) is null. What no header names is taken as it stands, and so is what
 names no dependency: a value that happens to look like a placeholder is none.
 
-Filled in, arguments are bounded as those of a submit are: in bytes, and in how deep they are
+Filled in, arguments may take `TIMES_PAYLOAD` times what those of a submit may, and be as deeply
 nested. The results of many dependencies, or one result in many places, could be any size else.
 """
 
@@ -22,6 +22,11 @@ import msgspec
 
 from andon.lifecycle import payloads
 from andon.model.headers import RESULTS_HEADER
+
+TIMES_PAYLOAD = 64
+"""How many times `max_payload` arguments may take with results in them. They are written nowhere,
+so this is for the memory of who fills them in: 16 MiB by default, 1,600 bytes from each of 10,000
+dependencies."""
 
 _NULL = b"null"
 
@@ -57,11 +62,13 @@ def filled(
     *,
     max_payload: int,
 ) -> bytes:
-    """The arguments with results in the places of their placeholders: at most `max_payload` bytes.
-    Raises `NotFillable`, and nothing else, for whatever the arguments and the results are."""
+    """The arguments with results in the places of their placeholders: at most `TIMES_PAYLOAD` times
+    `max_payload` bytes. Raises `NotFillable`, and nothing else, for whatever the arguments and the
+    results are."""
     try:
         given = msgspec.json.decode(args, type=dict[str, msgspec.Raw])
-        filling = _Filling(dependencies, results, max_payload)
+        most = TIMES_PAYLOAD * max_payload
+        filling = _Filling(dependencies, results, most)
         whole: dict[str, Any] = {**given}
         for name in names:
             if name in given:
@@ -71,8 +78,8 @@ def filled(
         raise NotFillable(f"Placeholders need named arguments: {error}") from None
     except RecursionError:
         raise NotFillable("The arguments are nested too deeply to put results into.") from None
-    if len(encoded) > max_payload:
-        raise _too_large(max_payload)
+    if len(encoded) > most:
+        raise _too_large(most)
     if payloads.is_nested_too_deeply(encoded):
         raise NotFillable(
             "With the results in them, the arguments are nested more than "
@@ -81,23 +88,24 @@ def filled(
     return encoded
 
 
-def _too_large(max_payload: int) -> NotFillable:
+def _too_large(most: int) -> NotFillable:
     """The refusal of arguments that take more bytes than that."""
     return NotFillable(
-        f"With the results in them, the arguments take more than {max_payload:,} bytes. Let the "
-        "dependencies return less, or references to their data; or raise max_payload."
+        f"With the results in them, the arguments take more than {most:,} bytes, which is "
+        f"{TIMES_PAYLOAD} times max_payload. Let the dependencies return less, or references to "
+        "their data."
     )
 
 
 class _Filling:
     """The results of one task's dependencies, put in their places."""
 
-    def __init__(self, dependencies: Sequence[str], results: Results, max_payload: int) -> None:
+    def __init__(self, dependencies: Sequence[str], results: Results, most: int) -> None:
         self._dependencies = dependencies
         self._known = frozenset(dependencies)
         self._results = results
-        self._max_payload = max_payload
-        self._left = max_payload  # bytes that results may take yet
+        self._most = most
+        self._left = most  # bytes that results may take yet
         self._checked: set[str] = set()
 
     def of(self, value: Any) -> Any:
@@ -125,7 +133,7 @@ class _Filling:
         result = self._results[parent] or _NULL
         self._left -= len(result)
         if self._left < 0:  # before the whole is in memory
-            raise _too_large(self._max_payload)
+            raise _too_large(self._most)
         if parent not in self._checked:
             # It is pasted as it is: what is no single value would say more than its place.
             try:
