@@ -156,7 +156,7 @@ DEEP = b"[" * 300 + b"]" * 300
 @pytest.mark.parametrize(
     ("args", "result", "said"),
     [
-        (b'{"a": {"$results": [0, 1]}}', b'"' + b"x" * 2_000 + b'"', "more than 2,048 bytes"),
+        (b'{"a": {"$results": [0, 1]}}', b'"' + b"x" * 2_048 + b'"', "more than 2,048 bytes"),
         (b'{"a": [%s]}' % b",".join([b'{"$result":"p"}'] * 9), b"1" * 300, "more than 2,048 bytes"),
         (b'{"a": [{"$result": "p"}, "%s"]}' % (b"x" * 2_038), b"[1, 2]", "more than 2,048 bytes"),
         (b'{"a": %s}' % (b"[" * 900 + b"]" * 900), b"1", "nested"),

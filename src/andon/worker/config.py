@@ -45,9 +45,8 @@ class WorkerConfig:
     """Seconds a claim holds at the most: less if a registered type has a shorter `lease`. Renewals
     hold for the task's own."""
     shutdown_grace: float | None = None  #: seconds; None: as each task's policy says
-    max_payload: int = (
-        MAX_PAYLOAD  #: bytes a result may take; arguments with results in them 64 times that
-    )
+    max_payload: int = MAX_PAYLOAD
+    """Bytes a result may take. Arguments with results in them may take 64 times that."""
     app: str = ""  #: module:attribute of the application, for handlers in child processes
     children: int = dataclasses.field(default_factory=processors)
     """Runs at once in child processes, of all types with `isolation="process"` together; by default
