@@ -1,8 +1,9 @@
 """What a queue holds back: paused, full, or as much at once as it may."""
 
 from andon.contract.outcomes import ChangeKind, CreateKind
-from andon.lifecycle.commands import Cancel, Complete, Evict, Fail, Release, Snooze
+from andon.lifecycle.commands import Cancel, Complete, Due, Evict, Fail, Release, Snooze
 from andon.model.task import TaskError
+from andon.model.words import State
 
 from .kit import Kit, ids
 
@@ -114,6 +115,16 @@ async def test_keys_of_different_queues_do_not_count_together(kit: Kit) -> None:
         await kit.configure(name=queue, max_concurrent_per_key=1)
         await kit.submit(queue=queue, key="k")
     assert len(await kit.claim(limit=10, queues=("a", "b"))) == 2
+
+
+async def test_a_keyed_task_that_comes_by_its_timer_leaves_nothing_behind(kit: Kit) -> None:
+    await kit.configure(max_concurrent_per_key=1)
+    later = kit.store.now() + 3_600_000
+    for on_unknown in ("wait", "fail"):  # only with the latter its kind is not its name
+        task = await kit.submit(key="k", run_at=later, policy={"on_unknown": on_unknown})
+        await kit.moved(await kit.moved(task, Due()), Cancel())
+        assert await kit.claim() == []
+        assert await kit.state(task.id) is State.CANCELLED
 
 
 async def test_a_limit_per_key_set_later_holds_for_what_is_there(kit: Kit) -> None:

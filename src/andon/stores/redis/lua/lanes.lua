@@ -151,8 +151,8 @@ local function unpark(queue, key, member)
 end
 
 -- Admit parked tasks of a key, the first in order first, while its limit has room. At most `most`
--- of them; whether all that may go through have.
-local function promote(queue, key, most)
+-- of them; how many. `mine` is one whose record is yet to be written, `x_of_mine` its entry.
+local function promote(queue, key, most, mine, x_of_mine)
   local limit = config_of(queue).per_key
   local room = most
   if limit then
@@ -165,7 +165,7 @@ local function promote(queue, key, most)
     if #first == 0 then break end
     for i = 1, #first, 2 do
       local member = first[i]
-      local x = entry_of(fields_of(id_of(member), 'x')[1])
+      local x = member == mine and x_of_mine or entry_of(fields_of(id_of(member), 'x')[1])
       unpark(queue, key, member)
       if x then -- else its record is damaged or gone, and the next one goes
         admit(queue, key, 1)
@@ -184,7 +184,7 @@ local function place(x, number, id)
     if config_of(queue).per_key then
       -- all of the key compete by their order for what room there is
       park(queue, key, x[SCORE], member)
-      promote(queue, key, 1000)
+      promote(queue, key, 1000, member, x)
       return
     end
     admit(queue, key, 1)
