@@ -16,6 +16,7 @@ from andon.engine.schedule_requests import (
     ScheduleOutcome,
     ScheduleRequest,
 )
+from andon.engine.schedule_views import next_due
 from andon.lifecycle import decide, firing
 from andon.lifecycle.commands import Complete, Fail, RunNow
 from andon.model.errors import ConfigurationError, StoreUnavailable, TaskNotFound
@@ -311,6 +312,7 @@ async def test_acts_are_refused_of_tasks_and_repeated_safely(shop: Shop) -> None
     await shop.submit("t")
     await made(shop)
     keeper = shop.engine.schedules
+    assert next_due(await shop.task("s")) is not None
     refused, absent = await keeper.act(["t", "none"], "pause")
     assert "It is no schedule" in str(refused.error)
     assert isinstance(absent.error, TaskNotFound)
@@ -323,6 +325,8 @@ async def test_acts_are_refused_of_tasks_and_repeated_safely(shop: Shop) -> None
         for changed in (True, False)[: 1 + (act != "delete")]:
             [acted] = await keeper.act(["s"], act)
             assert (acted.state, acted.changed, acted.error) == (state, changed, None)
+        if state is not None:
+            assert next_due(await shop.task("s")) is None
     (taken,) = await put(shop, request("t"))
     assert "is the id of a task" in str(taken.error)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from andon.cli.output import STYLES, Cell, Output, Word, ago, plural, span
-from andon.engine.schedule_views import is_paused, schedule_of
+from andon.engine.schedule_views import is_paused, next_due, schedule_of
 from andon.lifecycle.faces.fields import iso
 from andon.model.recurrence import ExplainedTime, Recurrence
 from andon.model.task import Schedule, Task
@@ -16,12 +16,11 @@ _LONGEST = 2_000
 def row(task: Task, out: Output, now: int) -> list[Cell]:
     """One schedule in a list."""
     schedule = schedule_of(task, task.id)
-    following = None if is_paused(task) else schedule.next_due
     return [
         task.id,
         schedule.template.name,
         times_of(schedule.recurrence),
-        Word("paused", "yellow") if is_paused(task) else out.when(following, now),
+        Word("paused", "yellow") if is_paused(task) else out.when(next_due(task), now),
         schedule.fired,
         note_of(task, now),
     ]
@@ -72,8 +71,7 @@ def facts(task: Task, last: Task | None, out: Output, now: int) -> Iterator[tupl
     yield "last", _last(schedule, last)
     yield "failed in a row", schedule.failures or None
     yield "owes", ", ".join(one.id for one in task.status.owes)
-    if not is_paused(task):
-        yield "next", _time(out, schedule.next_due, now)
+    yield "next", _time(out, next_due(task), now)
     yield "created", _time(out, task.status.created_at, now)
     yield "finished", _time(out, task.status.finished_at, now)
 

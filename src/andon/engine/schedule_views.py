@@ -41,6 +41,12 @@ def is_paused(task: Task) -> bool:
     return task.state is State.RECURRING and schedule is not None and bool(schedule.paused_at)
 
 
+def next_due(task: Task) -> int | None:
+    """When a schedule fires next, ms UTC; None while it is paused, and when it has ended."""
+    fires = task.state is State.RECURRING and not is_paused(task)
+    return schedule_of(task, task.id).next_due if fires else None
+
+
 def queues_of(task: Task) -> set[str]:
     """The queues that a schedule belongs to: that of its record, and that of the tasks it bears."""
     schedule = task.status.schedule
@@ -98,7 +104,7 @@ def schedule_document(task: Task, last: Task | None = None) -> Fields:
         "failures": schedule.failures,
         "last_id": schedule.last_id or None,
         "last_state": None if last is None else last.state.value,
-        "next_at": maybe_iso(None if is_paused(task) else schedule.next_due),
+        "next_at": maybe_iso(next_due(task)),
         "owes": [one.id for one in s.owes],
         "created_at": iso(s.created_at),
         "finished_at": maybe_iso(s.finished_at),
