@@ -24,7 +24,7 @@ from .test_kills import PATIENCE_S, Watcher, storm
 
 pytestmark = pytest.mark.crash
 
-SAME_SCHEMA = "23afab0fe1f5716b2f08ffa4c2a0a2f675687c7a"
+SAME_SCHEMA = "0af6f05b"
 """An older release that reads and writes the same schema as this one, on every store."""
 
 SCHEMA_BEFORE = "c5a32bbbb798879535da7dc4e361154a55855889"
