@@ -140,7 +140,7 @@ def test_what_is_no_code_is_not_known(http: httpx.Client, code: str):
 def test_a_held_claim_is_not_woken_for_the_store_by_kinds_it_may_not_claim(
     service: Running, http: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ):
-    claims = Counted(service, monkeypatch, "claim")
+    claims = Counted(service, monkeypatch, "claim_json")
     answers: list[dict[str, Any]] = []
 
     def wait() -> None:

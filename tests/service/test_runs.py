@@ -89,7 +89,7 @@ def test_a_claim_that_finds_nothing_is_answered_after_its_wait(http: httpx.Clien
 def test_a_claim_that_is_answered_after_its_wait_is_not_lost(
     http: httpx.Client, service: Running, monkeypatch: pytest.MonkeyPatch
 ):
-    runs, real, asked = service.service.runs, service.service.runs.claim, list[Any]()
+    runs, real, asked = service.service.runs, service.service.runs.claim_json, list[Any]()
 
     async def slow(caller: Any, request: Any, write: Any) -> Any:
         asked.append(request)
@@ -99,7 +99,7 @@ def test_a_claim_that_is_answered_after_its_wait_is_not_lost(
         await asyncio.sleep(0.3)  # the wait is over meanwhile
         return claimed
 
-    monkeypatch.setattr(runs, "claim", slow)
+    monkeypatch.setattr(runs, "claim_json", slow)
     submit(http, "a")
     assert [run["task_id"] for run in claim(http, wait=0.1)] == ["a"]
 
