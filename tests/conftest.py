@@ -74,13 +74,11 @@ def virtual_stores(config: pytest.Config) -> tuple[str, ...]:
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
     """What is collected lives until the end. Python need not look through it again and again for
-    what could be freed, neither while it grows, which takes as long as the collecting itself, nor
-    under the tests."""
+    what could be freed while it grows, which takes as long as the collecting itself."""
     gc.disable()
     try:
         return (yield)
     finally:
-        gc.freeze()
         gc.enable()
 
 
