@@ -11,15 +11,29 @@ import pytest
 from conftest import virtual_stores
 from servers import Servers, on_clock
 
+from andon.contract.outcomes import Created
 from andon.contract.requests import ClaimRequest
 from andon.contract.store import Store
 from andon.engine.base import Submission, Submitted
+from andon.engine.holding import Holding
 from andon.engine.local import LocalEngine
 from andon.lifecycle.commands import Command, Complete
 from andon.model.task import Task
 from andon.model.words import State
 
 START = 1_800_000_000_000
+
+
+def cannot_settle(monkeypatch: pytest.MonkeyPatch, task_id: str) -> None:
+    """Let it fail to decide what becomes of this task, whose key is held; of others as ever."""
+    settle = Holding.settle_at_once
+
+    async def fails_once(self: Holding, task: Task, held: Created) -> tuple[Task, Created]:
+        if task.id == task_id:
+            raise ValueError("cannot be decided")
+        return await settle(self, task, held)
+
+    monkeypatch.setattr(Holding, "settle_at_once", fails_once)
 
 
 class Clock:

@@ -10,7 +10,6 @@ from andon.contract.outcomes import Created
 from andon.engine import debts
 from andon.engine.base import Submission
 from andon.engine.control import Control
-from andon.engine.holding import Holding
 from andon.lifecycle.admission import admit
 from andon.lifecycle.births import REFUSED
 from andon.lifecycle.commands import Complete, Delete, Fail, Rerun
@@ -18,7 +17,7 @@ from andon.model.errors import InvalidSubmission, InvalidTransition, LeaseLost, 
 from andon.model.task import Definition, Task, TaskError
 from andon.model.words import Event, State
 
-from .conftest import Shop
+from .conftest import Shop, cannot_settle
 
 DONE = Complete(result=b"1")
 
@@ -184,14 +183,7 @@ async def test_a_birth_whose_held_key_cannot_be_settled_fails_alone(
 ) -> None:
     for key in ("bad", "good"):
         await shop.submit(key, name="child", unique_key=key, delay=60)
-    settle = Holding.settle_at_once
-
-    async def fails_once(self: Holding, task: Task, held: Created) -> tuple[Task, Created]:
-        if task.id == "bad2":
-            raise ValueError("cannot be decided")
-        return await settle(self, task, held)
-
-    monkeypatch.setattr(Holding, "settle_at_once", fails_once)
+    cannot_settle(monkeypatch, "bad2")
     await bear(
         shop,
         child("bad2", unique_key="bad", on_held="supersede"),

@@ -4,15 +4,13 @@ from typing import Any
 
 import pytest
 
-from andon.contract.outcomes import Created
 from andon.engine.debts import Debts
-from andon.engine.holding import Holding
 from andon.lifecycle.commands import Fail
 from andon.model.errors import InvalidSubmission, StoreUnavailable, TaskConflict, UniqueKeyHeld
-from andon.model.task import Task, TaskError
+from andon.model.task import TaskError
 from andon.model.words import Event, Reason, State
 
-from .conftest import Shop
+from .conftest import Shop, cannot_settle
 
 SUPERSEDE: dict[str, Any] = {"unique_key": "k", "on_held": "supersede"}
 EXTEND: dict[str, Any] = {"unique_key": "k", "on_held": "extend", "delay": 10, "max_delay": 25}
@@ -145,14 +143,7 @@ async def test_one_of_a_call_that_cannot_be_decided_fails_alone(
 ) -> None:
     for key in ("bad", "good"):
         await shop.submit(key, unique_key=key)
-    settle = Holding.settle_at_once
-
-    async def fails_once(self: Holding, task: Task, held: Created) -> tuple[Task, Created]:
-        if task.id == "bad2":
-            raise ValueError("cannot be decided")
-        return await settle(self, task, held)
-
-    monkeypatch.setattr(Holding, "settle_at_once", fails_once)
+    cannot_settle(monkeypatch, "bad2")
     bad, good, third = await shop.engine.submit(
         [
             shop.submission("bad2", unique_key="bad", on_held="supersede"),

@@ -115,3 +115,12 @@ def problem(answer: httpx.Response, status: int, name: str) -> dict[str, Any]:
     assert document["status"] == status
     assert document["detail"].endswith((".", "?"))
     return document
+
+
+def with_values(body: Any, values: dict[str, str]) -> Any:
+    """A body with a value in place of each string that names one, such as "{task}"."""
+    if isinstance(body, dict):
+        return {name: with_values(value, values) for name, value in body.items()}
+    if isinstance(body, list):
+        return [with_values(value, values) for value in body]
+    return values.get(body, body) if isinstance(body, str) else body

@@ -19,7 +19,7 @@ from andon.service.trust.access import OPEN
 from andon.service.trust.registry import Registry
 
 from .conftest import make_app
-from .kit import Running, serving
+from .kit import Running, serving, with_values
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -270,7 +270,7 @@ class World:
         schedule = self.schedule() if "{schedule" in f"{name} {route.body}" else ""
         path = path.replace("{schedule:str}", schedule)
         path = path.replace("{name:str}", "q").replace("{number:str}", "0")
-        body = _filled(
+        body = with_values(
             route.body,
             {
                 "{schedule}": schedule,
@@ -360,14 +360,6 @@ def _spoilt(token: str, place: int = -1) -> str:
     letters = list(token)
     letters[place] = "A" if letters[place] != "A" else "B"
     return "".join(letters)
-
-
-def _filled(body: Any, values: dict[str, str]) -> Any:
-    if isinstance(body, dict):
-        return {name: _filled(value, values) for name, value in body.items()}
-    if isinstance(body, list):
-        return [_filled(value, values) for value in body]
-    return values.get(body, body) if isinstance(body, str) else body
 
 
 @pytest.fixture(scope="module")

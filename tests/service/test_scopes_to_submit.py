@@ -15,7 +15,7 @@ from andon.engine.schedule_requests import ScheduleRequest
 from andon.model.recurrence import Recurrence
 from andon.service.trust.access import OPEN
 
-from .kit import Running, serving
+from .kit import Running, serving, with_values
 
 NEEDED = ("tasks:create:q", "deploy:x", "tasks:change:q")
 """For a task of that queue and with that scope, which supersedes the holder of its unique key."""
@@ -81,9 +81,9 @@ KINDS = {
 class World:
     """A service that asks for tokens, and what requests to it name."""
 
-    def __init__(self, running: Running) -> None:
+    def __init__(self, running: Running, http: httpx.Client) -> None:
         self.running = running
-        self.http = running.client()
+        self.http = http
         self._numbers = count()
         self._tokens: dict[tuple[str, ...], str] = {}
 
@@ -119,7 +119,7 @@ class World:
         return token
 
     def send(self, kind: Kind, *scopes: str) -> httpx.Response:
-        """The answer to such a request of who has these scopes."""
+        """Send such a request with a token that has these scopes."""
         if scopes not in self._tokens:
             made = self.running.service.access.registry.create("t", scopes or ("none",))
             self._tokens[scopes], _ = self.running.call(made)
@@ -132,23 +132,15 @@ class World:
         for name, value in said.items():
             path = path.replace(name, value)
         headers = {"Authorization": f"Bearer {token}"}
-        body = _filled(kind.body, said)
+        body = with_values(kind.body, said)
         return self.http.request(kind.method, path, json=body, headers=headers)
-
-
-def _filled(body: Any, said: dict[str, str]) -> Any:
-    if isinstance(body, dict):
-        return {name: _filled(value, said) for name, value in body.items()}
-    if isinstance(body, list):
-        return [_filled(value, said) for value in body]
-    return said.get(body, body) if isinstance(body, str) else body
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     url = f"sqlite:///{tmp_path_factory.mktemp('scopes')}/tasks.db"
-    with serving(Andon(url)) as running:
-        yield World(running)
+    with serving(Andon(url)) as running, running.client() as http:
+        yield World(running, http)
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -35,7 +35,7 @@ async def begin(app: Andon, names: Names) -> bool:
     """Have the schedule, and the first look at once; False if the round has it already."""
     if await app.schedules.get(names.schedule) is not None:
         return False
-    scanning.forget(names)  # what is there is of a store that is not
+    scanning.forget(names)  # lists that a store which was deleted has left
     scratch.begin(Path(names.home))
     await app.schedules.add(
         names.schedule,

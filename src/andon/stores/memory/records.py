@@ -243,7 +243,8 @@ class Records:
         return (row.entry.state,) if ended else None
 
     def settle(self, settlement: Settlement, now: int) -> int:
-        """Note that the child was told; what that leaves to it."""
+        """Mark the edge as told, and count the dependency; how many more the child needs, or can do
+        without (`Store.settle`)."""
         parent = settlement.parent
         self.edges.settle(parent, settlement.child)
         self.free([parent], now)

@@ -30,7 +30,7 @@ from andon.stores.nats.timers import Timers
 _GONE = {"Nats-TTL": "1s"}
 
 _SATISFIES, _FAILS = b"1", b"0"
-"""What is kept of a dependency of a blocked child that was told of its end."""
+"""Bodies of the message that says how a dependency of a blocked child ended."""
 
 
 class _Edge(msgspec.Struct, array_like=True):
@@ -83,8 +83,8 @@ def _is_blocked(stored: StoredRecord) -> bool:
 
 
 class _Counted(NamedTuple):
-    """The dependencies of a blocked child that were told of: those that satisfy it, and of one
-    that can do without some, those that fail it."""
+    """The dependencies of a blocked child that have ended: those that satisfy it, and those that
+    fail it, which are counted only if it can do without some."""
 
     satisfied: set[str]
     failing: set[str]
