@@ -411,9 +411,9 @@ async def test_acts_are_refused_of_tasks_and_repeated_safely(shop: Shop) -> None
         ("delete", None),
     )
     for act, state in steps:
-        for changed in (True, False)[: 1 + (act != "delete")]:
+        for changes in (True, False)[: 1 + (act != "delete")]:
             [acted] = await keeper.act(["s"], act)
-            assert (acted.state, acted.changed, acted.error) == (state, changed, None)
+            assert (acted.state, acted.changed, acted.error) == (state, changes, None)
         if state is not None:
             assert next_due(await shop.task("s")) is None
     (taken,) = await put(shop, request("t"))

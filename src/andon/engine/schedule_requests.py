@@ -46,9 +46,9 @@ class ScheduleRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     application: str = ""  #: whose code declares it; empty if it is made by hand
     release: str = ""  #: of that application; an older one never overwrites a newer one
     parts: Mapping[str, str] | None = None
-    """With `edit`: what is to be changed, `times`, `task`, `overlap` or `pause_after`, each with its
-    digest as it was read (empty: whatever it is by now). Refused if somebody else has changed that
-    since; what is not named stays as it is. None: all of it."""
+    """With `edit`: what is to be changed, `times`, `task`, `overlap` or `pause_after`, each with
+    its digest as it was read (empty: whatever it is by now). Refused if somebody else has changed
+    that since; what is not named stays as it is. None: all of it."""
 
 
 class ScheduleOutcome(msgspec.Struct, frozen=True):

@@ -193,8 +193,8 @@ class Revise(Command, frozen=True):
     event: ClassVar[Event] = Event.REVISE
     schedule: ScheduleRecord
     parts: Mapping[str, str] | None = None
-    """What of it is changed (`lifecycle.schedules.PARTS`), each by its digest as it was read; empty:
-    whatever it is by now. All else stays as it is. None: all of it."""
+    """What of it is changed (`lifecycle.schedules.PARTS`), each with its digest as it was read
+    (empty: whatever it is by now). All else stays as it is. None: all of it."""
 
 
 class Reschedule(Command, frozen=True):

@@ -151,9 +151,7 @@ def check_parts(parts: Collection[str]) -> None:
 
 def changed_meanwhile(schedule: Schedule, parts: Mapping[str, str]) -> str:
     """The first of these parts that is not as it was read any more; empty if there is none."""
-    return next(
-        (p for p, read in parts.items() if read and part_as_read(schedule, p) != read), ""
-    )
+    return next((p for p, read in parts.items() if read and part_as_read(schedule, p) != read), "")
 
 
 def with_parts(schedule: Schedule, wanted: Schedule, parts: Collection[str]) -> Schedule:
