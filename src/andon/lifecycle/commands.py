@@ -146,6 +146,8 @@ class Cancel(Command, frozen=True):
     births: tuple[Definition, ...] = ()
     """The newer task of its unique key, which supersedes one that waits (docs/rulings.md, R38);
     else none."""
+    superseded_run: bool = False
+    """Of a task that waits: the run that fanned it out did not complete (`lifecycle.fan_out`)."""
 
 
 class Expire(Command, frozen=True):

@@ -232,12 +232,12 @@ def _interrupted(task: Task, command: c.Interrupted, now: int, random: Random) -
 
 
 def _cancel(task: Task, command: c.Cancel, now: int, random: Random) -> Outcome:
-    if command.births:
+    if command.births or command.superseded_run:
         if task.state not in WAITING:
             raise InvalidTransition(
                 task.id, command.event, task.state, "Only a task that waits is superseded."
             )
-        why = Reason.SUPERSEDED
+        why = Reason.SUPERSEDED_RUN if command.superseded_run else Reason.SUPERSEDED
         return Outcome(State.CANCELLED, why, why, births=command.births)
     if task.state is State.ACTIVE and not command.force:
         raise InvalidTransition(
