@@ -123,8 +123,8 @@ class Checkpointer(threading.Thread):
         self._ended: Ended | None = None
 
     def look(self, moves: int) -> None:
-        """Called after a commit of so many moves: ask for a checkpoint if one is due, and wait until
-        one was tried if the log is crowded."""
+        """Called after a commit of so many moves: ask for a checkpoint if one is due, and wait
+        until one was tried if the log is crowded."""
         with contextlib.suppress(OSError):  # taken away under us: the next write says so
             if self._log is None:
                 self._log = Log(self._location.path)
