@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from andon.contract.outcomes import ChangeKind
 from andon.lifecycle.commands import Cancel, Complete, Delete, Reprioritise
 from andon.model.task import TaskEvent
 from andon.model.words import Event
@@ -155,6 +156,19 @@ async def test_history_has_more_than_the_record_carries(kit: Kit) -> None:
     history = await kit.store.history(task.id)
     assert [e.revision for e in history.events] == list(range(1, 32))
     assert len(task.status.events) == 16
+
+
+async def test_moves_that_were_refused_take_none_out_of_the_log(kit: Kit) -> None:
+    """Two decide on the same record, again and again; one of them comes too late each time."""
+    task, late = await kit.submit(), await kit.again()
+    for i in range(40):
+        (seen,) = await late.get([task.id])
+        assert seen is not None
+        task = await kit.moved(task, Reprioritise(priority=i % 5))
+        (refused,) = await late.commit([kit.change(seen, Reprioritise(priority=9))])
+        assert refused.kind is ChangeKind.CONFLICT
+    read = (await kit.read_events("", limit=7)).events
+    assert [e.revision for e in read] == list(range(1, 42))
 
 
 async def test_a_very_long_history_tells_how_much_was_dropped(kit: Kit) -> None:
