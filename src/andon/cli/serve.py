@@ -9,6 +9,7 @@ from andon.cli.logs import Format, log_format, log_level, log_to_stderr
 from andon.cli.loops import event_loop
 from andon.cli.session import Session, common
 from andon.cli.values import DURATION
+from andon.contract.limits import MAX_PAYLOAD
 from andon.model.errors import ConfigurationError
 from andon.model.urls import shown
 from andon.worker.event_loop import Loop
@@ -23,6 +24,14 @@ logger = logging.getLogger("andon.cli")
 @click.option("--port", type=click.IntRange(0, 65_535), default=8640, show_default=True)
 @click.option("--grace", type=DURATION, help="What requests in hand get at a stop (10s).")
 @click.option("--rate-limit", type=float, metavar="N", help="Requests a second per address.")
+@click.option(
+    "--max-payload",
+    type=click.IntRange(min=1),
+    default=MAX_PAYLOAD,
+    show_default=True,
+    metavar="BYTES",
+    help="Of a result; of arguments with results in them 64 times as many.",
+)
 @click.option("--certificate", metavar="FILE", help="PEM; speak TLS with it.")
 @click.option("--private-key", metavar="FILE", help="PEM; default: in the certificate's file.")
 @click.option("--client-ca", metavar="FILE", help="PEM; admit who shows a certificate of these.")
@@ -40,6 +49,7 @@ def serve(
     port: int,
     grace: float | None,
     rate_limit: float | None,
+    max_payload: int,
     certificate: str | None,
     private_key: str | None,
     client_ca: str | None,
@@ -76,6 +86,7 @@ def serve(
         client_ca=client_ca,
         require_token=require_token,
         rate_limit=rate_limit,
+        max_payload=max_payload,
         shutdown_grace=10.0 if grace is None else grace,
     )
     application = load_app(app, url=session.given_url)

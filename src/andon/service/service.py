@@ -40,7 +40,7 @@ class Service:
         is_open = is_loopback(self.settings.host) and not self.settings.require_token
         self.access = Access(self.engine.store, is_open=is_open)
         self.guard = guard or self.access
-        self.runs = RemoteRuns(self.engine, self.access)
+        self.runs = RemoteRuns(self.engine, self.access, max_payload=self.settings.max_payload)
         self.readiness = Readiness(self.engine.store)
         self.presences = Presences(self.engine, self.access.registry)
         self.hub = Hub(

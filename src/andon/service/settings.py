@@ -2,6 +2,7 @@
 
 import msgspec
 
+from andon.contract.limits import MAX_PAYLOAD
 from andon.model.errors import ConfigurationError
 
 MIB = 1024 * 1024
@@ -13,6 +14,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     port: int = 8640  #: 0 takes a free one
     max_body: int = 32 * MIB  #: of one request
+    max_payload: int = MAX_PAYLOAD
+    """Of a result that a worker reports; arguments with results in them may take 64 times as many,
+    where the service puts them in, which it does for workers in other languages."""
     max_artifact: int = 5 * 1024 * MIB  #: of one artifact that is uploaded
     max_bulk: int = 10_000  #: submissions, or ids, in one request
     max_page: int = 1_000  #: tasks or events on one page
@@ -39,6 +43,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         """Raise `ConfigurationError` for a setting that cannot be."""
         for name in (
             "max_body",
+            "max_payload",
             "max_artifact",
             "max_bulk",
             "max_page",
