@@ -23,12 +23,12 @@ from andon.model.errors import (
     ConfigurationError,
     PermissionRefused,
 )
+from andon.model.scopes import EVERYTHING, holds_some, satisfies
 from andon.model.task import Task
 from andon.model.words import State
 from andon.service.trust import runtokens
 from andon.service.trust.registry import Registry
 from andon.service.trust.runtokens import Claims
-from andon.service.trust.scopes import EVERYTHING, holds_some, satisfies
 
 if TYPE_CHECKING:
     from litestar.types import HTTPScope
