@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from andon.cli.ids import one_named
-from andon.cli.output import Cell, Word, plural
+from andon.cli.output import Cell, Word
 from andon.cli.session import Session, common
 from andon.cli.values import comma_separated
 from andon.contract.topics import EVENTS_TOPIC
@@ -15,6 +15,7 @@ from andon.lifecycle.constants import SLOW_POLL_S
 from andon.lifecycle.faces.fields import iso
 from andon.lifecycle.rendering import event_document
 from andon.model.errors import TaskNotFound
+from andon.model.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

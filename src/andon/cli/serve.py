@@ -36,6 +36,7 @@ logger = logging.getLogger("andon.cli")
 @click.option("--private-key", metavar="FILE", help="PEM; default: in the certificate's file.")
 @click.option("--client-ca", metavar="FILE", help="PEM; admit who shows a certificate of these.")
 @click.option("--require-token", is_flag=True, help="Ask for tokens on loopback too.")
+@click.option("--no-board", is_flag=True, help="Show no board at /.")
 @click.option("--no-timekeeper", is_flag=True, help="Leave timers to others.")
 @event_loop
 @log_level
@@ -54,13 +55,14 @@ def serve(
     private_key: str | None,
     client_ca: str | None,
     require_token: bool,
+    no_board: bool,
     no_timekeeper: bool,
     loop: Loop,
     quiet: bool,
     log_level: str | None,
     log_format: Format,
 ) -> None:
-    """Serve an application's tasks over HTTP.
+    """Serve an application's tasks over HTTP, and the board at /.
 
     On loopback it is open to everybody on this machine; elsewhere it asks for the tokens that
     andon token makes. Behind a proxy on the same machine, say --require-token.
@@ -81,6 +83,7 @@ def serve(
         host=host,
         port=port,
         timekeeper=not no_timekeeper,
+        board=not no_board,
         certificate=certificate,
         private_key=private_key,
         client_ca=client_ca,

@@ -8,11 +8,12 @@ import msgspec
 
 from andon.cli.ids import one_named
 from andon.cli.last import remember
-from andon.cli.output import Cell, Output, Word, ago, span
+from andon.cli.output import Cell, Output, Word
 from andon.cli.session import Session, common
 from andon.lifecycle.births import owed_ids
 from andon.lifecycle.faces.fields import iso
 from andon.model.errors import TaskNotFound
+from andon.model.wording import ago, span
 from andon.model.words import State
 
 if TYPE_CHECKING:
@@ -83,8 +84,8 @@ def _page(out: Output, task: "Task", history: "History", wait: "Wait | None", no
 
 def _traceback(out: Output, task: "Task", *, whole: bool) -> None:
     """Where the newest error was raised, as long as it is one that matters."""
-    from andon.cli.cleaning import clean
-    from andon.cli.tracebacks import folded
+    from andon.lifecycle.tracebacks import folded
+    from andon.model.cleaning import clean
 
     error = _error(task)
     if error is None or not error.traceback:

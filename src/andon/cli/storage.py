@@ -6,14 +6,15 @@ import click
 
 from andon.artifacts.place import open_blobs
 from andon.cli.copying import copy
-from andon.cli.output import ACCIDENTS, Cell, size_of, span
 from andon.cli.session import Session, common
 from andon.cli.values import CLEARED, DURATION_OR_NONE
 from andon.model.errors import ConfigurationError, StoreUnavailable
 from andon.model.settings import PLACE_SETTING, RETENTION_SETTING
 from andon.model.urls import shown
+from andon.model.wording import ACCIDENTS, size_of, span
 
 if TYPE_CHECKING:
+    from andon.cli.output import Cell
     from andon.contract.store import Store
     from andon.model.fleet import StoreInfo
 
