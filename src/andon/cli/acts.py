@@ -119,7 +119,7 @@ async def reschedule(session: Session, *, asked: Asked, run_at: When) -> None:
 @which
 @click.option("--priority", required=True, help="-4 to 5, or a name from lowest to highest.")
 async def reprioritise(session: Session, *, asked: Asked, priority: str) -> None:
-    """Give waiting tasks another priority."""
+    """Give tasks another priority; of one that runs, it counts from its next run on."""
     from andon.cli.arguments import priority_of
     from andon.lifecycle.admission import check_priority
 

@@ -256,7 +256,8 @@ class TaskHandle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
         return await self._act(Reschedule(run_at=to_ms("run_at", run_at)))
 
     async def reprioritise(self, priority: int | str) -> State | None:
-        """Give a waiting task another priority, -4 to 5 or one of the seven names.
+        """Give a task another priority, -4 to 5 or one of the seven names. Of one that runs, it
+        counts from its next run on. Raises `InvalidTransition` for a task that has ended.
 
         Example:
             handle = await remind.submit_in(3600, "ann@example.org")

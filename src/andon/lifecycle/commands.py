@@ -201,7 +201,7 @@ class Reschedule(Command, frozen=True):
 
 
 class Reprioritise(Command, frozen=True):
-    """Give the task a new priority, -4 to 5."""
+    """Give the task a new priority, -4 to 5; while a run is in hand, for the next one."""
 
     event: ClassVar[Event] = Event.REPRIORITISE
     priority: int

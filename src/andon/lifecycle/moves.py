@@ -157,6 +157,7 @@ MOVES: tuple[Move, ...] = (
     *_rows(E.RESCHEDULE, [S.SCHEDULED, S.RETRY, S.PENDING], S.SCHEDULED),
     *_rows(E.RESCHEDULE, [S.BLOCKED], (S.BLOCKED, "with a new start time")),
     *(Move(E.REPRIORITISE, state, state) for state in _ordered(WAITING)),
+    Move(E.REPRIORITISE, S.ACTIVE, S.ACTIVE, "for the next run"),
     *_rows(E.ARCHIVE, _ordered(WAITING), S.FAILED),
     *_rows(E.EDIT, [S.BLOCKED, S.SCHEDULED, S.PENDING], (S.CANCELLED, "no run has begun")),
     # One row for each state in which a record can owe tasks.
