@@ -154,7 +154,10 @@ async def test_a_priority_given_while_a_run_is_in_hand_counts_for_the_next_run(s
     held = await shop.task("a")
     assert (held.status.run, held.status.priority) == (run.status.run, 3)
     await shop.submit("b", priority=1)
-    assert await shop.engine.report(run, Fail(error=TaskError(message="no"), retryable=True)) is State.PENDING
+    assert (
+        await shop.engine.report(run, Fail(error=TaskError(message="no"), retryable=True))
+        is State.PENDING
+    )
     assert [t.id for t in await shop.claim(limit=2)] == ["a", "b"]
 
 
