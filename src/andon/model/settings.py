@@ -31,6 +31,9 @@ COPY_SETTING = "copy"
 POLICIES_SETTING = "retry-policies"
 """The named retry policies, as JSON: options by name (`lifecycle.named`)."""
 
+AUDIT_SETTING = "audit"
+"""What was done by hand, newest last, as JSON (`engine.audit`)."""
+
 MOVING = (
     RETENTION_SETTING,
     POLICIES_SETTING,
@@ -38,6 +41,7 @@ MOVING = (
     TOKENS_SETTING,
     KEYS_SETTING,
     TASKCLUSTER_SETTING,
+    AUDIT_SETTING,
 )
 """What belongs to the namespace and is copied before its tasks. Runs in hand keep their tokens."""
 
