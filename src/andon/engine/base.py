@@ -55,7 +55,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     id: str  #: the id that the task will have
     name: str  #: of the task type
     version: int = 0  #: of the task type
-    queue: str | None = None  #: None: the type's queue, else "default"
+    queue: str | None = None
+    """None: the type's queue, as declared or as its workers published it, else "default"."""
     args: bytes = b"{}"  #: JSON
     priority: int = 0  #: -4 to 5, higher first
     delay: float | None = None  #: seconds until the task may start

@@ -8,7 +8,6 @@ import re
 from andon.engine.base import Submission
 from andon.model.errors import ConfigurationError
 from andon.model.task import Definition
-from andon.model.words import DEFAULT_QUEUE
 
 KINDS = {
     "tasks:create:": "submit tasks to the queue",
@@ -28,14 +27,13 @@ KINDS = {
 _SCOPE = re.compile(r"[\x20-\x7e]{1,4096}\Z")
 
 
-def needed_to_submit(task: Submission | Definition) -> list[str]:
-    """The scopes that it takes to submit such a task, whichever way it comes: by itself or in bulk,
-    as a schedule's, a follow-up, or what takes an edited task's place.
+def needed_to_submit(task: Submission | Definition, queue: str) -> list[str]:
+    """The scopes that it takes to submit such a task to that queue, whichever way it comes: by
+    itself or in bulk, as a schedule's, a follow-up, or what takes an edited task's place.
 
     Whoever gives a task scopes must have them (docs/rulings.md, R29). One that supersedes or delays
     the holder of its unique key changes a task of the same queue.
     """
-    queue = DEFAULT_QUEUE if task.queue is None else task.queue
     needed = [f"tasks:create:{queue}", *task.scopes]
     if task.on_held not in (None, "refuse"):
         needed.append(f"tasks:change:{queue}")
