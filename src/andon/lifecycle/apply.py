@@ -97,15 +97,7 @@ def _write(task: Task, command: Command, outcome: Outcome, *, now: int, write_id
     if outcome.error is not None and event is not _DELIVER:  # it is no error of the task itself
         new.last_error = outcome.error
     if source is not target:
-        _enter(new, target, outcome, now)
-        if (
-            ends
-            and source in ENDS_AS_RUN
-            and task.policy.ends_as_run
-            and target is not _UNREACHABLE
-        ):
-            _open_run(new, outcome.reason, now)
-            _resolve_run(new, command, outcome, now)
+        _enter(new, task, command, outcome, now)
     if outcome.schedule is not None:
         new.schedule = outcome.schedule
     if event is _RUN_NOW and target is _PENDING:
@@ -138,13 +130,17 @@ def _write(task: Task, command: Command, outcome: Outcome, *, now: int, write_id
     return Moved(new, written, result, event is _COMPLETE or event is _RERUN, discard)
 
 
-def _enter(new: Status, target: State, outcome: Outcome, now: int) -> None:
+def _enter(new: Status, task: Task, command: Command, outcome: Outcome, now: int) -> None:
+    target = new.state
     if target is _PENDING:
         _enter_pending(new, outcome, now)
     elif target in TERMINAL:
         new.finished_at = now
         if target is _COMPLETED and new.schedule is None:
             new.progress = 100
+        if task.state in ENDS_AS_RUN and task.policy.ends_as_run and target is not _UNREACHABLE:
+            _open_run(new, outcome.reason, now)
+            _resolve_run(new, command, outcome, now)
     elif target is State.SCHEDULED or target is _RETRY:
         new.run_at = outcome.run_at
         new.progress = 0
