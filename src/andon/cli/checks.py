@@ -14,7 +14,6 @@ from andon.artifacts.place import open_blobs
 from andon.cli import live as live_tasks
 from andon.cli import schedule_checks
 from andon.cli.findings import Finding, Level
-from andon.cli.output import ACCIDENTS, ago, plural, size_of, span
 from andon.contract.queries import Query
 from andon.engine.waiting import KindWait
 from andon.lifecycle.faces.fields import iso
@@ -23,6 +22,7 @@ from andon.lifecycle.waiting import Why, spoken
 from andon.model.errors import ConfigurationError
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, WorkerInfo
 from andon.model.task import RECORD_VERSION, Task
+from andon.model.wording import ACCIDENTS, ago, plural, size_of, span
 from andon.model.words import State
 
 if TYPE_CHECKING:

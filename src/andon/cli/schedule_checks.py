@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from andon.cli.findings import Finding, Level
-from andon.cli.output import ago, plural
 from andon.contract.queries import Query
 from andon.engine.schedule_views import declared_no_more, is_paused, schedule_of
 from andon.lifecycle.schedules import is_older
 from andon.model.task import Task
+from andon.model.wording import ago, plural
 from andon.model.words import Reason, State
 
 if TYPE_CHECKING:

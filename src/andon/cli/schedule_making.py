@@ -77,7 +77,8 @@ async def edit(
     """Change a schedule: what is given; all else stays as it is.
 
     `none` takes a setting away. New times count from now on. What code declares holds again as soon
-    as the code says something new.
+    as the code says something new. If somebody else changes the same part of it at this moment (its
+    times, its task, --overlap or --pause-after), the later of both is refused.
     """
     from andon.engine.schedule_views import changed, request_of
 
@@ -96,7 +97,7 @@ async def edit(
             fields["task"] = task_name
         if not fields:
             raise click.UsageError("What is to be changed? See: andon schedules edit --help.")
-        await _put(session, engine, changed(request, fields), "edit")
+        await _put(session, engine, changed(task, fields), "edit")
     finally:
         await app.close()
 

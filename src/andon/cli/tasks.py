@@ -23,7 +23,7 @@ COMMANDS = {
     "run-now": Entry(f"{_ACTS}:run_now", "Start waiting tasks without their wait.", "Act"),
     "schedule": Entry(f"{_ACTS}:schedule", "Release blocked tasks by hand.", "Act"),
     "reschedule": Entry(f"{_ACTS}:reschedule", "Give waiting tasks another start time.", "Act"),
-    "reprioritise": Entry(f"{_ACTS}:reprioritise", "Give waiting tasks another priority.", "Act"),
+    "reprioritise": Entry(f"{_ACTS}:reprioritise", "Give tasks another priority.", "Act"),
     "archive": Entry(f"{_ACTS}:archive", "Make dead letters of waiting tasks.", "Act"),
     "edit": Entry(f"{_ACTS}:edit", "Give a task that has not begun other arguments.", "Act"),
     "delete": Entry(f"{_ACTS}:delete", "Remove the records of ended tasks.", "Act"),

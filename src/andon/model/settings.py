@@ -22,13 +22,27 @@ TOKENS_SETTING = "api-tokens"
 KEYS_SETTING = "run-token-keys"
 """The keys that sign the tokens of runs."""
 
+TASKCLUSTER_SETTING = "taskcluster-clients"
+"""The clients and roles of the Taskcluster face, and the key that their access tokens come from."""
+
 COPY_SETTING = "copy"
 """Which copy fills the store."""
 
 POLICIES_SETTING = "retry-policies"
 """The named retry policies, as JSON: options by name (`lifecycle.named`)."""
 
-MOVING = (RETENTION_SETTING, POLICIES_SETTING, PLACE_SETTING, TOKENS_SETTING, KEYS_SETTING)
+AUDIT_SETTING = "audit"
+"""What was done by hand, newest last, as JSON (`engine.audit`)."""
+
+MOVING = (
+    RETENTION_SETTING,
+    POLICIES_SETTING,
+    PLACE_SETTING,
+    TOKENS_SETTING,
+    KEYS_SETTING,
+    TASKCLUSTER_SETTING,
+    AUDIT_SETTING,
+)
 """What belongs to the namespace and is copied before its tasks. Runs in hand keep their tokens."""
 
 MOVING_LAST = (ROOT_SETTING,)

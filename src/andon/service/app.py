@@ -17,6 +17,7 @@ from andon.service.rates import Rates
 from andon.service.routes import (
     about,
     artifacts,
+    audit,
     bulk,
     dead_letters,
     engine,
@@ -55,6 +56,7 @@ ROUTERS = [
     artifacts.router,
     logs.router,
     tokens.router,
+    audit.router,
     about.router,
 ]
 
@@ -80,6 +82,7 @@ def make_app(service: "Service") -> "ASGIApp":
     settings = service.settings
     rates = None if settings.rate_limit is None else Rates(settings.rate_limit, settings.rate_burst)
     routes = Routes(framework, service)
+    board = service.board
 
     async def front(scope: "Scope", receive: "Receive", send: "Send") -> None:
         if scope["type"] == "http":
@@ -90,6 +93,9 @@ def make_app(service: "Service") -> "ASGIApp":
                     return
             if _names_two_hosts(scope):
                 await send_problem(_TWO_HOSTS, scope, send)
+                return
+            if board is not None and board.is_here(scope["path"]):
+                await board(scope, receive, send)  # pyright: ignore[reportArgumentType]
                 return
             # Still encoded: a name may have a slash in it (%2F). `Binder` decodes the parameters.
             scope["path"] = scope["raw_path"].decode("latin-1")

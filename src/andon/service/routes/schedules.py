@@ -159,7 +159,8 @@ async def edit_schedule(
     request: Call, schedule: FromPath[str], data: JSONBody[ScheduleChanges]
 ) -> dict[str, Any]:
     """Change what is given; all else stays as it is. What code declares holds again as soon as the
-    code says something new."""
+    code says something new. 409 if somebody else changes the same part of it at this moment: its
+    times, its task, `overlap` or `pause_after`."""
     app = request.service.app
     there = await _readable(request, schedule)
     before = request_of(there)
@@ -171,7 +172,7 @@ async def edit_schedule(
     for name in ("overlap", "pause_after"):
         if getattr(data, name) is not UNSET:
             fields[name] = getattr(data, name)
-    return await _put(request, changed(before, fields), "edit")
+    return await _put(request, changed(there, fields), "edit")
 
 
 async def _put(request: Call, wanted: ScheduleRequest, how: How) -> dict[str, Any]:

@@ -193,7 +193,7 @@ async def reschedule(
 async def reprioritise(
     request: Call, task_id: FromPath[str], data: JSONBody[Reprioritising]
 ) -> ActedOn:
-    """Give a waiting task another priority."""
+    """Give a task another priority; of one that runs, it counts from its next run on."""
     engine, command = request.service.engine, reprioritise_of(data.priority)
     return await act_on_one(request, task_id, "tasks:change", lambda ids: engine.act(ids, command))
 

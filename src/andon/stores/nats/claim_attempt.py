@@ -166,10 +166,11 @@ class ClaimAttempt:
             if (at := next_timer(task)) is not None
         ]
 
-    def writes(
+    async def writes(
         self, chosen: Sequence[StoredRecord], tasks: Sequence[Task]
-    ) -> tuple[list[Write], list[Write], list[RecordBody]]:
-        """What must stand in front of the records (who reads the log relies on it), and they."""
+    ) -> tuple[list[Write], list[RecordBody]]:
+        """The writes of the records. What must stand in front of them is written: who reads the
+        log relies on it."""
         records, token = self.records, self.request.token
         archives: list[Write] = []
         writes: list[Write] = []
@@ -183,4 +184,6 @@ class ClaimAttempt:
             purge = records.purged_by(stored, subject)
             writes.append(records.write(body, subject, guard=stored.guard, purge=purge))
             bodies.append(body)
-        return archives, writes, bodies
+        if archives:
+            await records.js.write(records.subjects.stream, archives)
+        return writes, bodies
