@@ -21,6 +21,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import blocks
 import store_servers
 from limits.life import claiming, completions, counted, new_tasks
 from meter import Meter
@@ -191,8 +192,10 @@ def report(
     """Print the table."""
     print(f"| {kind}, µs | {sizes[0]:,} | {sizes[1]:,} | ratio |\n|---|---|---|---|")
     for name, used in few.items():
-        a, b = statistics.median(used[5:]), statistics.median(many[name][5:])
-        print(f"| {name} | {a:.1f} | {b:.1f} | {b / a:.2f} |")
+        one, other = used[5:], many[name][5:]
+        a, b = statistics.median(one), statistics.median(other)
+        ratio = blocks.told(b / a, blocks.ratios(one, other))
+        print(f"| {name} | {a:.1f} | {b:.1f} | {ratio} |")
     print(f"\nLoad at the end: {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors.")
 
 

@@ -255,3 +255,27 @@ def test_every_round_of_the_service_measures_every_row(module: Any, monkeypatch:
     assert asked == [f"store{n}" for n in range(1, 6)]
     assert {len(found) for found in outcomes.values()} == {5}
     assert module("service_report")._few(outcomes) == []
+
+
+def test_how_much_a_ratio_varies_is_that_of_fifths_of_the_rounds(module: Any):
+    blocks = module("blocks")
+    few = [1.0] * 55
+    many = (
+        [1.0] * 11 + [1.1] * 33 + [0.9] * 10 + [50.0]
+    )  # one round that went wrong decides nothing
+    within = blocks.ratios(few, many)
+    assert [round(ratio, 2) for ratio in within] == [1.0, 1.1, 1.1, 1.1, 0.9]
+    assert blocks.told(1.1, within) == "1.10 (0.90 to 1.10)"
+    assert blocks.told(1.1, []) == "1.10"
+
+
+def test_a_table_of_flatness_shows_how_much_its_ratios_vary(module: Any):
+    cost = {"few_us": 10.0, "many_us": 11.0, "ratio": 1.1}
+    flat = {"few": 10, "many": 20, "rounds": 60, "how": "", "date": "d"}
+    lines = module("embedded_report").flat_lines
+    known = lines({"flat": flat | {"costs": {"claim": cost | {"within": [1.0, 1.2]}}}})
+    assert "| claim | 10.0 | 11.0 | 1.10 (1.00 to 1.20) |" in known
+    assert any("In brackets" in line for line in known)
+    earlier = lines({"flat": flat | {"costs": {"claim": cost}}})
+    assert "| claim | 10.0 | 11.0 | 1.10 |" in earlier
+    assert not any("In brackets" in line for line in earlier)
