@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from andon.contract.requests import ClaimRequest
-from andon.contract.topics import EVENTS_TOPIC, TIMER_TOPIC, task_topic
+from andon.contract.topics import EVENTS_TOPIC, TIMER_TOPIC, run_topic
 from andon.lifecycle.apply import next_fence, stamped
 from andon.lifecycle.timers import next_timer
 from andon.lifecycle.unique import key_freed_by_claim
@@ -58,7 +58,7 @@ class ClaimAttempt:
 
     async def hint(self) -> None:
         """Tell who listens what this claim changed."""
-        topics = [*self._aside, *(task_topic(task.id) for task in self.claimed)]
+        topics = [*self._aside, *(run_topic(task.id) for task in self.claimed)]
         if self.claimed:
             topics.append(EVENTS_TOPIC)
             ats = (at for t in self.claimed if (at := next_timer(t)) is not None)
