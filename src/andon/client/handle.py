@@ -128,6 +128,25 @@ class TaskHandle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
         engine = await self.app.engine()
         return tuple(EventView.of(event) for event in (await engine.history(self.id)).events)
 
+    async def dependents(self) -> AsyncIterator[TaskView]:
+        """The tasks that name this one as a dependency, in the order of their ids: those that wait
+        for it, those that were released by hand, and those that have ended, as long as their
+        records are kept (docs/rulings.md, R42). Raises `TaskNotFound`.
+
+        Example:
+            first = await remind.submit_in(3600, "ann@example.org")
+            second = await remind.options(depends_on=[first]).submit("bob@example.org")
+            assert [task.id async for task in first.dependents()] == [second.id]
+        """
+        engine, cursor = await self.app.engine(), ""
+        while True:
+            page = await engine.dependents(self.id, cursor)
+            for task in page.tasks:
+                yield self._view(task, engine)
+            if not page.cursor:
+                return
+            cursor = page.cursor
+
     async def logs(
         self, *, run: int | None = None, follow: bool = False
     ) -> AsyncIterator["LogLine"]:

@@ -90,14 +90,14 @@ def _write(task: Task, command: Command, outcome: Outcome, *, now: int, write_id
         new = replace(status, state=target, revision=status.revision + 1, reason=outcome.reason)
         if source is target:
             _edit(new, command, outcome, now)
-        elif source is _PENDING:
-            _resolve_run(new, command, outcome, now)
         elif source in TERMINAL or event is _RERUN:
             _leave_terminal(new, task.policy, command)
+        else:
+            _stop_waiting(new, task, command, outcome, now)
     if outcome.error is not None and event is not _DELIVER:  # it is no error of the task itself
         new.last_error = outcome.error
     if source is not target:
-        _enter(new, task, command, outcome, now)
+        _enter(new, target, outcome, now)
     if outcome.schedule is not None:
         new.schedule = outcome.schedule
     if event is _RUN_NOW and target is _PENDING:
@@ -130,21 +130,33 @@ def _write(task: Task, command: Command, outcome: Outcome, *, now: int, write_id
     return Moved(new, written, result, event is _COMPLETE or event is _RERUN, discard)
 
 
-def _enter(new: Status, task: Task, command: Command, outcome: Outcome, now: int) -> None:
-    target = new.state
+def _enter(new: Status, target: State, outcome: Outcome, now: int) -> None:
     if target is _PENDING:
         _enter_pending(new, outcome, now)
     elif target in TERMINAL:
         new.finished_at = now
         if target is _COMPLETED and new.schedule is None:
             new.progress = 100
-        if task.state in ENDS_AS_RUN and task.policy.ends_as_run and target is not _UNREACHABLE:
-            _open_run(new, outcome.reason, now)
-            _resolve_run(new, command, outcome, now)
     elif target is State.SCHEDULED or target is _RETRY:
         new.run_at = outcome.run_at
         new.progress = 0
         new.progress_message = ""
+
+
+def _stop_waiting(new: Status, task: Task, command: Command, outcome: Outcome, now: int) -> None:
+    """A run that nobody claimed is resolved. An end that has none gets one, where the policy says
+    so (docs/rulings.md, R42)."""
+    source = task.status.state
+    if source is _PENDING:
+        _resolve_run(new, command, outcome, now)
+    elif (
+        task.policy.ends_as_run
+        and source in ENDS_AS_RUN
+        and new.state in TERMINAL
+        and new.state is not _UNREACHABLE
+    ):
+        _open_run(new, outcome.reason, now)
+        _resolve_run(new, command, outcome, now)
 
 
 def _edit(new: Status, command: Command, outcome: Outcome, now: int) -> None:

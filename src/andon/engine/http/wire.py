@@ -158,6 +158,14 @@ class OfAudit(msgspec.Struct, frozen=True, omit_defaults=True):
     actor: str | None = None
 
 
+class OfDependents(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The task whose dependents are asked for, after which of them, and how many."""
+
+    id: str
+    cursor: str = ""
+    limit: int = 100
+
+
 class OfWaits(msgspec.Struct, frozen=True, omit_defaults=True):
     """The queues, or all, or the one task of which it is asked what they wait for."""
 
