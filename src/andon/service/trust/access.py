@@ -1,7 +1,7 @@
 """Who is asking, and may they: the one place where the service decides.
 
 A service that listens on loopback only is open: whoever can reach it could read the store's file.
-Even so it answers no page from elsewhere that a browser here has open (see `_refuse_strangers`).
+Even so it answers no page from elsewhere that a browser here has open (see `refuse_strangers`).
 Any other service needs a token with every request. A token that is given is held against what it
 is, on an open service too, so that a mistake shows where it is made.
 
@@ -108,7 +108,7 @@ class Access:
             return NOBODY
         given = [value for name, value in scope["headers"] if name == b"authorization"]
         if self.is_open:
-            _refuse_strangers(scope["headers"])
+            refuse_strangers(scope["headers"])
             if not given:
                 return OPEN
         if len(given) > 1:
@@ -180,7 +180,7 @@ class Access:
         return signed
 
 
-def _refuse_strangers(headers: Iterable[tuple[bytes, bytes]]) -> None:
+def refuse_strangers(headers: Iterable[tuple[bytes, bytes]]) -> None:
     """Refuse what a page from elsewhere lets a browser on this machine ask: by a foreign name that
     was made to point here (DNS rebinding), or across origins."""
     host = origin = b""
