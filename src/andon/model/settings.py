@@ -22,13 +22,23 @@ TOKENS_SETTING = "api-tokens"
 KEYS_SETTING = "run-token-keys"
 """The keys that sign the tokens of runs."""
 
+TASKCLUSTER_SETTING = "taskcluster-clients"
+"""The clients and roles of the Taskcluster face, and the key that their access tokens come from."""
+
 COPY_SETTING = "copy"
 """Which copy fills the store."""
 
 POLICIES_SETTING = "retry-policies"
 """The named retry policies, as JSON: options by name (`lifecycle.named`)."""
 
-MOVING = (RETENTION_SETTING, POLICIES_SETTING, PLACE_SETTING, TOKENS_SETTING, KEYS_SETTING)
+MOVING = (
+    RETENTION_SETTING,
+    POLICIES_SETTING,
+    PLACE_SETTING,
+    TOKENS_SETTING,
+    KEYS_SETTING,
+    TASKCLUSTER_SETTING,
+)
 """What belongs to the namespace and is copied before its tasks. Runs in hand keep their tokens."""
 
 MOVING_LAST = (ROOT_SETTING,)

@@ -30,7 +30,7 @@ KINDS = {
 }
 """What the service itself asks for; a kind that ends in a colon is followed by a name."""
 
-_SCOPE = re.compile(r"[\x21-\x7e]{1,256}\Z")
+_SCOPE = re.compile(r"[\x20-\x7e]{1,4096}\Z")
 
 
 def satisfies(held: Iterable[str], wanted: str) -> bool:
@@ -75,7 +75,7 @@ def check(scope: str) -> str:
     """The scope, if it can be one. Raises `ConfigurationError`."""
     if not _SCOPE.match(scope):
         raise ConfigurationError(
-            f"{scope[:80]!r} is no scope: 1 to 256 printable characters without spaces."
+            f"{scope[:80]!r} is no scope: 1 to 4096 printable ASCII characters."
         )
     if scope.endswith("**"):
         raise ConfigurationError(f"The scope {scope[:80]!r} ends in two stars; one is enough.")
