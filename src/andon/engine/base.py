@@ -261,6 +261,13 @@ class Engine(Protocol):
         """A page of tasks."""
         ...
 
+    async def dependents(self, task_id: str, cursor: str = "", limit: int = 100) -> Page:
+        """A page of the tasks that name this one as a dependency, in the order of their ids: those
+        that wait for it, and those that do so no longer, as long as their records live
+        (docs/rulings.md, R42). Raises `TaskNotFound`, and `InvalidSubmission` for a limit that is
+        not 1 to 1,000."""
+        ...
+
     async def stats(self) -> list[QueueStats]:
         """Counts per queue and state."""
         ...

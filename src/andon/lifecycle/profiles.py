@@ -130,6 +130,8 @@ _CHORIA = PolicyOptions(
 
 _TASKCLUSTER = PolicyOptions(
     max_retries=5,
+    max_runs=50,
+    ends_as_run=True,
     retry_delay=None,
     retry_unlisted=False,
     retry_internal_errors=False,
