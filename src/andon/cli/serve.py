@@ -38,6 +38,9 @@ logger = logging.getLogger("andon.cli")
 @click.option("--require-token", is_flag=True, help="Ask for tokens on loopback too.")
 @click.option("--no-board", is_flag=True, help="Show no board at /.")
 @click.option("--no-timekeeper", is_flag=True, help="Leave timers to others.")
+@click.option("--taskcluster", is_flag=True, help="Be a Taskcluster queue too, under /api/queue.")
+@click.option("--claim-timeout", type=DURATION, help="Of its runs, between two reclaims (20m).")
+@click.option("--claim-wait", type=DURATION, help="Longest wait of its claimWork (20s).")
 @event_loop
 @log_level
 @log_format
@@ -57,6 +60,9 @@ def serve(
     require_token: bool,
     no_board: bool,
     no_timekeeper: bool,
+    taskcluster: bool,
+    claim_timeout: float | None,
+    claim_wait: float | None,
     loop: Loop,
     quiet: bool,
     log_level: str | None,
@@ -75,10 +81,17 @@ def serve(
         from andon.service.server import run
         from andon.service.service import Service
         from andon.service.settings import Settings
+        from andon.service.taskcluster.settings import TaskclusterSettings
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             f"The service needs {error.name}. Install it with: pip install 'andon[server]'."
         ) from error
+    if not taskcluster and (claim_timeout is not None or claim_wait is not None):
+        raise ConfigurationError("--claim-timeout and --claim-wait go with --taskcluster.")
+    face = TaskclusterSettings(
+        claim_timeout=1_200.0 if claim_timeout is None else claim_timeout,
+        claim_wait=20.0 if claim_wait is None else claim_wait,
+    )
     settings = Settings(
         host=host,
         port=port,
@@ -91,6 +104,7 @@ def serve(
         rate_limit=rate_limit,
         max_payload=max_payload,
         shutdown_grace=10.0 if grace is None else grace,
+        taskcluster=face if taskcluster else None,
     )
     application = load_app(app, url=session.given_url)
     tune_process()

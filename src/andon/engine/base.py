@@ -79,6 +79,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     tags: tuple[str, ...] = ()  #: words to find it by
     headers: dict[str, str] = {}  #: go with the task to its handler
     options: dict[str, Any] = {}  #: this submission's layer of `PolicyOptions`
+    profile: str | None = None  #: whose defaults and names it has; None: the application's
     invalid: str = ""
     """Why the submitter knows this can never work (arguments that do not fit); refused or
     recorded by `on_invalid` (docs/rulings.md, R25)."""

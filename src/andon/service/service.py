@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from andon.contract.measured_store import measured
 from andon.engine.artifacts import warn_if_not_kept
 from andon.engine.opening import open_store
+from andon.model.errors import ConfigurationError
 from andon.service.board import board_of
 from andon.service.guard import Guard
 from andon.service.hub import Hub
@@ -73,6 +74,7 @@ class Service:
 
     async def start(self) -> None:
         """Open the engine and begin to fire timers."""
+        self._check_face()
         await self.engine.open()
         try:
             await self.access.check(self.settings.host)
@@ -82,6 +84,14 @@ class Service:
             raise
         if self.settings.timekeeper:
             self.engine.timekeeper.start()
+
+    def _check_face(self) -> None:
+        """Raise `ConfigurationError` where the Taskcluster face would let in whom nobody knows."""
+        if self.settings.taskcluster is not None and not self.access.is_open:
+            raise ConfigurationError(
+                "The Taskcluster face asks nobody who they are yet, so it is for this machine "
+                "alone: leave out --host and --require-token, or --taskcluster."
+            )
 
     def begin_stop(self) -> None:
         """End streams and long polls; other requests go on to their end."""

@@ -4,6 +4,7 @@ import msgspec
 
 from andon.contract.limits import MAX_PAYLOAD
 from andon.model.errors import ConfigurationError
+from andon.service.taskcluster.settings import TaskclusterSettings
 
 MIB = 1024 * 1024
 
@@ -40,6 +41,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     client_ca: str | None = None
     """PEM file of authorities; who connects must show a certificate that one of them has signed."""
 
+    taskcluster: TaskclusterSettings | None = None
+    """With it the service answers the clients and workers of a Taskcluster queue too."""
+
+    @property
+    def most_headers(self) -> int:
+        """Bytes of the request line and the headers together."""
+        of_the_face = 0 if self.taskcluster is None else self.taskcluster.max_headers
+        return max(self.max_headers, of_the_face)
+
     def check(self) -> None:
         """Raise `ConfigurationError` for a setting that cannot be."""
         for name in (
@@ -65,3 +75,5 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             raise ConfigurationError(
                 "To ask clients for certificates the service needs one of its own: --certificate."
             )
+        if self.taskcluster is not None:
+            self.taskcluster.check()
