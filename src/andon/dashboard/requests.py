@@ -49,6 +49,13 @@ def see_other(path: str) -> Answer:
     return Answer(status=303, content_type=TEXT, headers=[(b"location", location.encode())])
 
 
+def path_in(back: str) -> str:
+    """A path of the board to go back to; never one of another site."""
+    if back.startswith("/") and not back.startswith(("//", "/\\")) and "\n" not in back:
+        return back[:2_000]
+    return "/"
+
+
 class Fields:
     """Names and values of a query or a form, in order; a name may come more than once."""
 

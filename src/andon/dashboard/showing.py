@@ -3,16 +3,25 @@
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import msgspec
 
+from andon.dashboard import reading_letters, reading_tasks
+from andon.dashboard.downloads import Download
 from andon.dashboard.pages import andon as andon_page
-from andon.dashboard.requests import Answer, Fields, Refused
+from andon.dashboard.pages import bulk as bulk_page
+from andon.dashboard.pages import letters as letters_page
+from andon.dashboard.pages import messages
+from andon.dashboard.pages import task as task_page
+from andon.dashboard.pages import tasks as tasks_page
+from andon.dashboard.requests import Answer, Fields, Refused, see_other
+from andon.dashboard.views.tasks import PAGE, TaskFilter, TaskList, filter_of, rows_of
 
 if TYPE_CHECKING:
     from htpy import Node
 
+    from andon.dashboard.bulk import Bulk
     from andon.dashboard.pages.frame import Place
     from andon.dashboard.reading import Reader
     from andon.dashboard.tokens import TokenBook
@@ -24,7 +33,12 @@ class Asked(msgspec.Struct, frozen=True):
     path: str
     query: Fields
     place: "Place"
-    name: str = ""  #: what the path names: a task, a queue, …
+    names: tuple[str, ...] = ()  #: what the path names: a task, a queue, …
+
+    @property
+    def name(self) -> str:
+        """The first of them."""
+        return self.names[0] if self.names else ""
 
     def need(self, scope: str) -> None:
         """Raise `Refused` unless the visitor may."""
@@ -47,26 +61,37 @@ class Shown(msgspec.Struct):
     notice: str = ""
 
 
-Show = Callable[[Asked], Awaitable[Shown | Answer]]
+Show = Callable[[Asked], Awaitable[Shown | Answer | Download]]
 
 
 class Pages:
     """All pages of a board."""
 
-    def __init__(self, reader: "Reader", tokens: "TokenBook | None") -> None:
+    def __init__(self, reader: "Reader", bulk: "Bulk", tokens: "TokenBook | None") -> None:
         self._reader = reader
+        self._bulk = bulk
         self._tokens = tokens
         self._routes: list[tuple[re.Pattern[str], Show]] = [
-            (re.compile(r"/"), self.andon),
+            (re.compile(pattern), show)
+            for pattern, show in (
+                ("/", self.andon),
+                ("/tasks", self.tasks),
+                ("/tasks/([^/]+)", self.task),
+                ("/tasks/([^/]+)/artifacts/([0-9]{1,9})/([^/]+)", self.artifact),
+                ("/dead-letters", self.letters),
+                ("/dead-letters/list", self.letter_list),
+                ("/bulk/([^/]+)", self.doing),
+                ("/search", self.search),
+            )
         ]
 
-    async def show(self, asked: Asked) -> Shown | Answer:
+    async def show(self, asked: Asked) -> Shown | Answer | Download:
         """The page of a path. Raises `Refused` where there is none."""
         for pattern, show in self._routes:
             found = pattern.fullmatch(asked.path)
             if found is not None:
-                name = unquote(found[1]) if found.re.groups else ""
-                return await show(msgspec.structs.replace(asked, name=name))
+                names = tuple(map(unquote, found.groups()))
+                return await show(msgspec.structs.replace(asked, names=names))
         raise Refused(404, "Not here", "There is no such page.")
 
     async def andon(self, asked: Asked) -> Shown:
@@ -74,3 +99,112 @@ class Pages:
         asked.need_some("queues:read:")
         view = (await self._reader.overview()).seen_by(asked.place.visitor)
         return Shown("Andon", list(andon_page.content(asked.place, view)), topics=("andon",))
+
+    # --- tasks ---
+
+    async def tasks(self, asked: Asked) -> Shown:
+        """A list of tasks."""
+        wanted = filter_of(asked.query)
+        view = await reading_tasks.task_list(self._reader, wanted, asked.place.visitor)
+        queues = await self._queues_to_read(asked)
+        query = asked.query.encoded()
+        return Shown(
+            f"Tasks: {wanted.words}",
+            list(tasks_page.content(asked.place, view, queues)),
+            topics=() if wanted.cursor else (f"tasks/{query}",),
+        )
+
+    async def _queues_to_read(self, asked: Asked) -> list[str]:
+        return [
+            config.name
+            for config, _ in await self._reader.queues()
+            if asked.place.may(f"tasks:read:{config.name}")
+        ]
+
+    async def task(self, asked: Asked) -> Shown:
+        """One task."""
+        seen_as, visitor = asked.query.get("as"), asked.place.visitor
+        run = asked.query.get("run")
+        wanted = int(run) if run.isdecimal() and len(run) < 10 else None
+        view = await reading_tasks.task_page(self._reader, asked.name, seen_as, visitor)
+        log = await reading_tasks.LogTail(asked.name, wanted).read(self._reader)
+        artifacts = await reading_tasks.artifact_rows(self._reader, asked.name)
+        of_run = "" if wanted is None else f"/{wanted}"
+        return Shown(
+            f"{view.name} {view.id}",
+            list(task_page.content(asked.place, view, log, artifacts)),
+            topics=(f"task/{asked.name}/{seen_as or 'native'}", f"log/{asked.name}{of_run}"),
+        )
+
+    async def artifact(self, asked: Asked) -> Download:
+        """A file that a run left behind."""
+        task_id, run, name = asked.names
+        engine = await self._reader.engine()
+        await reading_tasks.readable_task(engine, task_id, asked.place.visitor)
+        places = await engine.artifacts()
+        found = [one for one in await places.find(task_id, int(run)) if one.name == name]
+        if not found:
+            raise Refused(404, "Not here", "There is no such artifact (any more).")
+        return Download(name, found[0].size, places.read(found[0]))
+
+    async def search(self, asked: Asked) -> Shown | Answer:
+        """What is looked for, by whatever it may be: an id first, then a name, key, group, tag."""
+        text = asked.query.get("q").strip()
+        place = asked.place
+        if not text:
+            return see_other(place.to("/tasks"))
+        field = await reading_tasks.field_of(self._reader, text, place.visitor)
+        if field == "task":
+            return see_other(place.task(text))
+        if field:
+            return see_other(place.to("/tasks", **{field: text}))
+        detail = f"No task has {text[:100]!r} as its id, name, key, group or tag."
+        return Shown("Nothing found", [messages.refusal("Nothing found", detail)])
+
+    # --- dead letters ---
+
+    async def letters(self, asked: Asked) -> Shown:
+        """Dead letters by cause."""
+        queue = asked.query.get("queue")
+        view = await reading_letters.letters(self._reader, queue, asked.place.visitor)
+        return Shown(
+            "Dead letters",
+            list(letters_page.content(asked.place, view)),
+            topics=(f"letters/{quote(queue, safe='')}",),
+        )
+
+    async def letter_list(self, asked: Asked) -> Shown:
+        """Dead letters one by one."""
+        query = asked.query
+        queue, fingerprint = query.get("queue"), query.get("fingerprint")
+        cursor = query.get("cursor")
+        page = await reading_letters.page_of(
+            self._reader, queue, fingerprint, cursor, visitor=asked.place.visitor, limit=PAGE
+        )
+        now = (await self._reader.engine()).now()
+        view = TaskList(
+            asked=TaskFilter(queue=queue, cursor=cursor),
+            rows=rows_of(page.tasks, now),
+            next=page.cursor,
+            now=now,
+            total=None,
+        )
+        return Shown(
+            "Dead letters",
+            list(letters_page.listed(asked.place, view, fingerprint, page.tasks[:1])),
+        )
+
+    # --- acts on many ---
+
+    async def doing(self, asked: Asked) -> Shown:
+        """How far an act on many is."""
+        doing = self._bulk.find(asked.name)
+        if doing is None:
+            raise Refused(
+                404, "Not here", "This board knows of no such act: it may be an older process's."
+            )
+        return Shown(
+            doing.label,
+            list(bulk_page.progress(asked.place, doing)),
+            topics=() if doing.is_over else (f"bulk/{doing.id}",),
+        )

@@ -7,7 +7,7 @@ Put together from its parts: `submitting`, `runs`, `control`, `dependencies`, `w
 import asyncio
 import logging
 import random as random_module
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -323,6 +323,16 @@ class LocalEngine:
     async def find(self, query: Query) -> Page:
         check_query(query)
         return await self.store.find(query)
+
+    async def dependents(self, task_id: str, limit: int) -> list[str]:
+        """The ids of tasks that wait for one, or have waited; at most so many."""
+        if not is_id(task_id):
+            return []
+        return [edge.child for edge in await self.store.dependents(task_id, limit=limit)]
+
+    async def code_lists(self, digests: Iterable[str]) -> dict[str, Code]:
+        """What workers have code for, by the digests that they name."""
+        return await self.codes.find(digests)
 
     async def stats(self) -> list[QueueStats]:
         return await self.store.stats()
