@@ -50,6 +50,7 @@ PAGES = (
             "client.tasks.TaskFilters",
             "engine.base.Acted",
             "model.task.TaskError",
+            "acting_as",
             "artifacts.Artifact",
             "artifacts.LogLine",
         ),

@@ -192,6 +192,7 @@ def _in_a_word(error: "TaskError | None", shown: "TaskError | None") -> str | No
 
 
 def _move(out: Output, event: "TaskEvent", before: int | None) -> list[Cell]:
+    from andon.cli.events import by_whom
     from andon.cli.shown import native_word
 
     source = "" if event.source is None else event.source.value
@@ -207,6 +208,7 @@ def _move(out: Output, event: "TaskEvent", before: int | None) -> list[Cell]:
         "" if event.reason is None else event.reason.value,
         "" if event.run is None else f"run {event.run}",
         event.worker,
+        by_whom(event),
     ]
 
 

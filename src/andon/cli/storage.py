@@ -179,6 +179,10 @@ async def _set_retention(store: "Store", retention: Retention) -> None:
 
 
 async def _set(store: "Store", name: str, value: bytes) -> None:
+    from andon.engine.audit import Audit
+
+    if await store.setting(name) != value:
+        await Audit(store).asked("set-storage", name, set=shown(value.decode()))
     for _ in range(_MOST_TRIES):
         before = await store.setting(name)
         if before == value or await store.put_setting(name, value, expect=before):

@@ -59,7 +59,8 @@ async def create(
 
     Scopes: tasks:create:QUEUE, tasks:read:QUEUE, tasks:cancel:QUEUE, tasks:change:QUEUE,
     queues:claim:QUEUE, queues:read:QUEUE, queues:manage:QUEUE, workers:read, metrics:read,
-    types:publish, admin:storage, admin:tokens, admin:workers. A star at the end stands for
+    types:publish, admin:storage, admin:tokens, admin:workers,
+    admin:audit. A star at the end stands for
     anything: 'tasks:*', '*'.
     """
     async with session.local_engine(creates=True) as engine:

@@ -18,6 +18,7 @@ from andon.engine.telling import Then
 from andon.engine.waiting import KindWait
 from andon.lifecycle.commands import Command
 from andon.lifecycle.waiting import Wait
+from andon.model.audit import AuditRecord
 from andon.model.code import Code
 from andon.model.errors import AndonError, InvalidSubmission
 from andon.model.fleet import (
@@ -244,6 +245,12 @@ class Engine(Protocol):
         with that id submitted, all else the same. Repeating it is safe. The outcome is the
         successor's; without a state it is not stored yet, but will be. Refused for a task that has
         begun or ended, or that others depend on: they would not follow."""
+        ...
+
+    async def acts(self, actor: str | None = None, limit: int = 100) -> list[AuditRecord]:
+        """What was done by hand, newest first: by one actor or by all, of the newest 500. Acts on
+        tasks are listed where somebody said who acts (`andon.acting_as`, a token, the command
+        line), changes of queues, policies and tokens whoever made them."""
         ...
 
     # --- reading and watching ---

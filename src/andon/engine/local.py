@@ -19,7 +19,9 @@ from andon.contract.queries import EventPage, History, Page, Query
 from andon.contract.requests import ClaimRequest, Renewal
 from andon.contract.store import ParksClaims, Store
 from andon.contract.topics import CONFIG_TOPIC, Listener
+from andon.engine.actor import ACTOR
 from andon.engine.artifacts import Keeping
+from andon.engine.audit import Audit
 from andon.engine.base import Acted, Joinable, Submission, Submitted
 from andon.engine.bearing import Bearing
 from andon.engine.book import PolicyBook
@@ -52,6 +54,7 @@ from andon.lifecycle.constants import SLOW_POLL_S
 from andon.lifecycle.named import OPTION, expanded
 from andon.lifecycle.policies import check_options
 from andon.lifecycle.waiting import Wait
+from andon.model.audit import AuditRecord
 from andon.model.code import Code
 from andon.model.errors import (
     AndonError,
@@ -107,7 +110,8 @@ class LocalEngine:
         self._parking_store = store if isinstance(store, ParksClaims) else None
         self.book = PolicyBook(store, profile)
         self.codes = CodeBook(store)
-        self._policies = RetryPolicies(store, self.book)
+        self.audit = Audit(store)
+        self._policies = RetryPolicies(store, self.book, self.audit)
         self._waits = Waits(store, self.codes)
         self._dependencies = Dependencies(store)
         self._runs = Runs(
@@ -146,6 +150,7 @@ class LocalEngine:
             self._control,
             self._debts,
             self._submitting.store_births,
+            audit=self.audit,
             max_payload=max_payload,
         )
         self._poll_s = poll_s
@@ -300,19 +305,31 @@ class LocalEngine:
         return dict(zip(ids, await self.get(ids), strict=True))
 
     async def cancel(self, ids: Sequence[str], *, force: bool = False) -> list[Acted]:
-        return await self._control.cancel(ids, force=force)
+        acted = await self._control.cancel(ids, force=force, actor=ACTOR.get())
+        await self.audit.done("cancel", acted, force=force or None)
+        return acted
 
     async def retry(self, ids: Sequence[str]) -> list[Acted]:
-        return await self.schedules.delivered(await self._control.retry(ids))
+        acted = await self._control.retry(ids, actor=ACTOR.get())
+        await self.audit.done("retry", acted)
+        return await self.schedules.delivered(acted)
 
     async def act(
         self, ids: Sequence[str], command: Command, *, force: bool = False
     ) -> list[Acted]:
-        acted = await self._control.act(ids, command, force=force)
+        acted = await self._control.act(ids, command, force=force, actor=ACTOR.get())
+        await self.audit.done(command.event.value, acted, force=force or None)
         return await self.schedules.delivered(acted)
 
     async def edit(self, task_id: str, args: bytes, successor: str) -> Submitted:
-        return await self._editing.edit(task_id, args, successor)
+        edited = await self._editing.edit(task_id, args, successor)
+        if edited.created:
+            done = Acted(task_id, None, changed=True)
+            await self.audit.done("edit", [done], successor=successor)
+        return edited
+
+    async def acts(self, actor: str | None = None, limit: int = 100) -> list[AuditRecord]:
+        return await self.audit.acts(actor, limit)
 
     async def get(self, ids: Sequence[str]) -> list[Task | None]:
         return await records(self.store, ids)
@@ -371,10 +388,14 @@ class LocalEngine:
         if OPTION in policy:
             await self.book.refresh()
             expanded(policy, self.book.named)
+        is_listed = False
         for _ in range(MOST_ATTEMPTS):
             known = {queue.name: queue for queue in await self.store.queues()}
             there = known.get(name) or QueueConfig(name=name)
             config = msgspec.structs.replace(_changed(there, changes), deleted=False)
+            if config != there and not is_listed:
+                await self.audit.asked("configure-queue", name, **_told(there, config))
+                is_listed = True
             if await self.store.put_queue(config, expect=there):
                 await self.book.refresh()
                 return config
@@ -386,6 +407,7 @@ class LocalEngine:
         counts = counts_in(await self.store.stats(), name)
         if counts:
             raise QueueNotEmpty(name, counts, "Remove them first.")
+        await self.audit.asked("delete-queue", name)
         for _ in range(MOST_ATTEMPTS):
             known = {queue.name: queue for queue in await self.store.queues()}
             there = known.get(name) or QueueConfig(name=name)
@@ -459,6 +481,12 @@ class LocalEngine:
                     log.error("The configuration could not be read.", exc_info=error)
                 await asyncio.sleep(_PAUSE_S)
                 hints.notify()
+
+
+def _told(there: QueueConfig, config: QueueConfig) -> dict[str, Any]:
+    """What is set anew, as the audit list has it."""
+    before = settings_of(there)
+    return {name: value for name, value in settings_of(config).items() if value != before[name]}
 
 
 def _changed(there: QueueConfig, changes: dict[str, Any]) -> QueueConfig:

@@ -28,7 +28,17 @@ COPY_SETTING = "copy"
 POLICIES_SETTING = "retry-policies"
 """The named retry policies, as JSON: options by name (`lifecycle.named`)."""
 
-MOVING = (RETENTION_SETTING, POLICIES_SETTING, PLACE_SETTING, TOKENS_SETTING, KEYS_SETTING)
+AUDIT_SETTING = "audit"
+"""What was done by hand, newest last, as JSON (`engine.audit`)."""
+
+MOVING = (
+    RETENTION_SETTING,
+    POLICIES_SETTING,
+    PLACE_SETTING,
+    TOKENS_SETTING,
+    KEYS_SETTING,
+    AUDIT_SETTING,
+)
 """What belongs to the namespace and is copied before its tasks. Runs in hand keep their tokens."""
 
 MOVING_LAST = (ROOT_SETTING,)

@@ -17,6 +17,7 @@ from andon.service.rates import Rates
 from andon.service.routes import (
     about,
     artifacts,
+    audit,
     bulk,
     dead_letters,
     engine,
@@ -55,6 +56,7 @@ ROUTERS = [
     artifacts.router,
     logs.router,
     tokens.router,
+    audit.router,
     about.router,
 ]
 

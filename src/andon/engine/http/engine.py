@@ -41,6 +41,7 @@ from andon.engine.waiting import KindWait
 from andon.lifecycle.commands import Command
 from andon.lifecycle.constants import SLOW_POLL_S
 from andon.lifecycle.waiting import Wait
+from andon.model.audit import AuditRecord
 from andon.model.code import Code
 from andon.model.errors import (
     ConfigurationError,
@@ -96,6 +97,7 @@ _decode_types = msgspec.json.Decoder(list[TypeInfo]).decode
 _decode_workers = msgspec.json.Decoder(list[WorkerInfo]).decode
 _decode_info = msgspec.json.Decoder(StoreInfo).decode
 _decode_histories = msgspec.json.Decoder(list[QueueHistory]).decode
+_decode_acts = msgspec.json.Decoder(list[AuditRecord]).decode
 _decode_waits = msgspec.json.Decoder(list[KindWait]).decode
 _decode_results = msgspec.json.Decoder(dict[str, Task | None]).decode
 
@@ -395,6 +397,10 @@ class HttpEngine:
             answer = await self._transport.call(method, wire.encode(which), safe=safe)
             done.extend(map(wire.acted, wire.decode_outcomes(answer)))
         return done
+
+    async def acts(self, actor: str | None = None, limit: int = 100) -> list[AuditRecord]:
+        body = wire.encode(wire.OfAudit(limit, actor))
+        return _decode_acts(await self._transport.call("acts", body))
 
     # --- reading and watching ---
 

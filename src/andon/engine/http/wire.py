@@ -26,6 +26,7 @@ ROOT = "/api/v1/engine/"
 """Where a service answers to `HttpEngine`: POST, one path per method."""
 
 TIME_HEADER = "andon-time"
+ACTOR_HEADER = "Andon-Actor"
 """On every reply: the store's clock, ms UTC."""
 
 MOST_BYTES = 4 * 1024 * 1024
@@ -148,6 +149,13 @@ class OfQueueHistory(msgspec.Struct, frozen=True, omit_defaults=True):
 
     days: int
     queue: str | None = None
+
+
+class OfAudit(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How many acts by hand are asked for, and whose; None: everybody's."""
+
+    limit: int
+    actor: str | None = None
 
 
 class OfWaits(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -21,7 +21,7 @@ KINDS = {
     "workers:read": "list workers",
     "metrics:read": "read the metrics",
     "types:publish": "publish task types and their policies, as Python workers do",
-    "admin:": "administer: `admin:tokens`, `admin:storage`, `admin:workers`",
+    "admin:": "administer: `admin:tokens`, `admin:storage`, `admin:workers`, `admin:audit`",
 }
 """What the service itself asks for; a kind that ends in a colon is followed by a name."""
 

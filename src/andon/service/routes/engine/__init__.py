@@ -20,6 +20,7 @@ _HANDLERS: list[Any] = [
     control.retry,
     control.act,
     control.edit,
+    control.acts,
     schedules.put_schedules,
     schedules.act_on_schedules,
     schedules.backfill_schedule,
