@@ -10,10 +10,14 @@ from andon.contract.limits import in_batches
 from andon.dashboard import reading_letters
 from andon.dashboard.bulk import MOST_NAMED, Counted, Doing, act_named, count, new_id
 from andon.dashboard.pages import bulk as bulk_page
+from andon.dashboard.pages import trust as trust_page
 from andon.dashboard.patience import within
 from andon.dashboard.requests import Fields, Refused, path_in
 from andon.dashboard.showing import Shown
 from andon.dashboard.views.tasks import TaskFilter, filter_of, total_of
+from andon.engine.flows import cancel_flow, read_flow, rerun_flow
+from andon.engine.schedule_requests import HasSchedules
+from andon.engine.schedule_views import queues_of
 from andon.lifecycle.commands import Archive, Delete
 from andon.model.errors import TaskNotFound
 from andon.model.words import State
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
     from andon.dashboard.reading import Reader
     from andon.dashboard.tokens import TokenBook
     from andon.engine.base import Acted, Engine
+    from andon.engine.schedule_requests import ScheduleAct
     from andon.model.task import Task
 
 MOST_CHOSEN = 1_000
@@ -39,6 +44,13 @@ ONE = {
     "delete": ("tasks:change:", "is deleted"),
 }
 """What may be done to one task: the scope that it needs, and what is said afterwards."""
+
+_SCHEDULE_ACTS: "dict[ScheduleAct, str]" = {
+    "pause": "is paused",
+    "resume": "goes on",
+    "run": "has borne one task now",
+}
+"""What may be done to a schedule, and what is said afterwards."""
 
 SCOPES = {
     "cancel": "tasks:cancel:",
@@ -74,7 +86,13 @@ class Acts:
             "/bulk/matching": self.ask_about_matching,
             "/bulk/letters": self.ask_about_letters,
             "/bulk/do": self.do_to_many,
+            "/acts/flow/cancel": partial(self.act_on_flow, cancels=True),
+            "/acts/flow/rerun-failed": partial(self.act_on_flow, cancels=False),
+            "/acts/token/create": self.create_token,
+            "/acts/token/revoke": self.revoke_token,
         }
+        for act in _SCHEDULE_ACTS:
+            self._acts[f"/acts/schedule/{act}"] = partial(self.act_on_schedule, act)
         for name in ONE:
             self._acts[f"/acts/task/{name}"] = partial(self.act_on_task, name)
 
@@ -126,6 +144,61 @@ class Acts:
             return Done("There was nothing to do.")
         gone = acted.state is None
         return Done(f"Task {task_id} {past}.", to="/tasks" if gone else "")
+
+    # --- schedules and flows ---
+
+    async def act_on_schedule(self, act: "ScheduleAct", form: Fields, place: "Place") -> Done:
+        """Pause, resume or run a schedule."""
+        engine, name = await self._reader.engine(), form.get("schedule")
+        if not isinstance(engine, HasSchedules):
+            raise Refused(404, "Not here", "There are no schedules here.")
+        [task] = await within(engine.get([name]))
+        if task is None or task.status.schedule is None:
+            raise Refused(404, "Not here", "There is no such schedule.")
+        for queue in sorted(queues_of(task)):
+            need(place, f"tasks:change:{queue}")
+        [acted] = await within(engine.schedules.act([name], act))
+        if acted.error is not None:
+            return Done(f"⚠ {acted.error}")
+        return Done(f"Schedule {name} {_SCHEDULE_ACTS[act]}.")
+
+    async def act_on_flow(self, form: Fields, place: "Place", *, cancels: bool) -> Done:
+        """Cancel what of a flow has not ended, or run again what failed."""
+        need(place, "tasks:cancel:*" if cancels else "tasks:change:*")
+        engine = await self._reader.engine()
+        flow = await within(read_flow(engine, form.get("flow")))
+        tally = await (cancel_flow(engine, flow) if cancels else rerun_flow(engine, flow))
+        refused = f", {tally.refused:,} refused" if tally.refused else ""
+        what = "cancelled, or asked to stop" if cancels else "started again"
+        return Done(f"{tally.changed:,} of {tally.found:,} tasks {what}{refused}.")
+
+    # --- tokens ---
+
+    async def create_token(self, form: Fields, place: "Place") -> Done:
+        """Make a token that allows no more than its maker's."""
+        book = self._book(place)
+        scopes = form.get("scopes").split()
+        for scope in scopes:
+            need(place, scope)
+        days = form.get("days").strip()
+        try:
+            lasts = float(days) if days else None
+        except ValueError:
+            return Done("⚠ A token lasts for a number of days, or for ever.")
+        text, row = await within(book.create(form.get("name").strip(), scopes, days=lasts))
+        content = list(trust_page.made(place, text, row))
+        return Done(page=Shown("The new token", content))
+
+    async def revoke_token(self, form: Fields, place: "Place") -> Done:
+        """Revoke a token."""
+        row = await within(self._book(place).revoke(form.get("token")))
+        return Done(f"Token {row.id} ({row.name}) is revoked; within a second nobody takes it.")
+
+    def _book(self, place: "Place") -> "TokenBook":
+        if self._tokens is None:
+            raise Refused(404, "Not here", "This board knows no tokens.")
+        need(place, "admin:tokens")
+        return self._tokens
 
     # --- many tasks ---
 

@@ -33,6 +33,7 @@ from andon.dashboard.sessions import Session
 from andon.dashboard.showing import Asked, Pages, Shown
 from andon.dashboard.sources import source_of
 from andon.dashboard.views.bodies import Redaction
+from andon.engine.actor import acting_as
 from andon.model.errors import (
     AccessError,
     AndonError,
@@ -182,7 +183,8 @@ class Board:
             session.leave(answer)
             return answer
         form = Fields([*request.query.pairs, *form.pairs])
-        done = await self._acts.do(request.path, form, place)
+        with acting_as(visitor.actor or visitor.name):
+            done = await self._acts.do(request.path, form, place)
         if done.page is not None:
             return self._page(request, session, place, done.page)
         answer = see_other(_back(request, form, done.to))

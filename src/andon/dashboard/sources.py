@@ -8,15 +8,22 @@ from urllib.parse import parse_qsl, unquote
 
 from andon.dashboard.pages import andon as andon_page
 from andon.dashboard.pages import bulk as bulk_page
+from andon.dashboard.pages import flows as flows_page
 from andon.dashboard.pages import letters as letters_page
+from andon.dashboard.pages import queues as queues_page
+from andon.dashboard.pages import schedules as schedules_page
 from andon.dashboard.pages import task as one_task
 from andon.dashboard.pages import tasks as tasks_page
+from andon.dashboard.pages import workers as workers_page
+from andon.dashboard.reading_fleet import flow, schedules, seen_by, workers
 from andon.dashboard.reading_letters import letters
 from andon.dashboard.reading_tasks import LogTail, task_list, task_page
 from andon.dashboard.requests import Fields
+from andon.dashboard.views.fleet import Workers
 from andon.dashboard.views.letters import Letters
 from andon.dashboard.views.task import LogView, TaskView
 from andon.dashboard.views.tasks import TaskList, filter_of
+from andon.engine.schedule_views import queues_of
 from andon.model.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -28,6 +35,8 @@ if TYPE_CHECKING:
     from andon.dashboard.bulk import Doing
     from andon.dashboard.pages.frame import Place
     from andon.dashboard.reading import Overview, Reader
+    from andon.lifecycle.flows import FlowDocument
+    from andon.model.task import Task
 
 MOST_TOPIC = 512
 """Characters of a topic."""
@@ -173,14 +182,89 @@ class BulkSource(Source):
         return () if seen is None else bulk_page.progress(place, seen)
 
 
+class QueueSource(Source):
+    """One queue."""
+
+    def __init__(self, rest: str) -> None:
+        super().__init__(rest)
+        self._name = unquote(rest)
+
+    def is_for(self, visitor: "Visitor") -> bool:
+        return visitor.may(f"queues:read:{self._name}")
+
+    async def read(self, reader: "Reader") -> "Overview":
+        return await reader.overview()
+
+    def draw(self, place: "Place", seen: "Overview") -> "Iterable[Renderable]":
+        view = seen.seen_by(place.visitor)
+        row = next((row for row in view.queues if row.name == self._name), None)
+        return () if row is None else queues_page.one_live(place, row, view.now)
+
+
+class WorkersSource(Source):
+    """Workers."""
+
+    every = 2.0
+
+    def is_for(self, visitor: "Visitor") -> bool:
+        return visitor.may("workers:read")
+
+    async def read(self, reader: "Reader") -> Workers:
+        return await workers(reader)
+
+    def draw(self, place: "Place", seen: Workers) -> "Iterable[Renderable]":
+        return workers_page.fragments(place, seen_by(place.visitor, seen))
+
+
+class SchedulesSource(Source):
+    """The first page of schedules."""
+
+    every = 2.0
+
+    def is_for(self, visitor: "Visitor") -> bool:
+        return visitor.may_some("tasks:read:")
+
+    async def read(self, reader: "Reader") -> "tuple[list[Task], int]":
+        found, _ = await schedules(reader, "")
+        return found, (await reader.engine()).now()
+
+    def draw(self, place: "Place", seen: "tuple[list[Task], int]") -> "Iterable[Renderable]":
+        found, now = seen
+        mine = [
+            task
+            for task in found
+            if all(place.may(f"tasks:read:{queue}") for queue in queues_of(task))
+        ]
+        yield schedules_page.rows(place, mine, now)
+
+
+class FlowSource(Source):
+    """One flow."""
+
+    every = 2.0
+
+    def is_for(self, visitor: "Visitor") -> bool:
+        return visitor.may("tasks:read:*")
+
+    async def read(self, reader: "Reader") -> "FlowDocument":
+        return await flow(reader, unquote(self.rest))
+
+    def draw(self, place: "Place", seen: "FlowDocument") -> "Iterable[Renderable]":
+        return flows_page.fragments(place, seen)
+
+
 KINDS: dict[str, type[Source]] = {
     "andon": AndonSource,
     "bulk": BulkSource,
+    "flow": FlowSource,
     "letters": LettersSource,
     "log": LogSource,
+    "queue": QueueSource,
+    "schedules": SchedulesSource,
     "store": StoreSource,
     "task": TaskSource,
     "tasks": TasksSource,
+    "workers": WorkersSource,
 }
 
 

@@ -336,7 +336,7 @@ def moves(place: "Place", view: TaskView) -> "Renderable":
 def _native(view: TaskView) -> "Renderable":
     return table(
         "moves",
-        ["at", "after", "event", "from", "to", "reason", "run", "worker"],
+        ["at", "after", "event", "from", "to", "reason", "run", "by"],
         (
             h.tr[
                 h.td[moment(one.at)],
@@ -346,7 +346,7 @@ def _native(view: TaskView) -> "Renderable":
                 h.td[state(one.target)],
                 h.td[one.reason, one.error and h.span(".bad")[" ", h.bdi[one.error]]],
                 h.td(".num")["" if one.run is None else f"#{one.run}"],
-                h.td(".mono")[h.bdi[line_of(one.worker, 60)]],
+                h.td[h.bdi[one.actor] if one.actor else h.bdi(".mono")[line_of(one.worker, 60)]],
             ]
             for one in view.moves
         ),

@@ -56,6 +56,7 @@ class MoveRow(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     run: int | None
     worker: str
+    actor: str  #: who made it by hand; empty if nobody said
     error: str
 
 
@@ -240,6 +241,7 @@ def _moves(events: Sequence[TaskEvent]) -> list[MoveRow]:
                 reason="" if event.reason is None else event.reason.value,
                 run=event.run,
                 worker=event.worker,
+                actor=line_of(event.actor, 100),
                 error="" if event.error is None else line_of(event.error.message, 160),
             )
         )
