@@ -34,7 +34,8 @@ async def workers(reader: "Reader") -> Workers:
     codes = None
     if isinstance(engine, BesideStore):
         codes = await within(engine.code_lists({one.code for one in alive if one.code}))
-    busy = [one.id for one in alive if one.active][:_MOST_WORKERS]
+    # What they said of how much they run may be ten seconds old, so each is asked for.
+    busy = [one.id for one in alive][:_MOST_WORKERS]
     runs = await asyncio.gather(*(_runs_of(engine, worker) for worker in busy))
     waits = await reader.waits()
     return workers_of(alive, codes, dict(zip(busy, runs, strict=True)), waits, engine.now())
