@@ -7,7 +7,7 @@ Put together from its parts: `submitting`, `runs`, `control`, `dependencies`, `w
 import asyncio
 import logging
 import random as random_module
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -354,6 +354,10 @@ class LocalEngine:
         if task is None:
             raise TaskNotFound(task_id)
         return await dependents_of(self.store, task_id, cursor, limit)
+
+    async def code_lists(self, digests: Iterable[str]) -> dict[str, Code]:
+        """What workers have code for, by the digests that they name."""
+        return await self.codes.find(digests)
 
     async def stats(self) -> list[QueueStats]:
         return await self.store.stats()
