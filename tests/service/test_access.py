@@ -130,6 +130,7 @@ ROUTES = {
     "POST /api/v1/engine/claim": Route("queues:claim:q", CLAIM),
     "POST /api/v1/engine/renew": Route(RUN, [{"token": "{run_token}", "lease_ms": 5000}]),
     "POST /api/v1/engine/report": Route(RUN, REPORT),
+    "POST /api/v1/engine/report_bearing": Route(RUN, REPORT),
     "POST /api/v1/engine/dependencies": Route(RUN, {"token": "{run_token}"}),
     "POST /api/v1/engine/cancel": Route("tasks:cancel:q", IDS),
     "POST /api/v1/engine/retry": Route("tasks:change:q", IDS),
