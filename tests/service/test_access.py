@@ -167,6 +167,7 @@ ROUTES = {
     "POST /api/v1/engine/configure_queue": Route(
         "queues:manage:q", {"name": "q", "changes": {"weight": 2}}
     ),
+    "POST /api/v1/engine/minutes": Route("queues:read:q", {"name": "q", "minutes": 7}),
     "POST /api/v1/engine/acts": Route("admin:audit", {"limit": 5}),
     "POST /api/v1/engine/queue_history": Route("queues:read:q", {"queue": "q", "days": 7}),
     "POST /api/v1/engine/delete_queue": Route("queues:manage:q", {"name": "q"}),
@@ -184,6 +185,7 @@ ROUTES = {
     "POST /api/v1/engine/remove_worker": Route("queues:claim:q", {"ids": ["w"]}),
     "POST /api/v1/engine/info": Route(ANY),
     "POST /api/v1/engine/partitions": Route(ANY),
+    "GET /api/v1/minutes": Route("queues:read:q", query="queue=q"),
     "GET /api/v1/audit": Route("admin:audit"),
     "GET /api/v1/tokens": Route("admin:tokens"),
     "POST /api/v1/tokens": Route("admin:tokens", {"name": "n", "scopes": ["admin:tokens"]}),

@@ -40,6 +40,7 @@ from andon.engine.reading import (
     queue_histories,
     records,
 )
+from andon.engine.rollups import Rollups
 from andon.engine.runs import Mark, Runs
 from andon.engine.schedules import Schedules
 from andon.engine.submitting import Submitting
@@ -70,6 +71,7 @@ from andon.model.fleet import (
     TypeInfo,
     WorkerInfo,
 )
+from andon.model.minutes import MinuteHistory
 from andon.model.policy import PolicyOptions
 from andon.model.task import Task, TaskEvent
 from andon.model.words import State
@@ -156,6 +158,7 @@ class LocalEngine:
         self._poll_s = poll_s
         self._watching = Watching(store, jitter, poll_s=poll_s)
         self._keeping = Keeping(store, store.url, artifacts, poll_s=poll_s)
+        self.rollups = Rollups(store, jitter, poll_s=poll_s)
         limit = dead_letter_limit
         if limit is None:
             limit = self.book.profile.dead_letter_limit
@@ -166,7 +169,7 @@ class LocalEngine:
             random=jitter,
             dead_letter_limit=limit,
             pay=self._debts.pay,
-            also=lambda: self._keeping.keep_swept(jitter),
+            also=(lambda: self._keeping.keep_swept(jitter), self.rollups.keep),
             poll_s=poll_s,
         )
         self._opening: asyncio.Lock | None = None
@@ -346,6 +349,13 @@ class LocalEngine:
 
     async def queue_history(self, queue: str | None = None, days: int = 7) -> list[QueueHistory]:
         return await queue_histories(self.store, queue, days)
+
+    async def minutes(
+        self, name: str | None = None, minutes: int = 60, *, by_type: bool = False
+    ) -> MinuteHistory:
+        if name is not None:
+            check_asked(name, field="name" if by_type else "queue")
+        return await self.rollups.history(name, minutes, by_type=by_type)
 
     def wait_end(
         self, task_id: str, timeout: float | None = None

@@ -151,6 +151,14 @@ class OfQueueHistory(msgspec.Struct, frozen=True, omit_defaults=True):
     queue: str | None = None
 
 
+class OfMinutes(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The minutes that are asked for, of the queue or type of a name, or of all."""
+
+    minutes: int
+    name: str | None = None
+    by_type: bool = False
+
+
 class OfAudit(msgspec.Struct, frozen=True, omit_defaults=True):
     """How many acts by hand are asked for, and whose; None: everybody's."""
 

@@ -32,6 +32,7 @@ _HANDLERS: list[Any] = [
     reading.attend,
     fleet.stats,
     fleet.queue_history,
+    fleet.minutes,
     fleet.queues,
     fleet.configure_queue,
     fleet.delete_queue,
