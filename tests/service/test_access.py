@@ -88,6 +88,7 @@ ROUTES = {
     "POST /api/v1/flows/{flow_id:str}/cancel": Route("tasks:cancel:*"),
     "POST /api/v1/flows/{flow_id:str}/rerun": Route("tasks:change:*"),
     "GET /api/v1/dead-letters": Route("tasks:read:q", query="queue=q"),
+    "GET /api/v1/dead-letters/groups": Route("tasks:read:q", query="queue=q"),
     "POST /api/v1/dead-letters/resubmit": Route("tasks:change:q", {"filter": {"queue": "q"}}),
     "POST /api/v1/dead-letters/purge": Route("tasks:change:q", {"filter": {"queue": "q"}}),
     "GET /api/v1/queues": Route("queues:read:*"),
@@ -167,6 +168,7 @@ ROUTES = {
     "POST /api/v1/engine/configure_queue": Route(
         "queues:manage:q", {"name": "q", "changes": {"weight": 2}}
     ),
+    "POST /api/v1/engine/letter_groups": Route("tasks:read:q", {"queue": "q", "look": 9}),
     "POST /api/v1/engine/minutes": Route("queues:read:q", {"name": "q", "minutes": 7}),
     "POST /api/v1/engine/acts": Route("admin:audit", {"limit": 5}),
     "POST /api/v1/engine/queue_history": Route("queues:read:q", {"queue": "q", "days": 7}),

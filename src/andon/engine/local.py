@@ -32,6 +32,7 @@ from andon.engine.dependencies import Dependencies
 from andon.engine.editing import Editing
 from andon.engine.fleet import counts_in, settings_of
 from andon.engine.holding import Holding
+from andon.engine.letter_groups import LOOK, letter_groups
 from andon.engine.naming import RetryPolicies
 from andon.engine.reading import (
     MOST_CURSOR,
@@ -71,6 +72,7 @@ from andon.model.fleet import (
     TypeInfo,
     WorkerInfo,
 )
+from andon.model.letters import LetterGroups
 from andon.model.minutes import MinuteHistory
 from andon.model.policy import PolicyOptions
 from andon.model.task import Task, TaskEvent
@@ -356,6 +358,16 @@ class LocalEngine:
         if name is not None:
             check_asked(name, field="name" if by_type else "queue")
         return await self.rollups.history(name, minutes, by_type=by_type)
+
+    async def letter_groups(
+        self,
+        queue: str | None = None,
+        name: str | None = None,
+        *,
+        look: int = LOOK,
+        cursor: str = "",
+    ) -> LetterGroups:
+        return await letter_groups(self, queue=queue, name=name, look=look, cursor=cursor)
 
     def wait_end(
         self, task_id: str, timeout: float | None = None

@@ -34,6 +34,7 @@ from andon.engine.http.runtokens import RunTokens
 from andon.engine.http.schedules import HttpSchedules
 from andon.engine.http.transport import PATIENCE_S, Transport
 from andon.engine.http.wire import Outcome, Packed, Report, Sign, Which
+from andon.engine.letter_groups import LOOK, check_look
 from andon.engine.places import in_places
 from andon.engine.reading import check_days
 from andon.engine.rollups import check_minutes
@@ -59,6 +60,7 @@ from andon.model.fleet import (
     TypeInfo,
     WorkerInfo,
 )
+from andon.model.letters import LetterGroups
 from andon.model.minutes import MinuteHistory
 from andon.model.policy import PolicyOptions
 from andon.model.task import Task, TaskEvent
@@ -101,6 +103,7 @@ _decode_info = msgspec.json.Decoder(StoreInfo).decode
 _decode_histories = msgspec.json.Decoder(list[QueueHistory]).decode
 _decode_acts = msgspec.json.Decoder(list[AuditRecord]).decode
 _decode_minutes = msgspec.json.Decoder(MinuteHistory).decode
+_decode_groups = msgspec.json.Decoder(LetterGroups).decode
 _decode_waits = msgspec.json.Decoder(list[KindWait]).decode
 _decode_results = msgspec.json.Decoder(dict[str, Task | None]).decode
 
@@ -435,6 +438,18 @@ class HttpEngine:
         check_minutes(minutes)
         body = wire.encode(wire.OfMinutes(minutes, name, by_type))
         return _decode_minutes(await self._transport.call("minutes", body))
+
+    async def letter_groups(
+        self,
+        queue: str | None = None,
+        name: str | None = None,
+        *,
+        look: int = LOOK,
+        cursor: str = "",
+    ) -> LetterGroups:
+        check_look(look)
+        body = wire.encode(wire.OfLetterGroups(look, queue, name, cursor))
+        return _decode_groups(await self._transport.call("letter_groups", body))
 
     async def wait_end(self, task_id: str, timeout: float | None = None) -> Task:
         return await until_ended(self.watch, task_id, timeout, self._rng)

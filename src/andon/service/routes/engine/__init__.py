@@ -27,6 +27,7 @@ _HANDLERS: list[Any] = [
     reading.get,
     reading.history,
     reading.find,
+    reading.letter_groups,
     reading.events,
     reading.events_end,
     reading.attend,
