@@ -89,6 +89,7 @@ ROUTES = {
     "POST /api/v1/flows/{flow_id:str}/cancel": Route("tasks:cancel:*"),
     "POST /api/v1/flows/{flow_id:str}/rerun": Route("tasks:change:*"),
     "GET /api/v1/dead-letters": Route("tasks:read:q", query="queue=q"),
+    "GET /api/v1/dead-letters/groups": Route("tasks:read:q", query="queue=q"),
     "POST /api/v1/dead-letters/resubmit": Route("tasks:change:q", {"filter": {"queue": "q"}}),
     "POST /api/v1/dead-letters/purge": Route("tasks:change:q", {"filter": {"queue": "q"}}),
     "GET /api/v1/queues": Route("queues:read:*"),
@@ -130,6 +131,7 @@ ROUTES = {
     "POST /api/v1/engine/claim": Route("queues:claim:q", CLAIM),
     "POST /api/v1/engine/renew": Route(RUN, [{"token": "{run_token}", "lease_ms": 5000}]),
     "POST /api/v1/engine/report": Route(RUN, REPORT),
+    "POST /api/v1/engine/report_bearing": Route(RUN, REPORT),
     "POST /api/v1/engine/dependencies": Route(RUN, {"token": "{run_token}"}),
     "POST /api/v1/engine/cancel": Route("tasks:cancel:q", IDS),
     "POST /api/v1/engine/retry": Route("tasks:change:q", IDS),
@@ -169,6 +171,8 @@ ROUTES = {
     "POST /api/v1/engine/configure_queue": Route(
         "queues:manage:q", {"name": "q", "changes": {"weight": 2}}
     ),
+    "POST /api/v1/engine/letter_groups": Route("tasks:read:q", {"queue": "q", "look": 9}),
+    "POST /api/v1/engine/minutes": Route("queues:read:q", {"name": "q", "minutes": 7}),
     "POST /api/v1/engine/acts": Route("admin:audit", {"limit": 5}),
     "POST /api/v1/engine/queue_history": Route("queues:read:q", {"queue": "q", "days": 7}),
     "POST /api/v1/engine/delete_queue": Route("queues:manage:q", {"name": "q"}),
@@ -186,6 +190,7 @@ ROUTES = {
     "POST /api/v1/engine/remove_worker": Route("queues:claim:q", {"ids": ["w"]}),
     "POST /api/v1/engine/info": Route(ANY),
     "POST /api/v1/engine/partitions": Route(ANY),
+    "GET /api/v1/minutes": Route("queues:read:q", query="queue=q"),
     "GET /api/v1/audit": Route("admin:audit"),
     "GET /api/v1/tokens": Route("admin:tokens"),
     "POST /api/v1/tokens": Route("admin:tokens", {"name": "n", "scopes": ["admin:tokens"]}),

@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.service.kit import Running, serving
@@ -28,19 +29,23 @@ def test_without_the_setting_there_is_no_such_face(app: Andon):
 
 
 @pytest.mark.parametrize("settings", [{"host": "0.0.0.0"}, {"require_token": True}])
-def test_it_does_not_start_where_anybody_could_reach_it(app: Andon, settings: dict[str, object]):
+def test_it_does_not_start_where_it_must_ask_who_is_asking_and_nobody_could_say(
+    app: Andon, settings: dict[str, Any]
+):
     service = Service(app, Settings(port=0, taskcluster=TaskclusterSettings(), **settings))
-    with pytest.raises(ConfigurationError, match="this machine alone"):
+    with pytest.raises(ConfigurationError, match="andon token create NAME --taskcluster"):
         asyncio.run(service.start())
 
 
 def test_settings_that_cannot_be_are_refused(app: Andon):
-    for wrong in (
+    bad: tuple[dict[str, Any], ...] = (
         {"claim_timeout": 0.0},
         {"claim_wait": -1.0},
         {"max_deadline": 0.0},
         {"max_document": 0},
-    ):
+        {"proxies": ("10.0.0.0/99",)},
+    )
+    for wrong in bad:
         face = TaskclusterSettings(**wrong)
         with pytest.raises(ConfigurationError):
             Settings(taskcluster=face).check()

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from andon.cli.findings import Finding, Level
 from andon.contract.queries import Query
+from andon.engine.findings import Finding, Level
 from andon.lifecycle.statements import parsed
 from andon.model.errors import ConfigurationError
 from andon.model.fleet import WorkerInfo

@@ -41,6 +41,7 @@ logger = logging.getLogger("andon.cli")
 @click.option("--taskcluster", is_flag=True, help="Be a Taskcluster queue too, under /api/queue.")
 @click.option("--claim-timeout", type=DURATION, help="Of its runs, between two reclaims (20m).")
 @click.option("--claim-wait", type=DURATION, help="Longest wait of its claimWork (20s).")
+@click.option("--proxy", multiple=True, metavar="ADDRESS", help="Proxy to believe about the port.")
 @event_loop
 @log_level
 @log_format
@@ -63,6 +64,7 @@ def serve(
     taskcluster: bool,
     claim_timeout: float | None,
     claim_wait: float | None,
+    proxy: tuple[str, ...],
     loop: Loop,
     quiet: bool,
     log_level: str | None,
@@ -71,7 +73,8 @@ def serve(
     """Serve an application's tasks over HTTP, and the board at /.
 
     On loopback it is open to everybody on this machine; elsewhere it asks for the tokens that
-    andon token makes. Behind a proxy on the same machine, say --require-token.
+    andon token makes, and Taskcluster's clients for signatures. Behind a proxy on the same
+    machine, say --require-token.
 
     APP is module:attribute, or path/to/file.py[:attribute]. Tasks are submitted, watched and
     controlled here; to run them, start workers beside it. SIGTERM or SIGINT ends it in good order.
@@ -86,11 +89,12 @@ def serve(
         raise ConfigurationError(
             f"The service needs {error.name}. Install it with: pip install 'andon[server]'."
         ) from error
-    if not taskcluster and (claim_timeout is not None or claim_wait is not None):
-        raise ConfigurationError("--claim-timeout and --claim-wait go with --taskcluster.")
+    if not taskcluster and (claim_timeout is not None or claim_wait is not None or proxy):
+        raise ConfigurationError("--claim-timeout, --claim-wait, --proxy go with --taskcluster.")
     face = TaskclusterSettings(
         claim_timeout=1_200.0 if claim_timeout is None else claim_timeout,
         claim_wait=20.0 if claim_wait is None else claim_wait,
+        proxies=proxy,
     )
     settings = Settings(
         host=host,

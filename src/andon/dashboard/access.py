@@ -31,6 +31,7 @@ class Visitor(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str  #: shown at the top of each page, and kept with what they do
     scopes: tuple[str, ...] = (EVERYTHING,)  #: what they may see and do, as for tokens
+    actor: str = ""  #: under which their acts are kept; empty: their name
     is_known: bool = True  #: False: nobody said who it is, because nobody had to
 
     def may(self, scope: str) -> bool:

@@ -14,6 +14,7 @@ import msgspec
 from andon.dashboard.access import Gate, LocalOnly, Visitor
 from andon.dashboard.acts import Acts
 from andon.dashboard.assets import answer_asset
+from andon.dashboard.downloads import Download, send_download
 from andon.dashboard.live import AWAY, MOST_TOPICS, Live, Stream
 from andon.dashboard.pages import frame as frames
 from andon.dashboard.pages import messages
@@ -24,6 +25,7 @@ from andon.dashboard.requests import (
     Fields,
     Refused,
     Request,
+    path_in,
     see_other,
     send_answer,
 )
@@ -31,6 +33,7 @@ from andon.dashboard.sessions import Session
 from andon.dashboard.showing import Asked, Pages, Shown
 from andon.dashboard.sources import source_of
 from andon.dashboard.views.bodies import Redaction
+from andon.engine.actor import acting_as
 from andon.model.errors import (
     AccessError,
     AndonError,
@@ -89,8 +92,9 @@ class Board:
         self._tokens = tokens
         self._at = at
         self._reader = Reader(engine, Redaction(hide), location)
-        self._pages = Pages(self._reader, tokens)
-        self._acts = Acts(self._reader, tokens)
+        self._bulk = self._reader.bulk
+        self._pages = Pages(self._reader, self._bulk, tokens)
+        self._acts = Acts(self._reader, self._bulk, tokens)
         self.live = Live(self._reader)  #: its streams
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
@@ -107,6 +111,9 @@ class Board:
                 await self._stream(request, receive, send)
                 return
             answer = await self._answer(request)
+            if isinstance(answer, Download):
+                await send_download(answer, send, _AROUND, head=request.method == "HEAD")
+                return
         except Refused as refused:
             answer = Answer(status=refused.status, body=refused.detail.encode(), content_type=TEXT)
         if not any(name == b"cache-control" for name, _ in answer.headers):
@@ -121,12 +128,14 @@ class Board:
     def begin_stop(self) -> None:
         """End all streams: the process is about to stop."""
         self.live.end_all("stopping")
+        self._bulk.stop()
 
-    async def _answer(self, request: Request) -> Answer:
+    async def _answer(self, request: Request) -> Answer | Download:
         if request.path.startswith("/static/"):
             return answer_asset(request)
         session = Session(request)
         visitor: Visitor | None = None
+        answer: Answer | Download
         try:
             if request.method == "POST" and request.path == "/enter":
                 answer = await self._enter(request, session)
@@ -153,15 +162,16 @@ class Board:
             log.exception("%s %s failed", request.method, request.path[:200])
             refused = Refused(500, "Something went wrong", "The board's log says what it was.")
             answer = self._refusal(request, session, visitor, refused)
-        session.keep(answer)
+        if isinstance(answer, Answer):
+            session.keep(answer)
         return answer
 
-    async def _for(self, visitor: Visitor, request: Request, session: Session) -> Answer:
+    async def _for(self, visitor: Visitor, request: Request, session: Session) -> Answer | Download:
         place = self._place(request, visitor)
         if request.method in ("GET", "HEAD"):
             asked = Asked(request.path, request.query, place)
             shown = await self._pages.show(asked)
-            if isinstance(shown, Answer):
+            if isinstance(shown, Answer | Download):
                 return shown
             return self._page(request, session, place, shown)
         if request.method != "POST":
@@ -172,11 +182,14 @@ class Board:
             answer = see_other(place.to("/"))
             session.leave(answer)
             return answer
-        done = await self._acts.do(request.path, form, place)
+        form = Fields([*request.query.pairs, *form.pairs])
+        with acting_as(visitor.actor or visitor.name):
+            done = await self._acts.do(request.path, form, place)
         if done.page is not None:
             return self._page(request, session, place, done.page)
         answer = see_other(_back(request, form, done.to))
-        session.say(answer, done.said)
+        if done.said:
+            session.say(answer, done.said)
         return answer
 
     def _place(self, request: Request, visitor: Visitor) -> frames.Place:
@@ -213,7 +226,7 @@ class Board:
             return self._ask_for_token(request, session, wrong=str(error))
         if visitor is None:
             return self._ask_for_token(request, session, wrong="Give a token.")
-        answer = see_other(request.root + _path_in(form.get("back")))
+        answer = see_other(request.root + path_in(form.get("back")))
         session.enter(answer, token)
         return answer
 
@@ -273,14 +286,7 @@ class Board:
 
 
 def _back(request: Request, form: Fields, to: str) -> str:
-    return request.root + (to or _path_in(form.get("back")))
-
-
-def _path_in(back: str) -> str:
-    """A path of the board to go back to; never one of another site."""
-    if back.startswith("/") and not back.startswith(("//", "/\\")) and "\n" not in back:
-        return back[:2_000]
-    return "/"
+    return request.root + (to or path_in(form.get("back")))
 
 
 async def _live_along(receive: "Receive", send: "Send") -> None:

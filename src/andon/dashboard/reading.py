@@ -5,11 +5,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from andon.coroutines.shared_future import shared
+from andon.dashboard.bulk import Bulk
+from andon.dashboard.patience import within
 from andon.dashboard.views.andon import Andon, andon_of
 from andon.dashboard.views.bodies import Redaction
 from andon.dashboard.views.rates import Sampler
 from andon.engine.fleet import known_queues
-from andon.model.errors import StoreUnavailable
 from andon.model.fleet import QueueConfig, QueueStats, WorkerInfo
 
 if TYPE_CHECKING:
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     from andon.engine.waiting import KindWait
 
 T = TypeVar("T")
-
-PATIENCE_S = 10.0
-"""A store that has not answered by then does not answer."""
 
 _STATS_S = 0.4
 _FLEET_S = 2.0
@@ -67,6 +65,7 @@ class Reader:
     ) -> None:
         self._engine = engine
         self.redaction = redaction
+        self.bulk = Bulk()  #: acts on many
         self.location = location  #: of the store, without secrets
         self.sampler = Sampler()
         self._recent = Recent()
@@ -140,12 +139,3 @@ class Overview:
             rates=self._sampler.rates,
             line=self._sampler.line,
         )
-
-
-async def within(work: Awaitable[T], seconds: float = PATIENCE_S) -> T:
-    """What it gives in time. Raises `StoreUnavailable` if it takes longer."""
-    try:
-        async with asyncio.timeout(seconds):
-            return await work
-    except TimeoutError as error:
-        raise StoreUnavailable(f"The store has not answered for {seconds:.0f} seconds.") from error

@@ -49,6 +49,13 @@ def see_other(path: str) -> Answer:
     return Answer(status=303, content_type=TEXT, headers=[(b"location", location.encode())])
 
 
+def path_in(back: str) -> str:
+    """A path of the board to go back to; never one of another site."""
+    if back.startswith("/") and not back.startswith(("//", "/\\")) and "\n" not in back:
+        return back[:2_000]
+    return "/"
+
+
 class Fields:
     """Names and values of a query or a form, in order; a name may come more than once."""
 
@@ -84,10 +91,8 @@ class Request:
         self._receive = receive
         self.method: str = scope["method"]
         self.root: str = (scope.get("root_path", "") if at is None else at).rstrip("/")
-        path = _path_of(scope)
-        if self.root and (path == self.root or path.startswith(self.root + "/")):
-            path = path[len(self.root) :]
-        self.path = path or "/"  #: still encoded: a name may have a slash in it (%2F)
+        #: below the place where it is mounted, and still encoded: a name may have a slash in it
+        self.path = _path_below(self.root, scope)
         self.headers: list[tuple[bytes, bytes]] = list(scope["headers"])
         self.cookies = _cookies(self.header("cookie"))
         self.query = Fields(_pairs(scope.get("query_string", b"")))
@@ -141,11 +146,18 @@ class Request:
         return Fields(_pairs(b"".join(parts), most=MOST_FORM))
 
 
-def _path_of(scope: "Scope") -> str:
-    """The path as it was sent, where the server tells and the framework has left it whole."""
+def _path_below(root: str, scope: "Scope") -> str:
+    """The path below a root: as it was sent, where the server tells, else as the framework left
+    it."""
     path: str = scope["path"]
     raw = (scope.get("raw_path") or b"").decode("latin-1").partition("?")[0]
-    return raw if unquote(raw) == path else quote(path, safe="/:@!$&'()*+,;=~")
+    if (root and raw.startswith(f"{root}/")) or unquote(raw) == path:
+        path = raw
+    else:
+        path = quote(path, safe="/:@!$&'()*+,;=~")
+    if root and (path == root or path.startswith(f"{root}/")):
+        path = path[len(root) :]
+    return path.rstrip("/") or "/"
 
 
 def _pairs(encoded: bytes, most: int = MOST_QUERY) -> list[tuple[str, str]]:

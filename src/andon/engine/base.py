@@ -29,6 +29,8 @@ from andon.model.fleet import (
     TypeInfo,
     WorkerInfo,
 )
+from andon.model.letters import LetterGroups
+from andon.model.minutes import MinuteHistory
 from andon.model.policy import PolicyOptions
 from andon.model.task import Task, TaskEvent
 from andon.model.words import State
@@ -284,6 +286,28 @@ class Engine(Protocol):
         """What happened in a queue, or in each, on the last `days` days, today among them: UTC
         days, the newest first, none left out (`lifecycle.daily`). Zeros for a queue that was never
         used. Raises `ConfigurationError` for a number of days that is not 1 to 90."""
+        ...
+
+    async def minutes(
+        self, name: str | None = None, minutes: int = 60, *, by_type: bool = False
+    ) -> MinuteHistory:
+        """What happened in each of the last minutes that are over, up to 1,440: by queue, or by
+        type, or of the one of that name (`lifecycle.minutes`). Rolled up by timekeepers: a minute
+        in which none was there is missing. Raises `ConfigurationError` for a number of minutes
+        that is not 1 to 1,440."""
+        ...
+
+    async def letter_groups(
+        self,
+        queue: str | None = None,
+        name: str | None = None,
+        *,
+        look: int = 2_000,
+        cursor: str = "",
+    ) -> LetterGroups:
+        """Dead letters by the fingerprint of their errors, of a bounded look at those of the newest
+        tasks; `cursor` goes on with older ones. Raises `ConfigurationError` for a look that is not
+        1 to 10,000."""
         ...
 
     async def wait_end(self, task_id: str, timeout: float | None = None) -> Task:

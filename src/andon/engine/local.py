@@ -7,7 +7,7 @@ Put together from its parts: `submitting`, `runs`, `control`, `dependencies`, `w
 import asyncio
 import logging
 import random as random_module
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -32,6 +32,7 @@ from andon.engine.dependencies import Dependencies, dependents_of
 from andon.engine.editing import Editing
 from andon.engine.fleet import counts_in, settings_of
 from andon.engine.holding import Holding
+from andon.engine.letter_groups import LOOK, letter_groups
 from andon.engine.naming import RetryPolicies
 from andon.engine.reading import (
     MOST_CURSOR,
@@ -41,6 +42,7 @@ from andon.engine.reading import (
     queue_histories,
     records,
 )
+from andon.engine.rollups import Rollups
 from andon.engine.runs import Mark, Runs
 from andon.engine.schedules import Schedules
 from andon.engine.submitting import Submitting
@@ -72,6 +74,8 @@ from andon.model.fleet import (
     TypeInfo,
     WorkerInfo,
 )
+from andon.model.letters import LetterGroups
+from andon.model.minutes import MinuteHistory
 from andon.model.policy import PolicyOptions
 from andon.model.task import Task, TaskEvent
 from andon.model.words import State
@@ -163,6 +167,7 @@ class LocalEngine:
         self._poll_s = poll_s
         self._watching = Watching(store, jitter, poll_s=poll_s)
         self._keeping = Keeping(store, store.url, artifacts, poll_s=poll_s)
+        self.rollups = Rollups(store, jitter, poll_s=poll_s)
         limit = dead_letter_limit
         if limit is None:
             limit = self.book.profile.dead_letter_limit
@@ -173,7 +178,7 @@ class LocalEngine:
             random=jitter,
             dead_letter_limit=limit,
             pay=self._debts.pay,
-            also=lambda: self._keeping.keep_swept(jitter),
+            also=(lambda: self._keeping.keep_swept(jitter), self.rollups.keep),
             poll_s=poll_s,
         )
         self._opening: asyncio.Lock | None = None
@@ -355,11 +360,32 @@ class LocalEngine:
             raise TaskNotFound(task_id)
         return await dependents_of(self.store, task_id, cursor, limit)
 
+    async def code_lists(self, digests: Iterable[str]) -> dict[str, Code]:
+        """What workers have code for, by the digests that they name."""
+        return await self.codes.find(digests)
+
     async def stats(self) -> list[QueueStats]:
         return await self.store.stats()
 
     async def queue_history(self, queue: str | None = None, days: int = 7) -> list[QueueHistory]:
         return await queue_histories(self.store, queue, days)
+
+    async def minutes(
+        self, name: str | None = None, minutes: int = 60, *, by_type: bool = False
+    ) -> MinuteHistory:
+        if name is not None:
+            check_asked(name, field="name" if by_type else "queue")
+        return await self.rollups.history(name, minutes, by_type=by_type)
+
+    async def letter_groups(
+        self,
+        queue: str | None = None,
+        name: str | None = None,
+        *,
+        look: int = LOOK,
+        cursor: str = "",
+    ) -> LetterGroups:
+        return await letter_groups(self, queue=queue, name=name, look=look, cursor=cursor)
 
     def wait_end(
         self, task_id: str, timeout: float | None = None

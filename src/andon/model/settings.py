@@ -34,6 +34,9 @@ POLICIES_SETTING = "retry-policies"
 AUDIT_SETTING = "audit"
 """What was done by hand, newest last, as JSON (`engine.audit`)."""
 
+MINUTES_SETTINGS = tuple(f"minutes-{place:02}" for place in range(25))
+"""One-minute roll-ups, an hour in each, written in turn (`engine.rollups`)."""
+
 MOVING = (
     RETENTION_SETTING,
     POLICIES_SETTING,
@@ -49,5 +52,5 @@ MOVING_LAST = (ROOT_SETTING,)
 """What is copied when every task is there: a store that knows the folder sweeps away what is not
 of its tasks."""
 
-STAYING = (SWEPT_SETTING, COPY_SETTING)
-"""Marks of what was done to one store, true of no other."""
+STAYING = (SWEPT_SETTING, COPY_SETTING, *MINUTES_SETTINGS)
+"""What was done to one store, or by it, and is true of no other."""

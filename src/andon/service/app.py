@@ -25,6 +25,7 @@ from andon.service.routes import (
     flows,
     jobs,
     logs,
+    minutes,
     policies,
     queues,
     runs,
@@ -35,7 +36,6 @@ from andon.service.routes import (
 from andon.service.routing import Routes, by_handler
 from andon.service.taskcluster.errors import ApiError, transient
 from andon.service.taskcluster.face import PREFIX, Face
-from andon.service.taskcluster.trusting import OpenTrust
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
@@ -50,6 +50,7 @@ ROUTERS = [
     dead_letters.router,
     schedules.router,
     queues.router,
+    minutes.router,
     policies.router,
     flows.router,
     events.router,
@@ -92,7 +93,7 @@ def make_app(service: "Service") -> "ASGIApp":
     board = service.board
     face = None
     if settings.taskcluster is not None:
-        face = Face(service, settings.taskcluster, OpenTrust(service.engine.now))
+        face = Face(service, settings.taskcluster, service.authentication)
 
     async def front(scope: "Scope", receive: "Receive", send: "Send") -> None:
         if scope["type"] == "http":

@@ -51,13 +51,13 @@ class TokenGate:
                 refuse_strangers(request.headers)
             except AuthenticationFailed as error:
                 raise Refused(403, "Not from here", str(error)) from error
-            return Visitor(name=OPEN.name, scopes=OPEN.scopes, is_known=False)
+            return Visitor(name=OPEN.name, scopes=OPEN.scopes, actor=OPEN.actor, is_known=False)
         if not token:
             return None
         caller = await self._access.identify(f"Bearer {token}")
         if caller.run is not None:
             raise AuthenticationFailed("That is the token of a run; the board takes API tokens.")
-        return Visitor(name=caller.name, scopes=caller.scopes)
+        return Visitor(name=caller.name, scopes=caller.scopes, actor=caller.actor)
 
 
 class Book:

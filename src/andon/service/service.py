@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from andon.contract.measured_store import measured
 from andon.engine.artifacts import warn_if_not_kept
 from andon.engine.opening import open_store
-from andon.model.errors import ConfigurationError
 from andon.service.board import board_of
 from andon.service.guard import Guard
 from andon.service.hub import Hub
@@ -17,6 +16,8 @@ from andon.service.remote.presences import Presences
 from andon.service.remote.readiness import Readiness
 from andon.service.remote.runs import RemoteRuns
 from andon.service.settings import Settings
+from andon.service.taskcluster.trust.authentication import Authentication
+from andon.service.taskcluster.trust.proxies import Proxies
 from andon.service.trust.access import Access, is_loopback
 
 if TYPE_CHECKING:
@@ -42,6 +43,11 @@ class Service:
         is_open = is_loopback(self.settings.host) and not self.settings.require_token
         self.access = Access(self.engine.store, is_open=is_open)
         self.guard = guard or self.access
+        proxies = () if self.settings.taskcluster is None else self.settings.taskcluster.proxies
+        self.authentication = Authentication(
+            self.engine.store, self.access, proxies=Proxies(proxies)
+        )
+        """Tells who asks the Taskcluster face."""
         self.runs = RemoteRuns(self.engine, self.access, max_payload=self.settings.max_payload)
         self.readiness = Readiness(self.engine.store)
         self.presences = Presences(self.engine, self.access.registry)
@@ -74,10 +80,9 @@ class Service:
 
     async def start(self) -> None:
         """Open the engine and begin to fire timers."""
-        self._check_face()
         await self.engine.open()
         try:
-            await self.access.check(self.settings.host)
+            await self._check_access()
             await warn_if_not_kept(self.engine, log)
         except BaseException:
             await self.engine.close()
@@ -85,13 +90,13 @@ class Service:
         if self.settings.timekeeper:
             self.engine.timekeeper.start()
 
-    def _check_face(self) -> None:
-        """Raise `ConfigurationError` where the Taskcluster face would let in whom nobody knows."""
-        if self.settings.taskcluster is not None and not self.access.is_open:
-            raise ConfigurationError(
-                "The Taskcluster face asks nobody who they are yet, so it is for this machine "
-                "alone: leave out --host and --require-token, or --taskcluster."
-            )
+    async def _check_access(self) -> None:
+        """Raise `ConfigurationError` if others can reach the service, and nobody could say who they
+        are: neither a token nor, where the Taskcluster face is on, one of its clients."""
+        if self.settings.taskcluster is None:
+            await self.access.check(self.settings.host)
+        else:
+            await self.authentication.check(self.settings.host)
 
     def begin_stop(self) -> None:
         """End streams and long polls; other requests go on to their end."""

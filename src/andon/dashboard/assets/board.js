@@ -9,19 +9,22 @@ const waiting = new Map(); // id -> HTML that waits until nothing in it is being
 
 // --- times in the reader's zone ---
 
-const exact = new Intl.DateTimeFormat(undefined, {
-  year: "numeric", month: "2-digit", day: "2-digit",
-  hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3,
-  timeZoneName: "short",
-});
+const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+const two = (number) => String(number).padStart(2, "0");
+
+function exact(at) {
+  const day = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+  const clock = [at.getHours(), at.getMinutes(), at.getSeconds()].map(two).join(":");
+  return `${day} ${clock}.${String(at.getMilliseconds()).padStart(3, "0")}`;
+}
 
 function localise(root) {
   for (const time of root.querySelectorAll("time[datetime]")) {
     const at = new Date(time.dateTime);
     if (Number.isNaN(at.getTime())) continue;
-    const said = exact.format(at);
+    const said = exact(at);
     if (time.classList.contains("clock")) time.textContent = said;
-    else time.title = `${said} (${time.dateTime})`;
+    time.title = `${said} ${zone} (${time.dateTime})`;
   }
 }
 

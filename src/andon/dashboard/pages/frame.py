@@ -28,6 +28,7 @@ PAGES = (
     ("/schedules", "Schedules", "tasks:read:"),
     ("/flows", "Flows", "tasks:read:"),
     ("/tokens", "Tokens", "admin:tokens"),
+    ("/audit", "Audit", "admin:audit"),
     ("/doctor", "Doctor", "admin:storage"),
 )
 """The pages of the navigation: path, name, and the scope without which it is not shown."""

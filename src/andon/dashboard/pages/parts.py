@@ -40,7 +40,9 @@ def moment(at: int | None) -> "Node":
 
 def duration(ms: int | None) -> str:
     """How long, in words."""
-    return "·" if ms is None else span(max(0, ms) / 1000)
+    if ms is None:
+        return "·"
+    return f"{max(0, ms)} ms" if ms < 1_000 else span(ms / 1000)
 
 
 def count(number: int, *, dims: bool = True) -> "Renderable":
@@ -114,7 +116,7 @@ def facts(pairs: Iterable[tuple[str, "Node"]]) -> "Renderable":
         (
             h.div[h.dt[name], h.dd[value]]
             for name, value in pairs
-            if value is not None and value != ""
+            if value is not None and value is not False and value not in ("", [])
         )
     ]
 

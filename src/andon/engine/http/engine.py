@@ -34,8 +34,10 @@ from andon.engine.http.runtokens import RunTokens
 from andon.engine.http.schedules import HttpSchedules
 from andon.engine.http.transport import PATIENCE_S, Transport
 from andon.engine.http.wire import Outcome, Packed, Report, Sign, Which
+from andon.engine.letter_groups import LOOK, check_look
 from andon.engine.places import in_places
 from andon.engine.reading import check_days, check_page
+from andon.engine.rollups import check_minutes
 from andon.engine.telling import Telling, Then, Told
 from andon.engine.waiting import KindWait
 from andon.lifecycle.commands import Command
@@ -59,6 +61,8 @@ from andon.model.fleet import (
     TypeInfo,
     WorkerInfo,
 )
+from andon.model.letters import LetterGroups
+from andon.model.minutes import MinuteHistory
 from andon.model.policy import PolicyOptions
 from andon.model.task import Task, TaskEvent
 from andon.model.words import Event, State
@@ -99,6 +103,8 @@ _decode_workers = msgspec.json.Decoder(list[WorkerInfo]).decode
 _decode_info = msgspec.json.Decoder(StoreInfo).decode
 _decode_histories = msgspec.json.Decoder(list[QueueHistory]).decode
 _decode_acts = msgspec.json.Decoder(list[AuditRecord]).decode
+_decode_minutes = msgspec.json.Decoder(MinuteHistory).decode
+_decode_groups = msgspec.json.Decoder(LetterGroups).decode
 _decode_waits = msgspec.json.Decoder(list[KindWait]).decode
 _decode_results = msgspec.json.Decoder(dict[str, Task | None]).decode
 
@@ -451,6 +457,25 @@ class HttpEngine:
         check_days(days)
         body = wire.encode(wire.OfQueueHistory(days, queue))
         return _decode_histories(await self._transport.call("queue_history", body))
+
+    async def minutes(
+        self, name: str | None = None, minutes: int = 60, *, by_type: bool = False
+    ) -> MinuteHistory:
+        check_minutes(minutes)
+        body = wire.encode(wire.OfMinutes(minutes, name, by_type))
+        return _decode_minutes(await self._transport.call("minutes", body))
+
+    async def letter_groups(
+        self,
+        queue: str | None = None,
+        name: str | None = None,
+        *,
+        look: int = LOOK,
+        cursor: str = "",
+    ) -> LetterGroups:
+        check_look(look)
+        body = wire.encode(wire.OfLetterGroups(look, queue, name, cursor))
+        return _decode_groups(await self._transport.call("letter_groups", body))
 
     async def wait_end(self, task_id: str, timeout: float | None = None) -> Task:
         return await until_ended(self.watch, task_id, timeout, self._rng)

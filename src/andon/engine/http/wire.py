@@ -151,6 +151,23 @@ class OfQueueHistory(msgspec.Struct, frozen=True, omit_defaults=True):
     queue: str | None = None
 
 
+class OfLetterGroups(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How many dead letters are to be looked at, of a queue and a name, or of all."""
+
+    look: int
+    queue: str | None = None
+    name: str | None = None
+    cursor: str = ""
+
+
+class OfMinutes(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The minutes that are asked for, of the queue or type of a name, or of all."""
+
+    minutes: int
+    name: str | None = None
+    by_type: bool = False
+
+
 class OfAudit(msgspec.Struct, frozen=True, omit_defaults=True):
     """How many acts by hand are asked for, and whose; None: everybody's."""
 

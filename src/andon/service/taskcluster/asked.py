@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from andon.service.taskcluster.settings import TaskclusterSettings
     from andon.service.taskcluster.shared import Shared
     from andon.service.taskcluster.table import Route
+    from andon.service.taskcluster.trust.authentication import Incoming
     from andon.service.taskcluster.trust.caller import Caller
     from andon.service.taskcluster.trust.scopes import Expression
 
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
 class Asked:
     """A request, who sent it, and what of it is understood so far."""
 
-    __slots__ = ("caller", "params", "query", "receive", "route", "scope", "shared")
+    __slots__ = ("caller", "incoming", "params", "query", "receive", "route", "scope", "shared")
 
+    incoming: "Incoming"  #: what its sender is known by
     caller: "Caller"
 
     def __init__(
@@ -74,6 +76,12 @@ class Asked:
         missing = self.caller.missing(expression)
         if missing is not None:
             raise _insufficient(self.caller.client_id, missing, expression)
+
+    async def still_allowed(self, **values: Any) -> None:
+        """Raise `AuthenticationFailed` or `ApiError` (403) if the request would be refused now:
+        what it waited for is never handed to whom a new request would be refused."""
+        self.caller = await self.shared.trust.authenticate(self.incoming)
+        self.require(**values)
 
     def rows(self) -> int:
         """How many rows the answer may have."""

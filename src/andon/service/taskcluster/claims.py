@@ -19,7 +19,7 @@ from andon.service.taskcluster.times import written
 
 if TYPE_CHECKING:
     from andon.engine.local import LocalEngine
-    from andon.service.taskcluster.trusting import Trust
+    from andon.service.taskcluster.trust.authentication import Authentication
 
 log = logging.getLogger("andon.service")
 
@@ -73,7 +73,9 @@ async def give_back(engine: "LocalEngine", tasks: list[Task]) -> None:
     await asyncio.gather(*map(one, tasks))
 
 
-async def handed_out(engine: "LocalEngine", trust: "Trust", tasks: list[Task]) -> list[Any]:
+async def handed_out(
+    engine: "LocalEngine", trust: "Authentication", tasks: list[Task]
+) -> list[Any]:
     """What a worker is told of each task that it has claimed.
 
     A task of which that cannot be said is not handed out but ended, as a worker that cannot read it
@@ -83,7 +85,7 @@ async def handed_out(engine: "LocalEngine", trust: "Trust", tasks: list[Task]) -
     bad: list[Task] = []
     for task in tasks:
         try:
-            claims.append(claim_document(task, await trust.credentials(task, lease_of(task))))
+            claims.append(claim_document(task, await credentials_of(trust, task)))
         except (AndonError, OSError):
             raise
         except Exception as error:
@@ -102,7 +104,7 @@ async def handed_out(engine: "LocalEngine", trust: "Trust", tasks: list[Task]) -
 
 
 def claim_document(
-    task: Task, credentials: dict[str, Any], *, with_task: bool = True
+    task: Task, credentials: dict[str, str], *, with_task: bool = True
 ) -> dict[str, Any]:
     """A claim as its worker gets it. Raises `ValueError` for a record that is no task of the
     face."""
@@ -119,6 +121,23 @@ def claim_document(
         "takenUntil": written(lease_of(task)),
         **({"task": shown(task)} if with_task else {}),
         "credentials": credentials,
+    }
+
+
+async def credentials_of(trust: "Authentication", task: Task) -> dict[str, str]:
+    """The credentials of the run that holds a task, for as long as this claim."""
+    run = task.status.runs[-1]
+    issued = await trust.task_credentials(
+        task_id=task.id,
+        run_id=run.number,
+        worker="/".join(parts_of(run.worker)),
+        taken_until=lease_of(task),
+        scopes=task.definition.scopes,
+    )
+    return {
+        "clientId": issued.client_id,
+        "accessToken": issued.access_token,
+        "certificate": issued.certificate,
     }
 
 

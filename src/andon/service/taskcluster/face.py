@@ -25,6 +25,7 @@ from andon.service.taskcluster.routes import about, control, groups, queues, run
 from andon.service.taskcluster.shared import Shared
 from andon.service.taskcluster.table import RouteTable
 from andon.service.taskcluster.times import written
+from andon.service.taskcluster.trust.authentication import Incoming
 
 if TYPE_CHECKING:
     from litestar.types import HTTPScope, Receive, Send
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from andon.service.service import Service
     from andon.service.taskcluster.settings import TaskclusterSettings
     from andon.service.taskcluster.table import Route
-    from andon.service.taskcluster.trusting import Trust
+    from andon.service.taskcluster.trust.authentication import Authentication
 
 log = logging.getLogger("andon.service")
 
@@ -81,7 +82,9 @@ _any = msgspec.json.Decoder(msgspec.Raw).decode
 class Face:
     """The face of one service."""
 
-    def __init__(self, service: "Service", settings: "TaskclusterSettings", trust: "Trust") -> None:
+    def __init__(
+        self, service: "Service", settings: "TaskclusterSettings", trust: "Authentication"
+    ) -> None:
         self.shared = Shared(service, settings, trust)
         service.metrics.waiting_workers.set_function(lambda: len(self.shared.lines))
         self._said_at = 0.0
@@ -187,7 +190,8 @@ class _Request:
             )
         data, wrong = self._parsed(route, body, _has_json(scope))
         asked = Asked(shared, route, self.params, scope, receive)
-        asked.caller = await shared.trust.authenticate(scope, body)
+        asked.incoming = Incoming.of(scope, body)
+        asked.caller = await shared.trust.authenticate(asked.incoming)
         if route.is_early:
             asked.require()
         for name, value in self.params.items():

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from andon.model.task import Task
     from andon.service.service import Service
     from andon.service.taskcluster.settings import TaskclusterSettings
-    from andon.service.taskcluster.trusting import Trust
+    from andon.service.taskcluster.trust.authentication import Authentication
 
 
 _ITSELF = Caller(name="the Taskcluster face", scopes=(ADMIN,))
@@ -23,7 +23,9 @@ _ITSELF = Caller(name="the Taskcluster face", scopes=(ADMIN,))
 class Shared:
     """The engine's service, the settings, whom to believe, and who waits."""
 
-    def __init__(self, service: "Service", settings: "TaskclusterSettings", trust: "Trust") -> None:
+    def __init__(
+        self, service: "Service", settings: "TaskclusterSettings", trust: "Authentication"
+    ) -> None:
         self.service = service
         self.settings = settings
         self.trust = trust

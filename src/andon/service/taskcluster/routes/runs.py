@@ -23,8 +23,8 @@ from andon.service.taskcluster.asked import Asked
 from andon.service.taskcluster.claims import (
     claim_document,
     claim_of,
+    credentials_of,
     handed_out,
-    lease_of,
     run_of,
 )
 from andon.service.taskcluster.errors import ApiError, conflict
@@ -32,6 +32,7 @@ from andon.service.taskcluster.inputs import ClaimWork, Completed, Exceptional
 from andon.service.taskcluster.needs import every
 from andon.service.taskcluster.reading import find
 from andon.service.taskcluster.table import route
+from andon.service.taskcluster.trust.taskcredentials import may_speak_for
 from andon.service.waiting import until_gone
 
 
@@ -58,6 +59,7 @@ async def claim_work(asked: Asked, data: ClaimWork) -> dict[str, Any]:
     if not tasks:
         return {"tasks": []}
     try:
+        await asked.still_allowed(workerGroup=data.worker_group, workerId=data.worker_id)
         claims = await handed_out(engine, shared.trust, tasks)
     except BaseException:
         await shared.give_back(tasks)
@@ -96,7 +98,7 @@ async def reclaim_task(asked: Asked, _: None) -> dict[str, Any]:
         raise conflict(f"Run {number} of task {task.id} does not hold it any more.")
     task, _kept = await find(engine, asked.task_id)
     _check_held(task, run_of(task, number))
-    credentials = await asked.shared.trust.credentials(task, lease_of(task))
+    credentials = await credentials_of(asked.shared.trust, task)
     return claim_document(task, credentials, with_task=False)
 
 
@@ -112,7 +114,12 @@ def _check_held(task: Task, run: Run) -> None:
 def _require(asked: Asked, run: Run) -> None:
     """Raise `ApiError` (403) unless the caller may speak for the run."""
     asked.require()
-    asked.shared.trust.check_worker(asked.caller, run.worker)
+    if not may_speak_for(asked.caller, asked.task_id, run.number, run.worker):
+        raise ApiError(
+            "InsufficientScopes",
+            f"Client {asked.caller.client_id} speaks for another run than run {run.number} of "
+            f"task {asked.task_id}, which {run.worker} has claimed.",
+        )
 
 
 _RESOLVE = "queue:resolve-task:<taskId>/<runId>"
