@@ -193,6 +193,7 @@ PAGES = (
             "errors.TaskCancelled",
             "errors.InvalidTransition",
             "errors.LeaseLost",
+            "errors.ArtifactConflict",
             "errors.ArtifactNotFound",
             "errors.ConfigurationError",
             "errors.StoreError",

@@ -27,6 +27,14 @@ logger = logging.getLogger("andon.cli")
 @click.option("--private-key", metavar="FILE", help="PEM; default: in the certificate's file.")
 @click.option("--client-ca", metavar="FILE", help="PEM; admit who shows a certificate of these.")
 @click.option("--require-token", is_flag=True, help="Ask for tokens on loopback too.")
+@click.option("--public-url", metavar="URL", help="Where others reach it: https://tasks.example.")
+@click.option(
+    "--trusted-proxy",
+    "trusted_proxies",
+    multiple=True,
+    metavar="ADDRESS",
+    help="Believe X-Forwarded-Proto and -Port from here; a network, too.",
+)
 @click.option("--no-timekeeper", is_flag=True, help="Leave timers to others.")
 @event_loop
 @log_level
@@ -44,6 +52,8 @@ def serve(
     private_key: str | None,
     client_ca: str | None,
     require_token: bool,
+    public_url: str | None,
+    trusted_proxies: tuple[str, ...],
     no_timekeeper: bool,
     loop: Loop,
     quiet: bool,
@@ -75,6 +85,8 @@ def serve(
         private_key=private_key,
         client_ca=client_ca,
         require_token=require_token,
+        public_url=public_url,
+        trusted_proxies=trusted_proxies,
         rate_limit=rate_limit,
         shutdown_grace=10.0 if grace is None else grace,
     )

@@ -17,6 +17,7 @@ from andon.service.rates import Rates
 from andon.service.routes import (
     about,
     artifacts,
+    blobs,
     bulk,
     dead_letters,
     engine,
@@ -53,6 +54,7 @@ ROUTERS = [
     runs.router,
     engine.router,
     artifacts.router,
+    blobs.router,
     logs.router,
     tokens.router,
     about.router,

@@ -16,6 +16,7 @@ from andon.service.remote.readiness import Readiness
 from andon.service.remote.runs import RemoteRuns
 from andon.service.settings import Settings
 from andon.service.trust.access import Access, is_loopback
+from andon.service.trust.proxies import Proxies
 
 if TYPE_CHECKING:
     from andon.client.app import Andon
@@ -40,7 +41,10 @@ class Service:
         is_open = is_loopback(self.settings.host) and not self.settings.require_token
         self.access = Access(self.engine.store, is_open=is_open)
         self.guard = guard or self.access
-        self.runs = RemoteRuns(self.engine, self.access)
+        self.proxies = Proxies(self.settings.trusted_proxies)
+        self.runs = RemoteRuns(
+            self.engine, self.access, artifact_grace=self.settings.artifact_grace
+        )
         self.readiness = Readiness(self.engine.store)
         self.presences = Presences(self.engine, self.access.registry)
         self.hub = Hub(
