@@ -259,6 +259,14 @@ def test_waiting_tasks_are_moved_about(cli: Cli) -> None:
     assert cli.lines("tasks", "reschedule", "later", "--run-at", "+2h")[0][1] == "scheduled"
     assert cli.lines("tasks", "run-now", "later")[0][1] == "pending"
     assert cli.lines("tasks", "schedule", "child")[0][1] == "pending"
+    cli.submit("job", "--id", "other", "--depends-on", "p")
+    assert "schedule it, or run it now" in cli("tasks", "rerun", "other", code=1).stdout
+    assert cli.lines("tasks", "rerun", "other", "--blocked")[0][1] == "pending"
+    assert [line[0] for line in cli.lines("tasks", "dependents", "p")] == ["child", "other"]
+    first = cli.json("tasks", "dependents", "p", "--limit", "1")
+    rest = cli.json("tasks", "dependents", "p", "--cursor", first["cursor"])
+    assert [task["id"] for task in (*first["tasks"], *rest["tasks"])] == ["child", "other"]
+    assert rest["cursor"] == ""
     cli("tasks", "reprioritise", "p", "--priority", "highest")
     assert cli.json("tasks", "show", "p")["priority"] == 3
     assert "is not between" in cli.refusal("tasks", "reprioritise", "p", "--priority", "9")

@@ -112,6 +112,21 @@ def test_a_waiting_task_can_be_changed(
     assert five.get(f"{TASKS}/t0").json()["state"] == state
 
 
+def test_a_blocked_task_is_rerun_only_where_that_is_asked_for(five: httpx.Client):
+    task = {"id": "child", "name": "job", "depends_on": ["t0"]}
+    assert five.post(TASKS, json=task).status_code == 201
+    refused = problem(five.post(f"{TASKS}/child/rerun", json={}), 409, "invalid-transition")
+    assert "schedule it, or run it now" in refused["detail"]
+    done = five.post(f"{TASKS}/child/rerun", json={"blocked": True})
+    assert (done.status_code, done.json()["state"]) == (200, "pending")
+    [run] = five.get(f"{TASKS}/child").json()["runs"]
+    assert run["created_reason"] == "rerun"
+    listed = five.get(f"{TASKS}/t0/dependents", params={"limit": 1}).json()
+    assert ([task["id"] for task in listed["tasks"]], listed["cursor"]) == (["child"], "")
+    assert five.get(f"{TASKS}/child/dependents").json() == {"tasks": [], "cursor": ""}
+    problem(five.get(f"{TASKS}/nobody/dependents"), 404, "task-not-found")
+
+
 def test_a_task_is_edited_and_the_request_may_be_repeated(five: httpx.Client):
     for created in (True, False):
         done = five.post(f"{TASKS}/t0/edit", json={"args": {"a": 2}, "id": "next"})

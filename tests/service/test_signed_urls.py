@@ -162,17 +162,17 @@ def test_a_url_for_what_has_gone_leads_nowhere(service: Running, http: httpx.Cli
         ({"public_url": "https://tasks.example.org/"}, {}, "https://tasks.example.org"),
         ({}, {"X-Forwarded-Proto": "https"}, None),
         (
-            {"trusted_proxies": ("127.0.0.1",)},
+            {"proxies": ("127.0.0.1",)},
             {"X-Forwarded-Proto": "https", "Host": "localhost"},
             "https://localhost",
         ),
         (
-            {"trusted_proxies": ("127.0.0.0/8",)},
+            {"proxies": ("127.0.0.0/8",)},
             {"X-Forwarded-Port": "8443", "X-Forwarded-Proto": "https", "Host": "localhost"},
             "https://localhost:8443",
         ),
         (
-            {"trusted_proxies": ("127.0.0.0/8",)},
+            {"proxies": ("127.0.0.0/8",)},
             {"X-Forwarded-Proto": "gopher", "Host": "localhost"},
             "http://localhost",
         ),

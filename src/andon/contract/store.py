@@ -12,8 +12,8 @@ Semantics that every store shares, proven by the conformance suite in `tests/con
 - Times are ms UTC by the store's clock, which never goes back.
 - One bad item fails alone (docs/rulings.md, R36): what cannot be encoded or written is `INVALID` in
   its own place, its neighbours in the same call are as if it had not been there
-  (`contract.isolation`). Calls without an outcome per item (`rearm`, `unlink`, `put_types`) leave
-  such an item out and log it.
+  (`contract.isolation`). Calls without an outcome per item (`rearm`, `unlink`, `let_go`,
+  `put_types`) leave such an item out and log it.
 
 Failures: `StoreUnavailable` after the store's own bounded retries, `StoreIncompatible` when the
 schema or the record version does not fit. Everything else is an outcome, not an exception.
@@ -161,8 +161,9 @@ class Store(Protocol):
     # --- dependencies ---
 
     async def link(self, links: Sequence[Link]) -> list[Ended]:
-        """Record edges to parents that live; report those that have ended or do not exist. A child
-        that is not blocked waits for nothing, and gets no edges."""
+        """Record edges to parents that are there; report those that have ended or do not exist. A
+        child that is not blocked waits for nothing, and gets no edges. An edge stays as long as
+        both records do, whatever becomes of either (docs/rulings.md, R42)."""
         ...
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[int]:
@@ -178,6 +179,11 @@ class Store(Protocol):
 
     async def dependents(self, parent: str, after: str = "", limit: int = 1000) -> list[Edge]:
         """Edges of one parent, ordered by child, after a child."""
+        ...
+
+    async def let_go(self, edges: Sequence[tuple[str, str]]) -> None:
+        """(parent, child) edges hold nothing up any more: they count as told, and keep no result.
+        They stay to be read, until either record is deleted (docs/rulings.md, R42)."""
         ...
 
     async def unlink(self, edges: Sequence[tuple[str, str]]) -> None:

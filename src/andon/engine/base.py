@@ -77,6 +77,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     tags: tuple[str, ...] = ()  #: words to find it by
     headers: dict[str, str] = {}  #: go with the task to its handler
     options: dict[str, Any] = {}  #: this submission's layer of `PolicyOptions`
+    profile: str | None = None  #: whose defaults and names it has; None: the application's
     invalid: str = ""
     """Why the submitter knows this can never work (arguments that do not fit); refused or
     recorded by `on_invalid` (docs/rulings.md, R25)."""
@@ -258,6 +259,13 @@ class Engine(Protocol):
 
     async def find(self, query: Query) -> Page:
         """A page of tasks."""
+        ...
+
+    async def dependents(self, task_id: str, cursor: str = "", limit: int = 100) -> Page:
+        """A page of the tasks that name this one as a dependency, in the order of their ids: those
+        that wait for it, and those that do so no longer, as long as their records live
+        (docs/rulings.md, R42). Raises `TaskNotFound`, and `InvalidSubmission` for a limit that is
+        not 1 to 1,000."""
         ...
 
     async def stats(self) -> list[QueueStats]:

@@ -12,6 +12,7 @@ from typing import Any, cast
 from andon.contract.store import Store
 from andon.lifecycle.named import OPTION, read
 from andon.lifecycle.policies import check_retry_policy, resolve
+from andon.lifecycle.profiles import Profile
 from andon.lifecycle.profiles import profile as profile_named
 from andon.model.errors import InvalidSubmission
 from andon.model.fleet import QueueConfig, TypeInfo
@@ -107,18 +108,28 @@ class PolicyBook:
         named = (q.name for q in self._queues.values() if q.policy.get(OPTION) == policy)
         return sorted(named)
 
+    def profile_of(self, name: str | None) -> Profile:
+        """The profile of that name; None: the application's. Raises `ConfigurationError`."""
+        return self.profile if name is None else profile_named(name)
+
     def policy(
-        self, queue: str, name: str, version: int, options: dict[str, Any]
+        self,
+        queue: str,
+        name: str,
+        version: int,
+        options: dict[str, Any],
+        profile: str | None = None,
     ) -> tuple[Policy, bool]:
-        """The policy these layers give, and whether the task type's layer was known."""
-        key = (queue, name, version, _frozen(options) if options else ())
+        """The policy these layers give, and whether the task type's layer was known. `profile`:
+        whose defaults are the weakest of them, if not the application's."""
+        key = (queue, name, version, _frozen(options) if options else (), profile)
         found = self._cache.get(key)
         if found is None:
             of_type = self.type_layer(name, version)
             known = of_type is not None
             queue_layer = self.queue(queue).policy
             policy = resolve(
-                self.profile.defaults,
+                self.profile_of(profile).defaults,
                 self._store_layer,
                 queue_layer,
                 of_type or {},

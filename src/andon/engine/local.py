@@ -26,7 +26,7 @@ from andon.engine.book import PolicyBook
 from andon.engine.codes import CodeBook
 from andon.engine.control import MOST_ATTEMPTS, Control
 from andon.engine.debts import Debts
-from andon.engine.dependencies import Dependencies
+from andon.engine.dependencies import Dependencies, dependents_of
 from andon.engine.editing import Editing
 from andon.engine.fleet import counts_in, settings_of
 from andon.engine.holding import Holding
@@ -34,6 +34,7 @@ from andon.engine.naming import RetryPolicies
 from andon.engine.reading import (
     MOST_CURSOR,
     check_asked,
+    check_page,
     check_query,
     queue_histories,
     records,
@@ -58,6 +59,7 @@ from andon.model.errors import (
     ConfigurationError,
     QueueNotEmpty,
     StoreUnavailable,
+    TaskNotFound,
 )
 from andon.model.fleet import (
     QueueConfig,
@@ -119,7 +121,12 @@ class LocalEngine:
             owes=self._owes,
         )
         self._control = Control(
-            store, jitter.random, self._runs.commits.put, self._ended, self._dependencies.verify
+            store,
+            jitter.random,
+            self._runs.commits.put,
+            self._ended,
+            link=self._dependencies.verify,
+            released=self._dependencies.released,
         )
         self._dependencies.acting_through(self._control)
         self._submitting = Submitting(
@@ -323,6 +330,13 @@ class LocalEngine:
     async def find(self, query: Query) -> Page:
         check_query(query)
         return await self.store.find(query)
+
+    async def dependents(self, task_id: str, cursor: str = "", limit: int = 100) -> Page:
+        check_page(limit)
+        [task] = await self.get([task_id])
+        if task is None:
+            raise TaskNotFound(task_id)
+        return await dependents_of(self.store, task_id, cursor, limit)
 
     async def stats(self) -> list[QueueStats]:
         return await self.store.stats()

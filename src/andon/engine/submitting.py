@@ -358,7 +358,9 @@ class Submitting:
     def _refuses_missing(self, s: Submission) -> bool:
         try:
             queue = s.queue or DEFAULT_QUEUE
-            return refuses_missing(self._book.policy(queue, s.name, s.version, s.options)[0])
+            return refuses_missing(
+                self._book.policy(queue, s.name, s.version, s.options, s.profile)[0]
+            )
         except Exception:
             return False  # it is refused all the same, for what is wrong with its policy
 

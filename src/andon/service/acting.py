@@ -41,6 +41,7 @@ def rerun_of(given: "bodies.Rerunning | bodies.Act") -> Rerun:
         run_at=None if given.run_at is None else moment_ms("run_at", given.run_at),
         deadline=None if given.deadline is None else moment_ms("deadline", given.deadline),
         keep_budget=given.keep_budget,
+        blocked=given.blocked,
     )
 
 

@@ -6,6 +6,7 @@ import msgspec
 
 from andon.lifecycle.leaving import ARTIFACT_GRACE_S
 from andon.model.errors import ConfigurationError
+from andon.service.taskcluster.settings import TaskclusterSettings
 from andon.service.trust.proxies import Proxies
 
 MIB = 1024 * 1024
@@ -40,12 +41,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     public_url: str | None = None
     """Where others reach the service, `https://tasks.example.org`: signed URLs begin so. Default:
     where the request was sent to that a URL is given in answer to."""
-    trusted_proxies: tuple[str, ...] = ()
+    proxies: tuple[str, ...] = ()
     """Addresses or networks of proxies whose X-Forwarded-Proto and -Port are believed."""
     artifact_grace: float = ARTIFACT_GRACE_S
     """How long a run may leave files behind after an end that was not its own report."""
     client_ca: str | None = None
     """PEM file of authorities; who connects must show a certificate that one of them has signed."""
+
+    taskcluster: TaskclusterSettings | None = None
+    """With it the service answers the clients and workers of a Taskcluster queue too."""
+
+    @property
+    def most_headers(self) -> int:
+        """Bytes of the request line and the headers together."""
+        of_the_face = 0 if self.taskcluster is None else self.taskcluster.max_headers
+        return max(self.max_headers, of_the_face)
 
     def check(self) -> None:
         """Raise `ConfigurationError` for a setting that cannot be."""
@@ -69,13 +79,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             raise ConfigurationError("artifact_grace is 0 s to a day.")
         if self.public_url is not None:
             _check_origin(self.public_url)
-        Proxies(self.trusted_proxies)
+        Proxies(self.proxies)
         if self.private_key is not None and self.certificate is None:
             raise ConfigurationError("A private key needs its certificate too.")
         if self.client_ca is not None and self.certificate is None:
             raise ConfigurationError(
                 "To ask clients for certificates the service needs one of its own: --certificate."
             )
+        if self.taskcluster is not None:
+            self.taskcluster.check()
 
 
 def _check_origin(url: str) -> None:

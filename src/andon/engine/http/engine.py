@@ -35,7 +35,7 @@ from andon.engine.http.schedules import HttpSchedules
 from andon.engine.http.transport import PATIENCE_S, Transport
 from andon.engine.http.wire import Outcome, Packed, Report, Sign, Which
 from andon.engine.places import in_places
-from andon.engine.reading import check_days
+from andon.engine.reading import check_days, check_page
 from andon.engine.telling import Telling, Then, Told
 from andon.engine.waiting import KindWait
 from andon.lifecycle.commands import Command
@@ -411,6 +411,11 @@ class HttpEngine:
 
     async def find(self, query: Query) -> Page:
         return _decode_page(await self._transport.call("find", wire.encode(query)))
+
+    async def dependents(self, task_id: str, cursor: str = "", limit: int = 100) -> Page:
+        check_page(limit)
+        body = wire.encode(wire.OfDependents(task_id, cursor, limit))
+        return _decode_page(await self._transport.call("dependents", body))
 
     async def stats(self) -> list[QueueStats]:
         return _decode_stats(await self._transport.call("stats"))

@@ -150,6 +150,14 @@ class OfQueueHistory(msgspec.Struct, frozen=True, omit_defaults=True):
     queue: str | None = None
 
 
+class OfDependents(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The task whose dependents are asked for, after which of them, and how many."""
+
+    id: str
+    cursor: str = ""
+    limit: int = 100
+
+
 class OfWaits(msgspec.Struct, frozen=True, omit_defaults=True):
     """The queues, or all, or the one task of which it is asked what they wait for."""
 

@@ -237,9 +237,7 @@ class Records:
             stub = self.stub(parent, now)
             return (None if stub is None else stub.state,)
         ended = row.entry.state not in LIVE
-        satisfies = ended and (link.any_end or row.entry.state is State.COMPLETED)
-        if link.loads or not satisfies:  # a rerun may satisfy where an end did not
-            self.edges.add(parent, link, ended=ended)
+        self.edges.add(parent, link, ended=ended)  # a rerun may satisfy where an end did not
         return (row.entry.state,) if ended else None
 
     def settle(self, settlement: Settlement, now: int) -> int:

@@ -309,6 +309,11 @@ class MemoryStore:
     async def dependents(self, parent: str, after: str = "", limit: int = 1000) -> list[Edge]:
         return self._records.edges.page(parent, after, limit)
 
+    async def let_go(self, edges: Sequence[tuple[str, str]]) -> None:
+        for parent, child in edges:
+            self._records.edges.let_go(parent, child)
+        self._records.free(dict.fromkeys(parent for parent, _ in edges), self.now())
+
     async def unlink(self, edges: Sequence[tuple[str, str]]) -> None:
         for parent, child in edges:
             self._records.edges.remove(parent, child)

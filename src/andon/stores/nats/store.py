@@ -232,6 +232,9 @@ class NatsStore:
     async def dependents(self, parent: str, after: str = "", limit: int = 1000) -> list[Edge]:
         return await self._open.edges.dependents(parent, after, limit)
 
+    async def let_go(self, edges: Sequence[tuple[str, str]]) -> None:
+        await self._open.run_to_end(self._open.edges.let_go(edges, self.now()))
+
     async def unlink(self, edges: Sequence[tuple[str, str]]) -> None:
         await self._open.run_to_end(self._open.edges.unlink(edges, self.now()))
 

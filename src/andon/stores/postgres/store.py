@@ -317,6 +317,9 @@ class PostgresStore:
     async def dependents(self, parent: str, after: str = "", limit: int = 1000) -> list[Edge]:
         return await self._edges.dependents(parent, after, limit)
 
+    async def let_go(self, edges: Sequence[tuple[str, str]]) -> None:
+        await self._edges.let_go(edges)
+
     async def unlink(self, edges: Sequence[tuple[str, str]]) -> None:
         await self._edges.unlink(edges)
 

@@ -173,6 +173,10 @@ class RedisStore:
     async def dependents(self, parent: str, after: str = "", limit: int = 1000) -> list[Edge]:
         return await dependencies.dependents(self._at, parent, after, limit)
 
+    async def let_go(self, edges: Sequence[tuple[str, str]]) -> None:
+        write = partial(dependencies.let_go, self._at)
+        await each_alone(write, edges, dependencies.not_unlinked)
+
     async def unlink(self, edges: Sequence[tuple[str, str]]) -> None:
         write = partial(dependencies.unlink, self._at)
         await each_alone(write, edges, dependencies.not_unlinked)

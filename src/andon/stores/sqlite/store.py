@@ -244,6 +244,12 @@ class SqliteStore:
     async def dependents(self, parent: str, after: str = "", limit: int = 1000) -> list[Edge]:
         return await self._read(lambda db: dependencies.dependents(db, parent, after, limit))
 
+    async def let_go(self, edges: Sequence[tuple[str, str]]) -> None:
+        async def some(edges: Sequence[tuple[str, str]]) -> list[None]:
+            return await self._write(lambda tx: dependencies.let_go(tx, edges))
+
+        await each_alone(some, edges, lambda edge, why: left_out("An edge", edge[0], why))
+
     async def unlink(self, edges: Sequence[tuple[str, str]]) -> None:
         async def some(edges: Sequence[tuple[str, str]]) -> list[None]:
             return await self._write(lambda tx: dependencies.unlink(tx, edges))

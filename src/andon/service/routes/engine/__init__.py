@@ -26,6 +26,7 @@ _HANDLERS: list[Any] = [
     reading.get,
     reading.history,
     reading.find,
+    reading.dependents,
     reading.events,
     reading.events_end,
     reading.attend,

@@ -59,6 +59,21 @@ async def find(request: Call, data: JSONBody[Query]) -> Page:
     return await request.service.engine.find(data)
 
 
+@post("/dependents", status_code=200)
+async def dependents(request: Call, data: JSONBody[wire.OfDependents]) -> Page:
+    """A page of the tasks that depend on one; those in queues that the caller may not read are left
+    out."""
+    caller = caller_of(request)
+    caller.require_some("tasks:read:")
+    engine = request.service.engine
+    [task] = await engine.get([data.id])
+    if task is not None:
+        caller.require(f"tasks:read:{task.definition.queue}")
+    page = await engine.dependents(data.id, data.cursor, data.limit)
+    readable = [task for task in page.tasks if caller.may(f"tasks:read:{task.definition.queue}")]
+    return Page(tuple(readable), page.cursor)
+
+
 @post("/events", status_code=200)
 async def events(request: Call, data: JSONBody[wire.After]) -> EventPage:
     """Events after a cursor."""

@@ -71,6 +71,9 @@ SELECT * FROM {schema}.link_children($1, $2, $3, $4, $5, $6)
 -- name: settle
 SELECT remaining, due FROM {schema}.settle_edges($1, $2, $3, $4)
 
+-- name: let_go
+SELECT {schema}.let_go_of_edges($1, $2, $3)
+
 -- name: unlink
 SELECT {schema}.unlink_edges($1, $2, $3)
 
