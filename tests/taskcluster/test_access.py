@@ -1,7 +1,6 @@
 """Every route where it is asked who is asking: what each needs, and that nothing less will do."""
 
 import json
-import uuid
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -13,7 +12,7 @@ from andon import Andon
 from andon.service.taskcluster.face import TABLE
 from andon.service.taskcluster.settings import TaskclusterSettings
 
-from .kit import BASE, WORKER, definition, refused, slugid
+from .kit import BASE, WORKER, definition, own_queue, refused, slugid
 from .signer import Signer
 
 GROUP = "gecko-group"
@@ -47,7 +46,7 @@ class Service:
 
     def claim(self) -> str:
         """A task that is claimed, of a queue of its own."""
-        queue = f"proj/q{uuid.uuid4().hex[:20]}"
+        queue = own_queue()
         task_id = self.create(taskQueueId=queue)
         [claim] = self.good("POST", f"/claim-work/{queue}", WORKER)["tasks"]
         assert claim["status"]["taskId"] == task_id
@@ -280,7 +279,7 @@ def run_signer(claim: dict[str, Any]) -> Signer:
 
 
 def test_a_run_speaks_for_itself_with_the_credentials_of_its_claim(service: Service):
-    queue = f"proj/q{uuid.uuid4().hex[:20]}"
+    queue = own_queue()
     task_id = service.create(taskQueueId=queue, scopes=["queue:status:*"])
     [claim] = service.good("POST", f"/claim-work/{queue}", WORKER)["tasks"]
     first = run_signer(claim)
@@ -299,7 +298,7 @@ def test_a_run_speaks_for_itself_with_the_credentials_of_its_claim(service: Serv
 
 
 def test_credentials_of_a_run_are_no_use_to_the_worker_of_the_next(service: Service):
-    queue = f"proj/q{uuid.uuid4().hex[:20]}"
+    queue = own_queue()
     task_id = service.create(taskQueueId=queue)
     [claim] = service.good("POST", f"/claim-work/{queue}", WORKER)["tasks"]
     first = run_signer(claim)

@@ -1,9 +1,9 @@
 """Every route of the face: found by its path as clients encode it and as people type it, and what
 is wrong with a request told in one shape."""
 
-import uuid
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -14,7 +14,7 @@ from andon.service.taskcluster.face import TABLE
 from andon.service.taskcluster.settings import TaskclusterSettings
 from andon.service.taskcluster.table import Route
 
-from .kit import BASE, QUEUE, WORKER, Queue, definition, refused, slugid
+from .kit import BASE, QUEUE, WORKER, Queue, definition, own_queue, refused, slugid
 
 Prepare = Callable[[Queue], dict[str, str]]
 
@@ -40,7 +40,7 @@ def pending(queue: Queue) -> dict[str, str]:
 
 
 def claimed(queue: Queue) -> dict[str, str]:
-    of_its_own = f"proj/q{uuid.uuid4().hex[:20]}"
+    of_its_own = own_queue()
     task_id = queue.create(taskQueueId=of_its_own)
     [claim] = queue.claim(queue=of_its_own)
     assert claim["status"]["taskId"] == task_id
@@ -48,7 +48,7 @@ def claimed(queue: Queue) -> dict[str, str]:
 
 
 def queued(queue: Queue) -> dict[str, str]:
-    return {"taskQueueId": f"proj%2Fq{uuid.uuid4().hex[:20]}"}
+    return {"taskQueueId": quote(own_queue(), safe="")}
 
 
 EXAMPLES: dict[str, Example] = {

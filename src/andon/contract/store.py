@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from andon.contract.edges import Edge, Ended, Link, Settlement
+from andon.contract.notes import Note, NoteName, NotePut, PutNote
 from andon.contract.outcomes import Changed, Created, Due, Verdict
 from andon.contract.queries import EventPage, History, Page, Query, ReadyKind
 from andon.contract.requests import Change, ClaimRequest, Renewal, Snapshot
@@ -305,6 +306,26 @@ class Store(Protocol):
 
     async def put_setting(self, name: str, value: bytes, *, expect: bytes | None) -> bool:
         """Compare and set; `expect` None means "not there yet". False if it was something else."""
+        ...
+
+    # --- notes ---
+
+    async def notes(self, names: Sequence[NoteName]) -> list[bytes | None]:
+        """The values of notes, in the order asked for; None where there is none. Never older than
+        what was written before the call; where replicas answer, what another process wrote in the
+        last moment may be missing."""
+        ...
+
+    async def put_notes(self, puts: Sequence[PutNote]) -> list[NotePut]:
+        """Write or delete notes, each by compare and set, each by itself; at most one of a name in
+        a call."""
+        ...
+
+    async def list_notes(
+        self, kind: str, scope: str, after: str = "", limit: int = 100
+    ) -> list[Note]:
+        """Notes of one kind and scope in the order of their keys (by their UTF-8 bytes), after a
+        key."""
         ...
 
     # --- housekeeping ---

@@ -20,6 +20,7 @@ from andon.contract.edges import Edge, Ended, Link, Settlement
 from andon.contract.hints import Hub
 from andon.contract.isolation import AT_FAULT, each_alone_blocking
 from andon.contract.limits import MAX_BATCH, SCAN_BUDGET
+from andon.contract.notes import Note, NoteName, NotePut, PutNote
 from andon.contract.outcomes import Changed, ChangeKind, Created, CreateKind, Due, Verdict
 from andon.contract.queries import EventPage, History, Page, Query, ReadyKind
 from andon.contract.requests import Change, ClaimRequest, Renewal, Snapshot
@@ -40,6 +41,7 @@ from andon.stores.kit.url_options import MAX_EVENTS
 from andon.stores.memory.claims import Claims
 from andon.stores.memory.events import EventLog
 from andon.stores.memory.fleet import Fleet
+from andon.stores.memory.notes import Notes
 from andon.stores.memory.records import Records
 from andon.stores.memory.row import Row
 
@@ -75,6 +77,7 @@ class MemoryStore:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._cells = threading.Lock()  # held from reading a run cell to writing the record
         self._hub = Hub()
+        self._notes = Notes()
         self._fleet = Fleet(seen_ms=WORKER_SEEN_MS * poll_s / SLOW_POLL_S)
         self._log = EventLog(self.partitions, options["max_events"])
         self._records = Records(
@@ -433,6 +436,19 @@ class MemoryStore:
             return False
         self._fleet.settings[name] = value
         return True
+
+    # --- notes ---
+
+    async def notes(self, names: Sequence[NoteName]) -> list[bytes | None]:
+        return [self._notes.get(name) for name in names]
+
+    async def put_notes(self, puts: Sequence[PutNote]) -> list[NotePut]:
+        return [self._notes.put(put) for put in puts]
+
+    async def list_notes(
+        self, kind: str, scope: str, after: str = "", limit: int = 100
+    ) -> list[Note]:
+        return list(self._notes.page(kind, scope, after, limit))
 
     # --- housekeeping ---
 

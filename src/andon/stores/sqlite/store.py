@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from andon.contract.edges import Edge, Ended, Link, Settlement
 from andon.contract.hints import Hub
 from andon.contract.isolation import each_alone, each_alone_blocking, left_out, renewal_refused
+from andon.contract.notes import Note, NoteName, NotePut, PutNote
 from andon.contract.outcomes import Changed, ChangeKind, Created, Due, Verdict
 from andon.contract.queries import EventPage, History, Page, Query, ReadyKind
 from andon.contract.requests import Change, ClaimRequest, Renewal, Snapshot
@@ -35,6 +36,7 @@ from andon.stores.sqlite import (
     daily,
     dependencies,
     fleet,
+    notes,
     placing,
     reading,
     restoring,
@@ -363,6 +365,22 @@ class SqliteStore:
 
     async def put_setting(self, name: str, value: bytes, *, expect: bytes | None) -> bool:
         return await self._write(lambda tx: fleet.put_setting(tx, name, value, expect))
+
+    # --- notes ---
+
+    async def notes(self, names: Sequence[NoteName]) -> list[bytes | None]:
+        return await self._read(lambda db: notes.notes(db, names))
+
+    async def put_notes(self, puts: Sequence[PutNote]) -> list[NotePut]:
+        async def some(puts: Sequence[PutNote]) -> list[NotePut]:
+            return await self._write(lambda tx: notes.put_notes(tx, puts))
+
+        return await each_alone(some, puts, notes.invalid)
+
+    async def list_notes(
+        self, kind: str, scope: str, after: str = "", limit: int = 100
+    ) -> list[Note]:
+        return await self._read(lambda db: notes.page(db, kind, scope, after, limit))
 
     # --- housekeeping ---
 

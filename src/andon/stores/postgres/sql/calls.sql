@@ -91,6 +91,9 @@ ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, body = excluded.body
 -- name: drop_worker
 DELETE FROM {schema}.worker WHERE id = $1
 
+-- name: put_notes
+SELECT {schema}.put_notes($1, $2, $3, $4, $5)
+
 -- name: new_setting
 INSERT INTO {schema}.setting (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING 1
 
