@@ -1,6 +1,7 @@
 """Where this service is, as whoever sends a request sees it: for the URLs in its answers."""
 
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 if TYPE_CHECKING:
     from litestar.types import HTTPScope
@@ -29,6 +30,14 @@ def origin_of(scope: "HTTPScope", service: "Service") -> str:
         if port.isascii() and port.isdecimal() and not _has_port(host):
             host = f"{host}:{port}"
     return f"{scheme}://{host or service.settings.host}"
+
+
+def in_header(url: str) -> bytes:
+    """A URL as a header has it: what cannot stand there is escaped."""
+    return quote(url, safe=_IN_URLS).encode()
+
+
+_IN_URLS = ":/?#[]@!$&'()*+,;=%-._~"
 
 
 def _has_port(host: str) -> bool:

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
-from urllib.parse import quote
 
 import msgspec
 from litestar import Router, get, post, put
@@ -27,7 +26,7 @@ from andon.service.files import (
     etag_of,
     part_of,
 )
-from andon.service.origin import origin_of
+from andon.service.origin import in_header, origin_of
 from andon.service.problems import Problem, invalid
 from andon.service.routes.runs import of_path
 from andon.service.submitting import moment_ms
@@ -41,8 +40,6 @@ OfRun = Annotated[
 
 _LONGEST_S = 1e10
 _DIGITS = 19
-_IN_URLS = ":/?#[]@!$&'()*+,;=%-._~"
-"""What stands in a URL as it is; anything else is escaped for the header."""
 
 
 class NewArtifact(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -113,7 +110,7 @@ async def download(
     artifact = await kept.follow(await _find(request.service.engine, kept, task_id, name, run))
     if artifact.kind == "reference":
         request.status = 303
-        request.add_header("Location", quote(artifact.url, safe=_IN_URLS))
+        request.answer_headers.append((b"location", in_header(artifact.url)))
         return None
     check_readable(artifact)
     if if_match not in (None, "", "*", etag_of(artifact)):
