@@ -6,11 +6,12 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from andon.model.errors import AuthenticationFailed, ConfigurationError, PermissionRefused
+from andon.model.scopes import holds_some, require, satisfies
 from andon.model.settings import KEYS_SETTING, TOKENS_SETTING
 from andon.service.trust import apitokens, runtokens
 from andon.service.trust.access import Access, is_loopback
 from andon.service.trust.registry import Registry
-from andon.service.trust.scopes import check, holds_some, require, satisfies
+from andon.service.trust.scopes import check
 from andon.stores.memory import MemoryStore
 
 

@@ -18,6 +18,7 @@ from andon.engine.telling import Then
 from andon.engine.waiting import KindWait
 from andon.lifecycle.commands import Command
 from andon.lifecycle.waiting import Wait
+from andon.model.audit import AuditRecord
 from andon.model.code import Code
 from andon.model.errors import AndonError, InvalidSubmission
 from andon.model.fleet import (
@@ -28,6 +29,8 @@ from andon.model.fleet import (
     TypeInfo,
     WorkerInfo,
 )
+from andon.model.letters import LetterGroups
+from andon.model.minutes import MinuteHistory
 from andon.model.policy import PolicyOptions
 from andon.model.task import Task, TaskEvent
 from andon.model.words import State
@@ -54,7 +57,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     id: str  #: the id that the task will have
     name: str  #: of the task type
     version: int = 0  #: of the task type
-    queue: str | None = None  #: None: the type's queue, else "default"
+    queue: str | None = None
+    """None: the type's queue, as declared or as its workers published it, else "default"."""
     args: bytes = b"{}"  #: JSON
     priority: int = 0  #: -4 to 5, higher first
     delay: float | None = None  #: seconds until the task may start
@@ -247,6 +251,12 @@ class Engine(Protocol):
         begun or ended, or that others depend on: they would not follow."""
         ...
 
+    async def acts(self, actor: str | None = None, limit: int = 100) -> list[AuditRecord]:
+        """What was done by hand, newest first: by one actor or by all, of the newest 500. Acts on
+        tasks are listed where somebody said who acts (`andon.acting_as`, a token, the command
+        line), changes of queues, policies and tokens whoever made them."""
+        ...
+
     # --- reading and watching ---
 
     async def get(self, ids: Sequence[str]) -> list[Task | None]:
@@ -276,6 +286,28 @@ class Engine(Protocol):
         """What happened in a queue, or in each, on the last `days` days, today among them: UTC
         days, the newest first, none left out (`lifecycle.daily`). Zeros for a queue that was never
         used. Raises `ConfigurationError` for a number of days that is not 1 to 90."""
+        ...
+
+    async def minutes(
+        self, name: str | None = None, minutes: int = 60, *, by_type: bool = False
+    ) -> MinuteHistory:
+        """What happened in each of the last minutes that are over, up to 1,440: by queue, or by
+        type, or of the one of that name (`lifecycle.minutes`). Rolled up by timekeepers: a minute
+        in which none was there is missing. Raises `ConfigurationError` for a number of minutes
+        that is not 1 to 1,440."""
+        ...
+
+    async def letter_groups(
+        self,
+        queue: str | None = None,
+        name: str | None = None,
+        *,
+        look: int = 2_000,
+        cursor: str = "",
+    ) -> LetterGroups:
+        """Dead letters by the fingerprint of their errors, of a bounded look at those of the newest
+        tasks; `cursor` goes on with older ones. Raises `ConfigurationError` for a look that is not
+        1 to 10,000."""
         ...
 
     async def wait_end(self, task_id: str, timeout: float | None = None) -> Task:

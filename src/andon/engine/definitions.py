@@ -13,7 +13,6 @@ from andon.lifecycle.parents import check_needs, once_each
 from andon.model.errors import InvalidSubmission, PayloadTooLarge
 from andon.model.headers import OF_THE_CALL
 from andon.model.task import Definition
-from andon.model.words import DEFAULT_QUEUE
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
@@ -47,7 +46,7 @@ def define(submission: Submission, book: PolicyBook, now: int, max_payload: int)
         most = max(max_payload, profile.max_args)
         if len(s.args) > most:
             raise PayloadTooLarge("args", len(s.args), most)
-    queue = DEFAULT_QUEUE if s.queue is None else s.queue
+    queue = book.queue_of(s) if s.queue is None else s.queue
     policy, type_known = book.policy(queue, s.name, s.version, s.options, s.profile)
     run_at = s.run_at
     if s.delay is not None:

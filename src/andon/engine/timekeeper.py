@@ -71,11 +71,11 @@ class Timekeeper:
         random: Random,
         dead_letter_limit: int | None,
         pay: Callable[[Sequence[Task]], Awaitable[set[str]]],
-        also: Callable[[], Coroutine[Any, Any, None]],
+        also: Sequence[Callable[[], Coroutine[Any, Any, None]]],
         poll_s: float = SLOW_POLL_S,
     ) -> None:
-        """`pay` stores what tasks owe; it gives the ids of those that owe it still. `also` is a
-        loop beside the timers, once per process. `poll_s`: how often to look though nobody hinted;
+        """`pay` stores what tasks owe; it gives the ids of those that owe it still. `also` are
+        loops beside the timers, once per process. `poll_s`: how often to look though nobody hinted;
         other chores come as much less often than otherwise."""
         self._pay = pay
         self._also = also
@@ -94,7 +94,7 @@ class Timekeeper:
         """Begin to fire timers. Idempotent."""
         if not self._tasks:
             loops = [self._keep(partition) for partition in range(self._store.partitions)]
-            loops += [self._housekeep(), self._also()]
+            loops += [self._housekeep(), *(begin() for begin in self._also)]
             self._tasks = [asyncio.ensure_future(loop) for loop in loops]
 
     async def stop(self) -> None:

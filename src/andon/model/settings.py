@@ -31,6 +31,12 @@ COPY_SETTING = "copy"
 POLICIES_SETTING = "retry-policies"
 """The named retry policies, as JSON: options by name (`lifecycle.named`)."""
 
+AUDIT_SETTING = "audit"
+"""What was done by hand, newest last, as JSON (`engine.audit`)."""
+
+MINUTES_SETTINGS = tuple(f"minutes-{place:02}" for place in range(25))
+"""One-minute roll-ups, an hour in each, written in turn (`engine.rollups`)."""
+
 MOVING = (
     RETENTION_SETTING,
     POLICIES_SETTING,
@@ -38,6 +44,7 @@ MOVING = (
     TOKENS_SETTING,
     KEYS_SETTING,
     TASKCLUSTER_SETTING,
+    AUDIT_SETTING,
 )
 """What belongs to the namespace and is copied before its tasks. Runs in hand keep their tokens."""
 
@@ -45,5 +52,5 @@ MOVING_LAST = (ROOT_SETTING,)
 """What is copied when every task is there: a store that knows the folder sweeps away what is not
 of its tasks."""
 
-STAYING = (SWEPT_SETTING, COPY_SETTING)
-"""Marks of what was done to one store, true of no other."""
+STAYING = (SWEPT_SETTING, COPY_SETTING, *MINUTES_SETTINGS)
+"""What was done to one store, or by it, and is true of no other."""

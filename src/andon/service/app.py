@@ -17,6 +17,7 @@ from andon.service.rates import Rates
 from andon.service.routes import (
     about,
     artifacts,
+    audit,
     blobs,
     bulk,
     dead_letters,
@@ -25,6 +26,7 @@ from andon.service.routes import (
     flows,
     jobs,
     logs,
+    minutes,
     policies,
     queues,
     runs,
@@ -49,6 +51,7 @@ ROUTERS = [
     dead_letters.router,
     schedules.router,
     queues.router,
+    minutes.router,
     policies.router,
     flows.router,
     events.router,
@@ -59,6 +62,7 @@ ROUTERS = [
     blobs.router,
     logs.router,
     tokens.router,
+    audit.router,
     about.router,
 ]
 
@@ -88,6 +92,7 @@ def make_app(service: "Service") -> "ASGIApp":
     settings = service.settings
     rates = None if settings.rate_limit is None else Rates(settings.rate_limit, settings.rate_burst)
     routes = Routes(framework, service)
+    board = service.board
     face = None
     if settings.taskcluster is not None:
         face = Face(service, settings.taskcluster, service.authentication)
@@ -103,6 +108,9 @@ def make_app(service: "Service") -> "ASGIApp":
                 return
             if _names_two_hosts(scope):
                 await send_problem(_TWO_HOSTS, scope, send)
+                return
+            if board is not None and board.is_here(scope["path"]):
+                await board(scope, receive, send)  # pyright: ignore[reportArgumentType]
                 return
             # Still encoded: a name may have a slash in it (%2F). `Binder` decodes the parameters.
             scope["path"] = scope["raw_path"].decode("latin-1")

@@ -25,6 +25,7 @@ from litestar.params import (
     QueryParameter,
 )
 
+from andon.engine.actor import ACTOR
 from andon.lifecycle.admission import is_id
 from andon.model.errors import (
     AndonError,
@@ -193,7 +194,8 @@ class Binder:
         call.status = plan.status
         call.answer_type = _JSON
         call.answer_headers = []
-        call.caller = await service.guard.authorize(scope)
+        caller = call.caller = await service.guard.authorize(scope)
+        ACTOR.set(caller.actor)
         arguments: dict[str, Any] = {"request": call}
         for name in plan.paths:
             value = arguments[name] = unquote(scope["path_params"][name])

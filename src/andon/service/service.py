@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from andon.contract.measured_store import measured
 from andon.engine.artifacts import warn_if_not_kept
 from andon.engine.opening import open_store
+from andon.service.board import board_of
 from andon.service.guard import Guard
 from andon.service.hub import Hub
 from andon.service.job_settings import JobSettings
@@ -46,7 +47,10 @@ class Service:
         self.authentication = Authentication(self.engine.store, self.access, proxies=self.proxies)
         """Tells who asks the Taskcluster face."""
         self.runs = RemoteRuns(
-            self.engine, self.access, artifact_grace=self.settings.artifact_grace
+            self.engine,
+            self.access,
+            max_payload=self.settings.max_payload,
+            artifact_grace=self.settings.artifact_grace,
         )
         self.readiness = Readiness(self.engine.store)
         self.presences = Presences(self.engine, self.access.registry)
@@ -56,6 +60,7 @@ class Service:
             buffer=self.settings.stream_buffer,
             ping=self.settings.stream_ping,
         )
+        self.board = board_of(self) if self.settings.board else None
         self.metrics.streams.set_function(lambda: self.streams)
         self.log_streams = 0  #: logs that are followed
         self.list_streams = 0  #: lists that are sent line by line
@@ -65,8 +70,9 @@ class Service:
 
     @property
     def streams(self) -> int:
-        """Streams open: of events, of logs, and of lists."""
-        return len(self.hub) + self.log_streams + self.list_streams
+        """Streams open: of events, of logs, of lists, and of pages of the board."""
+        pages = 0 if self.board is None else len(self.board.live)
+        return len(self.hub) + self.log_streams + self.list_streams + pages
 
     @property
     def stopping(self) -> asyncio.Event:
@@ -99,6 +105,8 @@ class Service:
         """End streams and long polls; other requests go on to their end."""
         self.stopping.set()
         self.hub.end_all("stopping")
+        if self.board is not None:
+            self.board.begin_stop()
 
     async def stop(self) -> None:
         """Close the engine, after everything that was handed over is written."""

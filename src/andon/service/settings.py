@@ -4,6 +4,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from andon.contract.limits import MAX_PAYLOAD
 from andon.lifecycle.leaving import ARTIFACT_GRACE_S
 from andon.model.errors import ConfigurationError
 from andon.service.taskcluster.settings import TaskclusterSettings
@@ -19,6 +20,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     port: int = 8640  #: 0 takes a free one
     max_body: int = 32 * MIB  #: of one request
+    max_payload: int = MAX_PAYLOAD
+    """Of a result that a worker reports; arguments with results in them may take 64 times as many,
+    where the service puts them in, which it does for workers in other languages."""
     max_artifact: int = 5 * 1024 * MIB  #: of one artifact that is uploaded
     max_bulk: int = 10_000  #: submissions, or ids, in one request
     max_page: int = 1_000  #: tasks or events on one page
@@ -35,6 +39,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     stream_ping: float = 15.0  #: a comment after so much silence, so that the dead are noticed
     shutdown_grace: float = 10.0  #: for requests in hand at a stop
     timekeeper: bool = True  #: fire timers in this process
+    board: bool = True  #: show the board at /
     require_token: bool = False  #: ask for a token on loopback too, behind a proxy for example
     certificate: str | None = None  #: PEM file; with it the service speaks TLS
     private_key: str | None = None  #: PEM file; default: in the certificate's file
@@ -61,6 +66,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         """Raise `ConfigurationError` for a setting that cannot be."""
         for name in (
             "max_body",
+            "max_payload",
             "max_artifact",
             "max_bulk",
             "max_page",

@@ -13,23 +13,24 @@ import ipaddress
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
 from andon.artifacts.base import Artifact
 from andon.contract.store import Store
+from andon.lifecycle.actors import actor_name
 from andon.model.errors import (
     AuthenticationFailed,
     ConfigurationError,
     PermissionRefused,
 )
+from andon.model.scopes import EVERYTHING, holds_some, satisfies
 from andon.model.task import Task
 from andon.model.words import State
 from andon.service.trust import runtokens, signedurls
 from andon.service.trust.registry import Registry
 from andon.service.trust.runtokens import Claims
-from andon.service.trust.scopes import EVERYTHING, holds_some, satisfies
 from andon.service.trust.signedurls import Signed
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     scopes: tuple[str, ...]
     id: str = ""  #: of the API token, or of the run; empty without a token
+    actor: str = ""  #: the name that what they do by hand carries
     run: Claims | None = None  #: with a run token: what it says
 
     def may(self, scope: str) -> bool:
@@ -59,7 +61,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
             raise PermissionRefused(f"{kind}*")
 
 
-OPEN = Caller(name="anyone on this machine", scopes=(EVERYTHING,))
+OPEN = Caller(name="anyone on this machine", scopes=(EVERYTHING,), actor="anyone on this machine")
 """The caller without a token, where none is needed."""
 
 
@@ -78,6 +80,9 @@ NOBODY = Caller(name="anyone", scopes=())
 
 PUBLIC = frozenset({"/healthz", "/readyz", "/openapi.json"})
 """What says nothing about anybody's tasks, and is asked by what has no token."""
+
+ACTOR_HEADER = b"andon-actor"
+"""The header by which a caller without a token says who acts, percent-encoded."""
 
 CLAIM = "/api/v1/runs/claim"
 RUN_ROUTES = ("/api/v1/runs/", "/api/v1/engine/renew", "/api/v1/engine/report")
@@ -112,7 +117,7 @@ class Access:
         if self.is_open:
             refuse_strangers(scope["headers"])
             if not given:
-                return OPEN
+                return _open_caller(scope["headers"])
         if len(given) > 1:
             raise AuthenticationFailed("The header Authorization is given twice.")
         caller = await self.identify(given[0].decode("latin-1") if given else None)
@@ -136,7 +141,9 @@ class Access:
         if runtokens.is_run_token(token):
             claims = await self.claims(token)
             name = f"run {claims.number} of task {claims.task}"
-            return Caller(name=name, scopes=claims.scopes, id=claims.run, run=claims)
+            return Caller(
+                name=name, scopes=claims.scopes, id=claims.run, actor=actor_name(name), run=claims
+            )
         return await self._of_api_token(token)
 
     async def _of_api_token(self, token: str) -> Caller:
@@ -149,7 +156,8 @@ class Access:
                 f"Token {record.id} ({record.name}) is {state}; make another: andon token create."
             )
         name = f"token {record.id} ({record.name})"
-        return Caller(name=name, scopes=record.scopes, id=record.id)
+        actor = actor_name(f"token {record.name}")
+        return Caller(name=name, scopes=record.scopes, id=record.id, actor=actor)
 
     async def claims(self, token: str) -> Claims:
         """What a run token says. Raises `AuthenticationFailed`."""
@@ -256,6 +264,15 @@ def _netloc(origin: str) -> str:
         return urlsplit(origin).netloc
     except ValueError:
         return ""
+
+
+def _open_caller(headers: Iterable[tuple[bytes, bytes]]) -> Caller:
+    """The caller without a token, by the name they give themselves: nobody here knows better."""
+    for name, value in headers:
+        if name == ACTOR_HEADER:
+            actor = actor_name(unquote(value.decode("latin-1"), errors="replace"))
+            return msgspec.structs.replace(OPEN, actor=actor) if actor else OPEN
+    return OPEN
 
 
 def holds(task: Task | None, claims: Claims) -> bool:
