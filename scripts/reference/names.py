@@ -195,6 +195,7 @@ PAGES = (
             "errors.TaskCancelled",
             "errors.InvalidTransition",
             "errors.LeaseLost",
+            "errors.ArtifactConflict",
             "errors.ArtifactNotFound",
             "errors.ConfigurationError",
             "errors.StoreError",
