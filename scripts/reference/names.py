@@ -125,6 +125,7 @@ PAGES = (
             "worker.control.Stopped",
             "worker.context.Dependency",
             "worker.context.FollowUp",
+            "worker.context.FansOut",
         ),
     ),
     Page(
@@ -283,10 +284,10 @@ INNER = {
     "client.function.TaskFunction": "__init__ app chosen_id draft_call draft_of type",
     "client.drafts.Draft": "codec connection follow returns_holder submission",
     "client.handle.TaskHandle": "app",
-    "client.flows.Flow": "__init__ app",
-    "client.sync.SyncFlow": "__init__ app",
+    "client.flows.Flow": "__init__ app fan_out",
+    "client.sync.SyncFlow": "__init__ app fan_out",
     "client.flow_steps.Step": (
-        "__init__ check codec draft firsts lasts need parents submission wait_for"
+        "__init__ check codec draft firsts lasts need parents submission takes_any_end tie wait_for"
     ),
     "client.flow_steps.Group": "__init__ firsts lasts",
     "client.flow_steps.Chain": "__init__ firsts lasts",

@@ -161,6 +161,19 @@ async def test_history_has_more_than_the_record_carries(kit: Kit) -> None:
     assert len(task.status.events) == 16
 
 
+async def test_moves_that_were_refused_take_none_out_of_the_log(kit: Kit) -> None:
+    """Two decide on the same record, again and again; one of them comes too late each time."""
+    task, late = await kit.submit(), await kit.again()
+    for i in range(40):
+        (seen,) = await late.get([task.id])
+        assert seen is not None
+        task = await kit.moved(task, Reprioritise(priority=i % 5))
+        (refused,) = await late.commit([kit.change(seen, Reprioritise(priority=9))])
+        assert refused.kind is ChangeKind.CONFLICT
+    read = (await kit.read_events("", limit=7)).events
+    assert [e.revision for e in read] == list(range(1, 42))
+
+
 async def test_a_very_long_history_tells_how_much_was_dropped(kit: Kit) -> None:
     task = await kit.submit()
     for i in range(1_005):

@@ -206,11 +206,11 @@ class Reference:
                 over, state = True, State.COMPLETED
             if over:
                 ended.append(Ended(link.child, parent, state, link.any_end))
-            satisfies = over and (link.any_end or state is State.COMPLETED)
-            if record is not None and (link.loads or not satisfies):  # a rerun may yet satisfy
+            if record is not None and (link.loads or (link.child, parent) not in self.satisfied):
                 tie = Tie(link.loads, link.any_end, settled=over)
                 tie = self.edges.setdefault((parent, link.child), tie)
                 tie.settled = tie.settled and over
+                tie.loads = tie.loads or link.loads
         return ended
 
     def settle(self, settlement: Settlement) -> int:
@@ -233,6 +233,11 @@ class Reference:
             self.failing.add(pair)
         failing = sum((d.id, parent) in self.failing for parent in d.dependencies)
         return len(d.dependencies) - needs - failing
+
+    def let_go(self, parent: str, child: str) -> None:
+        tie = self.edges.get((parent, child))
+        if tie is not None:
+            tie.settled, tie.loads = True, False
 
     def unlink(self, parent: str, child: str) -> None:
         self.edges.pop((parent, child), None)

@@ -161,6 +161,10 @@ class Worlds:
             assert got == [expected], (name, got, expected)
         return expected
 
+    def let_go(self, parent: str, child: str) -> None:
+        self.model.let_go(parent, child)
+        self._each(lambda store: store.let_go([(parent, child)]))
+
     def unlink(self, parent: str, child: str) -> None:
         self.model.unlink(parent, child)
         self._each(lambda store: store.unlink([(parent, child)]))

@@ -37,8 +37,10 @@ class Andon(Running):
     (`andon serve`); `token`, or the environment variable ANDON_TOKEN, is what it asks for. To one
     that asks for a certificate it shows `client_certificate`: a PEM file with its key, or a pair of
     files; else those that ANDON_CLIENT_CERTIFICATE and ANDON_CLIENT_KEY name.
-    `profile` sets the defaults under which tasks run. `queue` is where tasks go that name none,
-    `queues` are settings of queues that a starting worker applies (see `andon.client.queues`).
+    `profile` sets the defaults under which tasks run. `queue` is where tasks go that name none;
+    left as it is, one that is submitted by a name without code here goes to the queue that workers
+    have published of its type. `queues` are settings of queues that a starting worker applies (see
+    `andon.client.queues`).
     `name` and `release` are said of the schedules it declares: an older release never overwrites
     what a newer one said. By default they are where the application is imported from, and when
     the newest module with one of its handlers was modified.

@@ -128,6 +128,25 @@ class TaskHandle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
         engine = await self.app.engine()
         return tuple(EventView.of(event) for event in (await engine.history(self.id)).events)
 
+    async def dependents(self) -> AsyncIterator[TaskView]:
+        """The tasks that name this one as a dependency, in the order of their ids: those that wait
+        for it, those that were released by hand, and those that have ended, as long as their
+        records are kept (docs/rulings.md, R42). Raises `TaskNotFound`.
+
+        Example:
+            first = await remind.submit_in(3600, "ann@example.org")
+            second = await remind.options(depends_on=[first]).submit("bob@example.org")
+            assert [task.id async for task in first.dependents()] == [second.id]
+        """
+        engine, cursor = await self.app.engine(), ""
+        while True:
+            page = await engine.dependents(self.id, cursor)
+            for task in page.tasks:
+                yield self._view(task, engine)
+            if not page.cursor:
+                return
+            cursor = page.cursor
+
     async def logs(
         self, *, run: int | None = None, follow: bool = False
     ) -> AsyncIterator["LogLine"]:
@@ -213,12 +232,14 @@ class TaskHandle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
         run_at: Moment | None = None,
         deadline: Moment | None = None,
         keep_budget: bool = False,
+        blocked: bool = False,
     ) -> State | None:
         """Run a task again that has ended, with a new budget of tries (docs/rulings.md, R20).
 
         With `keep_budget` the tries used still count, but for one more run. A new `deadline` is
-        needed when the old one has passed. Raises `InvalidTransition` for a task that has not
-        ended.
+        needed when the old one has passed. With `blocked` one that waits for its dependencies runs
+        without them. Raises `InvalidTransition` for a task that has not ended, or has had as many
+        runs as its policy allows (`max_runs`).
 
         Example:
             handle = await charge.submit(7, 990)
@@ -230,6 +251,7 @@ class TaskHandle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
                 run_at=None if run_at is None else to_ms("run_at", run_at),
                 deadline=None if deadline is None else to_ms("deadline", deadline),
                 keep_budget=keep_budget,
+                blocked=blocked,
             )
         )
 
@@ -256,7 +278,8 @@ class TaskHandle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
         return await self._act(Reschedule(run_at=to_ms("run_at", run_at)))
 
     async def reprioritise(self, priority: int | str) -> State | None:
-        """Give a waiting task another priority, -4 to 5 or one of the seven names.
+        """Give a task another priority, -4 to 5 or one of the seven names. Of one that runs, it
+        counts from its next run on. Raises `InvalidTransition` for a task that has ended.
 
         Example:
             handle = await remind.submit_in(3600, "ann@example.org")

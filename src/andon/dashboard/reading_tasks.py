@@ -18,7 +18,6 @@ from andon.dashboard.views.task import (
     view_of,
 )
 from andon.dashboard.views.tasks import TaskFilter, TaskList, rows_of, total_of
-from andon.engine.looking import BesideStore
 from andon.engine.paging import full_page
 from andon.lifecycle.profiles import profile
 from andon.model.errors import ConfigurationError, TaskNotFound
@@ -118,12 +117,9 @@ async def _parents(engine: "Engine", task: Task) -> Sequence[Task | None]:
     return await engine.get(ids) if ids else ()
 
 
-async def _children(engine: "Engine", task: Task) -> list[EdgeView] | None:
-    if not isinstance(engine, BesideStore):
-        return None
-    ids = await engine.dependents(task.id, MOST_EDGES)
-    found = await engine.get(ids) if ids else []
-    return [edge_of(task_id, child) for task_id, child in zip(ids, found, strict=True)]
+async def _children(engine: "Engine", task: Task) -> list[EdgeView]:
+    page = await engine.dependents(task.id, limit=MOST_EDGES)
+    return [edge_of(child.id, child) for child in page.tasks]
 
 
 async def artifact_rows(reader: "Reader", task_id: str) -> list[ArtifactRow]:

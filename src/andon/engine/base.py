@@ -29,6 +29,8 @@ from andon.model.fleet import (
     TypeInfo,
     WorkerInfo,
 )
+from andon.model.letters import LetterGroups
+from andon.model.minutes import MinuteHistory
 from andon.model.policy import PolicyOptions
 from andon.model.task import Task, TaskEvent
 from andon.model.words import State
@@ -55,7 +57,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     id: str  #: the id that the task will have
     name: str  #: of the task type
     version: int = 0  #: of the task type
-    queue: str | None = None  #: None: the type's queue, else "default"
+    queue: str | None = None
+    """None: the type's queue, as declared or as its workers published it, else "default"."""
     args: bytes = b"{}"  #: JSON
     priority: int = 0  #: -4 to 5, higher first
     delay: float | None = None  #: seconds until the task may start
@@ -78,6 +81,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     tags: tuple[str, ...] = ()  #: words to find it by
     headers: dict[str, str] = {}  #: go with the task to its handler
     options: dict[str, Any] = {}  #: this submission's layer of `PolicyOptions`
+    profile: str | None = None  #: whose defaults and names it has; None: the application's
     invalid: str = ""
     """Why the submitter knows this can never work (arguments that do not fit); refused or
     recorded by `on_invalid` (docs/rulings.md, R25)."""
@@ -267,6 +271,13 @@ class Engine(Protocol):
         """A page of tasks."""
         ...
 
+    async def dependents(self, task_id: str, cursor: str = "", limit: int = 100) -> Page:
+        """A page of the tasks that name this one as a dependency, in the order of their ids: those
+        that wait for it, and those that do so no longer, as long as their records live
+        (docs/rulings.md, R42). Raises `TaskNotFound`, and `InvalidSubmission` for a limit that is
+        not 1 to 1,000."""
+        ...
+
     async def stats(self) -> list[QueueStats]:
         """Counts per queue and state."""
         ...
@@ -275,6 +286,28 @@ class Engine(Protocol):
         """What happened in a queue, or in each, on the last `days` days, today among them: UTC
         days, the newest first, none left out (`lifecycle.daily`). Zeros for a queue that was never
         used. Raises `ConfigurationError` for a number of days that is not 1 to 90."""
+        ...
+
+    async def minutes(
+        self, name: str | None = None, minutes: int = 60, *, by_type: bool = False
+    ) -> MinuteHistory:
+        """What happened in each of the last minutes that are over, up to 1,440: by queue, or by
+        type, or of the one of that name (`lifecycle.minutes`). Rolled up by timekeepers: a minute
+        in which none was there is missing. Raises `ConfigurationError` for a number of minutes
+        that is not 1 to 1,440."""
+        ...
+
+    async def letter_groups(
+        self,
+        queue: str | None = None,
+        name: str | None = None,
+        *,
+        look: int = 2_000,
+        cursor: str = "",
+    ) -> LetterGroups:
+        """Dead letters by the fingerprint of their errors, of a bounded look at those of the newest
+        tasks; `cursor` goes on with older ones. Raises `ConfigurationError` for a look that is not
+        1 to 10,000."""
         ...
 
     async def wait_end(self, task_id: str, timeout: float | None = None) -> Task:

@@ -68,7 +68,8 @@ def change_of(
 
 class Control:
     """Acts on tasks by id. `commit` writes one change; `ended` is told of every end written, `link`
-    of tasks that wait for their dependencies again."""
+    of tasks that wait for their dependencies again, `released` of those that wait for them no
+    longer, by hand."""
 
     def __init__(
         self,
@@ -76,13 +77,16 @@ class Control:
         random: Random,
         commit: Callable[[Change], Awaitable[Changed]],
         ended: Callable[[Task, State | None, Changed], None],
+        *,
         link: Callable[[Sequence[Task]], Awaitable[None]],
+        released: Callable[[Task], Awaitable[None]],
     ) -> None:
         self._store = store
         self._random = random
         self._commit = commit
         self._ended = ended
         self._link = link
+        self._released = released
 
     async def cancel(self, ids: Sequence[str], *, force: bool, actor: str = "") -> list[Acted]:
         """Cancel, ask, or force. `actor`, here and below: who does it by hand, for the events."""
@@ -208,9 +212,8 @@ class Control:
     async def _applied(self, task: Task, command: Command, moved: Moved, changed: Changed) -> Acted:
         state = moved.status.state if moved.status is not None else None
         self._ended(task, state, changed)
-        if task.state is State.BLOCKED and isinstance(command, RunNow | Schedule):
-            edges = [(parent, task.id) for parent in task.definition.dependencies]
-            await self._store.unlink(edges)
+        if task.state is State.BLOCKED and isinstance(command, RunNow | Schedule | Rerun):
+            await self._released(task)
         gone = moved.discard is not None
         return Acted(task.id, None if gone and state is None else state, changed=True)
 

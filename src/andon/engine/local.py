@@ -28,18 +28,21 @@ from andon.engine.book import PolicyBook
 from andon.engine.codes import CodeBook
 from andon.engine.control import MOST_ATTEMPTS, Control
 from andon.engine.debts import Debts
-from andon.engine.dependencies import Dependencies
+from andon.engine.dependencies import Dependencies, dependents_of
 from andon.engine.editing import Editing
 from andon.engine.fleet import counts_in, settings_of
 from andon.engine.holding import Holding
+from andon.engine.letter_groups import LOOK, letter_groups
 from andon.engine.naming import RetryPolicies
 from andon.engine.reading import (
     MOST_CURSOR,
     check_asked,
+    check_page,
     check_query,
     queue_histories,
     records,
 )
+from andon.engine.rollups import Rollups
 from andon.engine.runs import Mark, Runs
 from andon.engine.schedules import Schedules
 from andon.engine.submitting import Submitting
@@ -61,6 +64,7 @@ from andon.model.errors import (
     ConfigurationError,
     QueueNotEmpty,
     StoreUnavailable,
+    TaskNotFound,
 )
 from andon.model.fleet import (
     QueueConfig,
@@ -70,6 +74,8 @@ from andon.model.fleet import (
     TypeInfo,
     WorkerInfo,
 )
+from andon.model.letters import LetterGroups
+from andon.model.minutes import MinuteHistory
 from andon.model.policy import PolicyOptions
 from andon.model.task import Task, TaskEvent
 from andon.model.words import State
@@ -123,7 +129,12 @@ class LocalEngine:
             owes=self._owes,
         )
         self._control = Control(
-            store, jitter.random, self._runs.commits.put, self._ended, self._dependencies.verify
+            store,
+            jitter.random,
+            self._runs.commits.put,
+            self._ended,
+            link=self._dependencies.verify,
+            released=self._dependencies.released,
         )
         self._dependencies.acting_through(self._control)
         self._submitting = Submitting(
@@ -156,6 +167,7 @@ class LocalEngine:
         self._poll_s = poll_s
         self._watching = Watching(store, jitter, poll_s=poll_s)
         self._keeping = Keeping(store, store.url, artifacts, poll_s=poll_s)
+        self.rollups = Rollups(store, jitter, poll_s=poll_s)
         limit = dead_letter_limit
         if limit is None:
             limit = self.book.profile.dead_letter_limit
@@ -166,7 +178,7 @@ class LocalEngine:
             random=jitter,
             dead_letter_limit=limit,
             pay=self._debts.pay,
-            also=lambda: self._keeping.keep_swept(jitter),
+            also=(lambda: self._keeping.keep_swept(jitter), self.rollups.keep),
             poll_s=poll_s,
         )
         self._opening: asyncio.Lock | None = None
@@ -341,11 +353,12 @@ class LocalEngine:
         check_query(query)
         return await self.store.find(query)
 
-    async def dependents(self, task_id: str, limit: int) -> list[str]:
-        """The ids of tasks that wait for one, or have waited; at most so many."""
-        if not is_id(task_id):
-            return []
-        return [edge.child for edge in await self.store.dependents(task_id, limit=limit)]
+    async def dependents(self, task_id: str, cursor: str = "", limit: int = 100) -> Page:
+        check_page(limit)
+        [task] = await self.get([task_id])
+        if task is None:
+            raise TaskNotFound(task_id)
+        return await dependents_of(self.store, task_id, cursor, limit)
 
     async def code_lists(self, digests: Iterable[str]) -> dict[str, Code]:
         """What workers have code for, by the digests that they name."""
@@ -356,6 +369,23 @@ class LocalEngine:
 
     async def queue_history(self, queue: str | None = None, days: int = 7) -> list[QueueHistory]:
         return await queue_histories(self.store, queue, days)
+
+    async def minutes(
+        self, name: str | None = None, minutes: int = 60, *, by_type: bool = False
+    ) -> MinuteHistory:
+        if name is not None:
+            check_asked(name, field="name" if by_type else "queue")
+        return await self.rollups.history(name, minutes, by_type=by_type)
+
+    async def letter_groups(
+        self,
+        queue: str | None = None,
+        name: str | None = None,
+        *,
+        look: int = LOOK,
+        cursor: str = "",
+    ) -> LetterGroups:
+        return await letter_groups(self, queue=queue, name=name, look=look, cursor=cursor)
 
     def wait_end(
         self, task_id: str, timeout: float | None = None

@@ -6,7 +6,7 @@ while it owes tasks; whoever wants to act on it pays first, instead of turning t
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
 
 import msgspec
@@ -49,11 +49,14 @@ from andon.lifecycle.commands import (
 from andon.lifecycle.firing import begun, occurrence
 from andon.lifecycle.named import OPTION
 from andon.lifecycle.schedules import (
+    BY_HAND,
     check_overlap,
+    check_parts,
     check_schedule,
     declared_as,
     is_older,
     is_schedule,
+    part_as_read,
     record_definition,
 )
 from andon.model.errors import (
@@ -132,10 +135,11 @@ class Schedules:
     async def _put(self, request: ScheduleRequest, how: How) -> ScheduleOutcome:
         wanted = await self._wanted(request)
         check_schedule(request.name, wanted)
+        check_parts(request.parts or ())
         for _ in range(_MOST_ATTEMPTS):
             [there] = await self._store.get([request.name])
             if there is not None:
-                return await self._revise(there, wanted, how)
+                return await self._revise(there, wanted, how, request.parts)
             if how == "edit":
                 raise TaskNotFound(request.name)
             made = await self._make(request.name, wanted, how)
@@ -205,7 +209,9 @@ class Schedules:
             raise outcome.error
         return None
 
-    async def _revise(self, there: Task, wanted: Schedule, how: How) -> ScheduleOutcome:
+    async def _revise(
+        self, there: Task, wanted: Schedule, how: How, parts: Mapping[str, str] | None
+    ) -> ScheduleOutcome:
         name, current = there.id, there.status.schedule
         if current is None:
             raise InvalidSubmission(
@@ -220,22 +226,20 @@ class Schedules:
                 field="name",
             )
         if how == "edit":
-            wanted = replace(
-                wanted,
-                application=current.application,
-                release=current.release,
-                declared=current.declared,
-            )
+            parts = dict.fromkeys(BY_HAND, "") if parts is None else parts
         else:
+            parts = None
             settled = _settled(name, current, wanted)
             if settled is not None:
                 return settled
             if wanted.declared == current.declared:  # edits by hand hold
-                wanted = replace(current, release=wanted.release)
+                parts = {"declaration": part_as_read(current, "declaration")}
                 if there.state in TERMINAL:
                     return ScheduleOutcome(name, "unchanged")
         ended = there.state in TERMINAL
-        command = Rerun(schedule=wanted) if ended else Revise(schedule=wanted)
+        command: Command = Revise(schedule=wanted, parts=parts)
+        if ended:
+            command = Rerun(schedule=wanted, parts=parts)
         [acted] = await self._act([there.id], command)
         if acted.error is not None:
             raise acted.error

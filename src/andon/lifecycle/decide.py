@@ -14,6 +14,7 @@ from andon.lifecycle.births import owes
 from andon.lifecycle.delays import Random, retry_delay
 from andon.lifecycle.firing import borne_now, recurred, restarted, resumed, revised
 from andon.lifecycle.parents import waits_for_others
+from andon.lifecycle.schedules import changed_meanwhile, with_parts
 from andon.model.errors import InvalidTransition
 from andon.model.policy import Policy
 from andon.model.task import Definition, Schedule, Task, TaskError
@@ -58,6 +59,12 @@ def retryable(policy: Policy, error: TaskError) -> bool:
     return policy.retry_unlisted
 
 
+def has_had_all_runs(task: Task) -> bool:
+    """Whether the policy allows the task no further run (docs/rulings.md, R42)."""
+    most, runs = task.policy.max_runs, task.status.runs
+    return most is not None and bool(runs) and runs[-1].number + 1 >= most
+
+
 def _again(
     task: Task,
     reason: Reason,
@@ -71,7 +78,7 @@ def _again(
     """Retry while the budget lasts, else end in `spent`."""
     policy = task.policy
     tries = task.status.tries + 1
-    if tries > policy.max_retries:
+    if tries > policy.max_retries or has_had_all_runs(task):
         final = Reason.RETRIES_EXHAUSTED if spent is State.FAILED and tries > 1 else reason
         return Outcome(spent, final, reason, counts=True, error=error)
     if delay is None:
@@ -231,12 +238,12 @@ def _interrupted(task: Task, command: c.Interrupted, now: int, random: Random) -
 
 
 def _cancel(task: Task, command: c.Cancel, now: int, random: Random) -> Outcome:
-    if command.births:
+    if command.births or command.superseded_run:
         if task.state not in WAITING:
             raise InvalidTransition(
                 task.id, command.event, task.state, "Only a task that waits is superseded."
             )
-        why = Reason.SUPERSEDED
+        why = Reason.SUPERSEDED_RUN if command.superseded_run else Reason.SUPERSEDED
         return Outcome(State.CANCELLED, why, why, births=command.births)
     if task.state is State.ACTIVE and not command.force:
         raise InvalidTransition(
@@ -286,8 +293,25 @@ def _resume(task: Task, command: c.Resume, now: int, random: Random) -> Outcome:
 
 
 def _revise(task: Task, command: c.Revise, now: int, random: Random) -> Outcome:
-    schedule = revised(task.id, _fires(task, command), command.schedule, now)
+    wanted = _rewritten(task, command, command.schedule)
+    schedule = revised(task.id, _fires(task, command), wanted, now)
     return _lasts(task, command, schedule, task.status.reason)
+
+
+def _rewritten(task: Task, command: c.Revise | c.Rerun, wanted: Schedule) -> Schedule:
+    """The schedule with what is to be changed of it, unless somebody else has changed that."""
+    schedule, parts = _fires(task, command), command.parts
+    if parts is None:
+        return wanted
+    changed = changed_meanwhile(schedule, parts)
+    if changed:
+        raise InvalidTransition(
+            task.id,
+            command.event,
+            task.state,
+            f"Somebody else has changed its {changed} meanwhile: look at it, and edit it again.",
+        )
+    return with_parts(schedule, wanted, parts)
 
 
 def _fires(task: Task, command: c.Command) -> Schedule:
@@ -352,8 +376,19 @@ def _deliver(task: Task, command: c.Deliver, now: int, random: Random) -> Outcom
 def _rerun(task: Task, command: c.Rerun, now: int, random: Random) -> Outcome:
     if task.status.schedule is not None:
         was = task.status.schedule
-        return _lasts(
-            task, command, restarted(task.id, was, command.schedule or was, now), Reason.RERUN
+        wanted = was if command.schedule is None else _rewritten(task, command, command.schedule)
+        return _lasts(task, command, restarted(task.id, was, wanted, now), Reason.RERUN)
+    if task.state is State.BLOCKED and not command.blocked:
+        raise InvalidTransition(
+            task.id, command.event, task.state, "It has not run yet: schedule it, or run it now."
+        )
+    if has_had_all_runs(task):
+        raise InvalidTransition(
+            task.id,
+            command.event,
+            task.state,
+            f"It has had {task.policy.max_runs} runs, which are all that its policy allows "
+            "(`max_runs`). Submit it anew, under another id.",
         )
     deadline = command.deadline or task.status.deadline
     if deadline is not None and deadline <= now:
@@ -364,7 +399,7 @@ def _rerun(task: Task, command: c.Rerun, now: int, random: Random) -> Outcome:
         raise InvalidTransition(
             task.id, command.event, task.state, "The start time is not before the deadline."
         )
-    if command.waits and waits_for_others(task.definition):
+    if command.waits and task.state is not State.BLOCKED and waits_for_others(task.definition):
         return Outcome(State.BLOCKED, Reason.RERUN)
     return _startable(now, command.run_at, Reason.RERUN)
 

@@ -65,7 +65,7 @@ def error_pattern(error: TaskError) -> str:
 
 def error_fingerprint(error: TaskError) -> str:
     """Sixteen hex digits, the same for errors of one pattern."""
-    return _digest(error_pattern(error))
+    return fingerprint_of_pattern(error_pattern(error))
 
 
 def letter_pattern(task: Task) -> str:
@@ -79,7 +79,12 @@ def letter_pattern(task: Task) -> str:
 
 def letter_fingerprint(task: Task) -> str:
     """The fingerprint by which a dead letter is grouped."""
-    return _digest(letter_pattern(task))
+    return fingerprint_of_pattern(letter_pattern(task))
+
+
+def fingerprint_of_pattern(pattern: str) -> str:
+    """The fingerprint of the errors that have this pattern."""
+    return blake2b(pattern.encode("utf-8", "backslashreplace"), digest_size=_BYTES).hexdigest()
 
 
 def _shown(kind: str, message: str) -> str:
@@ -93,7 +98,3 @@ def _without_values(message: str) -> str:
     said = _LONG_ID.sub("#", said)
     said = _WORD_WITH_DIGIT.sub("#", said)
     return _NUMBERS.sub("#", said)
-
-
-def _digest(pattern: str) -> str:
-    return blake2b(pattern.encode("utf-8", "backslashreplace"), digest_size=_BYTES).hexdigest()

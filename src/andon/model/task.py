@@ -78,7 +78,7 @@ class TaskEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     target: State | None  #: None for delete
     reason: Reason | None = None
     run: int | None = None
-    """Number of the run that the move opens, if it enters `pending`; else of the one it concerns.
+    """Number of the run that the move opens, if it opens one; else of the one it concerns.
     Reason, worker and error are always those of the run that the move resolves."""
     worker: str = ""
     write_id: str = ""

@@ -16,6 +16,8 @@ from andon.service.remote.presences import Presences
 from andon.service.remote.readiness import Readiness
 from andon.service.remote.runs import RemoteRuns
 from andon.service.settings import Settings
+from andon.service.taskcluster.trust.authentication import Authentication
+from andon.service.taskcluster.trust.proxies import Proxies
 from andon.service.trust.access import Access, is_loopback
 
 if TYPE_CHECKING:
@@ -41,7 +43,12 @@ class Service:
         is_open = is_loopback(self.settings.host) and not self.settings.require_token
         self.access = Access(self.engine.store, is_open=is_open)
         self.guard = guard or self.access
-        self.runs = RemoteRuns(self.engine, self.access)
+        proxies = () if self.settings.taskcluster is None else self.settings.taskcluster.proxies
+        self.authentication = Authentication(
+            self.engine.store, self.access, proxies=Proxies(proxies)
+        )
+        """Tells who asks the Taskcluster face."""
+        self.runs = RemoteRuns(self.engine, self.access, max_payload=self.settings.max_payload)
         self.readiness = Readiness(self.engine.store)
         self.presences = Presences(self.engine, self.access.registry)
         self.hub = Hub(
@@ -75,13 +82,21 @@ class Service:
         """Open the engine and begin to fire timers."""
         await self.engine.open()
         try:
-            await self.access.check(self.settings.host)
+            await self._check_access()
             await warn_if_not_kept(self.engine, log)
         except BaseException:
             await self.engine.close()
             raise
         if self.settings.timekeeper:
             self.engine.timekeeper.start()
+
+    async def _check_access(self) -> None:
+        """Raise `ConfigurationError` if others can reach the service, and nobody could say who they
+        are: neither a token nor, where the Taskcluster face is on, one of its clients."""
+        if self.settings.taskcluster is None:
+            await self.access.check(self.settings.host)
+        else:
+            await self.authentication.check(self.settings.host)
 
     def begin_stop(self) -> None:
         """End streams and long polls; other requests go on to their end."""

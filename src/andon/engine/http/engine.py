@@ -34,8 +34,10 @@ from andon.engine.http.runtokens import RunTokens
 from andon.engine.http.schedules import HttpSchedules
 from andon.engine.http.transport import PATIENCE_S, Transport
 from andon.engine.http.wire import Outcome, Packed, Report, Sign, Which
+from andon.engine.letter_groups import LOOK, check_look
 from andon.engine.places import in_places
-from andon.engine.reading import check_days
+from andon.engine.reading import check_days, check_page
+from andon.engine.rollups import check_minutes
 from andon.engine.telling import Telling, Then, Told
 from andon.engine.waiting import KindWait
 from andon.lifecycle.commands import Command
@@ -48,6 +50,7 @@ from andon.model.errors import (
     InvalidSubmission,
     LeaseLost,
     PermissionRefused,
+    StoreIncompatible,
     UnknownCode,
 )
 from andon.model.fleet import (
@@ -58,6 +61,8 @@ from andon.model.fleet import (
     TypeInfo,
     WorkerInfo,
 )
+from andon.model.letters import LetterGroups
+from andon.model.minutes import MinuteHistory
 from andon.model.policy import PolicyOptions
 from andon.model.task import Task, TaskEvent
 from andon.model.words import Event, State
@@ -98,6 +103,8 @@ _decode_workers = msgspec.json.Decoder(list[WorkerInfo]).decode
 _decode_info = msgspec.json.Decoder(StoreInfo).decode
 _decode_histories = msgspec.json.Decoder(list[QueueHistory]).decode
 _decode_acts = msgspec.json.Decoder(list[AuditRecord]).decode
+_decode_minutes = msgspec.json.Decoder(MinuteHistory).decode
+_decode_groups = msgspec.json.Decoder(LetterGroups).decode
 _decode_waits = msgspec.json.Decoder(list[KindWait]).decode
 _decode_results = msgspec.json.Decoder(dict[str, Task | None]).decode
 
@@ -138,6 +145,9 @@ class HttpEngine:
         self._reports: list[Batcher[Report, Outcome]] = [
             Batcher(self._send_reports, size=wire.MOST_RUNS) for _ in range(_REPORTS_IN_FLIGHT)
         ]
+        self._bearing: Batcher[Report, Outcome] = Batcher(
+            self._send_bearing, size=wire.MOST_RUNS, in_flight=_REPORTS_IN_FLIGHT
+        )
         self._tokens = RunTokens()
         self.schedules = HttpSchedules(self._transport, self.find)
         self._artifacts = HttpArtifacts(self._transport, self._tokens.at)
@@ -167,7 +177,7 @@ class HttpEngine:
             return
         self._is_open = False
         await self._submits.drain()
-        for reports in self._reports:
+        for reports in (*self._reports, self._bearing):
             await reports.drain()
         await self._attention.close()
         await self._transport.close()
@@ -294,7 +304,7 @@ class HttpEngine:
         self, task: Task, command: Command, follow_ups: Sequence[Submission] = ()
     ) -> State | None:
         report = self._said(task, command, follow_ups)
-        outcome = await min(self._reports, key=_waiting).put(report)
+        outcome = await self._line_of(report).put(report)
         return self.followed(task.status.run, command.event, outcome)
 
     def report_then(
@@ -306,7 +316,10 @@ class HttpEngine:
             self._telling.tell(self.report(task, command, follow_ups), then)
             return
         sent = _Sent(self, task.status.run, command.event, then)
-        min(self._reports, key=_waiting).hand(report, sent)
+        self._line_of(report).hand(report, sent)
+
+    def _line_of(self, report: Report) -> Batcher[Report, Outcome]:
+        return self._bearing if report.follow_ups else min(self._reports, key=_waiting)
 
     def _said(self, task: Task, command: Command, follow_ups: Sequence[Submission]) -> Report:
         """What is sent of a report. Raises `LeaseLost` for a run that was not claimed here."""
@@ -337,9 +350,23 @@ class HttpEngine:
         self._tokens.ended(run)
         return outcome.state
 
-    async def _send_reports(self, reports: Sequence[Report]) -> list[Outcome]:
+    async def _send_bearing(self, reports: Sequence[Report]) -> list[Outcome]:
+        """Send reports with follow-ups, to a place of their own: a service of a release that does
+        not know them would take the report, and leave them out without a word."""
+        try:
+            return await self._send_reports(reports, "report_bearing")
+        except StoreIncompatible as error:
+            raise StoreIncompatible(
+                f"The service at {self.place.shown} is of an older release, which stores no "
+                "follow-ups, so the end of the run was not reported. Update the service before "
+                "its workers."
+            ) from error
+
+    async def _send_reports(
+        self, reports: Sequence[Report], method: str = "report"
+    ) -> list[Outcome]:
         return await self._in_groups(
-            "report",
+            method,
             reports,
             wire.MOST_RUNS,
             wire.decode_outcomes,
@@ -418,6 +445,11 @@ class HttpEngine:
     async def find(self, query: Query) -> Page:
         return _decode_page(await self._transport.call("find", wire.encode(query)))
 
+    async def dependents(self, task_id: str, cursor: str = "", limit: int = 100) -> Page:
+        check_page(limit)
+        body = wire.encode(wire.OfDependents(task_id, cursor, limit))
+        return _decode_page(await self._transport.call("dependents", body))
+
     async def stats(self) -> list[QueueStats]:
         return _decode_stats(await self._transport.call("stats"))
 
@@ -425,6 +457,25 @@ class HttpEngine:
         check_days(days)
         body = wire.encode(wire.OfQueueHistory(days, queue))
         return _decode_histories(await self._transport.call("queue_history", body))
+
+    async def minutes(
+        self, name: str | None = None, minutes: int = 60, *, by_type: bool = False
+    ) -> MinuteHistory:
+        check_minutes(minutes)
+        body = wire.encode(wire.OfMinutes(minutes, name, by_type))
+        return _decode_minutes(await self._transport.call("minutes", body))
+
+    async def letter_groups(
+        self,
+        queue: str | None = None,
+        name: str | None = None,
+        *,
+        look: int = LOOK,
+        cursor: str = "",
+    ) -> LetterGroups:
+        check_look(look)
+        body = wire.encode(wire.OfLetterGroups(look, queue, name, cursor))
+        return _decode_groups(await self._transport.call("letter_groups", body))
 
     async def wait_end(self, task_id: str, timeout: float | None = None) -> Task:
         return await until_ended(self.watch, task_id, timeout, self._rng)

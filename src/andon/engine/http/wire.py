@@ -151,11 +151,36 @@ class OfQueueHistory(msgspec.Struct, frozen=True, omit_defaults=True):
     queue: str | None = None
 
 
+class OfLetterGroups(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How many dead letters are to be looked at, of a queue and a name, or of all."""
+
+    look: int
+    queue: str | None = None
+    name: str | None = None
+    cursor: str = ""
+
+
+class OfMinutes(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The minutes that are asked for, of the queue or type of a name, or of all."""
+
+    minutes: int
+    name: str | None = None
+    by_type: bool = False
+
+
 class OfAudit(msgspec.Struct, frozen=True, omit_defaults=True):
     """How many acts by hand are asked for, and whose; None: everybody's."""
 
     limit: int
     actor: str | None = None
+
+
+class OfDependents(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The task whose dependents are asked for, after which of them, and how many."""
+
+    id: str
+    cursor: str = ""
+    limit: int = 100
 
 
 class OfWaits(msgspec.Struct, frozen=True, omit_defaults=True):

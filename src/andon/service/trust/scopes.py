@@ -8,7 +8,6 @@ import re
 from andon.engine.base import Submission
 from andon.model.errors import ConfigurationError
 from andon.model.task import Definition
-from andon.model.words import DEFAULT_QUEUE
 
 KINDS = {
     "tasks:create:": "submit tasks to the queue",
@@ -25,17 +24,16 @@ KINDS = {
 }
 """What the service itself asks for; a kind that ends in a colon is followed by a name."""
 
-_SCOPE = re.compile(r"[\x21-\x7e]{1,256}\Z")
+_SCOPE = re.compile(r"[\x20-\x7e]{1,4096}\Z")
 
 
-def needed_to_submit(task: Submission | Definition) -> list[str]:
-    """The scopes that it takes to submit such a task, whichever way it comes: by itself or in bulk,
-    as a schedule's, a follow-up, or what takes an edited task's place.
+def needed_to_submit(task: Submission | Definition, queue: str) -> list[str]:
+    """The scopes that it takes to submit such a task to that queue, whichever way it comes: by
+    itself or in bulk, as a schedule's, a follow-up, or what takes an edited task's place.
 
     Whoever gives a task scopes must have them (docs/rulings.md, R29). One that supersedes or delays
     the holder of its unique key changes a task of the same queue.
     """
-    queue = DEFAULT_QUEUE if task.queue is None else task.queue
     needed = [f"tasks:create:{queue}", *task.scopes]
     if task.on_held not in (None, "refuse"):
         needed.append(f"tasks:change:{queue}")
@@ -46,7 +44,7 @@ def check(scope: str) -> str:
     """The scope, if it can be one. Raises `ConfigurationError`."""
     if not _SCOPE.match(scope):
         raise ConfigurationError(
-            f"{scope[:80]!r} is no scope: 1 to 256 printable characters without spaces."
+            f"{scope[:80]!r} is no scope: 1 to 4096 printable ASCII characters."
         )
     if scope.endswith("**"):
         raise ConfigurationError(f"The scope {scope[:80]!r} ends in two stars; one is enough.")
