@@ -29,8 +29,10 @@ def content(place: "Place", view: Andon) -> Iterator["Node"]:
 def one(
     place: "Place",
     row: QueueRow,
+    *,
     settings: dict[str, Any],
     days: "Sequence[DayCounts]",
+    minutes: "Renderable",
     now: int,
 ) -> Iterator["Node"]:
     """One queue."""
@@ -45,6 +47,7 @@ def one(
         ],
     ]
     yield from one_live(place, row, now)
+    yield minutes
     yield section("Last seven days", history(days))
     yield section(
         "Settings",
@@ -65,7 +68,7 @@ def one_live(place: "Place", row: QueueRow, now: int) -> Iterator["Renderable"]:
         ("completed", row.completed, "completed"),
     ]
     yield h.div("#queue")[
-        row.waits and h.ul(".looks")[(h.li[kept(one)] for one in row.waits[:10])],
+        bool(row.waits) and h.ul(".looks")[(h.li[kept(one)] for one in row.waits[:10])],
         facts(
             [
                 *(
