@@ -19,8 +19,14 @@ def cards(hour: Minutes, day: Minutes) -> "Renderable":
 
 
 def _cards(hour: Minutes, day: Minutes) -> "Iterator[Renderable]":
-    yield _card("Last hour", "runs ended, by minute", charts.minutes(hour, label="Last hour"))
-    yield _card("Last day", "runs ended, by quarter", charts.minutes(day, label="Last day"))
+    yield _card(
+        "Last hour",
+        "runs ended, by minute; grey: not known",
+        charts.minutes(hour, label="Last hour"),
+    )
+    yield _card(
+        "Last day", "runs ended, by quarter of an hour", charts.minutes(day, label="Last day")
+    )
     wait, run = (charts.usual_band(hour, of_runs=of_runs) for of_runs in (False, True))
     yield _card(
         "Waited",
