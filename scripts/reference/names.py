@@ -202,6 +202,7 @@ PAGES = (
             "errors.TaskCancelled",
             "errors.InvalidTransition",
             "errors.LeaseLost",
+            "errors.ArtifactConflict",
             "errors.ArtifactNotFound",
             "errors.ConfigurationError",
             "errors.StoreError",

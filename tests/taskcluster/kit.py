@@ -23,6 +23,11 @@ def slugid() -> str:
     return base64.urlsafe_b64encode(uuid.uuid4().bytes)[:22].decode()
 
 
+def own_queue() -> str:
+    """The id of a task queue that no other test has."""
+    return f"proj/q{uuid.uuid4().hex}"
+
+
 def at(offset: timedelta = timedelta()) -> str:
     """A time, so far from now."""
     return (datetime.now(UTC) + offset).isoformat(timespec="milliseconds")[:-6] + "Z"

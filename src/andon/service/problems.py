@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from andon.artifacts.base import ArtifactNotFound
+from andon.artifacts.base import ArtifactConflict, ArtifactNotFound
 from andon.model.errors import (
     AndonError,
     AuthenticationFailed,
@@ -50,6 +50,7 @@ KINDS: dict[type[AndonError], Kind] = {
     InvalidSubmission: Kind("invalid-submission", 422, "Invalid submission", ("field",)),
     TaskNotFound: Kind("task-not-found", 404, "Task not found", ("task_id",)),
     ArtifactNotFound: Kind("artifact-not-found", 404, "Artifact not found", ("task", "name")),
+    ArtifactConflict: Kind("artifact-conflict", 409, "Another artifact", ("task", "run", "name")),
     TaskConflict: Kind("task-conflict", 409, "The id is taken", ("task_id",)),
     UniqueKeyHeld: Kind("unique-key-held", 409, "Unique key held", ("key", "holder")),
     QueueFull: Kind("queue-full", 429, "Queue full", ("queue", "max_size"), 1),

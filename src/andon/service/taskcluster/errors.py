@@ -3,6 +3,7 @@
 import secrets
 from typing import Any
 
+from andon.artifacts.base import ArtifactConflict, ArtifactNotFound
 from andon.model.errors import (
     AndonError,
     AuthenticationFailed,
@@ -45,6 +46,8 @@ _CODES: dict[type[AndonError], str] = {
     ConfigurationError: "InputError",
     NotWritable: "InputError",
     TaskNotFound: "ResourceNotFound",
+    ArtifactNotFound: "ResourceNotFound",
+    ArtifactConflict: "RequestConflict",
     TaskConflict: "RequestConflict",
     InvalidTransition: "RequestConflict",
     LeaseLost: "RequestConflict",
