@@ -296,3 +296,19 @@ def test_a_store_that_does_not_answer_is_told_and_the_page_goes_on_by_itself(
             assert page.one("body")["data-live"] == "/live?topic=store"
         assert site.get("/").has(id="stations")
         site.close()
+
+
+def test_a_list_that_was_cut_short_says_so_and_goes_on(
+    site: Site, service: Running, monkeypatch: pytest.MonkeyPatch
+):
+    some = [Submission(id=f"m{n}", name="shop.remind", queue="mail") for n in range(2_500)]
+    submit(service, Submission(id="old", name="shop.rare", queue="mail"))
+    submit(service, *some)
+    monkeypatch.setattr("andon.dashboard.reading_tasks._LOOK_S", 0.0)
+    page = site.get("/tasks?name=shop.rare")
+    found = listed(page) if "old" in page.text else []
+    while not found:
+        assert "None was found so far" in page.one(id="tasks").text
+        page = site.get(page.one("a", rel="next")["href"])
+        found = listed(page) if "old" in page.text else []
+    assert found == ["old"]

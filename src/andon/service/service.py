@@ -60,7 +60,7 @@ class Service:
             buffer=self.settings.stream_buffer,
             ping=self.settings.stream_ping,
         )
-        self.board = board_of(self) if self.settings.board else None
+        self.board = board_of(self.engine, self.access, app.url) if self.settings.board else None
         self.metrics.streams.set_function(lambda: self.streams)
         self.log_streams = 0  #: logs that are followed
         self.list_streams = 0  #: lists that are sent line by line
