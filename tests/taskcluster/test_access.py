@@ -130,6 +130,12 @@ def many(path: str, scope: str) -> Callable[[Service], Request]:
     return made
 
 
+def change_priority(service: Service) -> Request:
+    task_id = service.create()
+    scopes = (f"queue:change-task-priority:{task_id}",)
+    return Request("POST", f"/task/{task_id}/priority", {"newPriority": "high"}, scopes)
+
+
 def group(service: Service) -> Request:
     task_id = service.create()
     scopes = (f"queue:list-task-group:{task_id}",)
@@ -156,6 +162,8 @@ NEEDING: dict[str, Callable[[Service], Request]] = {
     "scheduleTask": act("schedule"),
     "rerunTask": act("rerun"),
     "cancelTask": act("cancel"),
+    "changeTaskPriority": change_priority,
+    "listDependentTasks": of_task("GET", "/dependents", "queue:list-dependent-tasks"),
     "listTaskGroup": group,
     "claimWork": plain(
         "POST",

@@ -64,6 +64,8 @@ EXAMPLES: dict[str, Example] = {
     "scheduleTask": Example(pending),
     "rerunTask": Example(pending),
     "cancelTask": Example(pending),
+    "changeTaskPriority": Example(pending, {"newPriority": "high"}),
+    "listDependentTasks": Example(pending),
     "listTaskGroup": Example(pending),
     "claimWork": Example(queued, WORKER),
     "reclaimTask": Example(claimed),

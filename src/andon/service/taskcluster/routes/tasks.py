@@ -1,9 +1,10 @@
 """Tasks: create one, and read what was created and where it stands."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from andon.model.errors import AndonError, TaskConflict
+from andon.model.task import Task
 from andon.service.taskcluster.answers import status_of
 from andon.service.taskcluster.asked import Asked
 from andon.service.taskcluster.document import (
@@ -16,6 +17,7 @@ from andon.service.taskcluster.document import (
 )
 from andon.service.taskcluster.errors import ApiError, conflict, input_error
 from andon.service.taskcluster.inputs import NewTask, TaskIds
+from andon.service.taskcluster.listing import page_of
 from andon.service.taskcluster.needs import Each, every, some
 from andon.service.taskcluster.paging import token_for
 from andon.service.taskcluster.reading import Found, find, find_some
@@ -156,4 +158,26 @@ async def _are_more(asked: Asked, ids: list[str]) -> bool:
     return False
 
 
-ROUTES = [create_task, task, status, tasks, statuses]
+@route(
+    "listDependentTasks",
+    "GET",
+    "/task/<taskId>/dependents",
+    paged=True,
+    needs="queue:list-dependent-tasks:<taskId>",
+)
+async def list_dependent_tasks(asked: Asked, _: None) -> dict[str, Any]:
+    """The tasks that name this one as a dependency, also those that do not wait for it any more."""
+    found = await find(asked.engine, asked.task_id)
+
+    async def read(place: str, limit: int) -> tuple[Sequence[Task], str]:
+        page = await asked.engine.dependents(found.task.id, place, limit)
+        return page.tasks, page.cursor
+
+    rows, token = await page_of(f"dependents:{asked.task_id}", asked, read)
+    answer: dict[str, Any] = {"taskId": asked.task_id, "tasks": rows}
+    if token is not None:
+        answer["continuationToken"] = token
+    return answer
+
+
+ROUTES = [list_dependent_tasks, create_task, task, status, tasks, statuses]
