@@ -17,8 +17,7 @@ class TaskclusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     claim_wait: float = 20.0  #: longest wait of a claimWork that finds nothing
     max_deadline: float = 5 * DAY  #: from a task's creation to its deadline
     max_document: int = 960 * 1024
-    """Of one task. The default leaves room for the rest of the record in the one message of 1 MiB
-    that a NATS server takes unless told otherwise; other stores take more."""
+    """Of one task. A store may take less: NATS half of the server's `max_payload`."""
     proxies: tuple[str, ...] = ()
     """Addresses or networks of proxies that are believed when they say to which port a request was
     sent (X-Forwarded-Port, X-Forwarded-Proto): clients sign the port."""
