@@ -377,3 +377,16 @@ def test_what_is_no_dead_letter_is_neither_resubmitted_nor_purged(cli: Cli) -> N
     assert "is no dead letter" in cli("dlq", "purge", "done", code=1).stdout
     assert cli.lines("dlq", "purge", "--key", "k", "--yes") == []
     assert ids(cli) == ["done"]
+
+
+def test_a_group_with_an_owner_is_shown_and_sealed(cli: Cli) -> None:
+    assert "Nothing is kept of group 'g'" in cli.refusal("groups", "show", "g")
+    cli.submit("job", "--id", "a", "--group", "g", "--group-owner", "ci")
+    shown = cli.json("groups", "show", "g")
+    assert (shown["id"], shown["owner"], shown["sealed_at"]) == ("g", "ci", None)
+    sealed = cli.json("groups", "seal", "g")
+    assert sealed["sealed_at"] is not None
+    assert cli.json("groups", "seal", "g") == sealed
+    assert "owner" in cli("groups", "show", "g").stdout
+    again = cli.refusal("submit", "job", "--group", "g", "--group-owner", "ci")
+    assert "Group 'g' is sealed" in again

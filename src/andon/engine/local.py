@@ -29,6 +29,7 @@ from andon.engine.debts import Debts
 from andon.engine.dependencies import Dependencies, dependents_of
 from andon.engine.editing import Editing
 from andon.engine.fleet import counts_in, settings_of
+from andon.engine.groups import Groups
 from andon.engine.holding import Holding
 from andon.engine.naming import RetryPolicies
 from andon.engine.reading import (
@@ -69,6 +70,7 @@ from andon.model.fleet import (
     TypeInfo,
     WorkerInfo,
 )
+from andon.model.groups import GroupRecord
 from andon.model.policy import PolicyOptions
 from andon.model.task import Task, TaskEvent
 from andon.model.words import State
@@ -129,8 +131,14 @@ class LocalEngine:
             released=self._dependencies.released,
         )
         self._dependencies.acting_through(self._control)
+        self._groups = Groups(store)
         self._submitting = Submitting(
-            store, self.book, self._dependencies, self._control, max_payload=max_payload
+            store,
+            self.book,
+            self._dependencies,
+            self._control,
+            groups=self._groups,
+            max_payload=max_payload,
         )
         self.at_once = self._submitting.at_once
         self._debts = Debts(store, self._submitting.store_births, self._control, self._dependencies)
@@ -169,6 +177,7 @@ class LocalEngine:
             dead_letter_limit=limit,
             pay=self._debts.pay,
             also=lambda: self._keeping.keep_swept(jitter),
+            sweep=self._groups.sweep,
             poll_s=poll_s,
         )
         self._opening: asyncio.Lock | None = None
@@ -337,6 +346,12 @@ class LocalEngine:
         if task is None:
             raise TaskNotFound(task_id)
         return await dependents_of(self.store, task_id, cursor, limit)
+
+    async def group(self, name: str) -> GroupRecord:
+        return await self._groups.get(name)
+
+    async def seal_group(self, name: str) -> GroupRecord:
+        return await self._groups.seal(name)
 
     async def stats(self) -> list[QueueStats]:
         return await self.store.stats()

@@ -27,6 +27,8 @@ _HANDLERS: list[Any] = [
     reading.history,
     reading.find,
     reading.dependents,
+    reading.group,
+    reading.seal_group,
     reading.events,
     reading.events_end,
     reading.attend,

@@ -7,6 +7,7 @@ from andon.contract.queries import EventPage, History, Page, Query
 from andon.engine.http import wire
 from andon.engine.places import in_places
 from andon.model.errors import InvalidSubmission, PermissionRefused
+from andon.model.groups import GroupRecord
 from andon.model.task import Task
 from andon.service.calls import Call
 from andon.service.decoding import Items
@@ -72,6 +73,20 @@ async def dependents(request: Call, data: JSONBody[wire.OfDependents]) -> Page:
     page = await engine.dependents(data.id, data.cursor, data.limit)
     readable = [task for task in page.tasks if caller.may(f"tasks:read:{task.definition.queue}")]
     return Page(tuple(readable), page.cursor)
+
+
+@post("/group", status_code=200)
+async def group(request: Call, data: JSONBody[wire.OfGroup]) -> GroupRecord:
+    """What is kept of a group."""
+    caller_of(request).require("tasks:read:*")
+    return await request.service.engine.group(data.name)
+
+
+@post("/seal_group", status_code=200)
+async def seal_group(request: Call, data: JSONBody[wire.OfGroup]) -> GroupRecord:
+    """Let nobody into a group any more."""
+    caller_of(request).require("tasks:change:*")
+    return await request.service.engine.seal_group(data.name)
 
 
 @post("/events", status_code=200)
