@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from andon.model.errors import AndonError, TaskConflict
+from andon.model.errors import AndonError, GroupRefused, TaskConflict
 from andon.model.task import Task
 from andon.service.taskcluster.answers import status_of
 from andon.service.taskcluster.asked import Asked
@@ -61,14 +61,11 @@ async def create_task(asked: Asked, data: NewTask) -> dict[str, Any]:
         return {"status": again}
     [submitted] = await engine.submit([submission])
     if submitted.error is not None:
-        if not isinstance(submitted.error, TaskConflict):
-            raise _refused(submitted.error)
-        again = await _repeated(asked, submission.args)
+        again = None
+        if isinstance(submitted.error, TaskConflict | GroupRefused):
+            again = await _repeated(asked, submission.args)
         if again is None:
-            raise conflict(
-                f"Task {asked.task_id} exists with another definition. Create it under a new id, "
-                "or repeat exactly what was sent first."
-            )
+            raise _refused(submitted.error)
         return {"status": again}
     asked.shared.lifetimes.note(submission)
     found = await find(engine, asked.task_id)
@@ -86,6 +83,11 @@ async def _repeated(asked: Asked, document: bytes) -> dict[str, Any] | None:
 
 def _refused(error: AndonError) -> Exception:
     """What the engine refuses, in the words of a document where it has others."""
+    if isinstance(error, TaskConflict):
+        return conflict(
+            f"Task {error.task_id} exists with another definition. Create it under a new id, or "
+            "repeat exactly what was sent first."
+        )
     if getattr(error, "field", "") == "dependencies":
         return input_error(f"The dependencies cannot be: {error}")
     return error
