@@ -75,6 +75,7 @@ PAGES = (
             "FlowHandle",
             "client.flow_handle.Flows",
             "engine.flows.FlowSummary",
+            "model.groups.GroupRecord",
             "lifecycle.flows.FlowProgress",
             "lifecycle.flows.FlowNode",
             "lifecycle.flows.FlowFailure",

@@ -133,10 +133,27 @@ def many(path: str, scope: str) -> Callable[[Service], Request]:
     return made
 
 
+def change_priority(service: Service) -> Request:
+    task_id = service.create()
+    scopes = (f"queue:change-task-priority:{task_id}",)
+    return Request("POST", f"/task/{task_id}/priority", {"newPriority": "high"}, scopes)
+
+
 def group(service: Service) -> Request:
     task_id = service.create()
     scopes = (f"queue:list-task-group:{task_id}",)
     return Request("GET", f"/task-group/{task_id}/list", None, scopes)
+
+
+def of_group(method: str, tail: str, scope: str, body: Any = None) -> Callable[[Service], Request]:
+    def made(service: Service) -> Request:
+        task_id = service.create(schedulerId="sched")
+        if tail == "/cancel":
+            service.good("POST", f"/task-group/{task_id}/seal")
+        scopes = (scope.format(group=task_id),)
+        return Request(method, f"/task-group/{task_id}{tail}", body, scopes)
+
+    return made
 
 
 def plain(method: str, path: str, *scopes: str, body: Any = None) -> Callable[[Service], Request]:
@@ -181,7 +198,18 @@ NEEDING: dict[str, Callable[[Service], Request]] = {
     "scheduleTask": act("schedule"),
     "rerunTask": act("rerun"),
     "cancelTask": act("cancel"),
+    "changeTaskPriority": change_priority,
+    "listDependentTasks": of_task("GET", "/dependents", "queue:list-dependent-tasks"),
     "listTaskGroup": group,
+    "getTaskGroup": of_group("GET", "", "queue:list-task-group:{group}"),
+    "sealTaskGroup": of_group("POST", "/seal", "queue:seal-task-group:sched/{group}"),
+    "cancelTaskGroup": of_group("POST", "/cancel", "queue:cancel-task-group:sched/{group}"),
+    "changeTaskGroupPriority": of_group(
+        "POST",
+        "/priority",
+        "queue:change-task-group-priority:sched/{group}",
+        {"newPriority": "low"},
+    ),
     "claimWork": plain(
         "POST",
         "/claim-work/proj%2Fempty",

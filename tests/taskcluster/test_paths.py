@@ -41,6 +41,12 @@ def pending(queue: Queue) -> dict[str, str]:
     return {"taskId": task_id, "taskGroupId": task_id}
 
 
+def sealed(queue: Queue) -> dict[str, str]:
+    params = pending(queue)
+    queue.answer("POST", f"/task-group/{params['taskGroupId']}/seal")
+    return params
+
+
 def claimed(queue: Queue) -> dict[str, str]:
     of_its_own = own_queue()
     task_id = queue.create(taskQueueId=of_its_own)
@@ -100,7 +106,13 @@ EXAMPLES: dict[str, Example] = {
     "scheduleTask": Example(pending),
     "rerunTask": Example(pending),
     "cancelTask": Example(pending),
+    "changeTaskPriority": Example(pending, {"newPriority": "high"}),
+    "listDependentTasks": Example(pending),
     "listTaskGroup": Example(pending),
+    "getTaskGroup": Example(pending),
+    "sealTaskGroup": Example(pending),
+    "cancelTaskGroup": Example(sealed),
+    "changeTaskGroupPriority": Example(pending, {"newPriority": "high"}),
     "claimWork": Example(queued, WORKER),
     "reclaimTask": Example(claimed),
     "reportCompleted": Example(claimed),

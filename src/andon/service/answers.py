@@ -87,6 +87,17 @@ class FlowPage(msgspec.Struct):
     flows: list[ListedFlow]
 
 
+class KeptGroup(msgspec.Struct, kw_only=True):
+    """What is kept of a group of tasks."""
+
+    id: str
+    owner: str
+    created_at: str
+    expires_at: str  #: kept until then at least, and until its last task has gone
+    sealed_at: str | None
+    open_until: str  #: submits that were let in may be stored until then
+
+
 class ActedOnFlow(msgspec.Struct):
     """How acting on the tasks of a flow ended."""
 

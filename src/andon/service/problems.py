@@ -14,6 +14,7 @@ from andon.model.errors import (
     AndonError,
     AuthenticationFailed,
     ConfigurationError,
+    GroupRefused,
     InvalidSubmission,
     InvalidTransition,
     LeaseLost,
@@ -52,6 +53,9 @@ KINDS: dict[type[AndonError], Kind] = {
     ArtifactNotFound: Kind("artifact-not-found", 404, "Artifact not found", ("task", "name")),
     ArtifactConflict: Kind("artifact-conflict", 409, "Another artifact", ("task", "run", "name")),
     TaskConflict: Kind("task-conflict", 409, "The id is taken", ("task_id",)),
+    GroupRefused: Kind(
+        "group-refused", 409, "The group takes no such task", ("group", "owner", "sealed_at")
+    ),
     UniqueKeyHeld: Kind("unique-key-held", 409, "Unique key held", ("key", "holder")),
     QueueFull: Kind("queue-full", 429, "Queue full", ("queue", "max_size"), 1),
     QueueNotEmpty: Kind("queue-not-empty", 409, "Queue not empty", ("queue",)),
