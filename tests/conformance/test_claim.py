@@ -1,5 +1,6 @@
 """Claiming: each task once, in order, stamped with a run and a lease."""
 
+from andon.contract.outcomes import Verdict
 from andon.lifecycle.commands import Cancel, Complete, Fail, Release, Reprioritise
 from andon.model.task import TaskError
 from andon.model.words import Event, Reason, State
@@ -78,6 +79,18 @@ async def test_a_task_given_the_priority_that_it_has_keeps_its_place(kit: Kit) -
     for task in (first, second, third):
         await kit.move(task, Reprioritise(priority=0))
     assert [task.id for task in await kit.claim(limit=5)] == [first.id, second.id, third.id]
+
+
+async def test_a_task_given_a_new_priority_while_it_runs_takes_that_place_next(kit: Kit) -> None:
+    needs_one_line(kit)
+    await kit.submit("a")
+    [held] = await kit.claim()
+    raised = await kit.moved(held, Reprioritise(priority=2))
+    assert (raised.state, raised.status.priority, raised.cell) == (State.ACTIVE, 2, held.cell)
+    assert await kit.renew(raised) is Verdict.OK
+    await kit.submit("b", priority=1)
+    await kit.move(raised, Release())
+    assert ids(await kit.claim(limit=2)) == ["a", "b"]
 
 
 async def test_queues_are_asked_in_the_order_given(kit: Kit) -> None:

@@ -2,7 +2,7 @@
 
 from andon.contract.edges import Edge, Ended, Link, Settlement
 from andon.contract.outcomes import ChangeKind
-from andon.lifecycle.commands import Cancel, Complete, Delete, Fail, Rerun, Unblock
+from andon.lifecycle.commands import Cancel, Complete, Delete, Fail, Rerun, Schedule, Unblock
 from andon.model.task import Task, TaskError
 from andon.model.words import State
 
@@ -199,6 +199,75 @@ async def test_a_rerun_parent_has_no_end_to_tell(kit: Kit) -> None:
     ended = await kit.moved(parent, Complete())
     await kit.move(ended, Rerun())
     assert await kit.store.take_unsettled(10) == []
+
+
+async def test_an_edge_outlives_the_wait_of_its_child_and_goes_with_its_record(kit: Kit) -> None:
+    parent = await kit.active()
+    stays, goes = [await kit.submit(dependencies=(parent.id,)) for _ in range(2)]
+    await kit.store.link([Link(child.id, (parent.id,)) for child in (stays, goes)])
+    await kit.move(stays, Schedule())
+    cancelled = await kit.moved(goes, Cancel())
+    told = await kit.store.dependents(parent.id)
+    assert sorted(edge.child for edge in told) == sorted([stays.id, goes.id])
+    await kit.move(cancelled, Delete())
+    assert [edge.child for edge in await kit.store.dependents(parent.id)] == [stays.id]
+
+
+async def test_an_edge_goes_with_a_child_that_is_discarded_at_its_end(kit: Kit) -> None:
+    parent = await kit.active()
+    child = await kit.submit(dependencies=(parent.id,), policy={"discard_states": ("cancelled",)})
+    await kit.store.link([Link(child.id, (parent.id,))])
+    await kit.move(child, Cancel())
+    assert await kit.get(child.id) is None
+    assert await kit.store.dependents(parent.id) == []
+
+
+async def test_a_link_to_a_parent_that_has_completed_is_an_edge_to_be_read(kit: Kit) -> None:
+    parent = await kit.moved(await kit.active(), Complete())
+    child = await kit.submit(dependencies=(parent.id,))
+    await kit.store.link([Link(child.id, (parent.id,))])
+    assert await settle(kit, child, parent) == 0
+    edge = Edge(parent.id, child.id, loads=False, any_end=False, settled=True)
+    assert await kit.store.dependents(parent.id) == [edge]
+    assert await kit.store.take_unsettled(10) == []
+    assert (await kit.try_move(parent, Delete())).kind is ChangeKind.APPLIED
+
+
+async def test_an_edge_that_is_let_go_is_there_and_holds_nothing_up(kit: Kit) -> None:
+    parent, child = await family(kit, loads=True)
+    await kit.store.let_go([(parent.id, child.id), (parent.id, "absent"), ("absent", child.id)])
+    edge = Edge(parent.id, child.id, loads=False, any_end=False, settled=True)
+    assert await kit.store.dependents(parent.id) == [edge]
+    ended = await kit.moved(parent, Complete(result=b"1"))
+    assert await kit.store.take_unsettled(10) == []
+    assert (await kit.try_move(ended, Delete())).kind is ChangeKind.APPLIED
+
+
+async def test_a_child_that_waits_anew_keeps_the_result_again(kit: Kit) -> None:
+    parent, child = await family(kit, loads=True)
+    await kit.store.let_go([(parent.id, child.id)])
+    assert await kit.store.link([Link(child.id, (parent.id,), loads=True)]) == []
+    (edge,) = await kit.store.dependents(parent.id)
+    assert (edge.loads, edge.settled) == (True, False)
+    ended = await kit.moved(parent, Complete(result=b"1"))
+    await settle(kit, child, parent)
+    assert (await kit.try_move(ended, Delete())).kind is ChangeKind.CONFLICT
+    await kit.store.let_go([(parent.id, child.id)])
+    (told,) = await kit.store.link([Link(child.id, (parent.id,), loads=True)])
+    assert told.state is State.COMPLETED
+    assert (await kit.try_move(ended, Delete())).kind is ChangeKind.CONFLICT
+
+
+async def test_a_deletion_put_off_is_due_again_when_the_result_is_let_go(kit: Kit) -> None:
+    parent = await kit.active(policy={"discard_states": ("completed",)})
+    child = await kit.submit(dependencies=(parent.id,), load_dependencies=True)
+    await kit.store.link([Link(child.id, (parent.id,), loads=True)])
+    await kit.move(parent, Complete())
+    await settle(kit, child, parent)
+    await kit.due(parent.id, hold_ms=3_600_000)
+    await kit.store.rearm([(parent.id, kit.store.now() + 3_600_000)])
+    await kit.store.let_go([(parent.id, child.id)])
+    await kit.due(parent.id)
 
 
 async def test_an_unlinked_edge_is_forgotten_settled_or_not(kit: Kit) -> None:

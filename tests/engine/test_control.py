@@ -146,6 +146,31 @@ async def test_reprioritise_changes_who_is_next(shop: Shop) -> None:
         await shop.engine.act(["a"], Reprioritise(priority=99))
 
 
+async def test_a_priority_given_while_a_run_is_in_hand_counts_for_the_next_run(shop: Shop) -> None:
+    await shop.submit("a", options={"retry_delay": None})
+    [run] = await shop.claim()
+    [acted] = await shop.engine.act(["a"], Reprioritise(priority=3))
+    assert (acted.changed, acted.state, acted.error) == (True, State.ACTIVE, None)
+    held = await shop.task("a")
+    assert (held.status.run, held.status.priority) == (run.status.run, 3)
+    await shop.submit("b", priority=1)
+    assert (
+        await shop.engine.report(run, Fail(error=TaskError(message="no"), retryable=True))
+        is State.PENDING
+    )
+    assert [t.id for t in await shop.claim(limit=2)] == ["a", "b"]
+
+
+async def test_a_priority_is_refused_once_the_task_has_ended(shop: Shop) -> None:
+    await shop.submit("a")
+    [run] = await shop.claim()
+    await shop.engine.report(run, Complete())
+    [acted] = await shop.engine.act(["a"], Reprioritise(priority=3))
+    assert isinstance(acted.error, InvalidTransition)
+    assert "It has ended" in str(acted.error)
+    assert (await shop.task("a")).status.priority == 0
+
+
 async def test_a_live_task_is_not_deleted(shop: Shop) -> None:
     await shop.submit("a")
     (acted,) = await shop.engine.act(["a"], Delete())

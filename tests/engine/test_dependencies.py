@@ -6,8 +6,8 @@ from itertools import pairwise
 import pytest
 
 from andon.engine.dependencies import Dependencies
-from andon.lifecycle.commands import Complete, Delete, Fail, Reprioritise, Rerun, Schedule
-from andon.model.errors import InvalidSubmission
+from andon.lifecycle.commands import Complete, Delete, Fail, Reprioritise, Rerun, RunNow, Schedule
+from andon.model.errors import InvalidSubmission, TaskNotFound
 from andon.model.task import TaskError
 from andon.model.words import Reason, State
 
@@ -301,3 +301,93 @@ async def test_a_rerun_that_was_cut_short_before_it_was_linked_is_linked_by_its_
 
 async def _nothing() -> list[object]:
     return []
+
+
+# --- who depends on a task (docs/rulings.md, R42) ---
+
+
+async def dependents(shop: Shop, task_id: str, limit: int = 100) -> list[str]:
+    found: list[str] = []
+    cursor = ""
+    while True:
+        page = await shop.engine.dependents(task_id, cursor, limit)
+        found += [task.id for task in page.tasks]
+        assert len(page.tasks) <= limit
+        if not page.cursor:
+            return found
+        assert len(page.tasks) == limit, "a page is full where another follows"
+        cursor = page.cursor
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 100])
+async def test_direct_dependents_are_listed_before_and_after_they_were_released(
+    shop: Shop, limit: int
+) -> None:
+    await shop.submit("a")
+    for child in ("by-end", "by-schedule", "by-run-now", "by-rerun", "cancelled", "blocked"):
+        await shop.submit(child, dependencies=("a",))
+    await shop.submit("grandchild", dependencies=("blocked",))
+    everybody = sorted(["by-end", "by-schedule", "by-run-now", "by-rerun", "cancelled", "blocked"])
+    assert await dependents(shop, "a", limit) == everybody
+    await shop.engine.act(["by-schedule"], Schedule())
+    await shop.engine.act(["by-run-now"], RunNow())
+    await shop.engine.act(["by-rerun"], Rerun(blocked=True))
+    await shop.engine.cancel(["cancelled"])
+    await shop.told()
+    assert await dependents(shop, "a", limit) == everybody
+    await shop.run()
+    await shop.told()
+    assert await shop.state("by-end") is State.PENDING
+    await shop.submit("late", dependencies=("a",))
+    assert await dependents(shop, "a", limit) == sorted([*everybody, "late"])
+    for _ in range(4):
+        await shop.run()
+    await shop.told()
+    assert await dependents(shop, "a", limit) == sorted([*everybody, "late"])
+    await shop.engine.act(["cancelled"], Delete())
+    everybody.remove("cancelled")
+    assert await dependents(shop, "a", limit) == sorted([*everybody, "late"])
+    assert await dependents(shop, "blocked") == ["grandchild"]
+    assert await dependents(shop, "grandchild") == []
+
+
+async def test_what_was_released_by_hand_keeps_no_result_and_is_still_listed(shop: Shop) -> None:
+    await shop.submit("a")
+    await shop.submit("b", dependencies=("a",), load_dependencies=True)
+    await shop.submit("c", dependencies=("a",), load_dependencies=True)
+    await shop.engine.act(["b"], Schedule())
+    await shop.engine.cancel(["c"])
+    await shop.run()
+    await shop.told()
+    (acted,) = await shop.engine.act(["a"], Delete())
+    assert (acted.error, acted.state) == (None, None), "nothing holds the record"
+    assert await shop.state("b") is State.PENDING
+
+
+async def test_a_flow_task_that_is_rerun_keeps_the_result_that_it_loads_once_more(
+    shop: Shop,
+) -> None:
+    await shop.submit("a")
+    await shop.submit("b", dependencies=("a",), load_dependencies=True)
+    await shop.run()
+    await shop.told()
+    await shop.run(FAIL)
+    await shop.told()
+    await shop.engine.act(["b"], Rerun(waits=True))
+    await shop.told()
+    assert await shop.state("b") is State.PENDING
+    (acted,) = await shop.engine.act(["a"], Delete())
+    assert acted.error is not None, "its result is loaded"
+    await shop.run()
+    await shop.told()
+    (acted,) = await shop.engine.act(["a"], Delete())
+    assert acted.error is None
+
+
+async def test_dependents_of_nobody_and_of_no_number_are_refused(shop: Shop) -> None:
+    with pytest.raises(TaskNotFound):
+        await shop.engine.dependents("absent")
+    await shop.submit("a")
+    for limit in (0, -1, 1_001):
+        with pytest.raises(InvalidSubmission, match="limit is 1 to 1,000"):
+            await shop.engine.dependents("a", "", limit)

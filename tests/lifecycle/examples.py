@@ -168,7 +168,7 @@ SAMPLES: tuple[c.Command, ...] = (
     c.Archive(),
     c.Edit(successor="next", args=b"[2]"),
     c.Deliver(),
-    c.Rerun(),
+    c.Rerun(blocked=True),
     c.Delete(),
 )
 """One command of each kind."""

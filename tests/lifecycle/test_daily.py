@@ -43,6 +43,7 @@ def test_moves_of_a_run_count_once_as_its_end() -> None:
     assert {target for _, target in by_tally[Tally.FINISHED]} == {State.COMPLETED, State.CANCELLED}
     assert by_tally[None] == {
         (Event.REQUEST_CANCEL, State.ACTIVE),
+        (Event.REPRIORITISE, State.ACTIVE),
         (Event.RELEASE, State.PENDING),
         (Event.SNOOZE, State.SCHEDULED),
         (Event.UNKNOWN_TASK, State.SCHEDULED),

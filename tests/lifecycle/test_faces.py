@@ -8,6 +8,7 @@ import pytest
 from andon.lifecycle import commands as c
 from andon.lifecycle.profiles import PROFILES, profile
 from andon.lifecycle.rendering import as_seen, history_as
+from andon.model.errors import InvalidTransition
 from andon.model.policy import DAY
 from andon.model.task import TaskError
 from andon.model.words import Reason
@@ -414,6 +415,44 @@ def test_taskcluster_unscheduled_task_ends_by_a_run_made_for_it(
         "reasonCreated": "exception",
         "reasonResolved": reason,
     }
+
+
+def test_taskcluster_run_that_an_end_was_given_keeps_its_number_when_the_task_is_rerun() -> None:
+    status = seen(cluster(dependencies=("p",)).do(c.Cancel()).do(c.Rerun()))
+    assert part(status["runs"][0], "runId", "state", "reasonCreated", "reasonResolved") == {
+        "runId": 0,
+        "state": "exception",
+        "reasonCreated": "exception",
+        "reasonResolved": "canceled",
+    }
+    assert part(status["runs"][1], "runId", "state", "reasonCreated") == {
+        "runId": 1,
+        "state": "pending",
+        "reasonCreated": "rerun",
+    }
+
+
+def test_taskcluster_unscheduled_task_is_rerun_by_its_first_run() -> None:
+    status = seen(cluster(dependencies=("p",)).do(c.Rerun(blocked=True)))
+    assert part(status["runs"][0], "runId", "state", "reasonCreated") == {
+        "runId": 0,
+        "state": "pending",
+        "reasonCreated": "rerun",
+    }
+
+
+def test_taskcluster_retries_left_count_down_to_the_fiftieth_run() -> None:
+    life = cluster()
+    for _ in range(46):
+        life.claim().do(c.Complete()).do(c.Rerun())
+    assert [seen(life)["runs"][-1]["runId"], seen(life)["retriesLeft"]] == [46, 3]
+    for left in (2, 1, 0):
+        assert seen(life.claim().do(c.Lose()))["retriesLeft"] == left
+    status = seen(life.claim().do(c.Lose()))
+    assert part(status, "state", "retriesLeft") == {"state": "exception", "retriesLeft": 0}
+    assert len(status["runs"]) == 50
+    with pytest.raises(InvalidTransition, match="50 runs"):
+        life.do(c.Rerun())
 
 
 def test_taskcluster_shows_a_delay_before_a_retry_as_a_pending_run() -> None:

@@ -55,6 +55,76 @@ def test_a_pending_run_that_is_cancelled_is_resolved_without_a_worker() -> None:
     assert [r.number for r in again.status.runs] == [0, 1]
 
 
+NUMBERED = {"ends_as_run": True}
+
+
+@pytest.mark.parametrize("state", [State.BLOCKED, State.SCHEDULED, State.RETRY])
+@pytest.mark.parametrize(
+    "end", [c.Cancel(), c.Expire(), c.Archive()], ids=lambda command: command.event
+)
+def test_an_end_that_needs_no_run_has_one_where_the_policy_says_so(
+    state: State, end: c.Command
+) -> None:
+    before = in_state(state, policy=NUMBERED)
+    task = after(before, end, now=NOW + 5)
+    number = len(before.status.runs)
+    run = task.status.runs[-1]
+    assert (run.number, len(task.status.runs)) == (number, number + 1)
+    assert (run.id, run.worker, run.claimed_at) == ("", "", None)
+    assert (run.scheduled_at, run.resolved_at, run.resolved_event) == (NOW + 5, NOW + 5, end.event)
+    assert run.created_reason is run.resolved_reason is task.status.reason
+    assert task.status.events[-1].run == number
+    again = after(task, c.Rerun())
+    assert again.status.runs[-1].number == number + 1, "no number is used twice"
+    assert task.status.tries == before.status.tries
+
+
+def test_an_end_that_needs_no_run_has_none_by_default() -> None:
+    assert after(in_state(State.BLOCKED), c.Cancel()).status.runs == ()
+
+
+def test_an_unreachable_task_has_no_run_whatever_its_policy_says() -> None:
+    assert in_state(State.UNREACHABLE, policy=NUMBERED).status.runs == ()
+
+
+def test_a_blocked_task_is_rerun_only_where_that_is_asked_for() -> None:
+    task = in_state(State.BLOCKED)
+    with pytest.raises(InvalidTransition, match="schedule it, or run it now"):
+        decided(task, c.Rerun())
+    released = after(task, c.Rerun(blocked=True, waits=True))
+    (run,) = released.status.runs
+    assert (released.state, run.number, run.created_reason) == (State.PENDING, 0, Reason.RERUN)
+    assert released.status.rerun_by_hand
+    later = after(task, c.Rerun(blocked=True, run_at=NOW + 9))
+    assert (later.state, later.status.run_at) == (State.SCHEDULED, NOW + 9)
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_task_that_has_had_all_its_runs_is_not_rerun(*, waits: bool) -> None:
+    task = submitted(policy={"max_runs": 2, "max_retries": 0})
+    task = after(after(claimed(task), FAIL), c.Rerun())
+    task = after(claimed(task), FAIL)
+    with pytest.raises(InvalidTransition, match=r"It has had 2 runs.*max_runs"):
+        decided(task, c.Rerun(waits=waits))
+
+
+def test_a_task_that_has_had_all_its_runs_is_not_retried() -> None:
+    task = failed_times(3, max_retries=9, max_runs=4)
+    assert task.state is State.PENDING
+    assert after(claimed(task), FAIL).state is State.FAILED
+
+
+def test_without_a_bound_a_task_is_rerun_and_retried_on_and_on() -> None:
+    task = failed_times(60, max_retries=1_000)
+    assert (task.state, task.status.runs[-1].number) == (State.PENDING, 60)
+    assert after(after(task, c.Cancel()), c.Rerun()).state is State.PENDING
+
+
+def test_a_run_given_back_untried_is_handed_out_again_beyond_the_bound() -> None:
+    task = after(claimed(submitted(policy={"max_runs": 1})), c.Release())
+    assert (task.state, task.status.runs[-1].number) == (State.PENDING, 1)
+
+
 def test_a_pending_task_that_is_put_off_closes_its_run() -> None:
     task = after(submitted(), c.Reschedule(run_at=NOW + 60_000))
     assert task.status.runs[0].resolved_reason is Reason.RESCHEDULED

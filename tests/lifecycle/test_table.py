@@ -97,7 +97,7 @@ def example(move: Move) -> tuple[Task, Status | None, TaskEvent]:
         task = ended_schedule(move.source)
     command = BY_EVENT[move.event]
     if move.event is Event.RERUN and move.target is State.SCHEDULED:
-        command = c.Rerun(run_at=NOW + 60_000)
+        command = c.Rerun(run_at=NOW + 60_000, blocked=True)
     if move.event is Event.RERUN and move.target is State.BLOCKED:
         command = c.Rerun(waits=True)
         task.definition = replace(task.definition, dependencies=("p",))

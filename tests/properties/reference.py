@@ -206,17 +206,18 @@ class Reference:
                 over, state = True, State.COMPLETED
             if over:
                 ended.append(Ended(link.child, parent, state, link.any_end))
-            satisfies = over and (link.any_end or state is State.COMPLETED)
-            if record is not None and (link.loads or not satisfies):  # a rerun may yet satisfy
+            if record is not None and (link.loads or (link.child, parent) not in self.satisfied):
                 tie = Tie(link.loads, link.any_end, settled=over)
                 tie = self.edges.setdefault((parent, link.child), tie)
                 tie.settled = tie.settled and over
+                tie.loads = tie.loads or link.loads
         return ended
 
     def settle(self, settlement: Settlement) -> int:
         tie = self.edges.get((settlement.parent, settlement.child))
         if tie is not None:
             tie.settled = True
+        self._let_go(settlement.parent)
         child = self.records.get(settlement.child)
         if child is None or child.task.state is not State.BLOCKED:
             return 0 if settlement.satisfied else -1
@@ -234,8 +235,23 @@ class Reference:
         failing = sum((d.id, parent) in self.failing for parent in d.dependencies)
         return len(d.dependencies) - needs - failing
 
+    def let_go(self, parent: str, child: str) -> None:
+        tie = self.edges.get((parent, child))
+        if tie is not None:
+            tie.settled, tie.loads = True, False
+
     def unlink(self, parent: str, child: str) -> None:
         self.edges.pop((parent, child), None)
+        self._let_go(parent)
+
+    def _let_go(self, parent: str) -> None:
+        """An edge has changed: a deletion that edges put off is due again."""
+        record = self.records.get(parent)
+        if record is None or record.task.state not in TERMINAL or self.held(parent):
+            return
+        at = entry_of(record.task).timer
+        if record.timer is not None and at is not None and at <= self.now < record.timer:
+            record.timer = self.now
 
     def held(self, task_id: str) -> bool:
         """Whether a live child was not told, or still loads the result."""
@@ -325,7 +341,10 @@ class Reference:
         writes = tuple(e.write_id for e in (*record.history[-1:], event) if e.write_id)
         self._note(record, event)
         del self.records[task.id]
+        parents = [parent for parent, child in self.edges if child == task.id]
         self.edges = {pair: tie for pair, tie in self.edges.items() if task.id not in pair}
+        for parent in parents:
+            self._let_go(parent)
         until = self.now + SUBMIT_WINDOW_MS
         self.stubs[task.id] = (task.definition.digest, task.state, until, writes)
         self._admit(record)

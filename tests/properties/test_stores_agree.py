@@ -251,6 +251,10 @@ class Stores(RuleBasedStateMachine):
                 self.worlds.settle(Settlement(child, parent, satisfied))
 
     @rule(parent=ids, child=ids)
+    def let_go(self, parent: str, child: str) -> None:
+        self.worlds.let_go(parent, child)
+
+    @rule(parent=ids, child=ids)
     def unlink(self, parent: str, child: str) -> None:
         self.worlds.unlink(parent, child)
 

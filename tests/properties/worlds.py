@@ -13,7 +13,7 @@ from andon.contract.store import Store
 from andon.lifecycle.apply import Moved
 from andon.model.fleet import QueueConfig
 from andon.model.task import Status, Task, TaskEvent
-from andon.model.words import Event
+from andon.model.words import TERMINAL, Event
 from andon.testing.ledger import Ledger
 
 from .courses import START
@@ -121,7 +121,11 @@ class Worlds:
                 self._fire_one(task_id, taken, change_of, rearm)
         assert not self.model.due(), "timers fire again and again"
         for name, due in taken.items():
-            assert not due.tasks, (name, due.tasks)
+            # Who asked for a deletion that edges put off may have done so long before its time: it
+            # is looked at once more when they let go, and armed anew.
+            early = [t for t in due.tasks if t.state in TERMINAL and change_of(t) is None]
+            assert list(due.tasks) == early, (name, due.tasks)
+            self._run(self.stores[name].rearm([(t.id, rearm(t, self.now)) for t in early]))
             expected_at = self.model.next_timer()
             late = due.next_at is None or (expected_at is not None and due.next_at > expected_at)
             assert expected_at is None or not late, (name, due, expected_at)
@@ -160,6 +164,10 @@ class Worlds:
         for name, got in self._each(lambda store: store.settle([settlement])).items():
             assert got == [expected], (name, got, expected)
         return expected
+
+    def let_go(self, parent: str, child: str) -> None:
+        self.model.let_go(parent, child)
+        self._each(lambda store: store.let_go([(parent, child)]))
 
     def unlink(self, parent: str, child: str) -> None:
         self.model.unlink(parent, child)

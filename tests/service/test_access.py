@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
     from andon import Andon
 
-PUBLIC, ANY, RUN = "public", "any", "run"
-"""Needs no token; any valid one; the run token of the run in the path or body."""
+PUBLIC, ANY, RUN, SIGNED = "public", "any", "run", "signed"
+"""Needs no token; any valid one; the run token of the run in the path or body; a signature in the
+path, for which no token is any good (test_signed_urls.py)."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,9 @@ ROUTES = {
     "POST /api/v1/tasks": Route("tasks:create:q", {"name": "add", "queue": "q", "args": {"a": 1}}),
     "GET /api/v1/tasks": Route("tasks:read:q", query="queue=q"),
     "GET /api/v1/tasks/{task_id:str}": Route("tasks:read:q"),
+    "GET /api/v1/groups/{group:str}": Route("tasks:read:*"),
+    "POST /api/v1/groups/{group:str}/seal": Route("tasks:change:*"),
+    "GET /api/v1/tasks/{task_id:str}/dependents": Route("tasks:read:q"),
     "DELETE /api/v1/tasks/{task_id:str}": Route("tasks:change:q"),
     "POST /api/v1/tasks/{task_id:str}/cancel": Route("tasks:cancel:q"),
     "POST /api/v1/tasks/{task_id:str}/retry": Route("tasks:change:q"),
@@ -88,6 +92,7 @@ ROUTES = {
     "POST /api/v1/flows/{flow_id:str}/cancel": Route("tasks:cancel:*"),
     "POST /api/v1/flows/{flow_id:str}/rerun": Route("tasks:change:*"),
     "GET /api/v1/dead-letters": Route("tasks:read:q", query="queue=q"),
+    "GET /api/v1/dead-letters/groups": Route("tasks:read:q", query="queue=q"),
     "POST /api/v1/dead-letters/resubmit": Route("tasks:change:q", {"filter": {"queue": "q"}}),
     "POST /api/v1/dead-letters/purge": Route("tasks:change:q", {"filter": {"queue": "q"}}),
     "GET /api/v1/queues": Route("queues:read:*"),
@@ -118,9 +123,13 @@ ROUTES = {
     "POST /api/v1/runs/{task_id:str}/{number:str}/report": Route(RUN, {"outcome": "released"}),
     "GET /api/v1/runs/{task_id:str}/{number:str}/dependencies": Route(RUN),
     "PUT /api/v1/runs/{task_id:str}/{number:str}/artifacts/{name:str}": Route(RUN),
+    "POST /api/v1/runs/{task_id:str}/{number:str}/artifacts/{name:str}": Route(RUN),
     "POST /api/v1/runs/{task_id:str}/{number:str}/logs": Route(RUN, {"lines": [{"text": "x"}]}),
     "GET /api/v1/tasks/{task_id:str}/artifacts": Route("tasks:read:q"),
     "GET /api/v1/tasks/{task_id:str}/artifacts/{name:str}": Route("tasks:read:q"),
+    "GET /api/v1/tasks/{task_id:str}/artifacts/{name:str}/url": Route("tasks:read:q"),
+    "GET /blobs/{opaque:str}": Route(SIGNED),
+    "PUT /blobs/{opaque:str}": Route(SIGNED),
     "GET /api/v1/tasks/{task_id:str}/logs": Route("tasks:read:q"),
     "GET /api/v1/tasks/{task_id:str}/logs/stream": Route("tasks:read:q"),
     "POST /api/v1/engine/submit": Route(
@@ -129,6 +138,7 @@ ROUTES = {
     "POST /api/v1/engine/claim": Route("queues:claim:q", CLAIM),
     "POST /api/v1/engine/renew": Route(RUN, [{"token": "{run_token}", "lease_ms": 5000}]),
     "POST /api/v1/engine/report": Route(RUN, REPORT),
+    "POST /api/v1/engine/report_bearing": Route(RUN, REPORT),
     "POST /api/v1/engine/dependencies": Route(RUN, {"token": "{run_token}"}),
     "POST /api/v1/engine/cancel": Route("tasks:cancel:q", IDS),
     "POST /api/v1/engine/retry": Route("tasks:change:q", IDS),
@@ -158,6 +168,9 @@ ROUTES = {
     ),
     "POST /api/v1/engine/get": Route("tasks:read:q", IDS),
     "POST /api/v1/engine/history": Route("tasks:read:q", IDS),
+    "POST /api/v1/engine/group": Route("tasks:read:*", {"name": "build"}),
+    "POST /api/v1/engine/seal_group": Route("tasks:change:*", {"name": "build"}),
+    "POST /api/v1/engine/dependents": Route("tasks:read:q", {"id": "{task}"}),
     "POST /api/v1/engine/find": Route("tasks:read:q", {"queue": "q"}),
     "POST /api/v1/engine/events": Route("tasks:read:*", {"cursor": ""}),
     "POST /api/v1/engine/events_end": Route("tasks:read:*"),
@@ -167,6 +180,9 @@ ROUTES = {
     "POST /api/v1/engine/configure_queue": Route(
         "queues:manage:q", {"name": "q", "changes": {"weight": 2}}
     ),
+    "POST /api/v1/engine/letter_groups": Route("tasks:read:q", {"queue": "q", "look": 9}),
+    "POST /api/v1/engine/minutes": Route("queues:read:q", {"name": "q", "minutes": 7}),
+    "POST /api/v1/engine/acts": Route("admin:audit", {"limit": 5}),
     "POST /api/v1/engine/queue_history": Route("queues:read:q", {"queue": "q", "days": 7}),
     "POST /api/v1/engine/delete_queue": Route("queues:manage:q", {"name": "q"}),
     "POST /api/v1/engine/policies": Route("queues:read:*"),
@@ -183,6 +199,8 @@ ROUTES = {
     "POST /api/v1/engine/remove_worker": Route("queues:claim:q", {"ids": ["w"]}),
     "POST /api/v1/engine/info": Route(ANY),
     "POST /api/v1/engine/partitions": Route(ANY),
+    "GET /api/v1/minutes": Route("queues:read:q", query="queue=q"),
+    "GET /api/v1/audit": Route("admin:audit"),
     "GET /api/v1/tokens": Route("admin:tokens"),
     "POST /api/v1/tokens": Route("admin:tokens", {"name": "n", "scopes": ["admin:tokens"]}),
     "DELETE /api/v1/tokens/{token_id:str}": Route("admin:tokens"),
@@ -415,7 +433,7 @@ def test_a_token_that_allows_too_little_is_refused(world: World, name: str, kind
     assert reply.json()["scope"]
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if ROUTES[n].needs != RUN])
+@pytest.mark.parametrize("name", [n for n in NAMES if ROUTES[n].needs not in {RUN, SIGNED}])
 def test_the_scope_that_a_route_needs_is_enough(world: World, name: str):
     needs = ROUTES[name].needs
     header = None
@@ -459,8 +477,13 @@ def test_a_run_is_not_spoken_for_by_an_api_token(world: World, name: str):
     assert world.send(name, f"Bearer {world.token('*')}", task_id).status_code == 401
 
 
-LAST_WORDS = {"POST /api/v1/runs/{task_id:str}/{number:str}/logs"}
-"""What a run may do for a moment after its end: what it logged last is sent then."""
+LAST_WORDS = {
+    "POST /api/v1/runs/{task_id:str}/{number:str}/logs",
+    "PUT /api/v1/runs/{task_id:str}/{number:str}/artifacts/{name:str}",
+    "POST /api/v1/runs/{task_id:str}/{number:str}/artifacts/{name:str}",
+}
+"""What a run may do for a while after its end: what it logged last is sent then, and what it leaves
+behind if the end was none of its own (test_registered.py)."""
 
 
 @pytest.mark.parametrize("name", [n for n in IN_PATH if n not in LAST_WORDS])

@@ -1,12 +1,18 @@
 """Listing tasks and acting on them over HTTP: one by one, by id, by filter."""
 
+import asyncio
 import json
 from typing import Any
 
 import httpx
 import pytest
 
+from andon.client.services import service_at
 from andon.contract.limits import SCAN_BUDGET
+from andon.contract.requests import ClaimRequest
+from andon.lifecycle.commands import Fail
+from andon.model.letters import LetterGroups
+from andon.model.task import TaskError
 
 from .kit import Running, problem
 
@@ -110,6 +116,21 @@ def test_a_waiting_task_can_be_changed(
     done = five.post(f"{TASKS}/t0/{path}", json=body)
     assert (done.status_code, done.json()["state"]) == (200, state)
     assert five.get(f"{TASKS}/t0").json()["state"] == state
+
+
+def test_a_blocked_task_is_rerun_only_where_that_is_asked_for(five: httpx.Client):
+    task = {"id": "child", "name": "job", "depends_on": ["t0"]}
+    assert five.post(TASKS, json=task).status_code == 201
+    refused = problem(five.post(f"{TASKS}/child/rerun", json={}), 409, "invalid-transition")
+    assert "schedule it, or run it now" in refused["detail"]
+    done = five.post(f"{TASKS}/child/rerun", json={"blocked": True})
+    assert (done.status_code, done.json()["state"]) == (200, "pending")
+    [run] = five.get(f"{TASKS}/child").json()["runs"]
+    assert run["created_reason"] == "rerun"
+    listed = five.get(f"{TASKS}/t0/dependents", params={"limit": 1}).json()
+    assert ([task["id"] for task in listed["tasks"]], listed["cursor"]) == (["child"], "")
+    assert five.get(f"{TASKS}/child/dependents").json() == {"tasks": [], "cursor": ""}
+    problem(five.get(f"{TASKS}/nobody/dependents"), 404, "task-not-found")
 
 
 def test_a_task_is_edited_and_the_request_may_be_repeated(five: httpx.Client):
@@ -240,3 +261,75 @@ def test_dead_letters_are_listed_resubmitted_and_purged(service: Running, http: 
     assert ids(http.get("/api/v1/dead-letters")) == ["two"]
     assert http.post("/api/v1/dead-letters/purge", json={"all": True}).json()["changed"] == 1
     assert ids(http.get(TASKS)) == ["one", "alive"]
+
+
+def test_dead_letters_are_grouped_and_a_group_is_resubmitted(service: Running, http: httpx.Client):
+    engine = service.service.engine
+
+    async def die(task_id: str, message: str) -> None:
+        request = ClaimRequest(
+            worker="w", token=task_id, queues=("default",), limit=1, lease_ms=60_000
+        )
+        (task,) = await engine.claim(request)
+        error = TaskError(message=message, type="E")
+        await engine.report(task, Fail(error=error, retryable=False))
+
+    for number in range(3):
+        http.post(TASKS, json={"name": "fail", "id": f"t{number}"})
+        service.call(die(f"t{number}", "order 12 lost" if number == 1 else f"order {number} paid"))
+    found = http.get("/api/v1/dead-letters/groups").json()
+    assert [(one["count"], one["pattern"]) for one in found["groups"]] == [
+        (2, "E: order # paid"),
+        (1, "E: order # lost"),
+    ]
+    assert (found["looked"], found["whole"], found["cursor"]) == (3, True, "")
+    some = http.get("/api/v1/dead-letters/groups", params={"look": 2}).json()
+    assert (some["looked"], some["whole"]) == (2, False)
+    more = {"cursor": some["cursor"]}
+    assert http.get("/api/v1/dead-letters/groups", params=more).json()["looked"] == 1
+    kind = found["groups"][0]["fingerprint"]
+    assert ids(http.get("/api/v1/dead-letters", params={"fingerprint": kind})) == ["t0", "t2"]
+    body = {"filter": {"fingerprint": kind}, "dry_run": True}
+    assert http.post("/api/v1/dead-letters/resubmit", json=body).json()["found"] == 2
+    body["dry_run"] = False
+    assert http.post("/api/v1/dead-letters/resubmit", json=body).json()["changed"] == 2
+    assert ids(http.get("/api/v1/dead-letters")) == ["t1"]
+    assert http.get("/api/v1/dead-letters/groups", params={"look": 0}).status_code == 422
+
+
+def test_the_engine_over_http_groups_dead_letters(service: Running, http: httpx.Client):
+    http.post(TASKS, json={"name": "fail", "id": "one"})
+    with service.working():
+        http.get(f"{TASKS}/one", params={"wait": 15})
+
+    async def groups() -> LetterGroups:
+        engine = service_at(service.url)
+        await engine.open()
+        try:
+            return await engine.letter_groups("default", look=5)
+        finally:
+            await engine.close()
+
+    found = asyncio.run(groups())
+    assert found == service.call(service.service.engine.letter_groups("default"))
+    assert found.groups[0].pattern == "ValueError: as asked"
+
+
+def test_a_group_with_an_owner_is_shown_and_sealed(five: httpx.Client):
+    groups = "/api/v1/groups"
+    problem(five.get(f"{groups}/build"), 404, "task-not-found")
+    task = {"name": "job", "group": "build", "group_owner": "ci"}
+    assert five.post(TASKS, json=task).status_code == 201
+    shown = five.get(f"{groups}/build").json()
+    assert (shown["id"], shown["owner"], shown["sealed_at"]) == ("build", "ci", None)
+    sealed = five.post(f"{groups}/build/seal", json={})
+    assert sealed.status_code == 200
+    assert sealed.json()["sealed_at"] is not None
+    assert five.post(f"{groups}/build/seal").json() == sealed.json()
+    refused = problem(five.post(TASKS, json=task), 409, "group-refused")
+    assert (refused["group"], refused["owner"]) == ("build", "ci")
+    assert isinstance(refused["sealed_at"], int)
+    other = problem(
+        five.post(TASKS, json={**task, "group": "b2", "group_owner": ""}), 422, "invalid-submission"
+    )
+    assert "group_owner" in other["detail"]

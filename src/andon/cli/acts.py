@@ -53,6 +53,7 @@ async def retry(session: Session, *, asked: Asked) -> None:
 @click.option("--run-at", type=WHEN, help="When to start: ISO 8601, or +5m.")
 @click.option("--deadline", type=WHEN, help="A new deadline; needed where the old one has passed.")
 @click.option("--keep-budget", is_flag=True, help="The tries used still count, but for one run.")
+@click.option("--blocked", is_flag=True, help="What is blocked, too: it runs without its wait.")
 async def rerun(
     session: Session,
     *,
@@ -60,10 +61,12 @@ async def rerun(
     run_at: When | None,
     deadline: When | None,
     keep_budget: bool,
+    blocked: bool,
 ) -> None:
     """Run tasks again that have ended.
 
-    With a new budget of tries; the result is cleared, history and errors are kept.
+    With a new budget of tries; the result is cleared, history and errors are kept. A task that has
+    had as many runs as its policy allows (`max_runs`) is refused.
     """
 
     def how(engine: Any) -> Any:
@@ -72,6 +75,7 @@ async def rerun(
             run_at=None if run_at is None else run_at.on(now),
             deadline=None if deadline is None else deadline.on(now),
             keep_budget=keep_budget,
+            blocked=blocked,
         )
         return with_command(command)(engine)
 
@@ -119,7 +123,7 @@ async def reschedule(session: Session, *, asked: Asked, run_at: When) -> None:
 @which
 @click.option("--priority", required=True, help="-4 to 5, or a name from lowest to highest.")
 async def reprioritise(session: Session, *, asked: Asked, priority: str) -> None:
-    """Give waiting tasks another priority."""
+    """Give tasks another priority; of one that runs, it counts from its next run on."""
     from andon.cli.arguments import priority_of
     from andon.lifecycle.admission import check_priority
 

@@ -22,6 +22,7 @@ COMMANDS = {
     "submit": Entry("andon.cli.submit:submit", "Submit a task, or a file of them.", _TASKS),
     "tasks": Entry("andon.cli.tasks:tasks", "List, show and act on tasks.", _TASKS),
     "flows": Entry("andon.cli.flows:flows", "List, show, cancel and rerun flows.", _TASKS),
+    "groups": Entry("andon.cli.groups:groups", "Show and seal groups of tasks.", _TASKS),
     "wait": Entry("andon.cli.wait:wait", "Wait until tasks have ended.", _TASKS),
     "logs": Entry("andon.cli.runlogs:logs", "Print what the runs of a task have logged.", _TASKS),
     "artifacts": Entry(
@@ -38,6 +39,7 @@ COMMANDS = {
     ),
     "workers": Entry("andon.cli.workers:workers", "List workers.", _FLEET),
     "top": Entry("andon.cli.top:top", "Watch queues and workers live.", _FLEET),
+    "audit": Entry("andon.cli.audit:audit", "List what was done by hand, and by whom.", _STORE),
     "storage": Entry("andon.cli.storage:storage", "Set up, describe and copy the store.", _STORE),
     "token": Entry(
         "andon.cli.token:token", "Make, list and revoke the tokens that a service asks for.", _STORE

@@ -40,6 +40,7 @@ async def add(
     refused; `andon schedules next` shows beforehand what times mean.
     """
     from andon.engine.schedule_requests import ScheduleRequest
+    from andon.engine.type_queues import with_queues
 
     version = given["version"] or 0
     app = application_of(session, app_spec, profile)
@@ -53,7 +54,8 @@ async def add(
         request = ScheduleRequest(name=name, recurrence=recurrence, task=submission, **rules)
         await _put(session, engine, request, "add")
         if app_spec is None:
-            await note_unknown(session, app, task_name, version)
+            [bears] = await with_queues(engine, [submission])
+            await note_unknown(session, engine, bears, submission.queue)
     finally:
         await app.close()
 

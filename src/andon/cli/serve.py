@@ -36,7 +36,15 @@ logger = logging.getLogger("andon.cli")
 @click.option("--private-key", metavar="FILE", help="PEM; default: in the certificate's file.")
 @click.option("--client-ca", metavar="FILE", help="PEM; admit who shows a certificate of these.")
 @click.option("--require-token", is_flag=True, help="Ask for tokens on loopback too.")
+@click.option("--public-url", metavar="URL", help="Where others reach it: https://tasks.example.")
+@click.option(
+    "--proxy", multiple=True, metavar="ADDRESS", help="Believe its X-Forwarded-Proto and -Port."
+)
+@click.option("--no-board", is_flag=True, help="Show no board at /.")
 @click.option("--no-timekeeper", is_flag=True, help="Leave timers to others.")
+@click.option("--taskcluster", is_flag=True, help="Be a Taskcluster queue too, under /api/queue.")
+@click.option("--claim-timeout", type=DURATION, help="Of its runs, between two reclaims (20m).")
+@click.option("--claim-wait", type=DURATION, help="Longest wait of its claimWork (20s).")
 @event_loop
 @log_level
 @log_format
@@ -54,16 +62,23 @@ def serve(
     private_key: str | None,
     client_ca: str | None,
     require_token: bool,
+    public_url: str | None,
+    proxy: tuple[str, ...],
+    no_board: bool,
     no_timekeeper: bool,
+    taskcluster: bool,
+    claim_timeout: float | None,
+    claim_wait: float | None,
     loop: Loop,
     quiet: bool,
     log_level: str | None,
     log_format: Format,
 ) -> None:
-    """Serve an application's tasks over HTTP.
+    """Serve an application's tasks over HTTP, and the board at /.
 
     On loopback it is open to everybody on this machine; elsewhere it asks for the tokens that
-    andon token makes. Behind a proxy on the same machine, say --require-token.
+    andon token makes, and Taskcluster's clients for signatures. Behind a proxy on the same
+    machine, say --require-token.
 
     APP is module:attribute, or path/to/file.py[:attribute]. Tasks are submitted, watched and
     controlled here; to run them, start workers beside it. SIGTERM or SIGINT ends it in good order.
@@ -73,21 +88,32 @@ def serve(
         from andon.service.server import run
         from andon.service.service import Service
         from andon.service.settings import Settings
+        from andon.service.taskcluster.settings import TaskclusterSettings
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             f"The service needs {error.name}. Install it with: pip install 'andon[server]'."
         ) from error
+    if not taskcluster and (claim_timeout is not None or claim_wait is not None):
+        raise ConfigurationError("--claim-timeout and --claim-wait go with --taskcluster.")
+    face = TaskclusterSettings(
+        claim_timeout=1_200.0 if claim_timeout is None else claim_timeout,
+        claim_wait=20.0 if claim_wait is None else claim_wait,
+    )
     settings = Settings(
         host=host,
         port=port,
         timekeeper=not no_timekeeper,
+        board=not no_board,
         certificate=certificate,
         private_key=private_key,
         client_ca=client_ca,
         require_token=require_token,
+        public_url=public_url,
+        proxies=proxy,
         rate_limit=rate_limit,
         max_payload=max_payload,
         shutdown_grace=10.0 if grace is None else grace,
+        taskcluster=face if taskcluster else None,
     )
     application = load_app(app, url=session.given_url)
     tune_process()

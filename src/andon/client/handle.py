@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import msgspec
 
+from andon.artifacts.links import file_behind
 from andon.client.bridge import blocking, blocking_then, iterating
 from andon.client.options import Moment, to_ms, to_priority
 from andon.client.views import EventView, TaskView
@@ -128,6 +129,25 @@ class TaskHandle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
         engine = await self.app.engine()
         return tuple(EventView.of(event) for event in (await engine.history(self.id)).events)
 
+    async def dependents(self) -> AsyncIterator[TaskView]:
+        """The tasks that name this one as a dependency, in the order of their ids: those that wait
+        for it, those that were released by hand, and those that have ended, as long as their
+        records are kept (docs/rulings.md, R42). Raises `TaskNotFound`.
+
+        Example:
+            first = await remind.submit_in(3600, "ann@example.org")
+            second = await remind.options(depends_on=[first]).submit("bob@example.org")
+            assert [task.id async for task in first.dependents()] == [second.id]
+        """
+        engine, cursor = await self.app.engine(), ""
+        while True:
+            page = await engine.dependents(self.id, cursor)
+            for task in page.tasks:
+                yield self._view(task, engine)
+            if not page.cursor:
+                return
+            cursor = page.cursor
+
     async def logs(
         self, *, run: int | None = None, follow: bool = False
     ) -> AsyncIterator["LogLine"]:
@@ -161,7 +181,9 @@ class TaskHandle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
         return await (await engine.artifacts()).find(self.id, run)
 
     async def read_artifact(self, name: str) -> bytes:
-        """The content of the newest artifact of that name, whole. Raises `ArtifactNotFound`.
+        """The content of the newest artifact of that name, whole and as it is kept: if it has an
+        `encoding`, encoded. A link gives what it stands for. Raises `ArtifactNotFound`, also for a
+        reference and for an error in the place of a file.
 
         Example:
             handle = await remind.submit("ann")
@@ -169,7 +191,7 @@ class TaskHandle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
             assert (await handle.read_artifact("mail.txt")).startswith(b"Dear ann")
         """
         artifacts = await (await self.app.engine()).artifacts()
-        found = await artifacts.latest(self.id, name)
+        found = await file_behind(artifacts, await artifacts.latest(self.id, name))
         return b"".join([piece async for piece in artifacts.read(found)])
 
     async def cancel(self, *, force: bool = False, wait: float | None = None) -> State | None:
@@ -213,12 +235,14 @@ class TaskHandle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
         run_at: Moment | None = None,
         deadline: Moment | None = None,
         keep_budget: bool = False,
+        blocked: bool = False,
     ) -> State | None:
         """Run a task again that has ended, with a new budget of tries (docs/rulings.md, R20).
 
         With `keep_budget` the tries used still count, but for one more run. A new `deadline` is
-        needed when the old one has passed. Raises `InvalidTransition` for a task that has not
-        ended.
+        needed when the old one has passed. With `blocked` one that waits for its dependencies runs
+        without them. Raises `InvalidTransition` for a task that has not ended, or has had as many
+        runs as its policy allows (`max_runs`).
 
         Example:
             handle = await charge.submit(7, 990)
@@ -230,6 +254,7 @@ class TaskHandle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
                 run_at=None if run_at is None else to_ms("run_at", run_at),
                 deadline=None if deadline is None else to_ms("deadline", deadline),
                 keep_budget=keep_budget,
+                blocked=blocked,
             )
         )
 
@@ -256,7 +281,8 @@ class TaskHandle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
         return await self._act(Reschedule(run_at=to_ms("run_at", run_at)))
 
     async def reprioritise(self, priority: int | str) -> State | None:
-        """Give a waiting task another priority, -4 to 5 or one of the seven names.
+        """Give a task another priority, -4 to 5 or one of the seven names. Of one that runs, it
+        counts from its next run on. Raises `InvalidTransition` for a task that has ended.
 
         Example:
             handle = await remind.submit_in(3600, "ann@example.org")

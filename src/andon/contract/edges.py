@@ -37,7 +37,7 @@ class Settlement(msgspec.Struct, frozen=True):
 
 
 class Edge(msgspec.Struct, frozen=True):
-    """One edge of a parent. A settled one stays until it is unlinked."""
+    """One edge of a parent. A settled one stays until it is unlinked, or either task is deleted."""
 
     parent: str
     child: str

@@ -12,8 +12,8 @@ Semantics that every store shares, proven by the conformance suite in `tests/con
 - Times are ms UTC by the store's clock, which never goes back.
 - One bad item fails alone (docs/rulings.md, R36): what cannot be encoded or written is `INVALID` in
   its own place, its neighbours in the same call are as if it had not been there
-  (`contract.isolation`). Calls without an outcome per item (`rearm`, `unlink`, `put_types`) leave
-  such an item out and log it.
+  (`contract.isolation`). Calls without an outcome per item (`rearm`, `unlink`, `let_go`,
+  `put_types`) leave such an item out and log it.
 
 Failures: `StoreUnavailable` after the store's own bounded retries, `StoreIncompatible` when the
 schema or the record version does not fit. Everything else is an outcome, not an exception.
@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from andon.contract.edges import Edge, Ended, Link, Settlement
+from andon.contract.notes import Note, NoteName, NotePut, PutNote
 from andon.contract.outcomes import Changed, Created, Due, Verdict
 from andon.contract.queries import EventPage, History, Page, Query, ReadyKind
 from andon.contract.requests import Change, ClaimRequest, Renewal, Snapshot
@@ -161,8 +162,9 @@ class Store(Protocol):
     # --- dependencies ---
 
     async def link(self, links: Sequence[Link]) -> list[Ended]:
-        """Record edges to parents that live; report those that have ended or do not exist. A child
-        that is not blocked waits for nothing, and gets no edges."""
+        """Record edges to parents that are there; report those that have ended or do not exist. A
+        child that is not blocked waits for nothing, and gets no edges. An edge stays as long as
+        both records do, whatever becomes of either (docs/rulings.md, R42)."""
         ...
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[int]:
@@ -178,6 +180,11 @@ class Store(Protocol):
 
     async def dependents(self, parent: str, after: str = "", limit: int = 1000) -> list[Edge]:
         """Edges of one parent, ordered by child, after a child."""
+        ...
+
+    async def let_go(self, edges: Sequence[tuple[str, str]]) -> None:
+        """(parent, child) edges hold nothing up any more: they count as told, and keep no result.
+        They stay to be read, until either record is deleted (docs/rulings.md, R42)."""
         ...
 
     async def unlink(self, edges: Sequence[tuple[str, str]]) -> None:
@@ -299,6 +306,26 @@ class Store(Protocol):
 
     async def put_setting(self, name: str, value: bytes, *, expect: bytes | None) -> bool:
         """Compare and set; `expect` None means "not there yet". False if it was something else."""
+        ...
+
+    # --- notes ---
+
+    async def notes(self, names: Sequence[NoteName]) -> list[bytes | None]:
+        """The values of notes, in the order asked for; None where there is none. Never older than
+        what was written before the call; where replicas answer, what another process wrote in the
+        last moment may be missing."""
+        ...
+
+    async def put_notes(self, puts: Sequence[PutNote]) -> list[NotePut]:
+        """Write or delete notes, each by compare and set, each by itself; at most one of a name in
+        a call."""
+        ...
+
+    async def list_notes(
+        self, kind: str, scope: str, after: str = "", limit: int = 100
+    ) -> list[Note]:
+        """Notes of one kind and scope in the order of their keys (by their UTF-8 bytes), after a
+        key."""
         ...
 
     # --- housekeeping ---

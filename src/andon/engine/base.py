@@ -18,6 +18,7 @@ from andon.engine.telling import Then
 from andon.engine.waiting import KindWait
 from andon.lifecycle.commands import Command
 from andon.lifecycle.waiting import Wait
+from andon.model.audit import AuditRecord
 from andon.model.code import Code
 from andon.model.errors import AndonError, InvalidSubmission
 from andon.model.fleet import (
@@ -28,6 +29,9 @@ from andon.model.fleet import (
     TypeInfo,
     WorkerInfo,
 )
+from andon.model.groups import GroupRecord
+from andon.model.letters import LetterGroups
+from andon.model.minutes import MinuteHistory
 from andon.model.policy import PolicyOptions
 from andon.model.task import Task, TaskEvent
 from andon.model.words import State
@@ -54,7 +58,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     id: str  #: the id that the task will have
     name: str  #: of the task type
     version: int = 0  #: of the task type
-    queue: str | None = None  #: None: the type's queue, else "default"
+    queue: str | None = None
+    """None: the type's queue, as declared or as its workers published it, else "default"."""
     args: bytes = b"{}"  #: JSON
     priority: int = 0  #: -4 to 5, higher first
     delay: float | None = None  #: seconds until the task may start
@@ -72,11 +77,15 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     max_delay: float | None = None  #: seconds by which `extend` may put the start off at the most
     key: str | None = None  #: concurrency key
     group: str | None = None  #: a name that tasks share
+    group_owner: str | None = None
+    """Keep a record of the group, which refuses members of other owners, and all once it is sealed
+    (docs/rulings.md, R41). None: nothing is kept of it, and nothing asked."""
     scopes: tuple[str, ...] = ()
     """A service's token must satisfy each of them (docs/rulings.md, R29)."""
     tags: tuple[str, ...] = ()  #: words to find it by
     headers: dict[str, str] = {}  #: go with the task to its handler
     options: dict[str, Any] = {}  #: this submission's layer of `PolicyOptions`
+    profile: str | None = None  #: whose defaults and names it has; None: the application's
     invalid: str = ""
     """Why the submitter knows this can never work (arguments that do not fit); refused or
     recorded by `on_invalid` (docs/rulings.md, R25)."""
@@ -246,6 +255,12 @@ class Engine(Protocol):
         begun or ended, or that others depend on: they would not follow."""
         ...
 
+    async def acts(self, actor: str | None = None, limit: int = 100) -> list[AuditRecord]:
+        """What was done by hand, newest first: by one actor or by all, of the newest 500. Acts on
+        tasks are listed where somebody said who acts (`andon.acting_as`, a token, the command
+        line), changes of queues, policies and tokens whoever made them."""
+        ...
+
     # --- reading and watching ---
 
     async def get(self, ids: Sequence[str]) -> list[Task | None]:
@@ -260,6 +275,13 @@ class Engine(Protocol):
         """A page of tasks."""
         ...
 
+    async def dependents(self, task_id: str, cursor: str = "", limit: int = 100) -> Page:
+        """A page of the tasks that name this one as a dependency, in the order of their ids: those
+        that wait for it, and those that do so no longer, as long as their records live
+        (docs/rulings.md, R42). Raises `TaskNotFound`, and `InvalidSubmission` for a limit that is
+        not 1 to 1,000."""
+        ...
+
     async def stats(self) -> list[QueueStats]:
         """Counts per queue and state."""
         ...
@@ -268,6 +290,28 @@ class Engine(Protocol):
         """What happened in a queue, or in each, on the last `days` days, today among them: UTC
         days, the newest first, none left out (`lifecycle.daily`). Zeros for a queue that was never
         used. Raises `ConfigurationError` for a number of days that is not 1 to 90."""
+        ...
+
+    async def minutes(
+        self, name: str | None = None, minutes: int = 60, *, by_type: bool = False
+    ) -> MinuteHistory:
+        """What happened in each of the last minutes that are over, up to 1,440: by queue, or by
+        type, or of the one of that name (`lifecycle.minutes`). Rolled up by timekeepers: a minute
+        in which none was there is missing. Raises `ConfigurationError` for a number of minutes
+        that is not 1 to 1,440."""
+        ...
+
+    async def letter_groups(
+        self,
+        queue: str | None = None,
+        name: str | None = None,
+        *,
+        look: int = 2_000,
+        cursor: str = "",
+    ) -> LetterGroups:
+        """Dead letters by the fingerprint of their errors, of a bounded look at those of the newest
+        tasks; `cursor` goes on with older ones. Raises `ConfigurationError` for a look that is not
+        1 to 10,000."""
         ...
 
     async def wait_end(self, task_id: str, timeout: float | None = None) -> Task:
@@ -294,6 +338,18 @@ class Engine(Protocol):
 
     def listen(self, topics: Sequence[str]) -> Listener:
         """Subscribe to hints (see `andon.contract.topics` for the topics)."""
+        ...
+
+    # --- groups of which a record is kept (docs/rulings.md, R41) ---
+
+    async def group(self, name: str) -> GroupRecord:
+        """What is kept of a group whose members name its owner. Raises `GroupNotFound`."""
+        ...
+
+    async def seal_group(self, name: str) -> GroupRecord:
+        """Let no member into a group any more, for good; what is kept of it then. Repeating it
+        changes nothing. Members that were let in before may come until `open_until`. Raises
+        `GroupNotFound`."""
         ...
 
     # --- the fleet ---

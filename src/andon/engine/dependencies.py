@@ -9,13 +9,14 @@ is left out, named, and taken up again later (docs/rulings.md, R36).
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from random import Random
 from typing import Protocol
 
-from andon.contract.edges import Ended, Link, Settlement
+from andon.contract.edges import Edge, Ended, Link, Settlement
 from andon.contract.isolation import each_alone
 from andon.contract.limits import MAX_BATCH, in_batches
+from andon.contract.queries import Page
 from andon.contract.store import Store
 from andon.engine.base import Acted
 from andon.engine.faults import ANYTHING, Culprits
@@ -60,11 +61,11 @@ class Dependencies:
         self._store = store
         self._control: Acts | None = None
         self._ends: dict[tuple[str, State], None] = {}
-        self._unlinks: list[tuple[str, str]] = []
+        self._let_go: list[tuple[str, str]] = []
         self._telling: asyncio.Task[None] | None = None
         self._parents = Culprits("Telling the end of task")
         self._children = Culprits("Telling a dependency's end to task")
-        self._edges = Culprits("Forgetting an edge of task")
+        self._edges = Culprits("Letting go an edge of task")
 
     def acting_through(self, control: Acts) -> None:
         """Say how dependents are moved."""
@@ -105,12 +106,18 @@ class Dependencies:
         )
 
     def ended(self, task: Task, state: State | None, *, has_dependents: bool) -> None:
-        """Take note that a task has ended: tell its dependents, let go of its parents."""
+        """Take note that a task has ended: tell its dependents, let go of results it has loaded."""
         if has_dependents and state is not None and state in TERMINAL:
             self._ends[task.id, state] = None
-        if task.definition.dependencies and (state is None or state in TERMINAL):
-            self._unlinks.extend((parent, task.id) for parent in task.definition.dependencies)
+        if state is not None and state in TERMINAL:
+            self._let_go += _loaded(task)
         self._start()
+
+    async def released(self, task: Task) -> None:
+        """A blocked task waits for nothing any more, by hand: its edges stay to be read, and keep
+        no result (docs/rulings.md, R42)."""
+        if edges := _loaded(task):
+            await self._store.let_go(edges)
 
     def resume(self, ends: Sequence[tuple[str, State]]) -> None:
         """Finish the fan-outs that somebody else's crash cut short."""
@@ -125,16 +132,16 @@ class Dependencies:
             await asyncio.wait([self._telling])
 
     def _start(self) -> None:
-        if (self._ends or self._unlinks) and self._telling is None:
+        if (self._ends or self._let_go) and self._telling is None:
             self._telling = asyncio.ensure_future(self._run())
 
     async def _run(self) -> None:
         try:
-            while self._ends or self._unlinks:
+            while self._ends or self._let_go:
                 ends, self._ends = list(self._ends), {}
-                unlinks, self._unlinks = self._unlinks, []
-                for batch in in_batches(unlinks, _PAGE):
-                    await self._unlink(batch)
+                edges, self._let_go = self._let_go, []
+                for batch in in_batches(edges, _PAGE):
+                    await self._let_go_of(batch)
                 for some in in_batches(ends, _AT_ONCE):
                     await asyncio.gather(*(self._tell_all(*end) for end in some))
         except (AndonError, OSError):
@@ -144,9 +151,9 @@ class Dependencies:
         finally:
             self._telling = None
 
-    async def _unlink(self, edges: Sequence[tuple[str, str]]) -> None:
+    async def _let_go_of(self, edges: Sequence[tuple[str, str]]) -> None:
         async def write(batch: Sequence[tuple[str, str]]) -> list[None]:
-            await self._store.unlink(batch)
+            await self._store.let_go(batch)
             return [None] * len(batch)
 
         def refused(edge: tuple[str, str], why: str) -> None:
@@ -167,13 +174,8 @@ class Dependencies:
             self._parents.succeeded(parent)
 
     async def _fan_out(self, parent: str, state: State) -> None:
-        after = ""
-        while True:
-            edges = await self._store.dependents(parent, after, _PAGE)
+        async for edges in pages(self._store, parent):
             await self._tell([Ended(e.child, parent, state, e.any_end) for e in edges])
-            if len(edges) < _PAGE:
-                return
-            after = edges[-1].child
 
     async def _tell(self, ends: Sequence[Ended]) -> None:
         """Settle each edge; unblock or give up the children for which that decides it."""
@@ -283,15 +285,15 @@ class Dependencies:
     async def _give_up(self, ends: Sequence[Ended]) -> list[None]:
         """End the children that can never run now, once each."""
         children = await self._store.get([end.child for end in ends])
-        gone: list[tuple[str, str]] = []
+        over: list[tuple[str, str]] = []
         waiting: list[tuple[Ended, Task]] = []
         for end, child in zip(ends, children, strict=True):
             if child is None or child.state is not State.BLOCKED:
-                gone.append((end.parent, end.child))
+                over.append((end.parent, end.child))
             elif gives_up(child.policy, missing=end.state is None):
                 waiting.append((end, child))
-        if gone:
-            await self._store.unlink(gone)
+        if over:
+            await self._store.let_go(over)
         waiting = await self._unless_run_completed(waiting)
         unmet = await self._unmet(waiting) if waiting else set[tuple[str, str]]()
         by_command: dict[Command, dict[str, Task]] = {}
@@ -343,6 +345,42 @@ def _by_edges(links: Sequence[Link]) -> Iterator[list[Link]]:
         edges += len(link.parents)
     if batch:
         yield batch
+
+
+async def pages(store: Store, parent: str) -> AsyncIterator[list[Edge]]:
+    """All edges of a parent, in pages."""
+    after = ""
+    while edges := await store.dependents(parent, after, _PAGE):
+        yield edges
+        if len(edges) < _PAGE:
+            return
+        after = edges[-1].child
+
+
+async def dependents_of(store: Store, parent: str, after: str, limit: int) -> Page:
+    """A page of the tasks that name `parent` as a dependency, in the order of their ids; the cursor
+    of a page is the id of its last task, and empty if there are no more."""
+    found: list[Task] = []
+    while len(found) <= limit:
+        edges = await store.dependents(parent, after, limit + 1 - len(found))
+        # An edge may outlive its child for a moment, where they are kept in different partitions.
+        found += [task for task in await store.get([e.child for e in edges]) if task is not None]
+        if not edges:
+            break
+        after = edges[-1].child
+    page = found[:limit]
+    return Page(tuple(page), page[-1].id if len(found) > limit else "")
+
+
+def _loaded(task: Task) -> list[tuple[str, str]]:
+    """The edges by which a task keeps the results of its dependencies. Others hold nothing up once
+    they are told, or as soon as the task waits no longer."""
+    d = task.definition
+    return (
+        [(parent, d.id) for parent in d.dependencies if parent != d.id]
+        if d.load_dependencies
+        else []
+    )
 
 
 def satisfies(end: Ended) -> bool:

@@ -5,11 +5,13 @@ record that owes its successor, and the timekeeper stores it (`engine.debts`). R
 with the successor's id is safe at any point.
 """
 
-from andon.contract.limits import MAX_BATCH
+from andon.contract.limits import in_batches
 from andon.contract.store import Store
+from andon.engine.actor import ACTOR
 from andon.engine.base import Submitted
 from andon.engine.control import Control
 from andon.engine.debts import Debts
+from andon.engine.dependencies import pages
 from andon.engine.reading import records
 from andon.lifecycle import payloads
 from andon.lifecycle.admission import check_id
@@ -25,7 +27,7 @@ from andon.model.errors import (
 )
 from andon.model.headers import SIGNATURE_HEADER
 from andon.model.task import Task
-from andon.model.words import TERMINAL, State
+from andon.model.words import State
 
 
 class Editing:
@@ -86,7 +88,9 @@ class Editing:
                 "submit another that is signed.",
             )
         await self._refuse_dependents(task)
-        [acted] = await self._control.act([task_id], Edit(successor=successor, args=args))
+        [acted] = await self._control.act(
+            [task_id], Edit(successor=successor, args=args), actor=ACTOR.get()
+        )
         if acted.error is not None:
             raise acted.error
         return await self._read(task_id)
@@ -104,9 +108,14 @@ class Editing:
     async def _refuse_dependents(self, task: Task) -> None:
         """Who depends on a task names its id, once and for all (docs/rulings.md, R4), so it cannot
         follow."""
-        edges = await self._store.dependents(task.id, limit=MAX_BATCH)
-        children = await self._store.get([edge.child for edge in edges])
-        waiting = [c.id for c in children if c is not None and c.state not in TERMINAL]
+        waiting: list[str] = []
+        async for edges in pages(self._store, task.id):
+            untold = [edge.child for edge in edges if not edge.settled]
+            for some in in_batches(untold):
+                children = await self._store.get(some)
+                waiting += [c.id for c in children if c is not None and c.state is State.BLOCKED]
+            if waiting:
+                break
         if waiting:
             more = f" and {len(waiting) - 1} more depend" if len(waiting) > 1 else " depends"
             raise InvalidTransition(

@@ -7,37 +7,43 @@ Put together from its parts: `submitting`, `runs`, `control`, `dependencies`, `w
 import asyncio
 import logging
 import random as random_module
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from andon.artifacts.base import Artifacts
+from andon.artifacts.base import ArtifactEntries
 from andon.contract.limits import MAX_PAYLOAD
 from andon.contract.outcomes import Changed, Verdict
 from andon.contract.queries import EventPage, History, Page, Query
 from andon.contract.requests import ClaimRequest, Renewal
 from andon.contract.store import ParksClaims, Store
 from andon.contract.topics import CONFIG_TOPIC, Listener
+from andon.engine.actor import ACTOR
 from andon.engine.artifacts import Keeping
+from andon.engine.audit import Audit
 from andon.engine.base import Acted, Joinable, Submission, Submitted
 from andon.engine.bearing import Bearing
 from andon.engine.book import PolicyBook
 from andon.engine.codes import CodeBook
 from andon.engine.control import MOST_ATTEMPTS, Control
 from andon.engine.debts import Debts
-from andon.engine.dependencies import Dependencies
+from andon.engine.dependencies import Dependencies, dependents_of
 from andon.engine.editing import Editing
 from andon.engine.fleet import counts_in, settings_of
+from andon.engine.groups import Groups
 from andon.engine.holding import Holding
+from andon.engine.letter_groups import LOOK, letter_groups
 from andon.engine.naming import RetryPolicies
 from andon.engine.reading import (
     MOST_CURSOR,
     check_asked,
+    check_page,
     check_query,
     queue_histories,
     records,
 )
+from andon.engine.rollups import Rollups
 from andon.engine.runs import Mark, Runs
 from andon.engine.schedules import Schedules
 from andon.engine.submitting import Submitting
@@ -52,12 +58,14 @@ from andon.lifecycle.constants import SLOW_POLL_S
 from andon.lifecycle.named import OPTION, expanded
 from andon.lifecycle.policies import check_options
 from andon.lifecycle.waiting import Wait
+from andon.model.audit import AuditRecord
 from andon.model.code import Code
 from andon.model.errors import (
     AndonError,
     ConfigurationError,
     QueueNotEmpty,
     StoreUnavailable,
+    TaskNotFound,
 )
 from andon.model.fleet import (
     QueueConfig,
@@ -67,6 +75,9 @@ from andon.model.fleet import (
     TypeInfo,
     WorkerInfo,
 )
+from andon.model.groups import GroupRecord
+from andon.model.letters import LetterGroups
+from andon.model.minutes import MinuteHistory
 from andon.model.policy import PolicyOptions
 from andon.model.task import Task, TaskEvent
 from andon.model.words import State
@@ -107,7 +118,8 @@ class LocalEngine:
         self._parking_store = store if isinstance(store, ParksClaims) else None
         self.book = PolicyBook(store, profile)
         self.codes = CodeBook(store)
-        self._policies = RetryPolicies(store, self.book)
+        self.audit = Audit(store)
+        self._policies = RetryPolicies(store, self.book, self.audit)
         self._waits = Waits(store, self.codes)
         self._dependencies = Dependencies(store)
         self._runs = Runs(
@@ -119,11 +131,22 @@ class LocalEngine:
             owes=self._owes,
         )
         self._control = Control(
-            store, jitter.random, self._runs.commits.put, self._ended, self._dependencies.verify
+            store,
+            jitter.random,
+            self._runs.commits.put,
+            self._ended,
+            link=self._dependencies.verify,
+            released=self._dependencies.released,
         )
         self._dependencies.acting_through(self._control)
+        self._groups = Groups(store)
         self._submitting = Submitting(
-            store, self.book, self._dependencies, self._control, max_payload=max_payload
+            store,
+            self.book,
+            self._dependencies,
+            self._control,
+            groups=self._groups,
+            max_payload=max_payload,
         )
         self.at_once = self._submitting.at_once
         self._debts = Debts(store, self._submitting.store_births, self._control, self._dependencies)
@@ -146,11 +169,13 @@ class LocalEngine:
             self._control,
             self._debts,
             self._submitting.store_births,
+            audit=self.audit,
             max_payload=max_payload,
         )
         self._poll_s = poll_s
         self._watching = Watching(store, jitter, poll_s=poll_s)
         self._keeping = Keeping(store, store.url, artifacts, poll_s=poll_s)
+        self.rollups = Rollups(store, jitter, poll_s=poll_s)
         limit = dead_letter_limit
         if limit is None:
             limit = self.book.profile.dead_letter_limit
@@ -161,7 +186,8 @@ class LocalEngine:
             random=jitter,
             dead_letter_limit=limit,
             pay=self._debts.pay,
-            also=lambda: self._keeping.keep_swept(jitter),
+            also=(lambda: self._keeping.keep_swept(jitter), self.rollups.keep),
+            sweep=self._groups.sweep,
             poll_s=poll_s,
         )
         self._opening: asyncio.Lock | None = None
@@ -222,7 +248,7 @@ class LocalEngine:
     def now(self) -> int:
         return self.store.now()
 
-    async def artifacts(self) -> Artifacts:
+    async def artifacts(self) -> ArtifactEntries:
         return await self._keeping.artifacts()
 
     async def keeps_logs(self) -> bool:
@@ -300,19 +326,31 @@ class LocalEngine:
         return dict(zip(ids, await self.get(ids), strict=True))
 
     async def cancel(self, ids: Sequence[str], *, force: bool = False) -> list[Acted]:
-        return await self._control.cancel(ids, force=force)
+        acted = await self._control.cancel(ids, force=force, actor=ACTOR.get())
+        await self.audit.done("cancel", acted, force=force or None)
+        return acted
 
     async def retry(self, ids: Sequence[str]) -> list[Acted]:
-        return await self.schedules.delivered(await self._control.retry(ids))
+        acted = await self._control.retry(ids, actor=ACTOR.get())
+        await self.audit.done("retry", acted)
+        return await self.schedules.delivered(acted)
 
     async def act(
         self, ids: Sequence[str], command: Command, *, force: bool = False
     ) -> list[Acted]:
-        acted = await self._control.act(ids, command, force=force)
+        acted = await self._control.act(ids, command, force=force, actor=ACTOR.get())
+        await self.audit.done(command.event.value, acted, force=force or None)
         return await self.schedules.delivered(acted)
 
     async def edit(self, task_id: str, args: bytes, successor: str) -> Submitted:
-        return await self._editing.edit(task_id, args, successor)
+        edited = await self._editing.edit(task_id, args, successor)
+        if edited.created:
+            done = Acted(task_id, None, changed=True)
+            await self.audit.done("edit", [done], successor=successor)
+        return edited
+
+    async def acts(self, actor: str | None = None, limit: int = 100) -> list[AuditRecord]:
+        return await self.audit.acts(actor, limit)
 
     async def get(self, ids: Sequence[str]) -> list[Task | None]:
         return await records(self.store, ids)
@@ -324,11 +362,45 @@ class LocalEngine:
         check_query(query)
         return await self.store.find(query)
 
+    async def dependents(self, task_id: str, cursor: str = "", limit: int = 100) -> Page:
+        check_page(limit)
+        [task] = await self.get([task_id])
+        if task is None:
+            raise TaskNotFound(task_id)
+        return await dependents_of(self.store, task_id, cursor, limit)
+
+    async def code_lists(self, digests: Iterable[str]) -> dict[str, Code]:
+        """What workers have code for, by the digests that they name."""
+        return await self.codes.find(digests)
+
+    async def group(self, name: str) -> GroupRecord:
+        return await self._groups.get(name)
+
+    async def seal_group(self, name: str) -> GroupRecord:
+        return await self._groups.seal(name)
+
     async def stats(self) -> list[QueueStats]:
         return await self.store.stats()
 
     async def queue_history(self, queue: str | None = None, days: int = 7) -> list[QueueHistory]:
         return await queue_histories(self.store, queue, days)
+
+    async def minutes(
+        self, name: str | None = None, minutes: int = 60, *, by_type: bool = False
+    ) -> MinuteHistory:
+        if name is not None:
+            check_asked(name, field="name" if by_type else "queue")
+        return await self.rollups.history(name, minutes, by_type=by_type)
+
+    async def letter_groups(
+        self,
+        queue: str | None = None,
+        name: str | None = None,
+        *,
+        look: int = LOOK,
+        cursor: str = "",
+    ) -> LetterGroups:
+        return await letter_groups(self, queue=queue, name=name, look=look, cursor=cursor)
 
     def wait_end(
         self, task_id: str, timeout: float | None = None
@@ -361,10 +433,14 @@ class LocalEngine:
         if OPTION in policy:
             await self.book.refresh()
             expanded(policy, self.book.named)
+        is_listed = False
         for _ in range(MOST_ATTEMPTS):
             known = {queue.name: queue for queue in await self.store.queues()}
             there = known.get(name) or QueueConfig(name=name)
             config = msgspec.structs.replace(_changed(there, changes), deleted=False)
+            if config != there and not is_listed:
+                await self.audit.asked("configure-queue", name, **_told(there, config))
+                is_listed = True
             if await self.store.put_queue(config, expect=there):
                 await self.book.refresh()
                 return config
@@ -376,6 +452,7 @@ class LocalEngine:
         counts = counts_in(await self.store.stats(), name)
         if counts:
             raise QueueNotEmpty(name, counts, "Remove them first.")
+        await self.audit.asked("delete-queue", name)
         for _ in range(MOST_ATTEMPTS):
             known = {queue.name: queue for queue in await self.store.queues()}
             there = known.get(name) or QueueConfig(name=name)
@@ -449,6 +526,12 @@ class LocalEngine:
                     log.error("The configuration could not be read.", exc_info=error)
                 await asyncio.sleep(_PAUSE_S)
                 hints.notify()
+
+
+def _told(there: QueueConfig, config: QueueConfig) -> dict[str, Any]:
+    """What is set anew, as the audit list has it."""
+    before = settings_of(there)
+    return {name: value for name, value in settings_of(config).items() if value != before[name]}
 
 
 def _changed(there: QueueConfig, changes: dict[str, Any]) -> QueueConfig:

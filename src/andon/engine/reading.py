@@ -15,6 +15,9 @@ from andon.model.task import Task
 MOST_CURSOR = 64 * 1024
 """Characters of a place in the event log, which has a part for each partition."""
 
+MOST_PAGE = 1_000
+"""Entries of one page, where a page is exact."""
+
 ASKED = ("queue", "name", "tag", "key", "group", "worker", "id_prefix", "cursor")
 """The texts of a query."""
 
@@ -48,6 +51,12 @@ def check_days(days: int) -> None:
         raise ConfigurationError(
             f"The history of a queue has 1 to {KEPT_DAYS} days, not {days}: older ones are dropped."
         )
+
+
+def check_page(limit: int) -> None:
+    """Raise `InvalidSubmission` for a number of entries that no page can have."""
+    if not 1 <= limit <= MOST_PAGE:
+        raise InvalidSubmission(f"limit is 1 to {MOST_PAGE:,}, not {limit:,}.", field="limit")
 
 
 def check_query(query: Query) -> None:

@@ -24,7 +24,7 @@ from andon.contract.requests import Change
 from andon.contract.store import Store
 from andon.contract.topics import TIMER_TOPIC
 from andon.engine.control import change_of
-from andon.engine.dependencies import Dependencies
+from andon.engine.dependencies import Dependencies, pages
 from andon.engine.faults import ANYTHING, Culprits
 from andon.engine.letters import DeadLetters
 from andon.engine.verifying import Verifying
@@ -71,14 +71,17 @@ class Timekeeper:
         random: Random,
         dead_letter_limit: int | None,
         pay: Callable[[Sequence[Task]], Awaitable[set[str]]],
-        also: Callable[[], Coroutine[Any, Any, None]],
+        also: Sequence[Callable[[], Coroutine[Any, Any, None]]],
+        sweep: Callable[[], Awaitable[int]],
         poll_s: float = SLOW_POLL_S,
     ) -> None:
-        """`pay` stores what tasks owe; it gives the ids of those that owe it still. `also` is a
-        loop beside the timers, once per process. `poll_s`: how often to look though nobody hinted;
-        other chores come as much less often than otherwise."""
+        """`pay` stores what tasks owe; it gives the ids of those that owe it still. `also` are
+        loops beside the timers, once per process. `sweep` forgets what is kept of groups that are
+        gone, some of them a call, and says how many. `poll_s`: how often to look though nobody
+        hinted; other chores come as much less often than otherwise."""
         self._pay = pay
         self._also = also
+        self._sweep = sweep
         self._poll_s = poll_s
         self._store = store
         self._dependencies = dependencies
@@ -94,7 +97,7 @@ class Timekeeper:
         """Begin to fire timers. Idempotent."""
         if not self._tasks:
             loops = [self._keep(partition) for partition in range(self._store.partitions)]
-            loops += [self._housekeep(), self._also()]
+            loops += [self._housekeep(), *(begin() for begin in self._also)]
             self._tasks = [asyncio.ensure_future(loop) for loop in loops]
 
     async def stop(self) -> None:
@@ -216,17 +219,20 @@ class Timekeeper:
         return written
 
     async def _release(self, task: Task, now: int) -> None:
-        """A record that could not be deleted: forget edges of children that have ended."""
+        """A record that could not be deleted: what has ended holds it no longer."""
         try:
-            edges = await self._store.dependents(task.id)
-            children = await self._store.get([edge.child for edge in edges])
-            over = [
-                (task.id, edge.child)
-                for edge, child in zip(edges, children, strict=True)
-                if child is None or child.status.finished_at is not None
-            ]
-            if over:
-                await self._store.unlink(over)
+            over = False
+            async for edges in pages(self._store, task.id):
+                holding = [edge.child for edge in edges if edge.loads or not edge.settled]
+                children = await self._store.get(holding)
+                ended = [
+                    (task.id, name)
+                    for name, child in zip(holding, children, strict=True)
+                    if child is None or child.status.finished_at is not None
+                ]
+                if ended:
+                    over = True
+                    await self._store.let_go(ended)
             later = 0 if over else RETRY_LATER_MS
         except (AndonError, OSError):
             raise
@@ -266,6 +272,7 @@ class Timekeeper:
         loop = asyncio.get_running_loop()
         if loop.time() >= self._trim_at:
             found = await self._store.trim(10_000)
+            found += await self._sweep()
             self._trim_at = loop.time() + (0 if found else _TRIM_S)
 
 

@@ -14,7 +14,7 @@ from andon.lifecycle.births import check_paid, owed_ids, owes
 from andon.lifecycle.commands import Command, Complete, Edit, Reprioritise, Rerun
 from andon.lifecycle.decide import DECIDE, Outcome, cancelled
 from andon.lifecycle.delays import Random
-from andon.lifecycle.moves import ONLY_CANCELLED, TARGETS
+from andon.lifecycle.moves import ENDS_AS_RUN, ONLY_CANCELLED, TARGETS
 from andon.lifecycle.repeats import fingerprint
 from andon.model.errors import InvalidTransition
 from andon.model.policy import Policy
@@ -33,7 +33,7 @@ from andon.model.words import DEAD_LETTER_STATES, TERMINAL, Event, Reason, State
 _PENDING, _ACTIVE, _COMPLETED, _RETRY = State.PENDING, State.ACTIVE, State.COMPLETED, State.RETRY
 _CLAIM, _COMPLETE, _RERUN, _RUN_NOW = Event.CLAIM, Event.COMPLETE, Event.RERUN, Event.RUN_NOW
 _DELIVER = Event.DELIVER
-_RECURRING = State.RECURRING
+_RECURRING, _UNREACHABLE = State.RECURRING, State.UNREACHABLE
 _ARCHIVED, _SUPERSEDED = Reason.ARCHIVED_BY_HAND, Reason.SUPERSEDED
 """What every run needs: a tenth of a microsecond less each, see `admission`."""
 
@@ -90,10 +90,10 @@ def _write(task: Task, command: Command, outcome: Outcome, *, now: int, write_id
         new = replace(status, state=target, revision=status.revision + 1, reason=outcome.reason)
         if source is target:
             _edit(new, command, outcome, now)
-        elif source is _PENDING:
-            _resolve_run(new, command, outcome, now)
-        elif source in TERMINAL:
+        elif source in TERMINAL or event is _RERUN:
             _leave_terminal(new, task.policy, command)
+        else:
+            _stop_waiting(new, task, command, outcome, now)
     if outcome.error is not None and event is not _DELIVER:  # it is no error of the task itself
         new.last_error = outcome.error
     if source is not target:
@@ -109,7 +109,7 @@ def _write(task: Task, command: Command, outcome: Outcome, *, now: int, write_id
         if outcome.reason is _SUPERSEDED:
             (new.successor,) = owed_ids(new)
 
-    runs = status.runs if target is not _PENDING else new.runs
+    runs = new.runs
     written = TaskEvent(
         new.revision,
         now,
@@ -141,6 +141,22 @@ def _enter(new: Status, target: State, outcome: Outcome, now: int) -> None:
         new.run_at = outcome.run_at
         new.progress = 0
         new.progress_message = ""
+
+
+def _stop_waiting(new: Status, task: Task, command: Command, outcome: Outcome, now: int) -> None:
+    """A run that nobody claimed is resolved. An end that has none gets one, where the policy says
+    so (docs/rulings.md, R42)."""
+    source = task.status.state
+    if source is _PENDING:
+        _resolve_run(new, command, outcome, now)
+    elif (
+        task.policy.ends_as_run
+        and source in ENDS_AS_RUN
+        and new.state in TERMINAL
+        and new.state is not _UNREACHABLE
+    ):
+        _open_run(new, outcome.reason, now)
+        _resolve_run(new, command, outcome, now)
 
 
 def _edit(new: Status, command: Command, outcome: Outcome, now: int) -> None:
@@ -206,8 +222,13 @@ def _enter_pending(new: Status, outcome: Outcome, now: int) -> None:
     new.run_at = None
     if not outcome.keeps_place:
         new.order = now
+    _open_run(new, outcome.opened or Reason.SUBMITTED, now)
+
+
+def _open_run(new: Status, why: Reason | None, now: int) -> None:
+    assert why is not None
     number = new.runs[-1].number + 1 if new.runs else 0
-    runs = (*new.runs, Run(number, outcome.opened or Reason.SUBMITTED, now))
+    runs = (*new.runs, Run(number, why, now))
     excess = len(runs) - MAX_RUNS_KEPT
     if excess > 0:
         runs = runs[excess:]

@@ -207,7 +207,7 @@ class Reschedule(Command, frozen=True):
 
 
 class Reprioritise(Command, frozen=True):
-    """Give the task a new priority, -4 to 5."""
+    """Give the task a new priority, -4 to 5; while a run is in hand, for the next one."""
 
     event: ClassVar[Event] = Event.REPRIORITISE
     priority: int
@@ -237,7 +237,7 @@ class Deliver(Command, frozen=True):
 
 
 class Rerun(Command, frozen=True):
-    """Run a finished task again (docs/rulings.md, R20); a schedule fires again."""
+    """Run a finished task again (docs/rulings.md, R20, R42); a schedule fires again."""
 
     event: ClassVar[Event] = Event.RERUN
     run_at: int | None = None
@@ -246,6 +246,7 @@ class Rerun(Command, frozen=True):
     schedule: ScheduleRecord | None = None  #: other times or another task, for a schedule
     parts: Mapping[str, str] | None = None  #: as in `Revise`
     waits: bool = False  #: wait for its dependencies again, if it has any
+    blocked: bool = False  #: also a task that is blocked, which then waits for nothing any more
 
 
 class Delete(Command, frozen=True):

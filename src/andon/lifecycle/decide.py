@@ -59,6 +59,12 @@ def retryable(policy: Policy, error: TaskError) -> bool:
     return policy.retry_unlisted
 
 
+def has_had_all_runs(task: Task) -> bool:
+    """Whether the policy allows the task no further run (docs/rulings.md, R42)."""
+    most, runs = task.policy.max_runs, task.status.runs
+    return most is not None and bool(runs) and runs[-1].number + 1 >= most
+
+
 def _again(
     task: Task,
     reason: Reason,
@@ -72,7 +78,7 @@ def _again(
     """Retry while the budget lasts, else end in `spent`."""
     policy = task.policy
     tries = task.status.tries + 1
-    if tries > policy.max_retries:
+    if tries > policy.max_retries or has_had_all_runs(task):
         final = Reason.RETRIES_EXHAUSTED if spent is State.FAILED and tries > 1 else reason
         return Outcome(spent, final, reason, counts=True, error=error)
     if delay is None:
@@ -372,6 +378,18 @@ def _rerun(task: Task, command: c.Rerun, now: int, random: Random) -> Outcome:
         was = task.status.schedule
         wanted = was if command.schedule is None else _rewritten(task, command, command.schedule)
         return _lasts(task, command, restarted(task.id, was, wanted, now), Reason.RERUN)
+    if task.state is State.BLOCKED and not command.blocked:
+        raise InvalidTransition(
+            task.id, command.event, task.state, "It has not run yet: schedule it, or run it now."
+        )
+    if has_had_all_runs(task):
+        raise InvalidTransition(
+            task.id,
+            command.event,
+            task.state,
+            f"It has had {task.policy.max_runs} runs, which are all that its policy allows "
+            "(`max_runs`). Submit it anew, under another id.",
+        )
     deadline = command.deadline or task.status.deadline
     if deadline is not None and deadline <= now:
         raise InvalidTransition(
@@ -381,7 +399,7 @@ def _rerun(task: Task, command: c.Rerun, now: int, random: Random) -> Outcome:
         raise InvalidTransition(
             task.id, command.event, task.state, "The start time is not before the deadline."
         )
-    if command.waits and waits_for_others(task.definition):
+    if command.waits and task.state is not State.BLOCKED and waits_for_others(task.definition):
         return Outcome(State.BLOCKED, Reason.RERUN)
     return _startable(now, command.run_at, Reason.RERUN)
 

@@ -157,6 +157,7 @@ MOVES: tuple[Move, ...] = (
     *_rows(E.RESCHEDULE, [S.SCHEDULED, S.RETRY, S.PENDING], S.SCHEDULED),
     *_rows(E.RESCHEDULE, [S.BLOCKED], (S.BLOCKED, "with a new start time")),
     *(Move(E.REPRIORITISE, state, state) for state in _ordered(WAITING)),
+    Move(E.REPRIORITISE, S.ACTIVE, S.ACTIVE, "for the next run"),
     *_rows(E.ARCHIVE, _ordered(WAITING), S.FAILED),
     *_rows(E.EDIT, [S.BLOCKED, S.SCHEDULED, S.PENDING], (S.CANCELLED, "no run has begun")),
     # One row for each state in which a record can owe tasks.
@@ -167,6 +168,12 @@ MOVES: tuple[Move, ...] = (
         (S.PENDING, "otherwise"),
         (S.SCHEDULED, "start time ahead"),
         (S.BLOCKED, "with its dependencies"),
+    ),
+    *_rows(
+        E.RERUN,
+        [S.BLOCKED],
+        (S.PENDING, "blocked tasks are asked for"),
+        (S.SCHEDULED, "blocked tasks are asked for, start time ahead"),
     ),
     *_rows(E.RERUN, [S.COMPLETED, S.CANCELLED], (S.RECURRING, "it is a schedule")),
     *_rows(E.DELETE, [*_ordered(TERMINAL), S.UNKNOWN], None),
@@ -205,6 +212,11 @@ FIELDS_ON_ENTRY: dict[State | None, frozenset[str]] = {
     None: frozenset(),
 }
 """Set when a move enters the state."""
+
+ENDS_AS_RUN = frozenset({S.BLOCKED, S.SCHEDULED, S.RETRY})
+"""States in which a task has no run in hand nor one that may be claimed: where its policy says so,
+an end that is entered from there gets a run of its own (docs/rulings.md, R42). Not `unreachable`,
+which is no end to the one system that counts so."""
 
 FIELDS_ON_LEAVING: dict[State | None, frozenset[str]] = {
     S.PENDING: frozenset({"runs"}),
@@ -252,6 +264,7 @@ FIELDS_ON_EVENT: dict[Event, frozenset[str]] = {
     E.RECUR: frozenset({"schedule", "owes"}),
     **{event: frozenset({"schedule"}) for event in (E.PAUSE, E.RESUME, E.REVISE)},
     E.DELIVER: frozenset({"owed", "owes"}),
+    E.RERUN: frozenset({"rerun_by_hand", "deadline", "expires_at", "run_at"}),
     E.UNREACH: frozenset({"last_error"}),
     E.RUN_NOW: frozenset({"run_at", "rerun_by_hand", "schedule", "owes"}),
     E.CLAIM: frozenset({"policy"}),
@@ -269,4 +282,6 @@ def fields_set(move: Move) -> frozenset[str]:
         if move.source is not move.target
         else frozenset[str]()
     )
+    if move.source in ENDS_AS_RUN and move.target in TERMINAL - {S.UNREACHABLE}:
+        entered |= {"runs", "runs_dropped"}
     return entered | left | FIELDS_ON_EVENT.get(move.event, frozenset())

@@ -87,6 +87,8 @@ def _checked(merged: dict[str, Any]) -> Policy:
         raise InvalidSubmission(f"Policy option {field or ''}: {text}", field=field) from error
     if not policy.lease > 0:
         raise InvalidSubmission("lease must be more than 0 seconds.", field="lease")
+    if policy.max_runs is not None and policy.max_runs < 1:
+        raise InvalidSubmission("max_runs must be at least 1.", field="max_runs")
     _check_unique_states(policy.unique_states)
     for state in policy.discard_states:
         if state not in _TERMINAL:

@@ -75,6 +75,12 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     max_retries: int = 3  #: at most this many runs after the first count against the budget
+    max_runs: int | None = None
+    """At most this many runs in all, those after reruns by hand among them: then neither a retry
+    nor a rerun opens another. A run that was given back untried (release, snooze) may still."""
+    ends_as_run: bool = False
+    """A task that ends while it waits for something else than a worker gets a run to end with, so
+    that each of its ends has a run number of its own."""
     retry_delay: float | None = 5.0  #: base delay; None retries at once, 0 goes through `retry`
     backoff: Backoff = Backoff.EXPONENTIAL_JITTER  #: how the delay grows from retry to retry
     max_retry_delay: float = 3600.0  #: every computed delay is clamped to this
@@ -131,6 +137,8 @@ class PlainOptions(TypedDict, total=False):
 
     retry: str  #: name of a retry policy in the store; what stands beside it wins over it
     max_retries: int
+    max_runs: int | None
+    ends_as_run: bool
     retry_delay: float | None
     max_retry_delay: float
     steps: tuple[float, ...]

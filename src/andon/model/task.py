@@ -78,7 +78,7 @@ class TaskEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     target: State | None  #: None for delete
     reason: Reason | None = None
     run: int | None = None
-    """Number of the run that the move opens, if it enters `pending`; else of the one it concerns.
+    """Number of the run that the move opens, if it opens one; else of the one it concerns.
     Reason, worker and error are always those of the run that the move resolves."""
     worker: str = ""
     write_id: str = ""
@@ -88,6 +88,7 @@ class TaskEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     task: str = ""  #: task id; set in the event log, left out inside the record
     result: bytes | None = None
     """Only when the task is discarded with its end (docs/rulings.md, R9)."""
+    actor: str = ""  #: who made it by hand, if somebody said (`andon.acting_as`)
 
 
 class OnHeld(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

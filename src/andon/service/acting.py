@@ -41,6 +41,7 @@ def rerun_of(given: "bodies.Rerunning | bodies.Act") -> Rerun:
         run_at=None if given.run_at is None else moment_ms("run_at", given.run_at),
         deadline=None if given.deadline is None else moment_ms("deadline", given.deadline),
         keep_budget=given.keep_budget,
+        blocked=given.blocked,
     )
 
 
@@ -178,6 +179,7 @@ def _checked(which: bodies.Which, most: int, unread: int) -> Filters:
             key=select.key,
             group=select.group,
             worker=select.worker,
+            fingerprint=select.fingerprint,
         )
     if which.ids is not None:
         if which.all or select is not None:

@@ -87,6 +87,13 @@ class NewTask(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, gc=False
     ] = None
     key: Annotated[str | None, Meta(description="Concurrency key.")] = None
     group: str | None = None
+    group_owner: Annotated[
+        str | None,
+        Meta(
+            description="Keep a record of the group: it refuses tasks of other owners, and all "
+            "once it is sealed."
+        ),
+    ] = None
     tags: list[str] = []
     headers: dict[str, str] = {}
     scopes: list[str] = []
@@ -114,6 +121,9 @@ class Select(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     key: str | None = None
     group: str | None = None
     worker: str | None = None
+    fingerprint: Annotated[
+        str | None, Meta(description="Of the error: one of a group of dead letters.")
+    ] = None
 
 
 class Which(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -149,6 +159,7 @@ class Act(Which, forbid_unknown_fields=True, kw_only=True):
     run_at: Annotated[Moment | None, Meta(description="rerun, reschedule.")] = None
     deadline: Annotated[Moment | None, Meta(description="rerun.")] = None
     keep_budget: Annotated[bool, Meta(description="rerun: the tries used still count.")] = False
+    blocked: Annotated[bool, Meta(description="rerun: what is blocked, too.")] = False
     priority: Annotated[Priority | None, Meta(description="reprioritise.")] = None
 
 
@@ -178,6 +189,9 @@ class Rerunning(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     keep_budget: Annotated[bool, Meta(description="The tries used still count, but for one.")] = (
         False
     )
+    blocked: Annotated[
+        bool, Meta(description="A task that waits for its dependencies, too: it runs without them.")
+    ] = False
 
 
 class Rescheduling(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):

@@ -65,7 +65,7 @@ async def list_tasks(
     except ConfigurationError as error:
         raise invalid(str(error), field="cursor") from error
     now = service.engine.now()
-    return TaskPage([_shown(profile, task, now) for task in page.tasks], page.cursor)
+    return TaskPage([shown_as(profile, task, now) for task in page.tasks], page.cursor)
 
 
 async def _pages(
@@ -73,12 +73,12 @@ async def _pages(
 ) -> AsyncIterator[list[dict[str, Any]]]:
     try:
         async for tasks in found(engine, query, keep=keep, most=most):
-            yield [_shown(profile, task, engine.now()) for task in tasks]
+            yield [shown_as(profile, task, engine.now()) for task in tasks]
     except ConfigurationError as error:
         raise invalid(str(error), field="cursor") from error
 
 
-def _shown(profile: "Profile", task: "Task", now: int) -> dict[str, Any]:
+def shown_as(profile: "Profile", task: "Task", now: int) -> dict[str, Any]:
     """The task; where its record is damaged so that it cannot be shown, as far as it can."""
     try:
         return document(profile, task, now=now)

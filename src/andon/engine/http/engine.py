@@ -34,13 +34,16 @@ from andon.engine.http.runtokens import RunTokens
 from andon.engine.http.schedules import HttpSchedules
 from andon.engine.http.transport import PATIENCE_S, Transport
 from andon.engine.http.wire import Outcome, Packed, Report, Sign, Which
+from andon.engine.letter_groups import LOOK, check_look
 from andon.engine.places import in_places
-from andon.engine.reading import check_days
+from andon.engine.reading import check_days, check_page
+from andon.engine.rollups import check_minutes
 from andon.engine.telling import Telling, Then, Told
 from andon.engine.waiting import KindWait
 from andon.lifecycle.commands import Command
 from andon.lifecycle.constants import SLOW_POLL_S
 from andon.lifecycle.waiting import Wait
+from andon.model.audit import AuditRecord
 from andon.model.code import Code
 from andon.model.errors import (
     ConfigurationError,
@@ -58,6 +61,9 @@ from andon.model.fleet import (
     TypeInfo,
     WorkerInfo,
 )
+from andon.model.groups import GroupRecord
+from andon.model.letters import LetterGroups
+from andon.model.minutes import MinuteHistory
 from andon.model.policy import PolicyOptions
 from andon.model.task import Task, TaskEvent
 from andon.model.words import Event, State
@@ -95,8 +101,12 @@ _decode_queues = msgspec.json.Decoder(list[QueueConfig]).decode
 _decode_queue = msgspec.json.Decoder(QueueConfig).decode
 _decode_types = msgspec.json.Decoder(list[TypeInfo]).decode
 _decode_workers = msgspec.json.Decoder(list[WorkerInfo]).decode
+_decode_group = msgspec.json.Decoder(GroupRecord).decode
 _decode_info = msgspec.json.Decoder(StoreInfo).decode
 _decode_histories = msgspec.json.Decoder(list[QueueHistory]).decode
+_decode_acts = msgspec.json.Decoder(list[AuditRecord]).decode
+_decode_minutes = msgspec.json.Decoder(MinuteHistory).decode
+_decode_groups = msgspec.json.Decoder(LetterGroups).decode
 _decode_waits = msgspec.json.Decoder(list[KindWait]).decode
 _decode_results = msgspec.json.Decoder(dict[str, Task | None]).decode
 
@@ -417,6 +427,10 @@ class HttpEngine:
             done.extend(map(wire.acted, wire.decode_outcomes(answer)))
         return done
 
+    async def acts(self, actor: str | None = None, limit: int = 100) -> list[AuditRecord]:
+        body = wire.encode(wire.OfAudit(limit, actor))
+        return _decode_acts(await self._transport.call("acts", body))
+
     # --- reading and watching ---
 
     async def get(self, ids: Sequence[str]) -> list[Task | None]:
@@ -433,6 +447,19 @@ class HttpEngine:
     async def find(self, query: Query) -> Page:
         return _decode_page(await self._transport.call("find", wire.encode(query)))
 
+    async def dependents(self, task_id: str, cursor: str = "", limit: int = 100) -> Page:
+        check_page(limit)
+        body = wire.encode(wire.OfDependents(task_id, cursor, limit))
+        return _decode_page(await self._transport.call("dependents", body))
+
+    async def group(self, name: str) -> GroupRecord:
+        body = wire.encode(wire.OfGroup(name))
+        return _decode_group(await self._transport.call("group", body))
+
+    async def seal_group(self, name: str) -> GroupRecord:
+        body = wire.encode(wire.OfGroup(name))
+        return _decode_group(await self._transport.call("seal_group", body))
+
     async def stats(self) -> list[QueueStats]:
         return _decode_stats(await self._transport.call("stats"))
 
@@ -440,6 +467,25 @@ class HttpEngine:
         check_days(days)
         body = wire.encode(wire.OfQueueHistory(days, queue))
         return _decode_histories(await self._transport.call("queue_history", body))
+
+    async def minutes(
+        self, name: str | None = None, minutes: int = 60, *, by_type: bool = False
+    ) -> MinuteHistory:
+        check_minutes(minutes)
+        body = wire.encode(wire.OfMinutes(minutes, name, by_type))
+        return _decode_minutes(await self._transport.call("minutes", body))
+
+    async def letter_groups(
+        self,
+        queue: str | None = None,
+        name: str | None = None,
+        *,
+        look: int = LOOK,
+        cursor: str = "",
+    ) -> LetterGroups:
+        check_look(look)
+        body = wire.encode(wire.OfLetterGroups(look, queue, name, cursor))
+        return _decode_groups(await self._transport.call("letter_groups", body))
 
     async def wait_end(self, task_id: str, timeout: float | None = None) -> Task:
         return await until_ended(self.watch, task_id, timeout, self._rng)

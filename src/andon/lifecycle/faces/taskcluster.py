@@ -52,17 +52,26 @@ def record(task: Task, state: str, history: list[Fields]) -> Fields:
             deadline=maybe_iso(s.deadline),
             expires=maybe_iso(s.expires_at),
         ),
-        "retriesLeft": task.policy.max_retries - retries_used(task),
+        "retriesLeft": _retries_left(task),
         "state": state,
         "runs": _runs(task),
     }
+
+
+def _retries_left(task: Task) -> int:
+    policy, runs = task.policy, task.status.runs
+    left = policy.max_retries - retries_used(task)
+    if policy.max_runs is not None and runs:
+        left = min(left, policy.max_runs - 1 - runs[-1].number)
+    return max(left, 0)
 
 
 def _runs(task: Task) -> list[Fields]:
     """The runs, and the one that Taskcluster has where Andon has none.
 
     A delay before a retry is a pending run there, and a task that ends without a run in hand gets
-    one to end with. Such a run is only shown: if the task is rerun, its number is taken anew.
+    one to end with. Where the policy does not say that it gets one here (`ends_as_run`), such a run
+    is only shown: if the task is rerun, its number is taken anew.
     """
     s = task.status
     runs: list[Fields] = []
@@ -100,7 +109,14 @@ def _runs(task: Task) -> list[Fields]:
 
 def _ended_without_run(task: Task) -> bool:
     s = task.status
+    if s.runs and _opened_by_its_end(s.runs[-1]):
+        return False
     return not s.runs or (bool(s.events) and s.events[-1].source in _WITHOUT_RUN)
+
+
+def _opened_by_its_end(run: Run) -> bool:
+    """Whether the task got this run only to end with (docs/rulings.md, R42)."""
+    return run.claimed_at is None and run.created_reason is run.resolved_reason
 
 
 def _run(run: Run, before: Run | None, task: Task) -> Fields:
@@ -115,7 +131,11 @@ def _run(run: Run, before: Run | None, task: Task) -> Fields:
     return given(
         runId=run.number,
         state=state,
-        reasonCreated=_created(run.created_reason, run.number, before),
+        reasonCreated=(
+            "exception"
+            if _opened_by_its_end(run)
+            else _created(run.created_reason, run.number, before)
+        ),
         reasonResolved=resolution,
         workerId=run.worker,
         takenUntil=maybe_iso(lease),

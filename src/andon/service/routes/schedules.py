@@ -146,7 +146,7 @@ async def put_schedule(
     """201 when this request has made it, 200 when it took the place of what the schedule was. How
     far it has come stays; new times count from now on."""
     app, engine = request.service.app, request.service.engine
-    submission, _ = _of_task(lambda: task_given(data.task, app.registry, app.queue))
+    submission, _ = _of_task(lambda: task_given(data.task, app.registry, app.queue_elsewhere))
     wanted = ScheduleRequest(
         name=schedule,
         recurrence=Recurrence(**times_given(data)),
@@ -176,7 +176,7 @@ async def edit_schedule(
     fields = times_given(data)
     if data.task is not UNSET:
         task = data.task
-        _, said = _of_task(lambda: task_given(task, app.registry, app.queue, before.task))
+        _, said = _of_task(lambda: task_given(task, app.registry, app.queue_elsewhere, before.task))
         fields |= said
     for name in ("overlap", "pause_after"):
         if getattr(data, name) is not UNSET:

@@ -24,7 +24,7 @@ from andon.service.bodies import (
 from andon.service.calls import As, Call, profile_named
 from andon.service.idempotency import REPLAYED, IdempotencyKey
 from andon.service.lines import Lines
-from andon.service.listing import list_tasks
+from andon.service.listing import PAGE, list_tasks, shown_as
 from andon.service.parameters import (
     Cursor,
     Group,
@@ -126,6 +126,26 @@ async def get_task(
     return found
 
 
+@get("/{task_id:str}/dependents", summary="List what depends on a task")
+async def dependents(
+    request: Call,
+    task_id: FromPath[str],
+    limit: ListLimit = None,
+    cursor: Cursor = "",
+    seen_as: As = None,
+) -> TaskPage:
+    """The tasks that name this one as a dependency, in the order of their ids: those that wait for
+    it, those that were released by hand, and those that have ended, as long as their records are
+    kept. Tasks in queues that the token may not read are left out."""
+    profile, engine = profile_named(seen_as), request.service.engine
+    await readable(request, task_id, 0.0)
+    most = min(limit or PAGE, request.service.settings.max_page)
+    page = await engine.dependents(task_id, cursor, most)
+    may, now = request.caller.may, engine.now()
+    readables = [task for task in page.tasks if may(f"tasks:read:{task.definition.queue}")]
+    return TaskPage([shown_as(profile, task, now) for task in readables], page.cursor)
+
+
 @delete("/{task_id:str}", status_code=200, summary="Delete a task")
 async def delete_task(
     request: Call,
@@ -193,7 +213,7 @@ async def reschedule(
 async def reprioritise(
     request: Call, task_id: FromPath[str], data: JSONBody[Reprioritising]
 ) -> ActedOn:
-    """Give a waiting task another priority."""
+    """Give a task another priority; of one that runs, it counts from its next run on."""
     engine, command = request.service.engine, reprioritise_of(data.priority)
     return await act_on_one(request, task_id, "tasks:change", lambda ids: engine.act(ids, command))
 
@@ -227,6 +247,7 @@ router = Router(
         submit,
         list_all,
         get_task,
+        dependents,
         delete_task,
         cancel,
         retry,

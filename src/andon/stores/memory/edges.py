@@ -57,6 +57,9 @@ class Edges:
         children = self._of.setdefault(parent, _Children())
         there = children.edges.get(link.child)
         if there is not None:
+            if link.loads and not there.loads:  # it was let go, and waits anew
+                there = children.edges[link.child] = replace(there, loads=True)
+                self._loading.setdefault(parent, set()).add(link.child)
             if there.settled and not ended:
                 children.edges[link.child] = replace(there, settled=False)
                 self._unsettled.setdefault(parent, {})[link.child] = None
@@ -84,6 +87,15 @@ class Edges:
         if children is not None and edge is not None and not edge.settled:
             children.edges[child] = replace(edge, settled=True)
             self._told(parent, child)
+
+    def let_go(self, parent: str, child: str) -> None:
+        """Mark an edge as one that holds nothing up, if there is one."""
+        self.settle(parent, child)
+        children = self._of.get(parent)
+        edge = None if children is None else children.edges.get(child)
+        if children is not None and edge is not None and edge.loads:
+            children.edges[child] = replace(edge, loads=False)
+            _discard(self._loading, parent, child)
 
     def satisfy(self, child: str, parent: str) -> None:
         """Count a dependency of a blocked child off, once."""

@@ -20,10 +20,11 @@ from andon.contract.edges import Edge, Ended, Link, Settlement
 from andon.contract.hints import Hub
 from andon.contract.isolation import AT_FAULT, each_alone_blocking
 from andon.contract.limits import MAX_BATCH, SCAN_BUDGET
+from andon.contract.notes import Note, NoteName, NotePut, PutNote
 from andon.contract.outcomes import Changed, ChangeKind, Created, CreateKind, Due, Verdict
 from andon.contract.queries import EventPage, History, Page, Query, ReadyKind
 from andon.contract.requests import Change, ClaimRequest, Renewal, Snapshot
-from andon.contract.topics import CONFIG_TOPIC, Listener, control_topic, ready_topic, task_topic
+from andon.contract.topics import CONFIG_TOPIC, Listener, control_topic, ready_topic, run_topic
 from andon.lifecycle.batches import alike
 from andon.lifecycle.constants import JUMP_MS, SLOW_POLL_S, WORKER_SEEN_MS
 from andon.lifecycle.discarded import Discarded
@@ -40,6 +41,7 @@ from andon.stores.kit.url_options import MAX_EVENTS
 from andon.stores.memory.claims import Claims
 from andon.stores.memory.events import EventLog
 from andon.stores.memory.fleet import Fleet
+from andon.stores.memory.notes import Notes
 from andon.stores.memory.records import Records
 from andon.stores.memory.row import Row
 
@@ -75,6 +77,7 @@ class MemoryStore:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._cells = threading.Lock()  # held from reading a run cell to writing the record
         self._hub = Hub()
+        self._notes = Notes()
         self._fleet = Fleet(seen_ms=WORKER_SEEN_MS * poll_s / SLOW_POLL_S)
         self._log = EventLog(self.partitions, options["max_events"])
         self._records = Records(
@@ -180,7 +183,7 @@ class MemoryStore:
     def _hint_progress(self, renewals: Sequence[Renewal]) -> None:
         for renewal in renewals:
             if renewal.progress is not None or renewal.message is not None:
-                self._hub.hint(task_topic(renewal.task))
+                self._hub.hint(run_topic(renewal.task))
 
     def _renew(self, renewal: Renewal, now: int) -> Verdict:
         row = self._records.rows.get(renewal.task)
@@ -309,6 +312,11 @@ class MemoryStore:
     async def dependents(self, parent: str, after: str = "", limit: int = 1000) -> list[Edge]:
         return self._records.edges.page(parent, after, limit)
 
+    async def let_go(self, edges: Sequence[tuple[str, str]]) -> None:
+        for parent, child in edges:
+            self._records.edges.let_go(parent, child)
+        self._records.free(dict.fromkeys(parent for parent, _ in edges), self.now())
+
     async def unlink(self, edges: Sequence[tuple[str, str]]) -> None:
         for parent, child in edges:
             self._records.edges.remove(parent, child)
@@ -428,6 +436,19 @@ class MemoryStore:
             return False
         self._fleet.settings[name] = value
         return True
+
+    # --- notes ---
+
+    async def notes(self, names: Sequence[NoteName]) -> list[bytes | None]:
+        return [self._notes.get(name) for name in names]
+
+    async def put_notes(self, puts: Sequence[PutNote]) -> list[NotePut]:
+        return [self._notes.put(put) for put in puts]
+
+    async def list_notes(
+        self, kind: str, scope: str, after: str = "", limit: int = 100
+    ) -> list[Note]:
+        return list(self._notes.page(kind, scope, after, limit))
 
     # --- housekeeping ---
 

@@ -334,6 +334,9 @@ class _Commit:
         linked = plan.stored.body.linked > 0
         if main.unblocks or (gone and linked):
             await context.edges.forget(task_id, parent=gone and linked, child=main.unblocks)
+        parents = before.definition.dependencies if gone else ()
+        if parents:  # edges that end in a deleted task go with it
+            await context.edges.unlink([(p, task_id) for p in parents], context.clock.now())
         self._topics.append(task_topic(task_id))
         now = context.clock.now()
         for effects in plan.effects:

@@ -15,6 +15,7 @@ from andon.stores.nats.fleet import Fleet
 from andon.stores.nats.hints import Hints
 from andon.stores.nats.jetstream import JetStream
 from andon.stores.nats.location import Location
+from andon.stores.nats.notes import Notes
 from andon.stores.nats.record_cache import RecordCache
 from andon.stores.nats.subjects import Subjects
 from andon.stores.nats.timers import Timers
@@ -43,6 +44,7 @@ class StoreContext:
         self.keys = [UniqueKeys(records) for records in self.records]
         self.edges = Edges(self.records, self.timers)
         self.fleet = Fleet(self.records[0], clock.now)
+        self.notes = Notes(self.records[0])
         self._background: set[asyncio.Task[Any]] = set()
 
     def for_new_streams(self) -> "StoreContext":

@@ -220,13 +220,12 @@ class Edges:
             writes: list[Write] = []
             for link in links:
                 old = there.get(link.child)
-                satisfies = over and (link.any_end or state is State.COMPLETED)
-                wants = link.loads or not satisfies
-                # one whose parent was rerun since it told its end is to be told again
-                if wants and (old is None or (old.settled and not over)):
-                    loads = link.loads if old is None else old.loads
+                # one whose parent was rerun since it told its end is to be told again; one that was
+                # let go loads anew
+                if old is None or (old.settled and not over) or (link.loads and not old.loads):
+                    loads = link.loads or (old is not None and old.loads)
                     any_end = link.any_end if old is None else old.any_end
-                    body = encode(_Edge(loads, any_end, False))
+                    body = encode(_Edge(loads, any_end, old is not None and old.settled and over))
                     writes.append((records.subjects.of("e", parent, link.child), body, None))
             if writes and over:
                 writes.append((records.subjects.of("x", parent), b"1", None))
@@ -335,6 +334,23 @@ class Edges:
         """A page of edges by child."""
         edges = await self.of(parent) if is_token(parent) else {}
         return [edges[child] for child in sorted(edges) if child > after][:limit]
+
+    async def let_go(self, pairs: Sequence[tuple[str, str]], now: int) -> None:
+        """Edges hold nothing up any more: they count as told, and keep no result."""
+        pairs = [pair for pair in pairs if is_token(pair[0]) and _is_possible("An edge", pair[1])]
+        held = [e for e in (await self._those(pairs)).values() if e.loads or not e.settled]
+        for records in self._partitions:
+            writes: list[Write] = [
+                (
+                    records.subjects.of("e", edge.parent, edge.child),
+                    encode(_Edge(False, edge.any_end, True)),
+                    None,
+                )
+                for edge in held
+                if self._at(edge.parent) is records
+            ]
+            await records.js.write(records.subjects.stream, writes)
+        await self.free({parent for parent, _ in pairs}, now)
 
     async def unlink(self, pairs: Sequence[tuple[str, str]], now: int) -> None:
         """Forget edges."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from andon.contract.edges import Edge, Ended, Link, Settlement
+from andon.contract.notes import Note, NoteName, NotePut, PutNote
 from andon.contract.outcomes import Changed, Created, Due, Verdict
 from andon.contract.queries import EventPage, History, Page, Query, ReadyKind
 from andon.contract.requests import Change, ClaimRequest, Renewal, Snapshot
@@ -232,6 +233,9 @@ class NatsStore:
     async def dependents(self, parent: str, after: str = "", limit: int = 1000) -> list[Edge]:
         return await self._open.edges.dependents(parent, after, limit)
 
+    async def let_go(self, edges: Sequence[tuple[str, str]]) -> None:
+        await self._open.run_to_end(self._open.edges.let_go(edges, self.now()))
+
     async def unlink(self, edges: Sequence[tuple[str, str]]) -> None:
         await self._open.run_to_end(self._open.edges.unlink(edges, self.now()))
 
@@ -335,6 +339,19 @@ class NatsStore:
 
     async def put_setting(self, name: str, value: bytes, *, expect: bytes | None) -> bool:
         return await self._open.fleet.put_setting(name, value, expect)
+
+    # --- notes ---
+
+    async def notes(self, names: Sequence[NoteName]) -> list[bytes | None]:
+        return await self._open.notes.get(names)
+
+    async def put_notes(self, puts: Sequence[PutNote]) -> list[NotePut]:
+        return await self._open.run_to_end(self._open.notes.put(puts))
+
+    async def list_notes(
+        self, kind: str, scope: str, after: str = "", limit: int = 100
+    ) -> list[Note]:
+        return await self._open.notes.page(kind, scope, after, limit)
 
     # --- housekeeping ---
 

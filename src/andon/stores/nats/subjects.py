@@ -13,9 +13,10 @@
     n.day.DAY, n.at      the daily history, and how far the log was added up in it
     n.w.PROCESS.NUMBER   a write summary, to be added up in the daily history
     g.QUEUE              the limiter lock of a limited queue
+    o.KIND.SCOPE.KEY       a note
     q.QUEUE, v.QUEUE.KIND.LEVEL, c.SETTING, y.TYPE, w.WORKER, l.mark, m.meta, m.fleet
 
-The last line of these lives in partition 0 only, but for l.mark and m.meta.
+The last two lines of these live in partition 0 only, but for l.mark and m.meta.
 
 The lane, a number, stands in front of the ID because the server, whenever it is asked for the next
 messages of a sub-queue, visits every subject that the filter may lead to. With the ID in front

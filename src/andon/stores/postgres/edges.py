@@ -1,6 +1,7 @@
 """Dependencies: edges between tasks, counted off as their parents end."""
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import chain
 
 from andon.contract.edges import Edge, Ended, Link, Settlement
@@ -59,16 +60,21 @@ class Edges:
         rows = await self._server.run(self._server.sql.dependents, parent, after, limit)
         return [Edge(*row) for row in rows]
 
+    async def let_go(self, edges: Sequence[tuple[str, str]]) -> None:
+        """Edges, given as parent and child, hold nothing up any more."""
+        if edges:
+            call = self._server.calls.let_go
+            await each_alone(partial(self._of_edges, call), edges, _left_out)
+
     async def unlink(self, edges: Sequence[tuple[str, str]]) -> None:
         """Remove edges, given as parent and child."""
         if edges:
-            await each_alone(self._unlink, edges, _left_out)
+            call = self._server.calls.unlink
+            await each_alone(partial(self._of_edges, call), edges, _left_out)
 
-    async def _unlink(self, edges: Sequence[tuple[str, str]]) -> list[None]:
+    async def _of_edges(self, call: str, edges: Sequence[tuple[str, str]]) -> list[None]:
         parents, children = (list(column) for column in zip(*edges, strict=True))
-        ((due,),) = await self._server.write(
-            self._server.calls.unlink, self._server.clock.argument(), parents, children
-        )
+        ((due,),) = await self._server.write(call, self._server.clock.argument(), parents, children)
         self._hint(due)
         return [None] * len(edges)
 

@@ -18,6 +18,7 @@ from andon.contract.isolation import (
     why_of,
 )
 from andon.contract.limits import MAX_BATCH, in_batches
+from andon.contract.notes import Note, NoteName, NotePut, PutNote
 from andon.contract.outcomes import Changed, Created, CreateKind, Due, Verdict
 from andon.contract.queries import EventPage, History, Page, Query, ReadyKind
 from andon.contract.requests import Change, ClaimRequest, Renewal, Snapshot
@@ -54,6 +55,7 @@ from andon.stores.postgres.info import describe
 from andon.stores.postgres.joining import Calls, Joined, is_awaited
 from andon.stores.postgres.location import parse
 from andon.stores.postgres.migrating import Facts, prepare, read
+from andon.stores.postgres.notes import Notes
 from andon.stores.postgres.reading import Reading
 from andon.stores.postgres.renewing import Renewer, columns_of, progressed
 from andon.stores.postgres.server import Server
@@ -89,6 +91,7 @@ class PostgresStore:
             self._server, self._reading, self._timers, self._edges, self.partition_of
         )
         self._fleet = Fleet(self._server)
+        self._notes = Notes(self._server)
         self._renewer = Renewer(self._location, self._calls.renew, self._time)
 
     # --- opening and closing ---
@@ -317,6 +320,9 @@ class PostgresStore:
     async def dependents(self, parent: str, after: str = "", limit: int = 1000) -> list[Edge]:
         return await self._edges.dependents(parent, after, limit)
 
+    async def let_go(self, edges: Sequence[tuple[str, str]]) -> None:
+        await self._edges.let_go(edges)
+
     async def unlink(self, edges: Sequence[tuple[str, str]]) -> None:
         await self._edges.unlink(edges)
 
@@ -400,6 +406,19 @@ class PostgresStore:
 
     async def put_setting(self, name: str, value: bytes, *, expect: bytes | None) -> bool:
         return await self._fleet.put_setting(name, value, expect)
+
+    # --- notes ---
+
+    async def notes(self, names: Sequence[NoteName]) -> list[bytes | None]:
+        return await self._notes.get(names)
+
+    async def put_notes(self, puts: Sequence[PutNote]) -> list[NotePut]:
+        return await self._notes.put(puts)
+
+    async def list_notes(
+        self, kind: str, scope: str, after: str = "", limit: int = 100
+    ) -> list[Note]:
+        return await self._notes.page(kind, scope, after, limit)
 
     # --- housekeeping ---
 

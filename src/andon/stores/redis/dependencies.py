@@ -105,6 +105,12 @@ async def take_unsettled(at: Partitions, limit: int) -> list[tuple[str, State]]:
     return taken
 
 
+async def let_go(at: Partitions, edges: Sequence[tuple[str, str]]) -> list[None]:
+    """Edges, given by parent and child, hold nothing up any more."""
+    await _of_edges(at, "let_go", "The mark of an edge", edges)
+    return [None] * len(edges)
+
+
 async def unlink(at: Partitions, edges: Sequence[tuple[str, str]]) -> list[None]:
     """Forget edges, given by parent and child."""
     await _of_edges(at, "unlink", "The removal of an edge", edges)
@@ -112,5 +118,5 @@ async def unlink(at: Partitions, edges: Sequence[tuple[str, str]]) -> list[None]
 
 
 def not_unlinked(edge: tuple[str, str], why: str) -> None:
-    """Say of an edge that it cannot be forgotten."""
+    """Say of an edge that it can be neither let go nor forgotten."""
     left_out("The removal of an edge", repr(edge[1]), why)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from andon.contract.edges import Edge, Ended, Link, Settlement
 from andon.contract.hints import Hub
 from andon.contract.isolation import AT_FAULT, each_alone, each_alone_blocking, renewal_refused
+from andon.contract.notes import Note, NoteName, NotePut, PutNote
 from andon.contract.outcomes import Changed, ChangeKind, Created, Due, Verdict
 from andon.contract.queries import EventPage, History, Page, Query, ReadyKind
 from andon.contract.requests import Change, ClaimRequest, Renewal, Snapshot
@@ -32,6 +33,7 @@ from andon.stores.redis import (
     durability,
     events,
     fleet,
+    notes,
     opening,
     reading,
     renewing,
@@ -173,6 +175,10 @@ class RedisStore:
     async def dependents(self, parent: str, after: str = "", limit: int = 1000) -> list[Edge]:
         return await dependencies.dependents(self._at, parent, after, limit)
 
+    async def let_go(self, edges: Sequence[tuple[str, str]]) -> None:
+        write = partial(dependencies.let_go, self._at)
+        await each_alone(write, edges, dependencies.not_unlinked)
+
     async def unlink(self, edges: Sequence[tuple[str, str]]) -> None:
         write = partial(dependencies.unlink, self._at)
         await each_alone(write, edges, dependencies.not_unlinked)
@@ -253,6 +259,19 @@ class RedisStore:
 
     async def put_setting(self, name: str, value: bytes, *, expect: bytes | None) -> bool:
         return await fleet.put_setting(self._at, name, value, expect)
+
+    # --- notes ---
+
+    async def notes(self, names: Sequence[NoteName]) -> list[bytes | None]:
+        return await notes.notes(self._at, names)
+
+    async def put_notes(self, puts: Sequence[PutNote]) -> list[NotePut]:
+        return await each_alone(partial(notes.put_notes, self._at), puts, notes.not_put)
+
+    async def list_notes(
+        self, kind: str, scope: str, after: str = "", limit: int = 100
+    ) -> list[Note]:
+        return await notes.page(self._at, kind, scope, after, limit)
 
     # --- housekeeping ---
 

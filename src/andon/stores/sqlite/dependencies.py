@@ -32,8 +32,7 @@ def link(tx: Transaction, links: Sequence[Link]) -> list[list[Ended]]:
             (state,) = states(tx.db, [parent], stubs_since)
             if state is None or state in OVER:
                 ended.append(Ended(wish.child, parent, state, wish.any_end))
-                satisfies = wish.any_end or state is State.COMPLETED
-                if state in TERMINAL and (wish.loads or not satisfies):
+                if state in TERMINAL:
                     edge = (parent, wish.child, wish.loads, wish.any_end)
                     tx.db.execute(EDGES.link_ended, edge)
             else:
@@ -94,6 +93,13 @@ def _count_failing(tx: Transaction, s: Settlement) -> int:
         tx.db.execute(EDGES.spare_less, (s.child,))
     row = tx.db.execute(EDGES.fan_in, (s.child,)).fetchone()
     return -1 if row is None or row[1] is None else row[1]
+
+
+def let_go(tx: Transaction, edges: Sequence[tuple[str, str]]) -> list[None]:
+    """Edges hold nothing up any more; forget parents that waited only for them."""
+    tx.db.executemany(EDGES.let_go, edges)
+    _let_go(tx, {parent for parent, _ in edges})
+    return [None] * len(edges)
 
 
 def unlink(tx: Transaction, edges: Sequence[tuple[str, str]]) -> list[None]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from andon.contract.edges import Edge, Ended, Link, Settlement
 from andon.contract.hints import Hub
 from andon.contract.isolation import each_alone, each_alone_blocking, left_out, renewal_refused
+from andon.contract.notes import Note, NoteName, NotePut, PutNote
 from andon.contract.outcomes import Changed, ChangeKind, Created, Due, Verdict
 from andon.contract.queries import EventPage, History, Page, Query, ReadyKind
 from andon.contract.requests import Change, ClaimRequest, Renewal, Snapshot
@@ -35,6 +36,7 @@ from andon.stores.sqlite import (
     daily,
     dependencies,
     fleet,
+    notes,
     placing,
     reading,
     restoring,
@@ -244,6 +246,12 @@ class SqliteStore:
     async def dependents(self, parent: str, after: str = "", limit: int = 1000) -> list[Edge]:
         return await self._read(lambda db: dependencies.dependents(db, parent, after, limit))
 
+    async def let_go(self, edges: Sequence[tuple[str, str]]) -> None:
+        async def some(edges: Sequence[tuple[str, str]]) -> list[None]:
+            return await self._write(lambda tx: dependencies.let_go(tx, edges))
+
+        await each_alone(some, edges, lambda edge, why: left_out("An edge", edge[0], why))
+
     async def unlink(self, edges: Sequence[tuple[str, str]]) -> None:
         async def some(edges: Sequence[tuple[str, str]]) -> list[None]:
             return await self._write(lambda tx: dependencies.unlink(tx, edges))
@@ -358,6 +366,22 @@ class SqliteStore:
     async def put_setting(self, name: str, value: bytes, *, expect: bytes | None) -> bool:
         return await self._write(lambda tx: fleet.put_setting(tx, name, value, expect))
 
+    # --- notes ---
+
+    async def notes(self, names: Sequence[NoteName]) -> list[bytes | None]:
+        return await self._read(lambda db: notes.notes(db, names))
+
+    async def put_notes(self, puts: Sequence[PutNote]) -> list[NotePut]:
+        async def some(puts: Sequence[PutNote]) -> list[NotePut]:
+            return await self._write(lambda tx: notes.put_notes(tx, puts))
+
+        return await each_alone(some, puts, notes.invalid)
+
+    async def list_notes(
+        self, kind: str, scope: str, after: str = "", limit: int = 100
+    ) -> list[Note]:
+        return await self._read(lambda db: notes.page(db, kind, scope, after, limit))
+
     # --- housekeeping ---
 
     async def trim(self, limit: int) -> int:
@@ -454,17 +478,24 @@ class SqliteStore:
 
     def _committed(self, transaction: Transaction) -> None:
         """In the writer's thread, after the commit."""
-        hints, moved = transaction.hints | transaction.ready, transaction.moved
+        hints, moved, begun = (
+            transaction.hints | transaction.ready,
+            transaction.moved,
+            transaction.begun,
+        )
         if self._loop is not None and (
-            not hints.isdisjoint(self._hub.listeners) or (moved and "task" in self._kinds)
+            not hints.isdisjoint(self._hub.listeners)
+            or (moved and "task" in self._kinds)
+            or (begun and "run" in self._kinds)
         ):
             with contextlib.suppress(RuntimeError):  # the loop is closing: nobody listens
-                self._loop.call_soon_threadsafe(self._hub.hint_all, hints, moved)
+                self._loop.call_soon_threadsafe(self._hub.hint_all, hints, moved, begun)
         if self._wake is not None:
-            self._wake.send(transaction.hints if transaction.is_ready_told else hints, moved)
+            others = transaction.hints if transaction.is_ready_told else hints
+            self._wake.send(others, moved, begun)
         checkpointer = self._checkpointer  # of the loop's thread, which may be closing the store
         if checkpointer is not None:
-            checkpointer.look(len(moved))
+            checkpointer.look(len(moved) + len(begun))
 
     # --- hints ---
 

@@ -7,6 +7,8 @@ from andon.contract.queries import EventPage, History, Page, Query
 from andon.engine.http import wire
 from andon.engine.places import in_places
 from andon.model.errors import InvalidSubmission, PermissionRefused
+from andon.model.groups import GroupRecord
+from andon.model.letters import LetterGroups
 from andon.model.task import Task
 from andon.service.calls import Call
 from andon.service.decoding import Items
@@ -57,6 +59,44 @@ async def find(request: Call, data: JSONBody[Query]) -> Page:
     if not 1 <= data.limit <= MOST_PAGE:
         raise InvalidSubmission(f"limit is 1 to {MOST_PAGE}.", field="limit")
     return await request.service.engine.find(data)
+
+
+@post("/dependents", status_code=200)
+async def dependents(request: Call, data: JSONBody[wire.OfDependents]) -> Page:
+    """A page of the tasks that depend on one; those in queues that the caller may not read are left
+    out."""
+    caller = caller_of(request)
+    caller.require_some("tasks:read:")
+    engine = request.service.engine
+    [task] = await engine.get([data.id])
+    if task is not None:
+        caller.require(f"tasks:read:{task.definition.queue}")
+    page = await engine.dependents(data.id, data.cursor, data.limit)
+    readable = [task for task in page.tasks if caller.may(f"tasks:read:{task.definition.queue}")]
+    return Page(tuple(readable), page.cursor)
+
+
+@post("/letter_groups", status_code=200)
+async def letter_groups(request: Call, data: JSONBody[wire.OfLetterGroups]) -> LetterGroups:
+    """Dead letters by the fingerprint of their errors."""
+    caller_of(request).require(f"tasks:read:{'*' if data.queue is None else data.queue}")
+    return await request.service.engine.letter_groups(
+        data.queue, data.name, look=data.look, cursor=data.cursor
+    )
+
+
+@post("/group", status_code=200)
+async def group(request: Call, data: JSONBody[wire.OfGroup]) -> GroupRecord:
+    """What is kept of a group."""
+    caller_of(request).require("tasks:read:*")
+    return await request.service.engine.group(data.name)
+
+
+@post("/seal_group", status_code=200)
+async def seal_group(request: Call, data: JSONBody[wire.OfGroup]) -> GroupRecord:
+    """Let nobody into a group any more."""
+    caller_of(request).require("tasks:change:*")
+    return await request.service.engine.seal_group(data.name)
 
 
 @post("/events", status_code=200)

@@ -71,6 +71,9 @@ SELECT * FROM {schema}.link_children($1, $2, $3, $4, $5, $6)
 -- name: settle
 SELECT remaining, due FROM {schema}.settle_edges($1, $2, $3, $4)
 
+-- name: let_go
+SELECT {schema}.let_go_of_edges($1, $2, $3)
+
 -- name: unlink
 SELECT {schema}.unlink_edges($1, $2, $3)
 
@@ -87,6 +90,9 @@ ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, body = excluded.body
 
 -- name: drop_worker
 DELETE FROM {schema}.worker WHERE id = $1
+
+-- name: put_notes
+SELECT {schema}.put_notes($1, $2, $3, $4, $5)
 
 -- name: new_setting
 INSERT INTO {schema}.setting (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING 1

@@ -168,6 +168,13 @@ SELECT body FROM {schema}.type ORDER BY name, version
 -- name: workers
 SELECT body, seen_at FROM {schema}.worker WHERE seen_at > {schema}.store_time($1) - {{worker_seen_ms}} ORDER BY id
 
+-- name: notes
+SELECT n.value FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY u (kind, scope, key, i)
+LEFT JOIN {schema}.note n ON n.kind = u.kind AND n.scope = u.scope AND n.key = u.key ORDER BY u.i
+
+-- name: list_notes
+SELECT key, value FROM {schema}.note WHERE kind = $1 AND scope = $2 AND key > $3 ORDER BY key LIMIT $4
+
 -- name: setting
 SELECT value FROM {schema}.setting WHERE name = $1
 

@@ -11,6 +11,11 @@ local function add(parent, child, loads, any_end, ended)
   local key = P .. 'flags:' .. parent
   local flags = tonumber(call('HGET', key, child) or -1)
   if flags >= 0 then
+    if loads and not has(flags, LOADS) then -- it was let go, and waits anew
+      flags = flags + LOADS
+      call('HSET', key, child, flags)
+      call('SADD', P .. 'loading:' .. parent, child)
+    end
     if has(flags, SETTLED) and not ended then
       call('HSET', key, child, flags - SETTLED)
       call('SADD', P .. 'untold:' .. parent, child)
@@ -47,8 +52,7 @@ local function link(parent, child, loads, any_end, counted)
     return stub and stub[3] or '-'
   end
   local ended = not LIVE[state]
-  local satisfies = ended and (any_end or state == 'completed')
-  if loads or not satisfies then add(parent, child, loads, any_end, ended) end
+  add(parent, child, loads, any_end, ended)
   return ended and state or ''
 end
 

@@ -47,6 +47,19 @@ SELECT value FROM setting WHERE name = ?
 -- name: put_setting
 INSERT INTO setting (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = ?2
 
+-- name: note
+SELECT value FROM note WHERE kind = ? AND scope = ? AND key = ?
+
+-- name: put_note
+INSERT INTO note (kind, scope, key, value) VALUES (?1, ?2, ?3, ?4)
+ON CONFLICT (kind, scope, key) DO UPDATE SET value = ?4
+
+-- name: drop_note
+DELETE FROM note WHERE kind = ? AND scope = ? AND key = ?
+
+-- name: notes
+SELECT key, value FROM note WHERE kind = ? AND scope = ? AND key > ? ORDER BY key LIMIT ?
+
 -- name: bucket
 SELECT tokens, at FROM bucket WHERE queue = ?
 

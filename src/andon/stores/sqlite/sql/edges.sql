@@ -8,17 +8,17 @@ SELECT coalesce(
 
 -- name: link
 INSERT INTO edge (parent, child, loads, any_end, settled) VALUES (?1, ?2, ?3, ?4, 0)
-ON CONFLICT (parent, child) DO UPDATE SET settled = 0
+ON CONFLICT (parent, child) DO UPDATE SET settled = 0, loads = max(loads, excluded.loads)
 
 -- name: is_satisfied
 SELECT 1 FROM satisfied WHERE child = ? AND parent = ? AND fails = 0
 
--- Keeps a parent whose result is loaded, and lets a rerun of one that failed still satisfy; of a
--- parent that was deleted there is neither.
+-- Keeps a parent whose result is loaded, lets a rerun of one that failed still satisfy, and tells who
+-- depends on it; of a parent that was deleted there is none of that.
 -- name: link_ended
 INSERT INTO edge (parent, child, loads, any_end, settled)
 SELECT ?1, ?2, ?3, ?4, 1 WHERE EXISTS (SELECT 1 FROM definition WHERE id = ?1)
-ON CONFLICT (parent, child) DO NOTHING
+ON CONFLICT (parent, child) DO UPDATE SET loads = 1 WHERE excluded.loads > loads
 
 -- name: restore_edge
 INSERT INTO edge (parent, child, loads, any_end, settled) VALUES (?1, ?2, ?3, ?4, ?5)
@@ -69,6 +69,9 @@ SELECT EXISTS (SELECT 1 FROM edge)
 -- name: edges
 SELECT child, loads, any_end, settled FROM edge
 WHERE parent = ? AND child > ? ORDER BY child LIMIT ?
+
+-- name: let_go
+UPDATE edge SET settled = 1, loads = 0 WHERE parent = ? AND child = ?
 
 -- name: unlink
 DELETE FROM edge WHERE parent = ? AND child = ?

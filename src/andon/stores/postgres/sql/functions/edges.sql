@@ -48,20 +48,22 @@ BEGIN
         LEFT JOIN LATERAL (SELECT x.seq FROM definition x WHERE x.id = p.parent OFFSET 0) d ON true
         LEFT JOIN LATERAL (SELECT x.state FROM task x WHERE x.seq = d.seq OFFSET 0) k ON true
     ), edges AS (
-        -- Parents that live hold the child up. An ended one is kept while its result is loaded, and so
-        -- that a rerun of one that failed can satisfy yet; its edge is settled. (One counted off
-        -- already comes again if the child was perhaps not told that it is free.)
+        -- Parents that live hold the child up. The edge of an ended one is settled: it keeps the result
+        -- that is loaded, lets a rerun of one that failed satisfy yet, and tells who depends on it. (One
+        -- counted off already comes again if the child was perhaps not told that it is free.)
         SELECT DISTINCT ON (x.parent, x.child) x.parent, x.child, x.loads, x.any_end, x.holds FROM (
             SELECT k.*, NOT k.is_satisfied AND k.state IN ({{live_states}}) AS holds
             FROM known k
         ) x
         WHERE x.holds OR x.lives AND CASE WHEN x.is_satisfied THEN x.loads
-            ELSE x.state <> 'unknown' AND (x.loads OR NOT (x.any_end OR x.state = 'completed')) END
+            ELSE x.state <> 'unknown' END
         ORDER BY x.parent, x.child
     ), written AS (
         INSERT INTO edge AS e (parent, child, loads, any_end, settled)
         SELECT x.parent, x.child, x.loads, x.any_end, NOT x.holds FROM edges x
-        ON CONFLICT (parent, child) DO UPDATE SET settled = false WHERE NOT excluded.settled
+        ON CONFLICT (parent, child) DO UPDATE
+        SET settled = e.settled AND excluded.settled, loads = e.loads OR excluded.loads
+        WHERE NOT excluded.settled OR excluded.loads AND NOT e.loads
     )
     SELECT k.i, k.parent, k.state FROM known k
     WHERE k.is_satisfied OR coalesce(k.state NOT IN ({{live_states}}), true)
@@ -107,6 +109,21 @@ BEGIN
     FOR r IN SELECT DISTINCT u AS parent FROM unnest(p_parents) u ORDER BY 1 LOOP
         due := let_go(r.parent, t) OR due;
     END LOOP;
+END $$;
+
+-- Edges hold nothing up any more: they count as told, and keep no result; whether a deletion put off is
+-- due again.
+CREATE FUNCTION let_go_of_edges(p_told bigint, p_parents text[], p_children text[]) RETURNS boolean
+LANGUAGE plpgsql VOLATILE {settings} AS $$
+#variable_conflict use_column
+DECLARE t bigint := write_time(p_told); r record; due boolean := false;
+BEGIN
+    UPDATE edge e SET settled = true, loads = false FROM unnest(p_parents, p_children) u (parent, child)
+    WHERE e.parent = ANY (ARRAY[u.parent]) AND e.child = ANY (ARRAY[u.child]);
+    FOR r IN SELECT DISTINCT u AS parent FROM unnest(p_parents) u ORDER BY 1 LOOP
+        due := let_go(r.parent, t) OR due;
+    END LOOP;
+    RETURN due;
 END $$;
 
 -- Forget edges, settled or not; whether a deletion put off is due again.

@@ -1,0 +1,50 @@
+"""Notes: small values beside the tasks, a row each."""
+
+import sqlite3
+from collections.abc import Sequence
+
+from andon.contract.isolation import left_out
+from andon.contract.notes import Note, NoteName, NotePut, PutNote
+from andon.stores.sqlite.statements import CONFIG
+from andon.stores.sqlite.transaction import Transaction
+
+
+def notes(db: sqlite3.Connection, names: Sequence[NoteName]) -> list[bytes | None]:
+    """Values of notes."""
+    return [_note(db, name) for name in names]
+
+
+def _note(db: sqlite3.Connection, name: NoteName) -> bytes | None:
+    try:
+        row = db.execute(CONFIG.note, name).fetchone()
+    except UnicodeEncodeError:  # nothing can have such a name
+        return None
+    return None if row is None else bytes(row[0])
+
+
+def put_notes(tx: Transaction, puts: Sequence[PutNote]) -> list[NotePut]:
+    """Compare and set each."""
+    return [_put(tx, put) for put in puts]
+
+
+def _put(tx: Transaction, put: PutNote) -> NotePut:
+    row = tx.db.execute(CONFIG.note, put.name).fetchone()
+    if (None if row is None else bytes(row[0])) != put.expect:
+        return NotePut.OTHER
+    if put.value is None:
+        tx.db.execute(CONFIG.drop_note, put.name)
+    else:
+        tx.db.execute(CONFIG.put_note, (*put.name, put.value))
+    return NotePut.WRITTEN
+
+
+def invalid(put: PutNote, why: str) -> NotePut:
+    """Say of a note that it cannot be written."""
+    left_out("A note", put.name.key, why)
+    return NotePut.INVALID
+
+
+def page(db: sqlite3.Connection, kind: str, scope: str, after: str, limit: int) -> list[Note]:
+    """Notes of one kind and scope by key."""
+    rows = db.execute(CONFIG.notes, (kind, scope, after, limit))
+    return [Note(key, bytes(value)) for key, value in rows]
