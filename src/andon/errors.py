@@ -5,7 +5,7 @@
 The message of each says what happened, to which task, and what to do.
 """
 
-from andon.artifacts.base import ArtifactNotFound
+from andon.artifacts.base import ArtifactConflict, ArtifactNotFound
 from andon.model.errors import (
     AccessError,
     AndonError,
@@ -13,6 +13,8 @@ from andon.model.errors import (
     ConfigurationError,
     FlowConflict,
     FlowNotFound,
+    GroupNotFound,
+    GroupRefused,
     InvalidSubmission,
     InvalidTransition,
     LeaseLost,
@@ -34,11 +36,14 @@ from andon.model.errors import (
 __all__ = [
     "AccessError",
     "AndonError",
+    "ArtifactConflict",
     "ArtifactNotFound",
     "AuthenticationFailed",
     "ConfigurationError",
     "FlowConflict",
     "FlowNotFound",
+    "GroupNotFound",
+    "GroupRefused",
     "InvalidSubmission",
     "InvalidTransition",
     "LeaseLost",

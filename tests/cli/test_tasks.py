@@ -405,3 +405,16 @@ def test_a_look_at_some_dead_letters_says_so_and_goes_on(cli: Cli) -> None:
     cursor = told.stderr.split("--cursor ")[1].strip()
     [row] = cli.lines("dlq", "groups", "--cursor", cursor)
     assert row[1] == "1"
+
+
+def test_a_group_with_an_owner_is_shown_and_sealed(cli: Cli) -> None:
+    assert "Nothing is kept of group 'g'" in cli.refusal("groups", "show", "g")
+    cli.submit("job", "--id", "a", "--group", "g", "--group-owner", "ci")
+    shown = cli.json("groups", "show", "g")
+    assert (shown["id"], shown["owner"], shown["sealed_at"]) == ("g", "ci", None)
+    sealed = cli.json("groups", "seal", "g")
+    assert sealed["sealed_at"] is not None
+    assert cli.json("groups", "seal", "g") == sealed
+    assert "owner" in cli("groups", "show", "g").stdout
+    again = cli.refusal("submit", "job", "--group", "g", "--group-owner", "ci")
+    assert "Group 'g' is sealed" in again

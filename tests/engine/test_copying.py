@@ -125,7 +125,7 @@ async def test_every_task_arrives_as_it_was(shop: Shop, other: Shop) -> None:
     assert ledger.balanced, ledger
     assert await everything(other.engine.store) == before
     assert ledger.tasks == {state: Tally(read=1, written=1) for state in before}
-    assert ledger.beside == {name: Tally() for name in ("queues", "types", "settings")}
+    assert ledger.beside == {name: Tally() for name in ("queues", "types", "settings", "notes")}
     for task_id in before:
         assert (await other.engine.history(task_id)) == (await shop.engine.history(task_id))
 
@@ -287,6 +287,7 @@ async def test_queues_types_and_settings_arrive_before_the_tasks(shop: Shop, oth
         "queues": Tally(read=1, written=1),
         "types": Tally(read=1, written=1),
         "settings": Tally(read=len(moving), written=len(moving)),
+        "notes": Tally(),
     }
     assert await target.queues() == [config]
     assert await target.types() == await source.types()
@@ -295,6 +296,23 @@ async def test_queues_types_and_settings_arrive_before_the_tasks(shop: Shop, oth
     assert await target.setting("artifacts-swept") is None
     stats = await target.stats()
     assert sum(queue.parked for queue in stats) == 1
+
+
+async def test_what_is_kept_of_groups_is_copied_and_what_is_there_stays(
+    shop: Shop, other: Shop
+) -> None:
+    for group in ("g", "h", "there"):
+        await shop.submit(f"{group}-1", group=group, group_owner="ci")
+    await shop.engine.seal_group("h")
+    await other.submit("there-2", group="there", group_owner="other")
+    ledger = await copied(shop, other)
+    assert ledger.balanced
+    assert ledger.beside["notes"] == Tally(read=3, written=2, differing=1)
+    assert await other.engine.group("g") == await shop.engine.group("g")
+    assert (await other.engine.group("h")).sealed_at is not None
+    assert (await other.engine.group("there")).owner == "other"
+    again = await copied(shop, other)
+    assert again.beside["notes"] == Tally(read=3, there=2, differing=1)
 
 
 async def test_a_setting_that_differs_stays_and_is_told(shop: Shop, other: Shop) -> None:

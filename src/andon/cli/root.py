@@ -22,6 +22,7 @@ COMMANDS = {
     "submit": Entry("andon.cli.submit:submit", "Submit a task, or a file of them.", _TASKS),
     "tasks": Entry("andon.cli.tasks:tasks", "List, show and act on tasks.", _TASKS),
     "flows": Entry("andon.cli.flows:flows", "List, show, cancel and rerun flows.", _TASKS),
+    "groups": Entry("andon.cli.groups:groups", "Show and seal groups of tasks.", _TASKS),
     "wait": Entry("andon.cli.wait:wait", "Wait until tasks have ended.", _TASKS),
     "logs": Entry("andon.cli.runlogs:logs", "Print what the runs of a task have logged.", _TASKS),
     "artifacts": Entry(

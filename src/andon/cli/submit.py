@@ -54,6 +54,9 @@ if TYPE_CHECKING:
     "--max-delay", type=DURATION, help="With --on-held extend: start so long after the first."
 )
 @click.option("--group", metavar="GROUP")
+@click.option(
+    "--group-owner", metavar="OWNER", help="Keep a record of the group; see andon groups."
+)
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="May be repeated.")
 @click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="May be repeated.")
 @click.option("--option", "options", multiple=True, metavar="NAME=JSON", help="A policy option.")

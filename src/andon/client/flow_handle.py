@@ -18,6 +18,7 @@ from andon.engine.flows import (
     rerun_flow,
 )
 from andon.lifecycle.flows import FlowMember, FlowNode, FlowProgress
+from andon.model.groups import GroupRecord
 from andon.model.words import State
 from andon.worker.calls import ANY_CALL
 
@@ -180,6 +181,29 @@ class FlowHandle:
         flow = await read_flow(engine, self.id)
         return await rerun_flow(engine, flow, failed_only=failed_only)
 
+    async def record(self) -> GroupRecord:
+        """What is kept of a group whose tasks were submitted with `group_owner`. Raises
+        `GroupNotFound`.
+
+        Example:
+            await remind.options(group="build-7", group_owner="ci").submit("ann@example.org")
+            record = await app.flows.handle("build-7").record()
+            assert (record.owner, record.sealed_at) == ("ci", None)
+        """
+        return await (await self.app.engine()).group(self.id)
+
+    async def seal(self) -> GroupRecord:
+        """Let no task into the group any more, for good: a submit with `group_owner` is refused
+        from now on (`GroupRefused`). One that was let in before may be stored until `open_until`.
+        Repeating it changes nothing. Raises `GroupNotFound`.
+
+        Example:
+            await remind.options(group="build-7", group_owner="ci").submit("ann@example.org")
+            record = await app.flows.handle("build-7").seal()
+            assert record.sealed_at is not None
+        """
+        return await (await self.app.engine()).seal_group(self.id)
+
     def _handle(self, member: FlowMember) -> TaskHandle[Any]:
         return TaskHandle(self.app, member.id, self._codec(member.name, member.version))
 
@@ -217,6 +241,8 @@ class SyncFlowHandle:
     results = iterating(FlowHandle.results)
     cancel = blocking(FlowHandle.cancel)
     rerun = blocking(FlowHandle.rerun)
+    record = blocking(FlowHandle.record)
+    seal = blocking(FlowHandle.seal)
 
 
 class Flows:

@@ -111,6 +111,8 @@ class SubmitOptions(PolicyOptions, total=False):
     unique_key: str  #: no other task holds this key while this one does
     key: str  #: concurrency key, for a queue's `max_concurrent_per_key`
     group: str  #: a name that tasks share, to list and act on them by
+    group_owner: str
+    """Keep a record of the group: it refuses tasks of other owners, and all once it is sealed."""
     tags: Iterable[str]  #: words to find it by
     headers: Mapping[str, str]  #: go with the task to its handler, beside those of the type
     scopes: Iterable[str]  #: a service's token must satisfy each of them (docs/rulings.md, R29)
@@ -187,7 +189,9 @@ def _split_errors(
     return tuple(types), tuple(names)
 
 
-_NAMES = frozenset({"id", "queue", "unique_key", "key", "group", "tags", "depends_on"})
+_NAMES = frozenset(
+    {"id", "queue", "unique_key", "key", "group", "group_owner", "tags", "depends_on"}
+)
 
 
 def given_of(options: SubmitOptions) -> SubmitOptions:

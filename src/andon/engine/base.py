@@ -29,6 +29,7 @@ from andon.model.fleet import (
     TypeInfo,
     WorkerInfo,
 )
+from andon.model.groups import GroupRecord
 from andon.model.letters import LetterGroups
 from andon.model.minutes import MinuteHistory
 from andon.model.policy import PolicyOptions
@@ -76,6 +77,9 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     max_delay: float | None = None  #: seconds by which `extend` may put the start off at the most
     key: str | None = None  #: concurrency key
     group: str | None = None  #: a name that tasks share
+    group_owner: str | None = None
+    """Keep a record of the group, which refuses members of other owners, and all once it is sealed
+    (docs/rulings.md, R41). None: nothing is kept of it, and nothing asked."""
     scopes: tuple[str, ...] = ()
     """A service's token must satisfy each of them (docs/rulings.md, R29)."""
     tags: tuple[str, ...] = ()  #: words to find it by
@@ -334,6 +338,18 @@ class Engine(Protocol):
 
     def listen(self, topics: Sequence[str]) -> Listener:
         """Subscribe to hints (see `andon.contract.topics` for the topics)."""
+        ...
+
+    # --- groups of which a record is kept (docs/rulings.md, R41) ---
+
+    async def group(self, name: str) -> GroupRecord:
+        """What is kept of a group whose members name its owner. Raises `GroupNotFound`."""
+        ...
+
+    async def seal_group(self, name: str) -> GroupRecord:
+        """Let no member into a group any more, for good; what is kept of it then. Repeating it
+        changes nothing. Members that were let in before may come until `open_until`. Raises
+        `GroupNotFound`."""
         ...
 
     # --- the fleet ---

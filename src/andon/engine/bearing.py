@@ -51,6 +51,11 @@ class Bearing:
         try:
             definition = define(follow_up, self._book, now, self._max_payload)
             check_form(definition)
+            if follow_up.group_owner is not None:
+                raise InvalidSubmission(
+                    "group_owner does not go with follow-ups, which no group may refuse.",
+                    field="group_owner",
+                )
             if follow_up.invalid:
                 raise InvalidSubmission(follow_up.invalid, field="args")
             check_times(definition, now)

@@ -24,9 +24,11 @@ import msgspec
 from andon.contract.edges import Edge, Link
 from andon.contract.isolation import each_alone, why_of
 from andon.contract.limits import MAX_BATCH
+from andon.contract.notes import NotePut, PutNote
 from andon.contract.queries import Query
 from andon.contract.requests import Snapshot
 from andon.contract.store import Store
+from andon.engine.all_notes import all_notes
 from andon.engine.dependencies import satisfies
 from andon.engine.faults import ANYTHING
 from andon.lifecycle.firing import paused
@@ -84,7 +86,7 @@ class Ledger(msgspec.Struct):
 
     tasks: dict[str, Tally] = msgspec.field(default_factory=dict[str, Tally])  #: by state
     beside: dict[str, Tally] = msgspec.field(
-        default_factory=lambda: {name: Tally() for name in ("queues", "types", "settings")}
+        default_factory=lambda: {name: Tally() for name in ("queues", "types", "settings", "notes")}
     )
     differing: list[str] = msgspec.field(default_factory=list[str])
     """Names of what differs, the first few: task ids, and what stands beside the tasks."""
@@ -378,6 +380,22 @@ class _Copying:
             if self._is_new(ledger["types"], info, here, f"{info.name} version {info.version}"):
                 await self._target.put_types([info])
         await self._copy_settings(MOVING)
+        await self._copy_notes()
+
+    async def _copy_notes(self) -> None:
+        """What is kept of groups and of workers that only claim. What is there already stays."""
+        tally = self._ledger.beside["notes"]
+        async for some in all_notes(self._source):
+            here = await self._target.notes([name for name, _ in some])
+            new = [
+                PutNote(name, value, None)
+                for (name, value), there in zip(some, here, strict=True)
+                if self._is_new(tally, value, there, name.key)
+            ]
+            for outcome in await self._target.put_notes(new) if new else ():
+                if outcome is not NotePut.WRITTEN:  # somebody wrote it just now, or it cannot be
+                    tally.written -= 1
+                    tally.differing += 1
 
     async def _copy_settings(self, names: Iterable[str]) -> None:
         ledger = self._ledger.beside

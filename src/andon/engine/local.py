@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from andon.artifacts.base import Artifacts
+from andon.artifacts.base import ArtifactEntries
 from andon.contract.limits import MAX_PAYLOAD
 from andon.contract.outcomes import Changed, Verdict
 from andon.contract.queries import EventPage, History, Page, Query
@@ -31,6 +31,7 @@ from andon.engine.debts import Debts
 from andon.engine.dependencies import Dependencies, dependents_of
 from andon.engine.editing import Editing
 from andon.engine.fleet import counts_in, settings_of
+from andon.engine.groups import Groups
 from andon.engine.holding import Holding
 from andon.engine.letter_groups import LOOK, letter_groups
 from andon.engine.naming import RetryPolicies
@@ -74,6 +75,7 @@ from andon.model.fleet import (
     TypeInfo,
     WorkerInfo,
 )
+from andon.model.groups import GroupRecord
 from andon.model.letters import LetterGroups
 from andon.model.minutes import MinuteHistory
 from andon.model.policy import PolicyOptions
@@ -137,8 +139,14 @@ class LocalEngine:
             released=self._dependencies.released,
         )
         self._dependencies.acting_through(self._control)
+        self._groups = Groups(store)
         self._submitting = Submitting(
-            store, self.book, self._dependencies, self._control, max_payload=max_payload
+            store,
+            self.book,
+            self._dependencies,
+            self._control,
+            groups=self._groups,
+            max_payload=max_payload,
         )
         self.at_once = self._submitting.at_once
         self._debts = Debts(store, self._submitting.store_births, self._control, self._dependencies)
@@ -179,6 +187,7 @@ class LocalEngine:
             dead_letter_limit=limit,
             pay=self._debts.pay,
             also=(lambda: self._keeping.keep_swept(jitter), self.rollups.keep),
+            sweep=self._groups.sweep,
             poll_s=poll_s,
         )
         self._opening: asyncio.Lock | None = None
@@ -239,7 +248,7 @@ class LocalEngine:
     def now(self) -> int:
         return self.store.now()
 
-    async def artifacts(self) -> Artifacts:
+    async def artifacts(self) -> ArtifactEntries:
         return await self._keeping.artifacts()
 
     async def keeps_logs(self) -> bool:
@@ -363,6 +372,12 @@ class LocalEngine:
     async def code_lists(self, digests: Iterable[str]) -> dict[str, Code]:
         """What workers have code for, by the digests that they name."""
         return await self.codes.find(digests)
+
+    async def group(self, name: str) -> GroupRecord:
+        return await self._groups.get(name)
+
+    async def seal_group(self, name: str) -> GroupRecord:
+        return await self._groups.seal(name)
 
     async def stats(self) -> list[QueueStats]:
         return await self.store.stats()

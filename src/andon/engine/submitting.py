@@ -24,6 +24,7 @@ from andon.engine.control import Control
 from andon.engine.definitions import define
 from andon.engine.dependencies import Dependencies
 from andon.engine.graph import Graph
+from andon.engine.groups import Groups, Wish
 from andon.engine.holding import Holding
 from andon.engine.joining import Join
 from andon.engine.room import Rooms
@@ -78,8 +79,10 @@ class Submitting:
         dependencies: Dependencies,
         control: Control,
         *,
+        groups: Groups,
         max_payload: int,
     ) -> None:
+        self._groups = groups
         self._store = store
         self._book = book
         self._dependencies = dependencies
@@ -101,7 +104,7 @@ class Submitting:
     ) -> "CoroutineType[Any, Any, list[Submitted]]":
         """Submit all; outcomes in the order given."""
         if len(submissions) == 1 and not submissions[0].dependencies:
-            return self._submit_one(submissions[0])
+            return self._submit_flat(submissions)
         for submission in submissions:
             if submission.dependencies:
                 return self._submit_graph(submissions)
@@ -110,7 +113,7 @@ class Submitting:
     def _submit_flat(
         self, submissions: Sequence[Submission]
     ) -> "CoroutineType[Any, Any, list[Submitted]]":
-        if len(submissions) == 1:
+        if len(submissions) == 1 and submissions[0].group_owner is None:
             return self._submit_one(submissions[0])
         return self._submit_bulk(submissions)
 
@@ -163,7 +166,44 @@ class Submitting:
             more_outcomes, more_tasks = self._records(some, now, write_id)
             outcomes += more_outcomes
             tasks += more_tasks
-        return await self._unless_stored(submissions, outcomes), tasks
+        outcomes = await self._unless_stored(submissions, outcomes)
+        if any(s.group_owner is not None for s in submissions):
+            return await self._let_in(submissions, outcomes, tasks)
+        return outcomes, tasks
+
+    async def _let_in(
+        self,
+        submissions: Sequence[Submission],
+        outcomes: list[Submitted | None],
+        tasks: Sequence[Task],
+    ) -> tuple[list[Submitted | None], list[Task]]:
+        """Those that their groups let in, where a record is kept of the group, and the others. A
+        repeat of what is stored is a repeat, whatever became of its group (docs/rulings.md,
+        R31)."""
+        records = iter(tasks)
+        made = [next(records) if outcome is None else None for outcome in outcomes]
+        wished: list[tuple[int, Wish]] = []
+        for place, (s, task) in enumerate(zip(submissions, made, strict=True)):
+            if task is None or s.group_owner is None:
+                continue
+            if s.group is None:
+                why = InvalidSubmission("group_owner goes with a group.", field="group_owner")
+                outcomes[place] = _refused(s, why)
+            else:
+                wished.append((place, Wish(s.group, s.group_owner, task.status.expires_at)))
+        answers = await self._groups.let_in([wish for _, wish in wished])
+        refused = {
+            place: error
+            for (place, _), error in zip(wished, answers, strict=True)
+            if error is not None
+        }
+        if refused:
+            new = await self._absent([submissions[place].id for place in refused])
+            for place, error in refused.items():
+                if submissions[place].id in new:
+                    outcomes[place] = _refused(submissions[place], error)
+        kept = zip(made, outcomes, strict=True)
+        return outcomes, [task for task, no in kept if task is not None and no is None]
 
     async def _unless_stored(
         self, submissions: Sequence[Submission], outcomes: list[Submitted | None]
@@ -217,6 +257,12 @@ class Submitting:
                 "on_held does not go with connection=: the holder of the key would be superseded "
                 "whether or not that transaction commits.",
                 field="on_held",
+            )
+        if any(s.group_owner is not None for s in submissions):
+            raise InvalidSubmission(
+                "group_owner does not go with connection=: a group could not tell for how long to "
+                "wait for that transaction.",
+                field="group_owner",
             )
         refused, tasks = self._records(submissions, self._store.now(), new_write_id())
         refused = await self._unless_stored(submissions, refused)

@@ -123,6 +123,58 @@ class FlowConflict(TaskConflict):
         self.task_id = flow_id  #: the id that is taken
 
 
+class GroupNotFound(TaskNotFound):
+    """Nothing is kept of this group (any more).
+
+    Example:
+        from andon.errors import GroupNotFound
+
+        try:
+            await app.flows.handle("no-such-group").record()
+        except GroupNotFound as error:
+            assert error.task_id == "no-such-group"
+        else:
+            raise AssertionError("it was found")
+    """
+
+    def __init__(self, group: str) -> None:
+        AndonError.__init__(
+            self,
+            f"Nothing is kept of group {group!r}. A record is kept from the first task on that is "
+            "submitted with group_owner, and goes with the last.",
+        )
+        self.task_id = group  #: the group asked for
+
+
+class GroupRefused(AndonError):
+    """The group takes no such member: it is sealed, or has another owner (docs/rulings.md, R41).
+    Nothing was stored.
+
+    Example:
+        from andon.errors import GroupRefused
+
+        build = remind.options(group="build-7", group_owner="ci")
+        await build.submit("ann@example.org")
+        await app.flows.handle("build-7").seal()
+        try:
+            await build.submit("bob@example.org")
+        except GroupRefused as error:
+            assert (error.group, error.owner, error.sealed_at is None) == ("build-7", "ci", False)
+        else:
+            raise AssertionError("it was accepted")
+    """
+
+    def __init__(self, group: str, *, owner: str = "", sealed_at: int | None = None) -> None:
+        super().__init__(
+            f"Group {group!r} belongs to {owner!r}; submit to a group of your own."
+            if sealed_at is None
+            else f"Group {group!r} is sealed: it takes no more tasks. Submit to another group."
+        )
+        self.group = group  #: its name
+        self.owner = owner  #: who owns it
+        self.sealed_at = sealed_at  #: since when it is sealed, ms UTC; None: it is another's
+
+
 class UniqueKeyHeld(AndonError):
     """Another task holds the unique key. `holder` is that task's id.
 

@@ -87,6 +87,13 @@ class NewTask(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, gc=False
     ] = None
     key: Annotated[str | None, Meta(description="Concurrency key.")] = None
     group: str | None = None
+    group_owner: Annotated[
+        str | None,
+        Meta(
+            description="Keep a record of the group: it refuses tasks of other owners, and all "
+            "once it is sealed."
+        ),
+    ] = None
     tags: list[str] = []
     headers: dict[str, str] = {}
     scopes: list[str] = []

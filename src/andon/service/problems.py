@@ -9,11 +9,12 @@ from typing import Any
 
 import msgspec
 
-from andon.artifacts.base import ArtifactNotFound
+from andon.artifacts.base import ArtifactConflict, ArtifactNotFound
 from andon.model.errors import (
     AndonError,
     AuthenticationFailed,
     ConfigurationError,
+    GroupRefused,
     InvalidSubmission,
     InvalidTransition,
     LeaseLost,
@@ -50,7 +51,11 @@ KINDS: dict[type[AndonError], Kind] = {
     InvalidSubmission: Kind("invalid-submission", 422, "Invalid submission", ("field",)),
     TaskNotFound: Kind("task-not-found", 404, "Task not found", ("task_id",)),
     ArtifactNotFound: Kind("artifact-not-found", 404, "Artifact not found", ("task", "name")),
+    ArtifactConflict: Kind("artifact-conflict", 409, "Another artifact", ("task", "run", "name")),
     TaskConflict: Kind("task-conflict", 409, "The id is taken", ("task_id",)),
+    GroupRefused: Kind(
+        "group-refused", 409, "The group takes no such task", ("group", "owner", "sealed_at")
+    ),
     UniqueKeyHeld: Kind("unique-key-held", 409, "Unique key held", ("key", "holder")),
     QueueFull: Kind("queue-full", 429, "Queue full", ("queue", "max_size"), 1),
     QueueNotEmpty: Kind("queue-not-empty", 409, "Queue not empty", ("queue",)),

@@ -85,6 +85,7 @@ def submission_of(task: NewTask, registry: Registry, queue_elsewhere: str | None
         max_delay=task.max_delay,
         key=task.key,
         group=task.group,
+        group_owner=task.group_owner,
         scopes=tuple(task.scopes),
         tags=tuple(task.tags),
         headers=task.headers,

@@ -61,6 +61,7 @@ from andon.model.fleet import (
     TypeInfo,
     WorkerInfo,
 )
+from andon.model.groups import GroupRecord
 from andon.model.letters import LetterGroups
 from andon.model.minutes import MinuteHistory
 from andon.model.policy import PolicyOptions
@@ -100,6 +101,7 @@ _decode_queues = msgspec.json.Decoder(list[QueueConfig]).decode
 _decode_queue = msgspec.json.Decoder(QueueConfig).decode
 _decode_types = msgspec.json.Decoder(list[TypeInfo]).decode
 _decode_workers = msgspec.json.Decoder(list[WorkerInfo]).decode
+_decode_group = msgspec.json.Decoder(GroupRecord).decode
 _decode_info = msgspec.json.Decoder(StoreInfo).decode
 _decode_histories = msgspec.json.Decoder(list[QueueHistory]).decode
 _decode_acts = msgspec.json.Decoder(list[AuditRecord]).decode
@@ -449,6 +451,14 @@ class HttpEngine:
         check_page(limit)
         body = wire.encode(wire.OfDependents(task_id, cursor, limit))
         return _decode_page(await self._transport.call("dependents", body))
+
+    async def group(self, name: str) -> GroupRecord:
+        body = wire.encode(wire.OfGroup(name))
+        return _decode_group(await self._transport.call("group", body))
+
+    async def seal_group(self, name: str) -> GroupRecord:
+        body = wire.encode(wire.OfGroup(name))
+        return _decode_group(await self._transport.call("seal_group", body))
 
     async def stats(self) -> list[QueueStats]:
         return _decode_stats(await self._transport.call("stats"))

@@ -183,6 +183,12 @@ class OfDependents(msgspec.Struct, frozen=True, omit_defaults=True):
     limit: int = 100
 
 
+class OfGroup(msgspec.Struct, frozen=True):
+    """The group that is meant."""
+
+    name: str
+
+
 class OfWaits(msgspec.Struct, frozen=True, omit_defaults=True):
     """The queues, or all, or the one task of which it is asked what they wait for."""
 

@@ -1,11 +1,12 @@
 """Notes: small values beside the tasks, those of a scope in one hash, in the scope's partition."""
 
 from collections.abc import Sequence
+from typing import Any, cast
 
 from andon.contract.isolation import left_out
 from andon.contract.notes import Note, NoteName, NotePut, PutNote
 from andon.stores.redis.partitions import Partitions
-from andon.stores.redis.records import body
+from andon.stores.redis.records import body, damage
 
 
 def _place(kind: str, scope: str) -> str:
@@ -29,9 +30,9 @@ async def put_notes(at: Partitions, puts: Sequence[PutNote]) -> list[NotePut]:
         )
         for put in puts
     ]
-    replies = await at.spread("put_notes", items, [item[0] for item in items])
+    replies: list[Any] = await at.spread("put_notes", items, [item[0] for item in items])
     return [
-        not_put(put, str(reply))
+        not_put(put, damage(cast("bytes", reply[1])))
         if isinstance(reply, list)
         else NotePut.WRITTEN
         if reply

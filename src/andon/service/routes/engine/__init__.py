@@ -29,6 +29,8 @@ _HANDLERS: list[Any] = [
     reading.find,
     reading.dependents,
     reading.letter_groups,
+    reading.group,
+    reading.seal_group,
     reading.events,
     reading.events_end,
     reading.attend,

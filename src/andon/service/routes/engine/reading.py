@@ -7,6 +7,7 @@ from andon.contract.queries import EventPage, History, Page, Query
 from andon.engine.http import wire
 from andon.engine.places import in_places
 from andon.model.errors import InvalidSubmission, PermissionRefused
+from andon.model.groups import GroupRecord
 from andon.model.letters import LetterGroups
 from andon.model.task import Task
 from andon.service.calls import Call
@@ -82,6 +83,20 @@ async def letter_groups(request: Call, data: JSONBody[wire.OfLetterGroups]) -> L
     return await request.service.engine.letter_groups(
         data.queue, data.name, look=data.look, cursor=data.cursor
     )
+
+
+@post("/group", status_code=200)
+async def group(request: Call, data: JSONBody[wire.OfGroup]) -> GroupRecord:
+    """What is kept of a group."""
+    caller_of(request).require("tasks:read:*")
+    return await request.service.engine.group(data.name)
+
+
+@post("/seal_group", status_code=200)
+async def seal_group(request: Call, data: JSONBody[wire.OfGroup]) -> GroupRecord:
+    """Let nobody into a group any more."""
+    caller_of(request).require("tasks:change:*")
+    return await request.service.engine.seal_group(data.name)
 
 
 @post("/events", status_code=200)

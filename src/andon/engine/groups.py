@@ -1,0 +1,231 @@
+"""Groups of which a record is kept (docs/rulings.md, R41): members let in, sealed, gone.
+
+The records are notes of the store, spread over scopes by a hash of the group's id; each is written
+by compare and set, and read anew for each call that lets members in."""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+from zlib import crc32
+
+import msgspec
+
+from andon.contract.notes import NoteName, NotePut, PutNote
+from andon.contract.queries import Page, Query
+from andon.contract.store import Store
+from andon.lifecycle.admission import check_key
+from andon.lifecycle.groups import KEPT_MORE_MS, let_in, may_go, sealed
+from andon.model.errors import (
+    AndonError,
+    GroupNotFound,
+    InvalidSubmission,
+    StoreError,
+    StoreUnavailable,
+)
+from andon.model.groups import GROUP_NOTES, GroupRecord
+from andon.model.words import LIVE
+
+SCOPES = 64
+"""Over so many scopes the records are spread: a list reads one at a time."""
+
+_ATTEMPTS = 50
+"""How often a record is decided on anew when others keep writing it."""
+
+_MOST_REMEMBERED = 10_000
+"""Groups of which it is remembered where their first live member stands."""
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(GroupRecord).decode
+
+
+class Wish(NamedTuple):
+    """A member that wants to be let in."""
+
+    group: str
+    owner: str
+    expires_at: int | None  #: until when its own record is kept, ms UTC, if that is known
+
+
+def note_of(group: str) -> NoteName:
+    """The note in which a group is kept."""
+    return NoteName(GROUP_NOTES, scope_of(crc32(group.encode())), group)
+
+
+def scope_of(number: int) -> str:
+    """The scope of this number, of all there are."""
+    return f"{number % SCOPES:02}"
+
+
+class Groups:
+    """The group records of one store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._swept = 0  #: the scope that was swept last
+        self._after: dict[str, str] = {}
+
+    async def let_in(self, wishes: Sequence[Wish]) -> list[AndonError | None]:
+        """Let members in, to be written within half a minute; why not, where one is refused."""
+        answers: dict[tuple[str, str], AndonError | None] = {}
+        until: dict[tuple[str, str], int | None] = {}
+        for wish in wishes:
+            pair = wish.group, wish.owner
+            until[pair] = max(until.get(pair) or 0, wish.expires_at or 0) or None
+        left = list(until)
+        for _ in range(_ATTEMPTS):
+            left = await self._let_in(left, until, answers)
+            if not left:
+                break
+        for pair in left:
+            answers[pair] = StoreUnavailable(f"Group {pair[0]!r} keeps changing; try again.")
+        return [answers[wish.group, wish.owner] for wish in wishes]
+
+    async def _let_in(
+        self,
+        pairs: Sequence[tuple[str, str]],
+        until: dict[tuple[str, str], int | None],
+        answers: dict[tuple[str, str], AndonError | None],
+    ) -> list[tuple[str, str]]:
+        """Decide on each once; those to be decided on anew."""
+        names: list[tuple[tuple[str, str], NoteName]] = []
+        for pair in pairs:
+            try:
+                check_key(pair[0], field="group")
+                check_key(pair[1], field="group_owner")
+                names.append((pair, note_of(pair[0])))
+            except InvalidSubmission as error:
+                answers[pair] = error
+        values = await self._store.notes([name for _, name in names])
+        now = self._store.now()
+        puts: dict[str, tuple[tuple[str, str], PutNote]] = {}
+        again: list[tuple[str, str]] = []
+        for (pair, name), value in zip(names, values, strict=True):
+            group, owner = pair
+            if group in puts:  # another owner's member of the same call came first
+                again.append(pair)
+                continue
+            try:
+                found = None if value is None else _decoded(group, value)
+                new = let_in(group, found, owner, until[pair], now)
+            except AndonError as error:
+                answers[pair] = error
+                continue
+            if new is found:
+                answers[pair] = None
+            else:
+                puts[group] = pair, PutNote(name, _encode(new), value)
+        outcomes = await self._store.put_notes([put for _, put in puts.values()])
+        for (pair, _), outcome in zip(puts.values(), outcomes, strict=True):
+            if outcome is NotePut.OTHER:
+                again.append(pair)
+            elif outcome is NotePut.WRITTEN:
+                answers[pair] = None
+            else:
+                answers[pair] = InvalidSubmission(
+                    f"No record can be kept of group {pair[0]!r}.", field="group"
+                )
+        return again
+
+    async def get(self, group: str) -> GroupRecord:
+        """What is kept of a group. Raises `GroupNotFound`."""
+        found, _ = await self._read(group)
+        return found
+
+    async def seal(self, group: str) -> GroupRecord:
+        """Let nobody in any more, for good; the record as it is then. Repeating it changes nothing.
+        Raises `GroupNotFound`."""
+        for _ in range(_ATTEMPTS):
+            found, value = await self._read(group)
+            new = sealed(found, self._store.now())
+            if new is found:
+                return found
+            [outcome] = await self._store.put_notes([PutNote(note_of(group), _encode(new), value)])
+            if outcome is NotePut.WRITTEN:
+                return new
+        raise StoreUnavailable(f"Group {group!r} keeps changing; try again.")
+
+    async def _read(self, group: str) -> tuple[GroupRecord, bytes]:
+        try:
+            check_key(group, field="group")
+        except InvalidSubmission:
+            raise GroupNotFound(group) from None
+        [value] = await self._store.notes([note_of(group)])
+        if value is None:
+            raise GroupNotFound(group)
+        return _decoded(group, value), value
+
+    async def sweep(self, limit: int = 100) -> int:
+        """Of the next few groups forget those whose time is over and that have no member left; how
+        many went. One that has members yet is looked at again an hour later."""
+        scope = scope_of(self._swept)
+        page = await self._store.list_notes(GROUP_NOTES, scope, self._after.get(scope, ""), limit)
+        if len(page) < limit:
+            self._after.pop(scope, None)
+            self._swept += 1
+        else:
+            self._after[scope] = page[-1].key
+        now, puts = self._store.now(), list[PutNote]()
+        for note in page:
+            try:
+                record = _decode(note.value)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                continue  # it is told to whoever asks for the group
+            if not may_go(record, now):
+                continue
+            members = await self._store.find(Query(group=note.key, limit=1))
+            kept = bool(members.tasks or members.cursor)
+            later = msgspec.structs.replace(record, expires_at=now + KEPT_MORE_MS)
+            name = NoteName(GROUP_NOTES, scope, note.key)
+            puts.append(PutNote(name, _encode(later) if kept else None, note.value))
+        outcomes = await self._store.put_notes(puts) if puts else []
+        return sum(
+            put.value is None and outcome is NotePut.WRITTEN
+            for put, outcome in zip(puts, outcomes, strict=True)
+        )
+
+
+def _decoded(group: str, value: bytes) -> GroupRecord:
+    try:
+        return _decode(value)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise StoreError(f"What is kept of group {group!r} does not decode: {error}") from None
+
+
+class Finds(Protocol):
+    """The part of an `Engine` that lists tasks."""
+
+    async def find(self, query: Query) -> Page:
+        """A page of tasks."""
+        ...
+
+
+class GroupEnds:
+    """Tells whoever follows the event log when a group is resolved: a member has ended, and none
+    lives.
+
+    Of each group it is remembered where its first live member stands, so that all ends of a group
+    of n look at about n records, and not at n each.
+    """
+
+    def __init__(self, engine: Finds) -> None:
+        self._engine = engine
+        self._from: OrderedDict[str, str] = OrderedDict()
+
+    async def is_resolved(self, group: str) -> bool:
+        """Whether no member lives: to be asked after each end of a member."""
+        cursor = self._from.pop(group, "")
+        while True:
+            query = Query(group=group, states=tuple(LIVE), limit=1, cursor=cursor)
+            page = await self._engine.find(query)
+            if page.tasks:
+                self._from[group] = cursor
+                if len(self._from) > _MOST_REMEMBERED:
+                    self._from.popitem(last=False)
+                return False
+            if not page.cursor:
+                return True
+            cursor = page.cursor
+
+    def revived(self, group: str) -> None:
+        """A member was rerun: it may stand before the first that lived."""
+        self._from.pop(group, None)

@@ -1,0 +1,61 @@
+"""Groups of which a record is kept: who is let in, when they are sealed, when they go. Pure
+(docs/rulings.md, R41).
+
+A group lives in one place and its members in many, so the group's place decides: a member is let in
+there before its record is written. What stands there is not the member but until when those let in
+may come (`open_until`), so a group whose members stream in is written twice a minute, and not with
+each of them. A seal lets in nobody who asks after it; who asked before has written its record
+within a minute, or asks again and is refused.
+"""
+
+from msgspec.structs import replace
+
+from andon.model.errors import GroupRefused
+from andon.model.groups import GroupRecord
+
+LET_IN_MS = 60_000
+"""How long a member that was let in may take to be written."""
+
+KEPT_MORE_MS = 3_600_000
+"""A group is kept for this long after the last of its members may go; and that moment is put off by
+at least so much, so that members that differ little do not each write it anew."""
+
+
+def let_in(
+    group: str, found: GroupRecord | None, owner: str, expires_at: int | None, now: int
+) -> GroupRecord:
+    """The record of a group after members of this owner were let in, the last of which is kept
+    until `expires_at` (None: as long as its policy says). The same object if nothing is to be
+    written.
+
+    Raises `GroupRefused` if the group is sealed, or another's.
+    """
+    until = now + LET_IN_MS
+    least = max(expires_at or 0, now) + KEPT_MORE_MS
+    if found is None:
+        return GroupRecord(owner=owner, created_at=now, expires_at=least, open_until=until)
+    if found.owner != owner:
+        raise GroupRefused(group, owner=found.owner)
+    if found.sealed_at is not None:
+        raise GroupRefused(group, owner=owner, sealed_at=found.sealed_at)
+    changed = found
+    if found.open_until < now + LET_IN_MS // 2:
+        changed = replace(changed, open_until=until)
+    if found.expires_at < least:
+        changed = replace(changed, expires_at=least + KEPT_MORE_MS)
+    return changed
+
+
+def sealed(found: GroupRecord, now: int) -> GroupRecord:
+    """The record once it is sealed; the same object if it was sealed before."""
+    return found if found.sealed_at is not None else replace(found, sealed_at=now)
+
+
+def is_whole(found: GroupRecord, now: int) -> bool:
+    """Whether no member can come any more: it is sealed, and who was let in before has come."""
+    return found.sealed_at is not None and found.open_until <= now
+
+
+def may_go(found: GroupRecord, now: int) -> bool:
+    """Whether the record goes if there is no member left."""
+    return found.expires_at <= now and found.open_until <= now
