@@ -1,10 +1,9 @@
 """asynq's unique locks, under its profile: their lifetime is `unique_period`."""
 
-import random
+from typing import Any
 
 import pytest
 
-from andon.engine.local import LocalEngine
 from andon.lifecycle.commands import Complete, Fail
 from andon.model.errors import UniqueKeyHeld
 from andon.model.task import TaskError
@@ -17,10 +16,8 @@ TTL = {"unique_period": 60, "max_retries": 0}
 
 
 @pytest.fixture
-def asynq(shop: Shop) -> Shop:
-    """The same store, under asynq's profile."""
-    shop.engine = LocalEngine(shop.engine.store, random=random.Random(7), profile="asynq")
-    return shop
+def shop_options() -> dict[str, Any]:
+    return {"profile": "asynq"}
 
 
 async def is_held(shop: Shop) -> bool:
@@ -29,32 +26,32 @@ async def is_held(shop: Shop) -> bool:
     return outcome.error is not None
 
 
-async def test_a_lock_is_let_go_by_success(asynq: Shop) -> None:
-    await asynq.submit("a", unique_key="lock", options=TTL)
-    assert await is_held(asynq)
-    await asynq.run(Complete(result=b"1"))
-    assert not await is_held(asynq)
+async def test_a_lock_is_let_go_by_success(shop: Shop) -> None:
+    await shop.submit("a", unique_key="lock", options=TTL)
+    assert await is_held(shop)
+    await shop.run(Complete(result=b"1"))
+    assert not await is_held(shop)
 
 
-async def test_a_lock_is_kept_by_an_archived_task_as_long_as_it_lives(asynq: Shop) -> None:
-    await asynq.submit("a", unique_key="lock", options=TTL)
-    await asynq.run(NO)
-    assert await asynq.state("a") is State.FAILED
-    assert await is_held(asynq)
-    await asynq.later(60)
-    assert not await is_held(asynq)
+async def test_a_lock_is_kept_by_an_archived_task_as_long_as_it_lives(shop: Shop) -> None:
+    await shop.submit("a", unique_key="lock", options=TTL)
+    await shop.run(NO)
+    assert await shop.state("a") is State.FAILED
+    assert await is_held(shop)
+    await shop.later(60)
+    assert not await is_held(shop)
 
 
-async def test_a_lock_is_over_though_its_task_still_waits(asynq: Shop) -> None:
-    await asynq.submit("a", unique_key="lock", options=TTL)
-    await asynq.later(59)
-    assert await is_held(asynq)
-    await asynq.later(1)
-    assert not await is_held(asynq)
-    assert await asynq.state("a") is State.PENDING
+async def test_a_lock_is_over_though_its_task_still_waits(shop: Shop) -> None:
+    await shop.submit("a", unique_key="lock", options=TTL)
+    await shop.later(59)
+    assert await is_held(shop)
+    await shop.later(1)
+    assert not await is_held(shop)
+    assert await shop.state("a") is State.PENDING
 
 
 async def test_a_lock_of_another_profile_is_let_go_by_any_end(shop: Shop) -> None:
-    await shop.submit("a", unique_key="lock", options=TTL)
+    await shop.submit("a", unique_key="lock", options=TTL, profile="native")
     await shop.run(NO)
     assert not await is_held(shop)
