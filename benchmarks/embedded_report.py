@@ -3,6 +3,8 @@
 import statistics
 from typing import Any
 
+import blocks
+
 Told = dict[str, Any]
 
 
@@ -146,6 +148,12 @@ def _worker(workers: list[dict[str, float]]) -> list[str]:
     ]
 
 
+def _within(flat: Told) -> str:
+    if not all("within" in cost for cost in flat["costs"].values()):
+        return ""
+    return "In brackets: the smallest and the largest ratio of a fifth of the rounds. "
+
+
 def flat_lines(told: Told) -> list[str]:
     """The table of flatness, if it was measured."""
     flat = told.get("flat")
@@ -155,12 +163,14 @@ def flat_lines(told: Told) -> list[str]:
         f"### Flatness: {flat['few']:,} against {flat['many']:,} stored tasks",
         "",
         "Microseconds per task in batches of 100 (create, claim, commit), per call (the others); "
-        f"medians, interleaved{flat['how']}. A run of its own, {flat['date']}.",
+        f"medians of {flat['rounds'] - 5} rounds, interleaved{flat['how']}. {_within(flat)}"
+        f"A run of its own, {flat['date']}.",
         "",
         f"| | {flat['few']:,} | {flat['many']:,} | ratio |",
         "|---|---|---|---|",
     ]
     for name, cost in flat["costs"].items():
-        cells = f"{cost['few_us']:.1f} | {cost['many_us']:.1f} | {cost['ratio']:.2f}"
+        ratio = blocks.told(cost["ratio"], cost.get("within", []))
+        cells = f"{cost['few_us']:.1f} | {cost['many_us']:.1f} | {ratio}"
         lines.append(f"| {name} | {cells} |")
     return [*lines, ""]

@@ -21,6 +21,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import blocks
 import store_servers
 from limits.life import claiming, completions, counted, new_tasks
 from meter import Meter
@@ -33,6 +34,7 @@ from andon.engine.control import change_of
 from andon.lifecycle.admission import admit
 from andon.lifecycle.apply import apply
 from andon.lifecycle.commands import Reject
+from andon.lifecycle.daily import first_day
 from andon.model.code import Code
 from andon.model.task import Definition, Task, TaskError
 from andon.model.words import State
@@ -45,6 +47,9 @@ STATES = (State.PENDING, State.SCHEDULED, State.BLOCKED, State.FAILED)
 QUEUE = "bench"
 CHILDREN = 1_000
 """Blocked tasks that wait for the same."""
+
+EVENTS = 5_000
+"""Events that the log keeps, so that each round has as many to drop as it has written."""
 
 BATCH = 100
 IN_A_YEAR_MS = 365 * 86_400_000
@@ -69,6 +74,8 @@ class Filled:
         await self._at_once(self._create(State.PENDING, some) for some in _numbers(each))
         await self._at_once(self._create(State.SCHEDULED, some) for some in _numbers(each))
         await self._at_once(self._create(State.BLOCKED, some) for some in _numbers(each))
+        while await self.store.trim(MAX_BATCH):
+            pass
         for state in STATES:
             there = await counted(self.store, state)
             assert there == each, f"{there:,} are {state}, not {each:,}"
@@ -128,6 +135,10 @@ class Filled:
         await self._metered("stats", 1, store.stats)
         await self._metered("ready kinds", 1, store.ready_kinds)
         await self._metered("take what is unsettled", 1, lambda: store.take_unsettled(100))
+        await self._metered("trim what a round has logged", 1, lambda: store.trim(MAX_BATCH))
+        week = first_day(store.now(), 7)
+        await self._metered("daily history", 1, lambda: store.tallies(None, week))
+        await self._metered("info", 1, store.info)
 
     async def _metered(self, name: str, per: int, call: Callable[[], Awaitable[Any]]) -> Any:
         self._meter.start()
@@ -160,10 +171,12 @@ def places(kind: str, names: Sequence[str]) -> Iterator[tuple[list[str], int | N
     """A URL for each name, and the server's process."""
     if kind == "sqlite":
         with tempfile.TemporaryDirectory(prefix="andon-flat-") as folder:
-            yield [f"sqlite:///{folder}/{name}.db?synchronous=normal" for name in names], None
+            urls = [f"sqlite:///{folder}/{name}.db?synchronous=normal" for name in names]
+            yield [f"{url}&max_events={EVENTS}" for url in urls], None
     else:
         with store_servers.running(kind) as started:
-            yield [started.namespace(name) for name in names], started.pid
+            urls = [started.namespace(name) for name in names]
+            yield [f"{url}&max_events={EVENTS}" for url in urls], started.pid
 
 
 def main(kind: str, sizes: tuple[int, int], rounds: int) -> None:
@@ -191,8 +204,10 @@ def report(
     """Print the table."""
     print(f"| {kind}, µs | {sizes[0]:,} | {sizes[1]:,} | ratio |\n|---|---|---|---|")
     for name, used in few.items():
-        a, b = statistics.median(used[5:]), statistics.median(many[name][5:])
-        print(f"| {name} | {a:.1f} | {b:.1f} | {b / a:.2f} |")
+        one, other = used[5:], many[name][5:]
+        a, b = statistics.median(one), statistics.median(other)
+        ratio = blocks.told(b / a, blocks.ratios(one, other))
+        print(f"| {name} | {a:.1f} | {b:.1f} | {ratio} |")
     print(f"\nLoad at the end: {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors.")
 
 

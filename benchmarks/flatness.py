@@ -21,6 +21,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import blocks
 import store_servers
 from limits.life import claiming, completions, counted, new_tasks
 
@@ -135,9 +136,10 @@ def measure(kind: str, few: int, many: int, rounds: int = 60) -> dict[str, Any]:
         asyncio.run(_measure(sides, fills, rounds))
         costs = {}
         for name, taken in sides[0].taken.items():
-            a = statistics.median(taken[5:])
-            b = statistics.median(sides[1].taken[name][5:])
-            costs[name] = {"few_us": a, "many_us": b, "ratio": b / a}
+            one, other = taken[5:], sides[1].taken[name][5:]
+            a, b = statistics.median(one), statistics.median(other)
+            within = blocks.ratios(one, other)
+            costs[name] = {"few_us": a, "many_us": b, "ratio": b / a, "within": within}
         return {"few": few, "many": many, "rounds": rounds, "how": how, "costs": costs}
 
 

@@ -1,6 +1,7 @@
 """docs/benchmarks.md: one section per store, each rewritten only by its own run.
 
-What stands before the first section is written by hand: its tables repeat figures of the sections.
+What stands before the first section is written by hand, but for its figures, which `summary.py`
+takes from what is kept.
 
 What a run measured is kept beside it, as `docs/benchmarks/STORE.json`; from that a section can be
 written again: `python benchmarks/page.py STORE`.

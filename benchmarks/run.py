@@ -26,6 +26,7 @@ import flatness
 import limits
 import page
 import peers
+import summary
 
 
 def machine() -> dict[str, Any]:
@@ -90,6 +91,7 @@ def main() -> None:
     print(f"\nThat took {time.time() - begun:.0f} s.")
     if not (asked.quick or asked.keep_docs):
         page.replace(asked.store, lines, report.plots(told))
+        summary.write()
 
 
 if __name__ == "__main__":

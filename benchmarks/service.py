@@ -1,7 +1,8 @@
 """The section on the service: `andon serve` in a process of its own, under load from others.
 
-Every round asks the framework's empty route on a server of its own in turn with the rest, so that
-the share of it that a submit reaches is of the same minutes. Counts are checked in the store.
+Every round has a store, a service and a server with the framework's empty route of its own, and
+measures every row once. The empty route is asked in turn with the rest, so that the share of it
+that a submit reaches is of the same minutes. Counts are checked in the store.
 """
 
 import argparse
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,9 @@ LOAD_CONNECTIONS = 32
 
 BULK = 500
 PATIENCE_S = 120.0
+
+Outcomes = dict[str, list[dict[str, Any]]]
+"""Of each row, what each round measured."""
 
 
 class Counts(Exception):
@@ -112,7 +116,7 @@ class _Run:
         self.host, self.empty_host = (f"127.0.0.1:{port}" for port in ports)
         self.service, self.empty = service, empty
         self.stored = 0
-        self.outcomes: dict[str, list[dict[str, Any]]] = {}
+        self.outcomes: Outcomes = {}
 
     def keep(self, name: str, outcome: dict[str, Any], **expected: int) -> dict[str, Any]:
         """Keep an outcome whose statuses are all as they should be."""
@@ -264,7 +268,8 @@ class _Run:
         self.keep("drain, remote worker", told)
 
 
-def _one(store: str, sizes: dict[str, int], folder: Path) -> dict[str, list[dict[str, Any]]]:
+def _one(store: str, sizes: dict[str, int], folder: Path) -> Outcomes:
+    """One round on an empty store."""
     ports = _free_port(), _free_port()
     serve = ("-m", "andon.cli", "serve", str(APP), "--port", str(ports[0]), "--quiet")
     with (
@@ -274,14 +279,23 @@ def _one(store: str, sizes: dict[str, int], folder: Path) -> dict[str, list[dict
         run = _Run(store, ports, service, empty)
         run.singles(sizes["warm"])
         run.outcomes.clear()
-        for _ in range(sizes["rounds"]):
-            run.singles(sizes["singles"])
+        run.singles(sizes["singles"])
         run.bulk(sizes["bulk"], folder)
         run.reads(sizes["reads"])
         run.streams(sizes["streams"], sizes["events"], 0)
         run.streams(sizes["streams"], sizes["events"], sizes["beside"])
         run.drain()
         return run.outcomes
+
+
+def _rounds(empty: Callable[[int], str], sizes: dict[str, int], folder: Path) -> Outcomes:
+    """All rounds. `empty` gives the URL of an empty store, by the number of the round."""
+    together: Outcomes = {}
+    for number in range(1, sizes["rounds"] + 1):
+        print(f" round {number} of {sizes['rounds']}", flush=True)
+        for name, outcomes in _one(empty(number), sizes, folder).items():
+            together.setdefault(name, []).extend(outcomes)
+    return together
 
 
 def measure(asked: argparse.Namespace) -> dict[str, Any]:
@@ -297,18 +311,29 @@ def measure(asked: argparse.Namespace) -> dict[str, Any]:
         "beside": 20_000,
     }
     if asked.quick:
-        sizes |= {"rounds": 1, "warm": 200, "singles": 1_000, "bulk": 5_000, "reads": 4_000}
+        sizes |= {
+            "rounds": asked.rounds or 1,
+            "warm": 200,
+            "singles": 1_000,
+            "bulk": 5_000,
+            "reads": 4_000,
+        }
         sizes |= {"streams": 200, "events": 5, "beside": 1_000}
     outcomes: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="andon-bench-service-") as name:
         folder = Path(name)
         print("SQLite")
-        outcomes["SQLite"] = _one(f"sqlite:///{folder}/tasks.db", sizes, folder)
+        outcomes["SQLite"] = _rounds(lambda n: f"sqlite:///{folder}/tasks{n}.db", sizes, folder)
         about = {"SQLite": "synchronous=full"}
         try:
             with store_servers.running("redis") as server:
                 print("Redis")
-                outcomes["Redis"] = _one(server.namespace("service"), sizes, folder)
+
+                def emptied(_: int) -> str:
+                    store_servers.empty(server.url)
+                    return server.namespace("service")
+
+                outcomes["Redis"] = _rounds(emptied, sizes, folder)
                 about["Redis"] = server.about
         except FileNotFoundError as error:
             print(f"Not on Redis: {error}")

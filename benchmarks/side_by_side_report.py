@@ -76,7 +76,7 @@ def plots(told: Told) -> dict[str, str]:
     return drawn
 
 
-def _values(told: Told, side: str, figure: str) -> list[float]:
+def values(told: Told, side: str, figure: str) -> list[float]:
     """`KIND NAME` in each round in which it was measured."""
     kind, _, name = figure.rpartition(" ")
     outcomes = told["sides"].get(side, {}).get("outcomes", {}).get(kind, [])
@@ -85,14 +85,14 @@ def _values(told: Told, side: str, figure: str) -> list[float]:
 
 def _of(told: Told, side: str, figure: str) -> float | None:
     """The median over the rounds of `KIND NAME`, if it was measured."""
-    values = _values(told, side, figure)
-    return statistics.median(values) if values else None
+    found = values(told, side, figure)
+    return statistics.median(found) if found else None
 
 
 def _sure(told: Told, side: str, figure: str) -> float | None:
     """The same, if it rests on enough rounds."""
-    values = _values(told, side, figure)
-    return statistics.median(values) if len(values) >= FEWEST else None
+    found = values(told, side, figure)
+    return statistics.median(found) if len(found) >= FEWEST else None
 
 
 def _spread(values: list[float], digits: int = 0) -> str:
@@ -191,7 +191,7 @@ def _rates(told: Told) -> list[str]:
         "|---|" + "---|" * (len(RATES) + 1),
     ]
     for side in told["sides"]:
-        cells = [_spread(_values(told, side, f"{kind} rate")) for kind in RATES]
+        cells = [_spread(values(told, side, f"{kind} rate")) for kind in RATES]
         count = f"{_n(told, side, 'drain'):,}"
         lines.append(f"| {_shown(side)} | {' | '.join(cells)} | {count} |")
     lines.append("")
@@ -200,7 +200,8 @@ def _rates(told: Told) -> list[str]:
     return lines
 
 
-def _ratio(told: Told, side: str, kind: str) -> float | None:
+def ratio(told: Told, side: str, kind: str) -> float | None:
+    """Andon's median rate as a multiple of a side's, if both were measured."""
     ours, theirs = _of(told, "andon", f"{kind} rate"), _of(told, side, f"{kind} rate")
     if theirs is None and kind == "submit bulk":
         theirs = _fastest_single(told, side)
@@ -226,7 +227,7 @@ def _ratios(told: Told) -> list[str]:
         "|---|" + "---|" * len(RATES),
     ]
     for side in others:
-        cells = (_cell(_ratio(told, side, kind), 2) for kind in RATES)
+        cells = (_cell(ratio(told, side, kind), 2) for kind in RATES)
         lines.append(f"| {_shown(side)} | {' | '.join(cells)} |")
     return [*lines, ""]
 
@@ -247,7 +248,7 @@ def _costs(told: Told) -> list[str]:
     for side in told["sides"]:
         if side == "limit":
             continue
-        found = [(_values(told, side, f), DIGITS.get(f, 0)) for f in LESS_IS_BETTER]
+        found = [(values(told, side, f), DIGITS.get(f, 0)) for f in LESS_IS_BETTER]
         cells = [_spread(v if len(v) >= FEWEST else [], digits) for v, digits in found]
         processes = _cell(_of(told, side, "drain processes"))
         lines.append(f"| {_shown(side)} | {' | '.join(cells)} | {processes} |")
@@ -258,7 +259,7 @@ def _losses(told: Told) -> list[str]:
     """Everything at which some peer is better, said in words."""
     lines = []
     for kind, label in RATES.items():
-        better = {s: r for s in _peers(told) if (r := _ratio(told, s, kind)) and r < 1}
+        better = {s: r for s in _peers(told) if (r := ratio(told, s, kind)) and r < 1}
         if better:
             said = ", ".join(f"{side} ({1 / better[side]:.2f}x)" for side in better)
             lines.append(f"- {label}, tasks per second: {said}")

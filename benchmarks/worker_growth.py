@@ -1,16 +1,18 @@
 """How much memory a worker gains while it runs tasks: it should be none that stays.
 
-    python benchmarks/worker_growth.py [--store KIND]... [--from N] [--to N]
+    python benchmarks/worker_growth.py [--store KIND]... [--from N] [--to N] [--rounds N]
 
 On each store a worker process runs no-op tasks that a client keeps coming. Printed is the worker's
-resident memory after `--from` tasks and after `--to`, in MiB, and what lies between; the count of
-completed tasks is checked. In the store in memory the client and the worker are one process and
-what is completed is discarded at once, since the store itself is what would grow. `--from` and
-`--to` are multiples of 500.
+resident memory after `--from` tasks and after `--to`, in MiB, and what lies between: the median of
+the rounds, each of a fresh process on a fresh store, the smallest and the largest in brackets; the
+count of completed tasks is checked. In the store in memory the client and the worker are one
+process and what is completed is discarded at once, since the store itself is what would grow.
+`--from` and `--to` are multiples of 500.
 """
 
 import argparse
 import asyncio
+import multiprocessing
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from embedded_report import told_of
+from side_by_side_report import FEWEST
 from store_servers import running
 
 from andon import Andon
@@ -110,17 +114,36 @@ async def fed(
     return seen[first], seen[last]
 
 
+def one_round(kind: str, first: int, last: int) -> tuple[float, float, float]:
+    """Memory after `first` tasks, after `last`, and what was gained, on a fresh store."""
+    with fresh(kind) as url:
+        before, after = asyncio.run(gained(url, first, last))
+    return before, after, after - before
+
+
+def rounds_of(kind: str, first: int, last: int, rounds: int) -> list[tuple[float, float, float]]:
+    """Each in a process of its own: in the store in memory the worker's is this one."""
+    spawning = multiprocessing.get_context("spawn")
+    told = []
+    for _ in range(rounds):
+        with spawning.Pool(1) as pool:
+            told.append(pool.apply(one_round, (kind, first, last)))
+    return told
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="How much memory a worker gains.")
     parser.add_argument("--store", action="append", choices=STORES)
     parser.add_argument("--from", dest="first", type=int, default=20_000)
     parser.add_argument("--to", dest="last", type=int, default=100_000)
+    parser.add_argument("--rounds", type=int, default=FEWEST)
     given = parser.parse_args()
-    print(f"{'store':10} {given.first:>10,} {given.last:>10,}   gained (MiB, resident)")
+    print(f"| store | {given.first:,} tasks | {given.last:,} tasks | gained |")
+    print("|---|---|---|---|")
     for kind in given.store or STORES:
-        with fresh(kind) as url:
-            before, after = asyncio.run(gained(url, given.first, given.last))
-        print(f"{kind:10} {before:10.1f} {after:10.1f} {after - before:8.1f}", flush=True)
+        rounds = rounds_of(kind, given.first, given.last, given.rounds)
+        cells = (told_of(list(values), 1) for values in zip(*rounds, strict=True))
+        print(f"| {kind} | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ def active_intervals(events: Iterable[TaskEvent]) -> list[Interval]:
             assert event.task not in began, f"{event.task} was claimed twice"
             began[event.task] = event.at
         elif event.source is State.ACTIVE and event.target is not State.ACTIVE:
+            assert event.task in began, f"the log lacks the claim before {event}"
             found.append(Interval(event.task, began.pop(event.task), event.at))
     return found + [Interval(task, start, None) for task, start in began.items()]
 

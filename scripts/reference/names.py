@@ -50,6 +50,7 @@ PAGES = (
             "client.tasks.TaskFilters",
             "engine.base.Acted",
             "model.task.TaskError",
+            "acting_as",
             "artifacts.Artifact",
             "artifacts.LogLine",
         ),
@@ -118,6 +119,7 @@ PAGES = (
             "worker.control.Stopped",
             "worker.context.Dependency",
             "worker.context.FollowUp",
+            "worker.context.FansOut",
         ),
     ),
     Page(
@@ -185,9 +187,12 @@ PAGES = (
             "errors.FlowNotFound",
             "errors.TaskConflict",
             "errors.FlowConflict",
+            "errors.GroupNotFound",
+            "errors.GroupRefused",
             "errors.UniqueKeyHeld",
             "errors.QueueFull",
             "errors.QueueNotEmpty",
+            "errors.WorkerNotFound",
             "errors.SubmissionsRefused",
             "errors.TaskNotFound",
             "errors.TaskFailed",
@@ -275,10 +280,10 @@ INNER = {
     "client.function.TaskFunction": "__init__ app chosen_id draft_call draft_of type",
     "client.drafts.Draft": "codec connection follow returns_holder submission",
     "client.handle.TaskHandle": "app",
-    "client.flows.Flow": "__init__ app",
-    "client.sync.SyncFlow": "__init__ app",
+    "client.flows.Flow": "__init__ app fan_out",
+    "client.sync.SyncFlow": "__init__ app fan_out",
     "client.flow_steps.Step": (
-        "__init__ check codec draft firsts lasts need parents submission wait_for"
+        "__init__ check codec draft firsts lasts need parents submission takes_any_end tie wait_for"
     ),
     "client.flow_steps.Group": "__init__ firsts lasts",
     "client.flow_steps.Chain": "__init__ firsts lasts",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from andon.client.queues import Queue
     from andon.client.recurring import Schedule
     from andon.client.views import TaskView
+    from andon.engine.actor import acting_as
     from andon.engine.base import Submitted
     from andon.model.policy import Backoff
     from andon.model.words import Reason, State
@@ -49,6 +50,7 @@ __all__ = [
     "TaskHandle",
     "TaskView",
     "Terminate",
+    "acting_as",
     "current",
     "errors",
 ]
@@ -71,6 +73,7 @@ _HOMES = {
     "TaskHandle": "andon.client.handle",
     "TaskView": "andon.client.views",
     "Terminate": "andon.worker.control",
+    "acting_as": "andon.engine.actor",
     "current": "andon.worker.context",
 }
 

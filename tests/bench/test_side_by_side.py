@@ -188,3 +188,94 @@ def test_the_page_shows_what_was_measured(module: Any, store: str):
     )
     drawn = {f"{store}-{name}.svg" for name in report.plots(told)}
     assert {file.name for file in page.KEPT.glob(f"{store}-*.svg")} == drawn
+
+
+def test_the_heads_of_the_page_and_of_the_readme_have_what_was_measured(module: Any):
+    for path, text in module("summary").pages().items():
+        assert path.read_text(encoding="utf-8") == text, (
+            "refresh it: cd benchmarks && python summary.py"
+        )
+
+
+def test_a_head_leaves_out_what_rests_on_too_few_rounds(module: Any):
+    summary = module("summary")
+    enough = "\n".join(summary.head({"redis": _told(300, 100)}))
+    assert "| drain, one worker process, tasks/s | 300 (298 to 302) |" in enough
+    assert "| drain, one worker process | 3.00 (other) |" in enough
+    few = {"redis": _told(300, 100, rounds=3)}
+    for lines in (summary.head(few), summary.short(few)):
+        assert "300" not in "\n".join(lines)
+
+
+def test_a_head_says_where_a_peer_is_ahead(module: Any):
+    head = "\n".join(module("summary").head({"redis": _told(100, 200, waited=3.0)}))
+    assert "- Redis: drain, one worker process (other, 2.00 times the rate); " in head
+    assert "submit to start, p50, ms (other 2.0, Andon 3.0)" in head
+    ahead = "\n".join(module("summary").head({"redis": _told(300, 100)}))
+    assert "- Redis: at none of these." in ahead
+
+
+def _served(rounds: int) -> dict[str, list[dict[str, Any]]]:
+    """What rounds of the service measure: 1, 2 and so on, of everything."""
+    figures = ("rate", "cpu_us", "p50_ms", "p99_ms", "submits_rate", "memory_mb", "last_max_ms")
+    rows = ("empty route", "single submits")
+    names = [f"{row}{how}" for row in rows for how in ("", ", fewer connections")]
+    names += ["empty route, same body", "bulk submit", "the task to get", "GET under load"]
+    names += ["streams", "streams under load", "drain, remote worker"]
+    return {name: [dict.fromkeys(figures, float(n + 1)) for n in range(rounds)] for name in names}
+
+
+def test_each_row_of_the_service_has_the_smallest_and_the_largest(module: Any):
+    report = module("service_report")
+    rows = report._rows(_served(5))
+    assert len(rows) == 2 + 12
+    for row in rows[2:]:
+        assert "(100 to 100)" in row if "empty route's rate" in row else "(1" in row, row
+    assert report._few(_served(5)) == []
+
+
+def test_rows_of_the_service_that_rest_on_too_few_rounds_are_left_out_and_named(module: Any):
+    report = module("service_report")
+    outcomes = _served(5) | {"bulk submit": _served(4)["bulk submit"]}
+    assert not any("bulk submit" in row for row in report._rows(outcomes))
+    [said, _] = report._few(outcomes)
+    assert said == "Left out until they are measured in 5 rounds: bulk submit (4)."
+
+
+def test_every_round_of_the_service_measures_every_row(module: Any, monkeypatch: Any):
+    service = module("service")
+    asked: list[str] = []
+
+    def one(url: str, sizes: dict[str, int], folder: Path) -> dict[str, list[dict[str, Any]]]:
+        asked.append(url)
+        return _served(1)
+
+    monkeypatch.setattr(service, "_one", one)
+    outcomes = service._rounds(lambda n: f"store{n}", {"rounds": 5}, Path())
+    assert asked == [f"store{n}" for n in range(1, 6)]
+    assert {len(found) for found in outcomes.values()} == {5}
+    assert module("service_report")._few(outcomes) == []
+
+
+def test_how_much_a_ratio_varies_is_that_of_fifths_of_the_rounds(module: Any):
+    blocks = module("blocks")
+    few = [1.0] * 55
+    many = (
+        [1.0] * 11 + [1.1] * 33 + [0.9] * 10 + [50.0]
+    )  # one round that went wrong decides nothing
+    within = blocks.ratios(few, many)
+    assert [round(ratio, 2) for ratio in within] == [1.0, 1.1, 1.1, 1.1, 0.9]
+    assert blocks.told(1.1, within) == "1.10 (0.90 to 1.10)"
+    assert blocks.told(1.1, []) == "1.10"
+
+
+def test_a_table_of_flatness_shows_how_much_its_ratios_vary(module: Any):
+    cost = {"few_us": 10.0, "many_us": 11.0, "ratio": 1.1}
+    flat = {"few": 10, "many": 20, "rounds": 60, "how": "", "date": "d"}
+    lines = module("embedded_report").flat_lines
+    known = lines({"flat": flat | {"costs": {"claim": cost | {"within": [1.0, 1.2]}}}})
+    assert "| claim | 10.0 | 11.0 | 1.10 (1.00 to 1.20) |" in known
+    assert any("In brackets" in line for line in known)
+    earlier = lines({"flat": flat | {"costs": {"claim": cost}}})
+    assert "| claim | 10.0 | 11.0 | 1.10 |" in earlier
+    assert not any("In brackets" in line for line in earlier)

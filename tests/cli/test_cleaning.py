@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from andon import Andon
-from andon.cli.cleaning import clean, clean_below, clean_line, safe_json
 from andon.cli.root import root
+from andon.model.cleaning import clean, clean_below, clean_line, safe_json
 
 from .conftest import Cli
 

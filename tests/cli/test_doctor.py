@@ -14,11 +14,12 @@ from msgspec.structs import replace
 from tests.lifecycle.examples import recurring
 
 from andon import Andon
-from andon.cli import checks, schedule_checks
 from andon.cli import live as live_tasks
-from andon.cli.checks import Facts
-from andon.cli.findings import Finding, Level
+from andon.cli.checks import declared_by
 from andon.cli.live import Kind, Live
+from andon.engine import checks, schedule_checks
+from andon.engine.checks import Facts
+from andon.engine.findings import Finding, Level
 from andon.engine.waiting import KindWait
 from andon.lifecycle.admission import admit
 from andon.lifecycle.commands import Fail
@@ -412,7 +413,7 @@ SCHEDULES = {
 @pytest.mark.parametrize("what", SCHEDULES)
 def test_schedules_that_do_not_fire_or_are_declared_no_more_are_named(what: str) -> None:
     found, level, text = SCHEDULES[what]
-    finding = worst(schedule_checks.schedules(found, None, NOW))
+    finding = worst(schedule_checks.schedules(found, NOW))
     assert finding.level is level
     assert finding.text.startswith(text)
     assert finding.todo or level is Level.OK
@@ -425,5 +426,5 @@ def test_an_application_says_itself_which_schedules_it_declares() -> None:
     async def a() -> None: ...
 
     live = [schedule(name, application="shop", release="2") for name in ("a", "b")]
-    finding = worst(schedule_checks.schedules(live, app, NOW))
+    finding = worst(schedule_checks.schedules(live, NOW, declared_by(app)))
     assert finding.text.startswith("schedule b is declared no more")

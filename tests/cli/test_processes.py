@@ -421,6 +421,35 @@ def test_a_reader_that_goes_away_is_no_traceback(cli: Cli) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_worker_logs_its_runs_in_the_form_and_from_the_level_that_is_asked_for(
+    cli: Cli, app: str, running: Any, form: str
+) -> None:
+    good = cli.submit("add", "--args", '{"a": 1, "b": 2}')
+    worker = running("worker", app, "--log-level", "info", "--log-format", form)
+    worker.until(f"Task {good} starts")
+    completed = worker.until(f"Task {good} (add) completed")
+    bad = cli.submit("boom")
+    failed = worker.until(f"Task {bad} (boom) failed")
+    if form == "text":
+        assert " INFO " in completed
+        assert " ERROR " in failed
+        worker.until("Traceback (most recent call last):")
+        worker.until("ValueError: out of paper")
+    else:
+        for line, level, task_id, name in (
+            (completed, "info", good, "add"),
+            (failed, "error", bad, "boom"),
+        ):
+            told = json.loads(line)
+            assert (told["level"], told["task_id"], told["task_name"]) == (level, task_id, name)
+            assert (told["queue"], told["run"]) == ("default", 0)
+            assert told["duration"] >= 0
+        assert "ValueError: out of paper" in failed
+    worker.signal(signal.SIGTERM)
+    assert worker.end() == 0
+
+
 # --- serve ---
 
 

@@ -122,10 +122,50 @@ def test_a_name_that_no_worker_knows_is_pointed_out(cli: Cli) -> None:
 
     cli("storage", "init")
     cli.behind(lambda engine: engine.publish_types([TypeInfo(name="mail.send")]))
-    assert "No worker has published a task type 'male'" in cli("submit", "male").stderr
+    told = cli("submit", "male").stderr
+    assert "No worker has published a task type 'male'" in told
+    assert "waits in queue 'default' for one that does" in told
+    assert "name it with --queue" in told
+    assert "--queue" not in cli("submit", "male", "--queue", "post").stderr
     assert "version 3 of 'mail.send'" in cli("submit", "mail.send", "--version", "3").stderr
     assert cli("submit", "mail.send").stderr == ""
     assert cli("submit", "mail.send.fast").stderr == ""
+
+
+@pytest.mark.usefixtures("on_terminal")
+def test_where_no_worker_has_published_anything_people_are_told_the_queue(cli: Cli) -> None:
+    told = cli("submit", "job").stderr
+    assert "No worker has published any task type so far; 'job' waits in queue 'default'" in told
+    assert cli("submit", "job", "--queue", "mail").stderr == ""
+
+
+def test_a_task_goes_to_the_queue_that_workers_have_published_of_its_type(cli: Cli) -> None:
+    from andon.model.fleet import TypeInfo
+
+    cli("storage", "init")
+    types = [TypeInfo(name="send", queue="mail"), TypeInfo(name="old.*", queue="attic")]
+    cli.behind(lambda engine: engine.publish_types(types))
+    file = cli.write("tasks.jsonl", {"name": "send", "id": "of-a-file"}, {"name": "job", "id": "j"})
+    cli("submit", "--jsonl", file)
+    submits = {
+        "of-a-file": "mail",
+        "j": "default",
+        cli.submit("send"): "mail",
+        cli.submit("old.thing"): "attic",
+        cli.submit("send", "--queue", "urgent"): "urgent",
+    }
+    for task_id, queue in submits.items():
+        assert cli.json("tasks", "show", task_id)["queue"] == queue
+    assert cli("submit", "send").stderr == ""
+
+
+def test_a_repeat_is_one_also_if_workers_have_published_its_type_since(cli: Cli) -> None:
+    from andon.model.fleet import TypeInfo
+
+    assert cli.json("submit", "send", "--id", "nightly")["created"]
+    cli.behind(lambda engine: engine.publish_types([TypeInfo(name="send", queue="mail")]))
+    again = cli.json("submit", "send", "--id", "nightly")
+    assert (again["created"], again["queue"]) == (False, "default")
 
 
 APP = """

@@ -380,8 +380,8 @@ def test_what_is_no_dead_letter_is_neither_resubmitted_nor_purged(cli: Cli) -> N
 
 
 def test_a_group_with_an_owner_is_shown_and_sealed(cli: Cli) -> None:
-    assert "Nothing is kept of group 'g'" in cli.refusal("groups", "show", "g")
     cli.submit("job", "--id", "a", "--group", "g", "--group-owner", "ci")
+    assert "Nothing is kept of group 'h'" in cli.refusal("groups", "show", "h")
     shown = cli.json("groups", "show", "g")
     assert (shown["id"], shown["owner"], shown["sealed_at"]) == ("g", "ci", None)
     sealed = cli.json("groups", "seal", "g")
@@ -390,3 +390,31 @@ def test_a_group_with_an_owner_is_shown_and_sealed(cli: Cli) -> None:
     assert "owner" in cli("groups", "show", "g").stdout
     again = cli.refusal("submit", "job", "--group", "g", "--group-owner", "ci")
     assert "Group 'g' is sealed" in again
+
+
+def test_dead_letters_are_grouped_and_a_group_is_acted_on(cli: Cli) -> None:
+    for number in range(3):
+        cli.submit("job", "--id", f"a{number}")
+        cli.fail(message=f"sheet {number} jammed" if number else "no ink")
+    jammed, dry = cli.lines("dlq", "groups")
+    assert jammed[1] == "2"
+    assert (jammed[4], jammed[5], jammed[6]) == ("a2", "job", "ERROR: sheet # jammed")
+    assert dry[6] == "ERROR: no ink"
+    [row] = cli.lines("dlq", "list", "--fingerprint", dry[0])
+    assert row[0] == "a0"
+    done = cli("dlq", "resubmit", "--fingerprint", jammed[0], "--yes")
+    assert "2 tasks resubmitted" in done.stderr
+    assert [cli.state(f"a{number}") for number in range(3)] == ["failed", "pending", "pending"]
+    document = cli.json("dlq", "groups")
+    assert [one["count"] for one in document["groups"]] == [1]
+
+
+def test_a_look_at_some_dead_letters_says_so_and_goes_on(cli: Cli) -> None:
+    for number in range(3):
+        cli.submit("job", "--id", f"a{number}")
+        cli.fail(message=f"sheet {number} jammed")
+    told = cli("dlq", "groups", "--look", "2")
+    assert "\t2+\t" in told.stdout
+    cursor = told.stderr.split("--cursor ")[1].strip()
+    [row] = cli.lines("dlq", "groups", "--cursor", cursor)
+    assert row[1] == "1"

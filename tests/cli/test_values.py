@@ -3,10 +3,10 @@
 import click
 import pytest
 
-from andon.cli.cleaning import clean
-from andon.cli.output import ago, size_of, span
 from andon.cli.values import When, comma_separated, seconds_of, when_of
+from andon.model.cleaning import clean
 from andon.model.rates import rate_of
+from andon.model.wording import ago, size_of, span
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from andon.model.errors import (
     FlowConflict,
     FlowNotFound,
     InvalidSubmission,
+    LeaseLost,
 )
 from andon.model.task import TaskError
 
@@ -249,6 +250,79 @@ async def test_the_closing_task_runs_with_as_many_as_it_needs(app: Andon) -> Non
         assert await app.handle(both.id).result(timeout=TIMEOUT) == 4
     assert [task.state for task in ended.values()].count(State.UNREACHABLE) == 1
     assert ended[both.id].needs == 2
+
+
+@pytest.mark.parametrize("kind", ["async", "thread"])
+async def test_a_run_fans_out_a_flow_and_only_that_of_the_run_that_completes_runs(
+    app: Andon, kind: str
+) -> None:
+    tasks = declared(app)
+
+    def put_together(flow: Flow, run: int) -> None:
+        pages = flow.map(tasks.fetch, range(1, 21))
+        flow.add(tasks.total, pages.results, title=f"run {run}")
+        flow.add(tasks.fail.options(requires="all-resolved", depends_on=[*pages]))
+
+    async def scan_async(ctx: Context) -> str:
+        with app.flow("pages") as flow:
+            put_together(flow, ctx.run)
+        handle = await ctx.fan_out(flow)
+        return _once_more(ctx, handle.id)
+
+    def scan_in_a_thread(ctx: Context) -> str:
+        with app.sync.flow("pages") as flow:
+            put_together(flow, ctx.run)
+        return _once_more(ctx, ctx.fan_out(flow).id)
+
+    handler: Any = scan_async if kind == "async" else scan_in_a_thread
+    scan = app.task(name="scan", retry_delay=None)(handler)
+    async with app, app.working():
+        flow_id = await (await scan.submit()).result(timeout=TIMEOUT)
+        flows = {flow.id: app.flows.handle(flow.id) for flow in await app.flows.list()}
+        ended = {one: [task async for task, _ in flows[one].results()] for one in flows}
+        assert len(ended) == 2
+        assert [task.state for task in ended.pop(flow_id)].count(State.COMPLETED) == 21
+        [left] = ended.values()
+    assert {task.state for task in left} == {State.CANCELLED, State.UNREACHABLE}
+    assert {task.reason for task in left if task.state is State.CANCELLED} == {"superseded-run"}
+
+
+def _once_more(ctx: Context, flow_id: str) -> str:
+    if ctx.run == 0:
+        raise ValueError("once more")
+    return flow_id
+
+
+async def test_what_a_run_cannot_fan_out_is_said_in_a_sentence(app: Andon) -> None:
+    tasks = declared(app)
+    said: dict[str, str] = {}
+
+    @app.task(name="scan")
+    async def scan(ctx: Context) -> None:
+        own, needs = app.flow("own", id="mine"), app.flow("needs")
+        own.add(tasks.add, 1, 2)
+        needs.add(tasks.add.options(depends_on=[ctx.task_id, "other"], needs=1), 1, 2)
+        circle = app.flow("none")
+        for flow in (own, needs, circle):
+            try:
+                await ctx.fan_out(flow)
+            except InvalidSubmission as error:
+                said[flow.name] = str(error)
+        ctx.stop_reason = "lease-lost"
+        try:
+            await ctx.fan_out(own)
+        except LeaseLost as error:
+            said["lost"] = error.task_id
+        ctx.stop_reason = ""
+
+    async with app, app.working():
+        task = await scan.submit()
+        await task.result(timeout=TIMEOUT)
+        assert await stored(app) == 1, "nothing was changed"
+    assert said["lost"] == task.id
+    assert "every run that fans it out makes another; leave id= out" in said["own"]
+    assert "let a task of this flow wait for those" in said["needs"]
+    assert "has no tasks" in said["none"]
 
 
 async def test_the_closing_task_names_the_member_that_failed(app: Andon) -> None:

@@ -77,6 +77,25 @@ async def test_signed_tasks_run_and_others_are_refused(url: str):
             assert await rich.result() == "1ß"
 
 
+async def test_what_is_submitted_by_name_is_signed_for_the_queue_of_its_type(url: str):
+    async with shop(url) as app, asyncio.timeout(100):
+
+        @app.task(name="send", queue="mail")
+        async def send(to: str) -> str:
+            return to
+
+        async with app.working(trusted_keys=TRUSTED):
+            # A worker publishes its types before it claims.
+            assert await (await send.submit("bob")).result() == "bob"
+            if url == "memory://":  # nobody else sees it
+                handle = await app.submit("send", {"to": "ann"})
+            else:
+                async with Andon(url, signing_key=KEY) as elsewhere:
+                    handle = await elsewhere.submit("send", {"to": "ann"})
+            assert await app.handle(handle.id).result() == "ann"
+            assert (await app.handle(handle.id).get()).queue == "mail"
+
+
 async def test_a_repeat_is_the_same_task_whoever_signs_it() -> None:
     async with shop("memory://") as app:
         add = app.functions["add", 0]

@@ -11,6 +11,7 @@ from andon.model.errors import (
     TaskConflict,
     UniqueKeyHeld,
 )
+from andon.model.fleet import TypeInfo
 from andon.testing import running, virtual_time
 
 
@@ -157,3 +158,21 @@ def test_a_task_function_keeps_its_options_apart_from_those_derived_from_it(
     mail = send.options(queue="mail")
     assert mail.options(priority=1).draft("a").submission.queue == "mail"
     assert send.draft("a").submission.queue == "default"
+
+
+@virtual_time
+async def test_what_is_submitted_by_name_goes_to_the_queue_of_the_application_if_it_has_one():
+    app = Andon("memory://", queue="all")
+    async with running(app, worker=False):
+        await (await app.engine()).publish_types([TypeInfo(name="send", queue="mail")])
+        assert (await (await app.submit("send")).get()).queue == "all"
+
+
+@virtual_time
+async def test_what_is_submitted_by_name_goes_to_the_queue_that_workers_have_published(app: Andon):
+    async with running(app, worker=False):
+        await (await app.engine()).publish_types([TypeInfo(name="send", queue="mail")])
+        assert (await (await app.submit("send")).get()).queue == "mail"
+        assert (await (await app.submit("job")).get()).queue == "default"
+        chosen = app.draft("send", queue="post")
+        assert (await (await chosen.submit()).get()).queue == "post"

@@ -5,8 +5,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from andon.lifecycle.commands import Cancel, Complete, Delete, Reprioritise
-from andon.model.task import TaskEvent
+from andon.contract.outcomes import ChangeKind
+from andon.contract.requests import Change
+from andon.engine.control import change_of
+from andon.lifecycle.actors import done_by
+from andon.lifecycle.commands import Cancel, Command, Complete, Delete, Reprioritise
+from andon.model.task import Task, TaskEvent
 from andon.model.words import Event
 
 from .kit import Kit
@@ -157,6 +161,19 @@ async def test_history_has_more_than_the_record_carries(kit: Kit) -> None:
     assert len(task.status.events) == 16
 
 
+async def test_moves_that_were_refused_take_none_out_of_the_log(kit: Kit) -> None:
+    """Two decide on the same record, again and again; one of them comes too late each time."""
+    task, late = await kit.submit(), await kit.again()
+    for i in range(40):
+        (seen,) = await late.get([task.id])
+        assert seen is not None
+        task = await kit.moved(task, Reprioritise(priority=i % 5))
+        (refused,) = await late.commit([kit.change(seen, Reprioritise(priority=9))])
+        assert refused.kind is ChangeKind.CONFLICT
+    read = (await kit.read_events("", limit=7)).events
+    assert [e.revision for e in read] == list(range(1, 42))
+
+
 async def test_a_very_long_history_tells_how_much_was_dropped(kit: Kit) -> None:
     task = await kit.submit()
     for i in range(1_005):
@@ -171,3 +188,37 @@ async def test_a_very_long_history_tells_how_much_was_dropped(kit: Kit) -> None:
 
 async def test_an_unknown_task_has_no_history(kit: Kit) -> None:
     assert (await kit.store.history("absent")).events == ()
+
+
+async def test_a_move_by_hand_tells_its_actor_to_every_reader(kit: Kit) -> None:
+    def by(task: Task, command: Command, actor: str) -> Change:
+        return change_of(task, done_by(kit.decide(task, command), actor))
+
+    waits, other = await kit.submit(), await kit.submit()
+    changes = [by(waits, Reprioritise(priority=3), "ann"), by(other, Cancel(), "")]
+    assert {one.kind for one in await kit.store.commit(changes)} == {ChangeKind.APPLIED}
+    waits = await kit.there(waits.id)
+    assert (await kit.commit(by(waits, Cancel(), "bob"))).kind is ChangeKind.APPLIED
+    deleted = by(await kit.there(waits.id), Delete(), "ann")
+    expected = [(Event.SUBMIT, ""), (Event.REPRIORITISE, "ann"), (Event.CANCEL, "bob")]
+
+    store = await kit.again()
+    history = await store.history(waits.id)
+    assert [(e.event, e.actor) for e in history.events] == expected
+    (read,) = await store.get([waits.id])
+    assert read is not None
+    assert [e.actor for e in read.status.events] == ["", "ann", "bob"]
+    assert {e.actor for e in (await store.history(other.id)).events} == {""}
+
+    assert (await kit.commit(deleted)).kind is ChangeKind.APPLIED
+    log = (await kit.read_events("")).events
+    said = [(e.event, e.actor) for e in log if e.task == waits.id]
+    assert said == [*expected, (Event.DELETE, "ann")]
+
+
+async def test_a_repeat_of_a_move_by_hand_is_recognised(kit: Kit) -> None:
+    task = await kit.submit()
+    change = change_of(task, done_by(kit.decide(task, Cancel(), write_id="once"), "ann"))
+    for _ in range(2):
+        assert (await kit.commit(change)).kind is ChangeKind.APPLIED
+    assert [e.actor for e in (await kit.store.history(task.id)).events] == ["", "ann"]

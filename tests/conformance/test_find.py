@@ -1,11 +1,15 @@
 """Finding: one axis, the rest filters; pages in order of creation, each task once."""
 
+from collections.abc import Awaitable
 from typing import Any
 
 import pytest
 
 from andon.contract.queries import Query
+from andon.engine.letter_groups import letter_groups
 from andon.lifecycle.commands import Cancel, Complete, Fail
+from andon.lifecycle.letter_groups import merged
+from andon.model.letters import LetterGroups
 from andon.model.task import TaskError
 from andon.model.words import State
 
@@ -140,3 +144,32 @@ async def test_get_answers_in_the_order_asked(kit: Kit) -> None:
     tasks = await kit.submit_many(3)
     found = await kit.store.get([tasks[2].id, "absent", tasks[0].id])
     assert found == [tasks[2], None, tasks[0]]
+
+
+async def test_dead_letters_are_grouped_by_their_errors_in_bounded_looks(kit: Kit) -> None:
+    for number in range(5):
+        task = await kit.active(queue="q", policy={"dead_letter": "save"})
+        said = f"{'Paid' if number % 2 else 'Lost'} order {number} of 'Ann'"
+        error = TaskError(message=said, type="E")
+        await kit.move(task, Fail(error=error, retryable=False))
+    await kit.submit(queue="q")
+
+    class Engine:
+        """As much of an engine as a look needs."""
+
+        now = kit.store.now
+        find = kit.store.find
+
+    def look(count: int, cursor: str = "") -> Awaitable[LetterGroups]:
+        return letter_groups(Engine(), queue=None, name=None, look=count, cursor=cursor)
+
+    whole = await look(10)
+    assert [(one.count, one.pattern) for one in whole.groups] == [
+        (3, 'E: Lost order # of "…"'),
+        (2, 'E: Paid order # of "…"'),
+    ]
+    some = await look(2)
+    assert (some.looked, some.whole) == (2, False)
+    while not some.whole:
+        some = merged(some, await look(2, some.cursor))
+    assert some.groups == whole.groups

@@ -13,6 +13,7 @@ from andon.contract.topics import (
     Listener,
     control_topic,
     ready_topic,
+    run_topic,
     task_topic,
 )
 from andon.lifecycle.commands import (
@@ -25,6 +26,7 @@ from andon.lifecycle.commands import (
     Lose,
     Reject,
     Release,
+    Reprioritise,
     RequestCancel,
     ShutdownRetry,
     Silence,
@@ -152,11 +154,31 @@ async def test_a_move_wakes_who_waits_for_the_task_and_for_events(kit: Kit) -> N
         assert await hinted(every)
 
 
-async def test_progress_wakes_who_watches_the_task(kit: Kit) -> None:
-    task = await kit.active()
-    with kit.store.listen([task_topic(task.id)]) as listener:
-        await kit.renew(task, progress=10)
-        assert await hinted(listener)
+@pytest.mark.parametrize("instance", ["the same", "another"])
+async def test_claim_and_progress_wake_who_watches_runs_and_not_who_waits_for_the_end(
+    kit: Kit, instance: str
+) -> None:
+    store = kit.store if instance == "the same" else await kit.again()
+    task, other = await kit.submit(), await kit.submit(queue="other")
+    with (
+        store.listen([run_topic(task.id)]) as runs,
+        store.listen([task_topic(task.id)]) as waits,
+        store.listen([task_topic(other.id)]) as last,
+    ):
+        other = await kit.moved(other, Reprioritise(priority=1))
+        assert await hinted(last), "it has begun to listen"
+        while not await quiet(waits):
+            pass
+        await runs.wait(0)
+        (claimed,) = await kit.claim()
+        assert await hinted(runs)
+        await kit.renew(claimed, progress=10)
+        assert await hinted(runs)
+        await kit.move(other, Reprioritise(priority=2))
+        assert await hinted(last), "after all hints that were given before"
+        assert await quiet(waits)
+        await kit.move(claimed, Complete())
+        assert await hinted(waits)
 
 
 async def test_a_worker_is_woken_when_its_run_is_to_stop(kit: Kit) -> None:

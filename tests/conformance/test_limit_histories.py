@@ -258,12 +258,13 @@ def _holds(
     events: tuple[TaskEvent, ...],
     keys: dict[str, str],
 ) -> None:
-    most = limits.get("max_concurrent")
-    assert most is None or most_at_once(intervals) <= most
+    at_once = limits.get("max_concurrent")
+    assert at_once is None or most_at_once(intervals) <= at_once
     per_key = limits.get("max_concurrent_per_key")
     if per_key is not None:
         found = most_per_key(intervals, keys.__getitem__)
-        assert max(found.values()) <= per_key, found
+        for key, most in found.items():
+            assert most <= per_key, [i for i in intervals if keys[i.task] == key]
     if "rate_limit" in limits:
         beyond = most_beyond_rate(events, limits["rate_limit"], limits["rate_burst"])
         assert beyond <= 0.5, (

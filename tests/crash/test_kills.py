@@ -13,13 +13,18 @@ from histories import active_intervals, most_at_once, most_per_key
 from servers import may_repeat
 
 from andon.contract.store import Store
+from andon.engine.base import Submission
+from andon.engine.local import LocalEngine
+from andon.engine.schedule_requests import ScheduleRequest
+from andon.lifecycle.recurrence.occurrences import between
 from andon.model.fleet import QueueConfig
+from andon.model.recurrence import Recurrence
 from andon.model.words import TERMINAL, Event, State
 from andon.stores.registry import open_store
 from andon.testing.ledger import Ledger
 
 from .conftest import Fleet
-from .program import key_of
+from .program import OPTIONS, key_of
 
 if TYPE_CHECKING:
     from andon.model.task import TaskEvent
@@ -135,16 +140,18 @@ async def hunt(
     rng: random.Random,
     watcher: Watcher,
     hunted: dict[str, tuple[object, ...]],
-    until: tuple[Event, ...],
+    until: tuple[Event, ...] = (),
+    *,
+    seconds: float = STORM_S,
 ) -> None:
     """Kill one after another and start it again."""
     start = time.monotonic()
     kills = 0
     while True:
         missing = set(until) - {event.event for event in watcher.events}
-        if not missing and time.monotonic() > start + STORM_S:
+        if not missing and time.monotonic() > start + seconds:
             break
-        assert time.monotonic() < start + STORM_S + PATIENCE_S, f"never seen: {missing}"
+        assert time.monotonic() < start + seconds + PATIENCE_S, f"never seen: {missing}"
         await watcher.follow(rng.uniform(0.2, 0.7))
         name = rng.choice(list(hunted))
         if rng.random() < 0.8:  # else perhaps while it begins
@@ -200,6 +207,52 @@ def test_workers_killed_under_load_lose_nothing_and_bear_each_follow_up_once(
         storm(fleet, rng, workers=3, submitters=1, meddlers=0, prey="w", until=until, bears=True)
     )
     assert set(watcher.ledger.states()) == {State.COMPLETED}
+
+
+def test_timekeepers_and_workers_killed_lose_and_double_no_occurrence(
+    fleet: Fleet, rng: random.Random
+) -> None:
+    """With catch_up="all": each second of each schedule once, by the ledger. A quarter of a minute
+    on each store; ten minutes at 200 a second are in benchmarks/bearing_killed.py."""
+    asyncio.run(occurrences_under_kills(fleet, rng, schedules=20, seconds=15))
+
+
+async def occurrences_under_kills(
+    fleet: Fleet, rng: random.Random, *, schedules: int, seconds: int
+) -> None:
+    engine = LocalEngine(open_store(fleet.url))
+    await engine.open()
+    try:
+        watcher = Watcher(engine.store)
+        begin = (engine.now() // 1000 + 2) * 1000
+        end = begin + seconds * 1000
+        times = Recurrence(every=1, jitter=1.0, catch_up="all", start=begin, end=end)
+        task = Submission(id="", name="step", options=OPTIONS)
+        names = [f"each{n}" for n in range(schedules)]
+        wishes = [ScheduleRequest(name=name, recurrence=times, task=task) for name in names]
+        made = await engine.schedules.put(wishes, "add")
+        assert {one.result for one in made} == {"created"}
+        wanted = {one.id for name in names for one in between(times, name, start=begin, end=end)}
+        assert len(wanted) == schedules * seconds
+        hunted: dict[str, tuple[object, ...]] = {
+            f"worker{n}": ("work", rng.random()) for n in range(3)
+        }
+        for name, (role, *rest) in hunted.items():
+            fleet.start(name, str(role), *rest)
+        await hunt(fleet, rng, watcher, hunted, seconds=seconds)
+        await watcher.until_resolved(len(wanted) + schedules)
+        for name in hunted:
+            fleet.signal(name, signal.SIGTERM)
+            assert fleet.end(name) in (0, -signal.SIGTERM), fleet.logs()
+        await watcher.look()
+        watcher.ledger.balance(wanted.union(names))
+        assert set(watcher.ledger.states()) == {State.COMPLETED}
+        submits = Counter(e.task for e in watcher.events if e.event is Event.SUBMIT)
+        assert set(submits.values()) == {1}
+        done = {task_id for task_id, _, _ in fleet.lines("done")}
+        assert done == wanted
+    finally:
+        await engine.close()
 
 
 def test_submitters_killed_lose_nothing_acknowledged(fleet: Fleet, rng: random.Random) -> None:

@@ -7,8 +7,12 @@ from typing import Any
 import pytest
 
 from andon.contract.outcomes import Created
+from andon.engine.base import Submission
 from andon.engine.holding import Holding
-from andon.model.errors import StoreUnavailable
+from andon.lifecycle.commands import Complete
+from andon.lifecycle.firing import occurrence_key
+from andon.lifecycle.unique import derived_key
+from andon.model.errors import InvalidSubmission, StoreUnavailable
 from andon.model.recurrence import Recurrence
 from andon.model.task import Task
 from andon.model.words import Event, Reason, State
@@ -122,6 +126,28 @@ async def test_one_whose_place_cannot_be_taken_fails_alone(
     assert f"{at(2, 'bad')} was not stored" in said.message
     await shop.later(60)
     assert await states(shop, range(1, 4), "bad") == [State.CANCELLED, None, State.PENDING]
+
+
+async def test_no_submit_takes_the_key_of_a_schedules_occurrences(shop: Shop) -> None:
+    """Neither by hand, nor as a follow-up; its neighbours in the call are accepted."""
+    key = occurrence_key("s")
+    one, taken, other = await shop.engine.submit(
+        [
+            Submission(id="one", name="job", unique_key="schedule:s"),
+            Submission(id="taken", name="job", unique_key=key, on_held="supersede"),
+            Submission(id="other", name="job"),
+        ]
+    )
+    assert (one.error, other.error) == (None, None)
+    assert isinstance(taken.error, InvalidSubmission)
+    assert "which only the occurrences of schedules have" in str(taken.error)
+    run = await shop.run()
+    borne = Submission(id="borne", name="job", unique_key=key)
+    with pytest.raises(InvalidSubmission, match="only the occurrences of schedules have"):
+        await shop.engine.report(run, Complete(result=b"1"), [borne])
+    named = derived_key("schedule", b"{}")  # a task type of that name has keys of its own
+    [fine] = await shop.engine.submit([Submission(id="named", name="schedule", unique_key=named)])
+    assert fine.error is None
 
 
 @pytest.mark.parametrize("written", [False, True], ids=["before", "after"])

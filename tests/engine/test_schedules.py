@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from andon.engine.base import Submission
 from andon.engine.local import LocalEngine
@@ -16,10 +17,16 @@ from andon.engine.schedule_requests import (
     ScheduleOutcome,
     ScheduleRequest,
 )
-from andon.engine.schedule_views import next_due
+from andon.engine.schedule_views import changed, next_due
 from andon.lifecycle import decide, firing
 from andon.lifecycle.commands import Complete, Fail, RunNow
-from andon.model.errors import ConfigurationError, StoreUnavailable, TaskNotFound
+from andon.lifecycle.schedules import PARTS
+from andon.model.errors import (
+    ConfigurationError,
+    InvalidTransition,
+    StoreUnavailable,
+    TaskNotFound,
+)
 from andon.model.recurrence import Recurrence
 from andon.model.task import Schedule, TaskError
 from andon.model.words import Event, Reason, State
@@ -277,6 +284,88 @@ async def test_code_that_says_something_new_revises_and_an_older_release_does_no
     assert "There is a schedule 's' already" in str(taken.error)
 
 
+async def test_two_who_edit_other_parts_at_once_both_have_their_way(shop: Shop) -> None:
+    await made(shop, task={"args": b"[1]"})
+    read = await shop.task("s")
+    await shop.later(180)  # what it fires meanwhile is no change of what was read
+    edits = [
+        {"every": 30},
+        {"overlap": "skip"},
+        {"args": b"[2]", "priority": 2},
+        {"pause_after": 3},
+    ]
+    done = await put(shop, *(changed(read, edit) for edit in edits), how="edit")
+    assert [one.result for one in done] == ["revised"] * 4
+    s = await schedule(shop)
+    assert (s.recurrence.every, s.overlap, s.pause_after) == (30, "skip", 3)
+    assert (s.template.args, s.template.priority) == (b"[2]", 2)
+
+
+@pytest.mark.parametrize("ended", [False, True])
+@pytest.mark.parametrize(
+    ("part", "first", "second"),
+    [
+        ("times", {"every": 30}, {"catch_up": "none"}),
+        ("task", {"args": b"[2]"}, {"queue": "other"}),
+        ("task", {"deadline_in": 5.0}, {"task": "another"}),
+        ("overlap", {"overlap": "skip"}, {"overlap": "queue"}),
+        ("pause_after", {"pause_after": 3}, {"pause_after": 5}),
+    ],
+)
+async def test_of_two_who_edit_one_part_at_once_the_second_is_told_and_changes_nothing(
+    shop: Shop, part: str, first: Any, second: Any, ended: bool
+) -> None:
+    await made(shop)
+    if ended:
+        await shop.engine.schedules.act(["s"], "cancel")
+    read = await shop.task("s")
+    await put(shop, changed(read, first), how="edit")
+    there = await shop.task("s")
+    if ended:
+        await shop.engine.schedules.act(["s"], "cancel")
+    beside: Any = {"overlap": "replace"} if part != "overlap" else {"pause_after": 9}
+    late, fine = await put(
+        shop, changed(read, second), changed(await shop.task("s"), beside), how="edit"
+    )
+    assert isinstance(late.error, InvalidTransition)
+    assert f"Somebody else has changed its {part} meanwhile" in str(late.error)
+    assert fine.error is None  # one refused edit of a call fails alone
+    left = await schedule(shop)
+    assert [getattr(left, name) for name in PARTS[part]] == [
+        getattr(there.status.schedule, name) for name in PARTS[part]
+    ]
+
+
+async def test_an_edit_by_hand_holds_beside_a_deploy_that_says_nothing_new(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def said(release: str) -> Any:
+        return request(application="shop", release=release)
+
+    await put(shop, said("1"), how="declare")
+    edit = changed(await shop.task("s"), {"every": 30})
+    acts, reached = shop.engine.schedules._act, asyncio.Event()  # pyright: ignore[reportPrivateUsage]
+
+    async def late(*args: Any) -> Any:
+        if not reached.is_set():  # the declaration has read the schedule, and not written yet
+            reached.set()
+            assert (await put(shop, edit, how="edit"))[0].error is None
+        return await acts(*args)
+
+    monkeypatch.setattr(shop.engine.schedules, "_act", late)
+    (declared,) = await put(shop, said("2"), how="declare")
+    s = await schedule(shop)
+    assert (declared.error, s.release, s.recurrence.every) == (None, "2", 30)
+
+
+async def test_no_part_but_those_there_are_is_edited(shop: Shop) -> None:
+    await made(shop)
+    wanted = replace(request(application="mine"), parts={"declaration": ""})
+    (refused,) = await put(shop, wanted, how="edit")
+    assert "are times, task, overlap, pause_after, not 'declaration'" in str(refused.error)
+    assert (await schedule(shop)).application == ""
+
+
 async def test_what_an_application_declares_no_more_is_pruned(shop: Shop) -> None:
     names = [("a", "shop"), ("b", "shop"), ("c", "other"), ("d", "")]
     for name, application in names:
@@ -322,9 +411,9 @@ async def test_acts_are_refused_of_tasks_and_repeated_safely(shop: Shop) -> None
         ("delete", None),
     )
     for act, state in steps:
-        for changed in (True, False)[: 1 + (act != "delete")]:
+        for changes in (True, False)[: 1 + (act != "delete")]:
             [acted] = await keeper.act(["s"], act)
-            assert (acted.state, acted.changed, acted.error) == (state, changed, None)
+            assert (acted.state, acted.changed, acted.error) == (state, changes, None)
         if state is not None:
             assert next_due(await shop.task("s")) is None
     (taken,) = await put(shop, request("t"))

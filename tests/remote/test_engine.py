@@ -18,6 +18,7 @@ from andon.contract.topics import ready_topic
 from andon.engine.base import Submission
 from andon.engine.http.engine import HttpEngine
 from andon.engine.http.errors import NAMES, URN, error_of, error_of_document, problem_of
+from andon.engine.http.transport import Transport
 from andon.lifecycle.commands import Complete, Delete, Fail, RunNow
 from andon.model import errors
 from andon.model.errors import (
@@ -27,6 +28,7 @@ from andon.model.errors import (
     InvalidTransition,
     LeaseLost,
     PermissionRefused,
+    StoreIncompatible,
     StoreUnavailable,
     TaskConflict,
     TaskNotFound,
@@ -75,6 +77,38 @@ async def test_a_task_is_claimed_whole_and_resolved(running: Running):
         assert (ended.state, ended.result) == (State.COMPLETED, b"[1]")
         moves = (await engine.history("a")).events
         assert [str(move.event) for move in moves] == ["submit", "claim", "complete"]
+
+
+async def test_a_service_that_knows_no_follow_ups_is_not_told_the_end_of_a_run_that_has_some(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+):
+    """An older service would take the report and leave them out. Other reports go on."""
+    call = Transport.call
+
+    async def older(self: Transport, method: str, body: bytes = b"{}", **how: Any) -> bytes:
+        return await call(
+            self, f"{method}-not-there" if "bearing" in method else method, body, **how
+        )
+
+    async with engine_at(running.url) as engine:
+        await engine.submit([task("a"), task("b")])
+        a, b = await claim(engine)
+        with monkeypatch.context() as patch:
+            patch.setattr(Transport, "call", older)
+            with pytest.raises(
+                StoreIncompatible, match="older release, which stores no follow-ups"
+            ):
+                await engine.report(a, Complete(result=b"1"), [task("borne")])
+            assert await engine.report(b, Complete(result=b"1")) is State.COMPLETED
+        [there] = await engine.get(["a"])
+        assert there is not None
+        assert there.state is State.ACTIVE
+        await engine.report(a, Complete(result=b"1"), [task("borne")])
+        await until(lambda: stored(engine, "borne"))
+
+
+async def stored(engine: HttpEngine, task_id: str) -> bool:
+    return (await engine.get([task_id]))[0] is not None
 
 
 async def test_refusals_are_the_errors_of_a_local_engine(running: Running):

@@ -8,9 +8,14 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import httpx
+import msgspec
 import uvloop
 
 from andon import Andon
+from andon.engine.local import LocalEngine
+from andon.lifecycle.minutes import slot_of, slot_with
+from andon.model.minutes import MinuteBase, MinuteRow
+from andon.model.settings import MINUTES_SETTINGS
 from andon.service.guard import Guard
 from andon.service.server import serve
 from andon.service.service import Service
@@ -124,3 +129,11 @@ def with_values(body: Any, values: dict[str, str]) -> Any:
     if isinstance(body, list):
         return [with_values(value, values) for value in body]
     return values.get(body, body) if isinstance(body, str) else body
+
+
+async def with_minute(engine: LocalEngine, base: MinuteBase, row: MinuteRow) -> None:
+    """Store a minute as a timekeeper would."""
+    slot = slot_with(None, base, row)
+    name = MINUTES_SETTINGS[slot_of(slot.hour)]
+    stored = await engine.store.setting(name)
+    assert await engine.store.put_setting(name, msgspec.msgpack.encode(slot), expect=stored)

@@ -91,6 +91,7 @@ ROUTES = {
     "POST /api/v1/flows/{flow_id:str}/cancel": Route("tasks:cancel:*"),
     "POST /api/v1/flows/{flow_id:str}/rerun": Route("tasks:change:*"),
     "GET /api/v1/dead-letters": Route("tasks:read:q", query="queue=q"),
+    "GET /api/v1/dead-letters/groups": Route("tasks:read:q", query="queue=q"),
     "POST /api/v1/dead-letters/resubmit": Route("tasks:change:q", {"filter": {"queue": "q"}}),
     "POST /api/v1/dead-letters/purge": Route("tasks:change:q", {"filter": {"queue": "q"}}),
     "GET /api/v1/queues": Route("queues:read:*"),
@@ -132,6 +133,7 @@ ROUTES = {
     "POST /api/v1/engine/claim": Route("queues:claim:q", CLAIM),
     "POST /api/v1/engine/renew": Route(RUN, [{"token": "{run_token}", "lease_ms": 5000}]),
     "POST /api/v1/engine/report": Route(RUN, REPORT),
+    "POST /api/v1/engine/report_bearing": Route(RUN, REPORT),
     "POST /api/v1/engine/dependencies": Route(RUN, {"token": "{run_token}"}),
     "POST /api/v1/engine/cancel": Route("tasks:cancel:q", IDS),
     "POST /api/v1/engine/retry": Route("tasks:change:q", IDS),
@@ -161,6 +163,12 @@ ROUTES = {
     ),
     "POST /api/v1/engine/get": Route("tasks:read:q", IDS),
     "POST /api/v1/engine/history": Route("tasks:read:q", IDS),
+    "POST /api/v1/engine/claiming_workers": Route("queues:read:q", {"queue": "q"}),
+    "POST /api/v1/engine/claiming_worker": Route("queues:read:q", {"queue": "q", "worker": "w"}),
+    "POST /api/v1/engine/claimed_queues": Route("queues:read:*", {}),
+    "POST /api/v1/engine/quarantine_worker": Route(
+        "queues:manage:q", {"queue": "q", "worker": "w", "until": 1}
+    ),
     "POST /api/v1/engine/group": Route("tasks:read:*", {"name": "build"}),
     "POST /api/v1/engine/seal_group": Route("tasks:change:*", {"name": "build"}),
     "POST /api/v1/engine/dependents": Route("tasks:read:q", {"id": "{task}"}),
@@ -173,6 +181,9 @@ ROUTES = {
     "POST /api/v1/engine/configure_queue": Route(
         "queues:manage:q", {"name": "q", "changes": {"weight": 2}}
     ),
+    "POST /api/v1/engine/letter_groups": Route("tasks:read:q", {"queue": "q", "look": 9}),
+    "POST /api/v1/engine/minutes": Route("queues:read:q", {"name": "q", "minutes": 7}),
+    "POST /api/v1/engine/acts": Route("admin:audit", {"limit": 5}),
     "POST /api/v1/engine/queue_history": Route("queues:read:q", {"queue": "q", "days": 7}),
     "POST /api/v1/engine/delete_queue": Route("queues:manage:q", {"name": "q"}),
     "POST /api/v1/engine/policies": Route("queues:read:*"),
@@ -189,6 +200,8 @@ ROUTES = {
     "POST /api/v1/engine/remove_worker": Route("queues:claim:q", {"ids": ["w"]}),
     "POST /api/v1/engine/info": Route(ANY),
     "POST /api/v1/engine/partitions": Route(ANY),
+    "GET /api/v1/minutes": Route("queues:read:q", query="queue=q"),
+    "GET /api/v1/audit": Route("admin:audit"),
     "GET /api/v1/tokens": Route("admin:tokens"),
     "POST /api/v1/tokens": Route("admin:tokens", {"name": "n", "scopes": ["admin:tokens"]}),
     "DELETE /api/v1/tokens/{token_id:str}": Route("admin:tokens"),

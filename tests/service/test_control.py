@@ -1,12 +1,18 @@
 """Listing tasks and acting on them over HTTP: one by one, by id, by filter."""
 
+import asyncio
 import json
 from typing import Any
 
 import httpx
 import pytest
 
+from andon.client.services import service_at
 from andon.contract.limits import SCAN_BUDGET
+from andon.contract.requests import ClaimRequest
+from andon.lifecycle.commands import Fail
+from andon.model.letters import LetterGroups
+from andon.model.task import TaskError
 
 from .kit import Running, problem
 
@@ -275,3 +281,55 @@ def test_a_group_with_an_owner_is_shown_and_sealed(five: httpx.Client):
         five.post(TASKS, json={**task, "group": "b2", "group_owner": ""}), 422, "invalid-submission"
     )
     assert "group_owner" in other["detail"]
+
+
+def test_dead_letters_are_grouped_and_a_group_is_resubmitted(service: Running, http: httpx.Client):
+    engine = service.service.engine
+
+    async def die(task_id: str, message: str) -> None:
+        request = ClaimRequest(
+            worker="w", token=task_id, queues=("default",), limit=1, lease_ms=60_000
+        )
+        (task,) = await engine.claim(request)
+        error = TaskError(message=message, type="E")
+        await engine.report(task, Fail(error=error, retryable=False))
+
+    for number in range(3):
+        http.post(TASKS, json={"name": "fail", "id": f"t{number}"})
+        service.call(die(f"t{number}", "order 12 lost" if number == 1 else f"order {number} paid"))
+    found = http.get("/api/v1/dead-letters/groups").json()
+    assert [(one["count"], one["pattern"]) for one in found["groups"]] == [
+        (2, "E: order # paid"),
+        (1, "E: order # lost"),
+    ]
+    assert (found["looked"], found["whole"], found["cursor"]) == (3, True, "")
+    some = http.get("/api/v1/dead-letters/groups", params={"look": 2}).json()
+    assert (some["looked"], some["whole"]) == (2, False)
+    more = {"cursor": some["cursor"]}
+    assert http.get("/api/v1/dead-letters/groups", params=more).json()["looked"] == 1
+    kind = found["groups"][0]["fingerprint"]
+    assert ids(http.get("/api/v1/dead-letters", params={"fingerprint": kind})) == ["t0", "t2"]
+    body = {"filter": {"fingerprint": kind}, "dry_run": True}
+    assert http.post("/api/v1/dead-letters/resubmit", json=body).json()["found"] == 2
+    body["dry_run"] = False
+    assert http.post("/api/v1/dead-letters/resubmit", json=body).json()["changed"] == 2
+    assert ids(http.get("/api/v1/dead-letters")) == ["t1"]
+    assert http.get("/api/v1/dead-letters/groups", params={"look": 0}).status_code == 422
+
+
+def test_the_engine_over_http_groups_dead_letters(service: Running, http: httpx.Client):
+    http.post(TASKS, json={"name": "fail", "id": "one"})
+    with service.working():
+        http.get(f"{TASKS}/one", params={"wait": 15})
+
+    async def groups() -> LetterGroups:
+        engine = service_at(service.url)
+        await engine.open()
+        try:
+            return await engine.letter_groups("default", look=5)
+        finally:
+            await engine.close()
+
+    found = asyncio.run(groups())
+    assert found == service.call(service.service.engine.letter_groups("default"))
+    assert found.groups[0].pattern == "ValueError: as asked"

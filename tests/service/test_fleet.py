@@ -169,7 +169,7 @@ def test_a_queue_name_that_cannot_be_is_refused_by_its_name(http: httpx.Client):
 @pytest.mark.parametrize(
     ("token", "field"),
     [
-        ({"scopes": ["a b"]}, "scopes"),
+        ({"scopes": ["a\nb"]}, "scopes"),
         ({"scopes": ["a**"]}, "scopes"),
         ({"scopes": []}, "scopes"),
         ({"expires_in": 1e300}, "expires_in"),

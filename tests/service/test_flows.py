@@ -1,9 +1,14 @@
 """Flows over HTTP: seen and acted on as one; arguments filled in for workers of any language."""
 
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+
+from andon import Andon
+
+from .kit import eventually, problem, serving
 
 FLOWS = "/api/v1/flows"
 RUNS = "/api/v1/runs"
@@ -53,6 +58,46 @@ def test_results_are_in_the_arguments_that_a_worker_of_any_language_claims(
     assert last["args"]["plain"] == {"$result": "a"}, "no header names it"
     stored = http.get("/api/v1/tasks/c").json()
     assert stored["args"]["first"] == {"$result": "a"}, "what is kept is what was submitted"
+
+
+def test_a_service_has_its_own_bound_for_arguments_with_results_in_them(tmp_path: Path) -> None:
+    """Sixty-four times `max_payload`; the one task that is larger fails alone, and says so."""
+    with serving(Andon(f"sqlite:///{tmp_path}/tasks.db"), max_payload=20) as running:
+        http = running.client()
+        sums = {"results": {"$results": [0, 2]}}
+        parts = ["a", "b"]
+        plain = {"queue": "q", "load_dependencies": True, "headers": {"andon-results": "results"}}
+        tasks = [
+            *({"id": part, "name": "part", "queue": "q"} for part in parts),
+            {"id": "fits", "name": "sum", "args": sums, "depends_on": parts, **plain},
+            {
+                "id": "large",
+                "name": "sum",
+                "args": {**sums, "other": "x" * 64 * 20},
+                "depends_on": parts,
+                **plain,
+            },
+        ]
+        assert http.post("/api/v1/bulk", json={"tasks": tasks}).json()["refused"] == 0
+        first, second = claim(http)
+        where = f"{RUNS}/{first['task_id']}/{first['run']}/report"
+        headers = {"Authorization": f"Bearer {first['token']}"}
+        said = {"outcome": "completed", "result": "x" * 30}
+        problem(http.post(where, json=said, headers=headers), 413, "payload-too-large")
+        for run in (first, second):
+            report(http, run, outcome="completed", result=1)
+        [run] = eventually(lambda: claim(http))
+        assert (run["task_id"], run["args"]) == ("fits", {"results": [1, 1]})
+        large = eventually(lambda: _ended(http, "large"))
+        assert large["reason"] == "malformed-payload"
+        assert (
+            "more than 1,280 bytes, which is 64 times max_payload" in large["last_error"]["message"]
+        )
+
+
+def _ended(http: httpx.Client, task_id: str) -> Any:
+    task = http.get(f"/api/v1/tasks/{task_id}").json()
+    return task if task["state"] == "failed" else None
 
 
 def test_a_flow_is_shown_cancelled_and_run_again(http: httpx.Client, flow_id: str) -> None:

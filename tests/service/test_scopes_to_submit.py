@@ -1,7 +1,7 @@
 """One rule says which scopes a submit takes, and every request that submits asks for them."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
@@ -12,6 +12,7 @@ from andon import Andon
 from andon.contract.requests import ClaimRequest
 from andon.engine.base import Submission
 from andon.engine.schedule_requests import ScheduleRequest
+from andon.model.fleet import TypeInfo
 from andon.model.recurrence import Recurrence
 from andon.service.trust.access import OPEN
 
@@ -78,6 +79,26 @@ KINDS = {
 }
 
 
+def _of_type(body: Any) -> Any:
+    """The same request, whose tasks name no queue: theirs is that of their type."""
+    if isinstance(body, list):
+        return [_of_type(item) for item in body]
+    if not isinstance(body, dict):
+        return body
+    if body.get("queue") == "q":
+        body = {name: value for name, value in body.items() if name != "queue"}
+        body |= {"name": "typed", **({"unique_key": "v"} if "unique_key" in body else {})}
+    return {name: _of_type(value) for name, value in body.items()}
+
+
+KINDS |= {
+    f"{name}, by their type": replace(kind, body=_of_type(kind.body))
+    for name, kind in list(KINDS.items())
+    if _of_type(kind.body) != kind.body
+}
+KINDS["a job, by its type"] = Kind("/api/v1/jobs", {"type": "typed"}, ("tasks:create:q",))
+
+
 class World:
     """A service that asks for tokens, and what requests to it name."""
 
@@ -140,6 +161,8 @@ class World:
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     url = f"sqlite:///{tmp_path_factory.mktemp('scopes')}/tasks.db"
     with serving(Andon(url)) as running, running.client() as http:
+        published = [TypeInfo(name="typed", queue="q")]
+        running.call(running.service.engine.publish_types(published))
         yield World(running, http)
 
 

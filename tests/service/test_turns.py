@@ -148,7 +148,13 @@ def test_slices_of_requests_at_once_are_not_begun_in_the_same_turn(app: Andon):
     turn = 0
     begun: list[int] = []
 
+    class Book:
+        def queue_of(self, submission: Submission) -> str:
+            return submission.queue or "default"
+
     class Engine:
+        book = Book()
+
         async def submit(self, submissions: Sequence[Submission]) -> list[Submitted]:
             begun.append(turn)
             return [Submitted(one.id, State.PENDING, created=True) for one in submissions]

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from andon.cli.checks import in_line
-from andon.cli.findings import Level
 from andon.client.ids import new_id
 from andon.contract.outcomes import CreateKind
+from andon.engine.checks import in_line
+from andon.engine.findings import Level
 from andon.lifecycle.admission import admit
 from andon.model.errors import StoreUnavailable
 from andon.model.task import Definition, Task

@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,9 +15,11 @@ import pytest
 
 from andon.client.ids import new_id
 from andon.lifecycle.admission import admit
+from andon.model.errors import StoreError
 from andon.model.task import Definition, Task
 from andon.stores.sqlite import SqliteStore, checkpoint, threads
 from andon.stores.sqlite.connection import MOST_LOG_BYTES
+from andon.stores.sqlite.location import Location
 from andon.stores.sqlite.threads import Reader
 
 OVERLAPPING = """
@@ -81,6 +84,30 @@ async def _largest_log(database: Path) -> int:
 
 def test_the_log_stays_small_while_readers_overlap(tmp_path: Path) -> None:
     assert asyncio.run(_largest_log(tmp_path / "andon.db")) < MOST_LOG_BYTES
+
+
+def test_whoever_writes_waits_for_checkpoints_that_are_slow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a busy machine or disk: commits, which only append to the log, go on at full speed."""
+    soon = checkpoint.Checkpointer._checkpoint
+
+    def slow(checkpointer: checkpoint.Checkpointer, db: sqlite3.Connection) -> None:
+        threading.Event().wait(0.5)
+        soon(checkpointer, db)
+
+    monkeypatch.setattr(checkpoint.Checkpointer, "_checkpoint", slow)
+    assert asyncio.run(_largest_log(tmp_path / "andon.db")) < MOST_LOG_BYTES
+
+
+def test_a_writer_does_not_wait_for_checkpoints_that_nobody_makes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(location: Location, *, write: bool) -> sqlite3.Connection:
+        raise StoreError("no more connections")
+
+    monkeypatch.setattr(checkpoint, "connect", refused)
+    assert asyncio.run(_largest_log(tmp_path / "andon.db")) > checkpoint.CROWDED * PAGE
 
 
 def test_it_would_not_if_it_were_not_begun_anew_by_force(

@@ -14,13 +14,14 @@ from andon.cli import people
 from andon.cli.errors import CommandFailed
 from andon.cli.filters import filters
 from andon.cli.ids import named_ids
-from andon.cli.output import Word, plural
+from andon.cli.output import Word
 from andon.cli.session import Session, fail
 from andon.contract.queries import Query
 from andon.engine.base import Acted, Engine
 from andon.engine.bulk import Act, Tally, act_on_found, act_on_ids
 from andon.engine.filtering import Filters
 from andon.model.task import Task
+from andon.model.wording import plural
 
 if TYPE_CHECKING:
     from andon.cli.output import Cell, Output

@@ -12,13 +12,14 @@ import msgspec
 
 from andon.cli.ids import one_named
 from andon.cli.layout import Column
-from andon.cli.output import Cell, size_of
 from andon.cli.session import Session, common
 from andon.lifecycle.faces.fields import iso
 from andon.model.errors import TaskNotFound
+from andon.model.wording import size_of
 
 if TYPE_CHECKING:
     from andon.artifacts.base import Artifact, Artifacts
+    from andon.cli.output import Cell
 
 _COLUMNS = (
     Column("run", right=True),

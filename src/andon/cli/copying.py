@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from andon.cli.layout import Column
-from andon.cli.output import STYLES, Cell, Word, plural, span
+from andon.cli.output import STYLES, Cell, Word
 from andon.cli.session import Session, common, fail, refuse_nowhere
 from andon.model.settings import PLACE_SETTING, ROOT_SETTING
+from andon.model.wording import plural, span
 
 if TYPE_CHECKING:
     from andon.contract.store import Store

@@ -11,7 +11,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Generator
+from collections.abc import AsyncGenerator, Generator
 from typing import TYPE_CHECKING
 
 import click
@@ -23,6 +23,7 @@ from andon.cli.values import DURATION
 if TYPE_CHECKING:
     from andon.cli.output import Output
     from andon.cli.sources import Sources
+    from andon.client.app import Andon
     from andon.engine.base import Engine
     from andon.model.task import Task
 
@@ -44,6 +45,20 @@ _MOST_NAMES = 10_000
     "--grace", type=DURATION, default=2.0, help="What runs get when the code changes (2s)."
 )
 @click.option(
+    "--board/--no-board",
+    "shows_board",
+    default=True,
+    show_default=True,
+    help="Serve the board on loopback, too.",
+)
+@click.option(
+    "--board-port",
+    type=click.IntRange(0, 65_535),
+    default=8640,
+    show_default=True,
+    help="Of the board; another is taken if it is in use.",
+)
+@click.option(
     "--pass-env",
     multiple=True,
     metavar="NAME,…",
@@ -60,6 +75,8 @@ async def dev(
     queues: tuple[str, ...],
     concurrency: int | None,
     grace: float,
+    shows_board: bool,
+    board_port: int,
     pass_env: tuple[str, ...],
     quiet: bool,
     log_level: str | None,
@@ -67,8 +84,9 @@ async def dev(
 ) -> None:
     """Run an application and restart it when it changes.
 
-    Store, worker and timekeeper in one process, with a log of the moves that tasks make. APP is
-    as for `andon worker`. Runs that a restart stops go back to their place and lose no try.
+    Store, worker, timekeeper and the board in one process, with a log of the moves that tasks make;
+    the log says where the board is. APP is as for `andon worker`. Runs that a restart stops go back
+    to their place and lose no try.
     """
     log_to_stderr(quiet=quiet, level=log_level, form=log_format)
     if reload:
@@ -90,11 +108,30 @@ async def dev(
     log = asyncio.create_task(_log(session.out, engine))
     try:
         with _until_parent_ends():
-            await run(application, settings)
+            async with _board(application, board_port if shows_board else None):
+                await run(application, settings)
     finally:
         log.cancel()
         await asyncio.gather(log, return_exceptions=True)
         await application.close()
+
+
+@contextlib.asynccontextmanager
+async def _board(application: "Andon", port: int | None) -> AsyncGenerator[None]:
+    """Serve the board on loopback, where its packages are there; the log says where. It has the
+    port that it had before a restart, if nobody else has it."""
+    if port is None:
+        yield
+        return
+    try:
+        from andon.dashboard.serving import served
+    except ModuleNotFoundError as error:
+        logger.info("No board: it needs %s; pip install 'andon[server]' brings it.", error.name)
+        yield
+        return
+    async with served(application.board(), port) as url:
+        logger.info("The board is at %s", url)
+        yield
 
 
 @contextlib.contextmanager

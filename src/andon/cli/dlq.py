@@ -4,8 +4,10 @@ import click
 
 from andon.cli.acting import Asked, act, which, with_command
 from andon.cli.filters import filters, oldest_first
+from andon.cli.layout import Column
 from andon.cli.session import Session, common
 from andon.engine.filtering import Filters
+from andon.engine.letter_groups import LOOK, MOST_LOOKED
 from andon.lifecycle.commands import Delete
 
 
@@ -39,6 +41,71 @@ async def list_letters(
         dead_letters=True,
         empty="There are no dead letters here.",
     )
+
+
+@dlq.command()
+@click.option("--queue", metavar="NAME", help="Those of this queue.")
+@click.option("--name", metavar="NAME", help="Those of this name.")
+@click.option(
+    "--look",
+    type=click.IntRange(1, MOST_LOOKED),
+    default=LOOK,
+    show_default=True,
+    metavar="N",
+    help="How many dead letters to look at, those of the newest tasks.",
+)
+@click.option("--cursor", default="", help="Go on after the last look.")
+@common
+async def groups(
+    session: Session, *, queue: str | None, name: str | None, look: int, cursor: str
+) -> None:
+    """Group dead letters by their errors: type and message, without numbers, ids and quoted values.
+
+    The largest group first, with the id of the one that ended last. Where not all were looked at,
+    the counts are "at least". To act on a group: andon dlq resubmit --fingerprint HASH.
+    """
+    from andon.engine.filtering import check_queue
+    from andon.lifecycle.letter_groups import groups_document
+
+    async with session.engine() as engine:
+        if queue is not None:
+            await check_queue(engine, queue)
+        now = engine.now()
+        found = await engine.letter_groups(queue, name, look=look, cursor=cursor)
+    out = session.out
+    if out.json:
+        out.document(groups_document(found))
+        return
+    more = "" if found.whole else "+"
+    out.table(
+        _GROUP_COLUMNS,
+        [
+            [
+                one.fingerprint,
+                f"{one.count}{more}",
+                out.when(one.newest_at, now),
+                out.when(one.oldest_at, now),
+                one.newest,
+                ",".join(one.names),
+                one.pattern,
+            ]
+            for one in found.groups
+        ],
+        empty="There are no dead letters here.",
+    )
+    if not found.whole:
+        out.note(f"{found.looked:,} dead letters were looked at. Go on: --cursor {found.cursor}")
+
+
+_GROUP_COLUMNS = [
+    Column("fingerprint", keeps=True),
+    Column("count", right=True, keeps=True),
+    Column("newest", keeps=True),
+    Column("oldest", keeps=True),
+    Column("id of the newest", keeps=True),
+    Column("names", named=True),
+    Column("error", wraps=True),
+]
 
 
 @dlq.command()

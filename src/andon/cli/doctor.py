@@ -8,7 +8,7 @@ from andon.cli.output import Word
 from andon.cli.session import Session, common, fail
 
 if TYPE_CHECKING:
-    from andon.cli.findings import Finding
+    from andon.engine.findings import Finding
 
 _MARKS = {"ok": ("✓", "green"), "note": ("!", "yellow"), "wrong": ("✗", "bold red")}
 
@@ -24,7 +24,9 @@ async def doctor(session: Session, *, app: str | None) -> None:
     where logs are kept; with APP also whether its code runs what has not ended yet, and whether it
     signs what workers want signed. Exit code 1 if anything is wrong.
     """
-    from andon.cli import checks, findings
+    from andon.cli.checks import all_checks, read
+    from andon.engine import findings
+    from andon.engine.checks import wrong as how_many_wrong
 
     application = None
     if app is not None:
@@ -33,13 +35,13 @@ async def doctor(session: Session, *, app: str | None) -> None:
         application = load_app(app, url=session.given_url)
         session.given_url = application.url
     async with session.engine() as engine:
-        found = list(checks.all_checks(await checks.read(engine, application), application))
+        found = list(all_checks(await read(engine, application), application))
     if session.out.json:
-        session.out.document({"wrong": checks.wrong(found), "findings": found})
+        session.out.document({"wrong": how_many_wrong(found), "findings": found})
     else:
         for finding in found:
             _print(session, finding)
-    wrong = checks.wrong(found)
+    wrong = how_many_wrong(found)
     notes = sum(finding.level is findings.Level.NOTE for finding in found)
     session.out.note(f"{wrong} wrong, {notes} worth knowing, {len(found) - wrong - notes} fine.")
     if wrong:

@@ -4,7 +4,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from andon.cli.cleaning import clean
+from andon.model.cleaning import clean
 from andon.model.errors import AndonError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class HookFailed(CommandFailed):
         """Print the traceback from the hook on, then the sentence."""
         from traceback import format_exception
 
-        from andon.cli.tracebacks import folded
+        from andon.lifecycle.tracebacks import folded
 
         error = self._fault.error
         lines = format_exception(type(error), error, self._fault.traceback)

@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from andon.cli.ids import one_named
-from andon.cli.output import Cell, Word, plural
+from andon.cli.output import Cell, Word
 from andon.cli.session import Session, common
 from andon.cli.values import comma_separated
 from andon.contract.topics import EVENTS_TOPIC
@@ -15,6 +15,7 @@ from andon.lifecycle.constants import SLOW_POLL_S
 from andon.lifecycle.faces.fields import iso
 from andon.lifecycle.rendering import event_document
 from andon.model.errors import TaskNotFound
+from andon.model.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,6 +35,7 @@ _MOST_REMEMBERED = 100_000
 @click.option("--task", "task_id", metavar="ID", help="Moves of this task.")
 @click.option("--queue", metavar="NAME", help="Moves of tasks of this queue.")
 @click.option("--state", "states", multiple=True, metavar="STATE", help="Moves into this state.")
+@click.option("--actor", metavar="NAME", help="Moves that this one made by hand.")
 @click.option("--from", "cursor", metavar="CURSOR", help="From after this cursor.")
 @click.option("--since-start", is_flag=True, help="With --follow: from the oldest event kept.")
 @common
@@ -44,6 +46,7 @@ async def events(
     task_id: str | None,
     queue: str | None,
     states: tuple[str, ...],
+    actor: str | None,
     cursor: str | None,
     since_start: bool,
 ) -> None:
@@ -60,7 +63,7 @@ async def events(
             await check_queue(engine, queue)
         if task_id is not None:
             task_id = await one_named(session, engine, task_id)
-        printer = _Printer(session, engine, queue, task_id, frozenset(asked))
+        printer = _Printer(session, engine, queue, task_id, states=frozenset(asked), actor=actor)
         if task_id is not None and cursor is None and not since_start:
             await printer.history(task_id)
         if follow and cursor is None and not since_start:
@@ -77,12 +80,15 @@ class _Printer:
         engine: "Engine",
         queue: str | None,
         task_id: str | None,
+        *,
         states: "frozenset[State]",
+        actor: str | None,
     ) -> None:
         self._session = session
         self._out = session.out
         self._engine = engine
         self._states = states
+        self._actor = actor
         self._queue = queue
         self._task_id = task_id
         self._queues: dict[str, str] = {}  # of tasks seen while their records lived
@@ -146,8 +152,10 @@ class _Printer:
         return dict(zip(ids, await self._engine.get(ids), strict=True))
 
     def _wants(self, event: "TaskEvent") -> bool:
-        return (self._task_id is None or event.task == self._task_id) and (
-            not self._states or event.target in self._states
+        return (
+            (self._task_id is None or event.task == self._task_id)
+            and (not self._states or event.target in self._states)
+            and (self._actor is None or event.actor == self._actor)
         )
 
     def _print(self, event: "TaskEvent", task: "Task | None") -> None:
@@ -172,6 +180,11 @@ class _Printer:
             self._out.words([iso(shown.at), event.task, name, shown.name, shown.worker, error])
 
 
+def by_whom(event: "TaskEvent") -> str | None:
+    """Who made a move by hand, in words; nothing of any other move."""
+    return f"by {event.actor}" if event.actor else None
+
+
 def line_of(event: "TaskEvent", task: "Task | None") -> list[Cell]:
     """One move as a line."""
     from andon.cli.shown import native_word
@@ -189,5 +202,6 @@ def line_of(event: "TaskEvent", task: "Task | None") -> list[Cell]:
         Word(arrow, target.style),
         "" if event.reason is None else event.reason.value,
         event.worker,
+        by_whom(event),
         None if event.error is None else event.error.message,
     ]

@@ -22,9 +22,14 @@ def filters(function: Command) -> Command:
     @click.option("--key", metavar="KEY", help="Tasks with this concurrency key.")
     @click.option("--group", metavar="GROUP", help="Tasks of this group.")
     @click.option("--worker", metavar="ID", help="Tasks this worker is running.")
+    @click.option(
+        "--fingerprint",
+        metavar="HASH",
+        help="Tasks whose error is of this kind (andon dlq groups).",
+    )
     @functools.wraps(function)
     def call(*args: Any, states: tuple[str, ...], **given: Any) -> Any:
-        names = ("queue", "name", "tag", "key", "group", "worker")
+        names = ("queue", "name", "tag", "key", "group", "worker", "fingerprint")
         chosen = {name: given.pop(name) for name in names}
         asked = Filters(states=comma_separated(states), **chosen)
         return function(*args, filters=asked, **given)

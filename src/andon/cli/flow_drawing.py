@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from andon.cli.cleaning import clean_line
 from andon.cli.output import STYLES, Word
+from andon.model.cleaning import clean_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -9,9 +9,9 @@ import click
 from andon.cli import people
 from andon.cli.errors import CommandFailed
 from andon.cli.layout import Column
-from andon.cli.output import plural
 from andon.cli.session import Session, common, fail
 from andon.cli.values import DURATION
+from andon.model.wording import plural
 
 if TYPE_CHECKING:
     from andon.engine.base import Engine

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from andon.cli.findings import Finding, Level
-from andon.cli.output import plural
 from andon.contract.queries import Query
+from andon.engine.findings import Finding, Level
 from andon.lifecycle.statements import parsed
 from andon.model.errors import ConfigurationError
 from andon.model.fleet import WorkerInfo
 from andon.model.headers import SIGNATURE_HEADER
+from andon.model.wording import plural
 from andon.model.words import State
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import click
 import msgspec
 
-from andon.cli.tracebacks import folded
+from andon.lifecycle.tracebacks import folded
 from andon.model.text import one_line, storable
 from andon.worker.logs.activity import RUNS
 from andon.worker.logs.fields import RUN_FIELDS, RunFieldsFilter

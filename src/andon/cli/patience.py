@@ -3,7 +3,7 @@
 import time
 from typing import TYPE_CHECKING
 
-from andon.cli.output import plural
+from andon.model.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable

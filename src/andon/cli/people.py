@@ -1,8 +1,23 @@
-"""Whether a person is there."""
+"""Who is at the command line: whether a person is there, and the name that acts by hand carry."""
 
+import getpass
+import os
+import socket
 import sys
 
 
 def somebody_there() -> bool:
     """Whether a question would be read and answered by a person."""
     return sys.stdin.isatty()
+
+
+def actor() -> str:
+    """Who acts: `ANDON_ACTOR`, else the user and this machine."""
+    given = os.environ.get("ANDON_ACTOR", "").strip()
+    if given:
+        return given
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container may run as a user that has no name
+        user = f"uid {os.getuid()}"
+    return f"{user}@{socket.gethostname()}"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from andon.cli.layout import Column
-from andon.cli.output import STYLES, Cell, Output, Word, plural, span
+from andon.cli.output import STYLES, Cell, Output, Word
 from andon.cli.people import somebody_there
 from andon.cli.queue_history import history
 from andon.cli.session import Session, common, fail
@@ -17,6 +17,7 @@ from andon.engine.fleet import counts_in, known_queues, queue_document
 from andon.lifecycle.waiting import Why, spoken
 from andon.model.errors import ConfigurationError, QueueNotEmpty
 from andon.model.rates import rate_text
+from andon.model.wording import plural, span
 from andon.model.words import State
 
 if TYPE_CHECKING:

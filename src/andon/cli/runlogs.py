@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from andon.cli.cleaning import clean_below
 from andon.cli.ids import one_named
 from andon.cli.session import Session, common
 from andon.lifecycle.faces.fields import iso
+from andon.model.cleaning import clean_below
 
 if TYPE_CHECKING:
     from andon.cli.output import Output

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from andon.cli import people
-from andon.cli.output import Word, plural
+from andon.cli.output import Word
 from andon.cli.schedules import keeper, matching, schedule_named
 from andon.cli.session import Session, common, fail, refuse_nowhere
 from andon.cli.values import WHEN, When
@@ -20,6 +20,7 @@ from andon.engine.schedule_requests import BACKFILL_ASKS, Backfilled
 from andon.engine.schedule_views import schedule_of, together
 from andon.lifecycle.faces.fields import iso
 from andon.lifecycle.recurrence.occurrences import pieces
+from andon.model.wording import plural
 
 if TYPE_CHECKING:
     from andon.engine.base import Acted, Engine

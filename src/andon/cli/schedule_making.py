@@ -40,6 +40,7 @@ async def add(
     refused; `andon schedules next` shows beforehand what times mean.
     """
     from andon.engine.schedule_requests import ScheduleRequest
+    from andon.engine.type_queues import with_queues
 
     version = given["version"] or 0
     app = application_of(session, app_spec, profile)
@@ -53,7 +54,8 @@ async def add(
         request = ScheduleRequest(name=name, recurrence=recurrence, task=submission, **rules)
         await _put(session, engine, request, "add")
         if app_spec is None:
-            await note_unknown(session, app, task_name, version)
+            [bears] = await with_queues(engine, [submission])
+            await note_unknown(session, engine, bears, submission.queue)
     finally:
         await app.close()
 
@@ -75,7 +77,8 @@ async def edit(
     """Change a schedule: what is given; all else stays as it is.
 
     `none` takes a setting away. New times count from now on. What code declares holds again as soon
-    as the code says something new.
+    as the code says something new. If somebody else changes the same part of it at this moment (its
+    times, its task, --overlap or --pause-after), the later of both is refused.
     """
     from andon.engine.schedule_views import changed, request_of
 
@@ -94,7 +97,7 @@ async def edit(
             fields["task"] = task_name
         if not fields:
             raise click.UsageError("What is to be changed? See: andon schedules edit --help.")
-        await _put(session, engine, changed(request, fields), "edit")
+        await _put(session, engine, changed(task, fields), "edit")
     finally:
         await app.close()
 

@@ -67,7 +67,7 @@ TIMES = (
 
 TASK = (
     click.option("--args", "arguments", metavar="JSON", help="Arguments; - reads them from stdin."),
-    click.option("--queue", metavar="NAME", help="Where the tasks go."),
+    click.option("--queue", metavar="NAME", help="Where the tasks go; that of their type."),
     click.option("--priority", metavar="N", help="-4 to 5, or a name from lowest to highest."),
     click.option("--version", type=int, metavar="N", help="Version of the task type."),
     click.option(

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 
-from andon.cli.output import STYLES, Cell, Output, Word, ago, plural, span
+from andon.cli.output import STYLES, Cell, Output, Word
 from andon.engine.schedule_views import is_paused, next_due, schedule_of
 from andon.lifecycle.faces.fields import iso
 from andon.model.recurrence import ExplainedTime, Recurrence
 from andon.model.task import Schedule, Task
+from andon.model.wording import ago, plural, span
 from andon.model.words import Reason, State
 
 _LATE_MS = 60_000

@@ -9,6 +9,7 @@ from andon.cli.logs import Format, log_format, log_level, log_to_stderr
 from andon.cli.loops import event_loop
 from andon.cli.session import Session, common
 from andon.cli.values import DURATION
+from andon.contract.limits import MAX_PAYLOAD
 from andon.model.errors import ConfigurationError
 from andon.model.urls import shown
 from andon.worker.event_loop import Loop
@@ -23,11 +24,24 @@ logger = logging.getLogger("andon.cli")
 @click.option("--port", type=click.IntRange(0, 65_535), default=8640, show_default=True)
 @click.option("--grace", type=DURATION, help="What requests in hand get at a stop (10s).")
 @click.option("--rate-limit", type=float, metavar="N", help="Requests a second per address.")
+@click.option(
+    "--max-payload",
+    type=click.IntRange(min=1),
+    default=MAX_PAYLOAD,
+    show_default=True,
+    metavar="BYTES",
+    help="Of a result; of arguments with results in them 64 times as many.",
+)
 @click.option("--certificate", metavar="FILE", help="PEM; speak TLS with it.")
 @click.option("--private-key", metavar="FILE", help="PEM; default: in the certificate's file.")
 @click.option("--client-ca", metavar="FILE", help="PEM; admit who shows a certificate of these.")
 @click.option("--require-token", is_flag=True, help="Ask for tokens on loopback too.")
+@click.option("--no-board", is_flag=True, help="Show no board at /.")
 @click.option("--no-timekeeper", is_flag=True, help="Leave timers to others.")
+@click.option("--taskcluster", is_flag=True, help="Be a Taskcluster queue too, under /api/queue.")
+@click.option("--claim-timeout", type=DURATION, help="Of its runs, between two reclaims (20m).")
+@click.option("--claim-wait", type=DURATION, help="Longest wait of its claimWork (20s).")
+@click.option("--proxy", multiple=True, metavar="ADDRESS", help="Proxy to believe about the port.")
 @event_loop
 @log_level
 @log_format
@@ -40,20 +54,27 @@ def serve(
     port: int,
     grace: float | None,
     rate_limit: float | None,
+    max_payload: int,
     certificate: str | None,
     private_key: str | None,
     client_ca: str | None,
     require_token: bool,
+    no_board: bool,
     no_timekeeper: bool,
+    taskcluster: bool,
+    claim_timeout: float | None,
+    claim_wait: float | None,
+    proxy: tuple[str, ...],
     loop: Loop,
     quiet: bool,
     log_level: str | None,
     log_format: Format,
 ) -> None:
-    """Serve an application's tasks over HTTP.
+    """Serve an application's tasks over HTTP, and the board at /.
 
     On loopback it is open to everybody on this machine; elsewhere it asks for the tokens that
-    andon token makes. Behind a proxy on the same machine, say --require-token.
+    andon token makes, and Taskcluster's clients for signatures. Behind a proxy on the same
+    machine, say --require-token.
 
     APP is module:attribute, or path/to/file.py[:attribute]. Tasks are submitted, watched and
     controlled here; to run them, start workers beside it. SIGTERM or SIGINT ends it in good order.
@@ -63,20 +84,31 @@ def serve(
         from andon.service.server import run
         from andon.service.service import Service
         from andon.service.settings import Settings
+        from andon.service.taskcluster.settings import TaskclusterSettings
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             f"The service needs {error.name}. Install it with: pip install 'andon[server]'."
         ) from error
+    if not taskcluster and (claim_timeout is not None or claim_wait is not None or proxy):
+        raise ConfigurationError("--claim-timeout, --claim-wait, --proxy go with --taskcluster.")
+    face = TaskclusterSettings(
+        claim_timeout=1_200.0 if claim_timeout is None else claim_timeout,
+        claim_wait=20.0 if claim_wait is None else claim_wait,
+        proxies=proxy,
+    )
     settings = Settings(
         host=host,
         port=port,
         timekeeper=not no_timekeeper,
+        board=not no_board,
         certificate=certificate,
         private_key=private_key,
         client_ca=client_ca,
         require_token=require_token,
         rate_limit=rate_limit,
+        max_payload=max_payload,
         shutdown_grace=10.0 if grace is None else grace,
+        taskcluster=face if taskcluster else None,
     )
     application = load_app(app, url=session.given_url)
     tune_process()

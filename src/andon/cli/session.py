@@ -67,13 +67,16 @@ class Session:
         Only with `creates` may a store be made by this; only with `memory` may it be one that ends
         with this process.
         """
+        from andon.cli.people import actor
         from andon.client.services import is_service, service_at
+        from andon.engine.actor import acting_as
 
         if is_service(self.url):
             engine = service_at(self.url)
             await engine.open()
             try:
-                yield engine
+                with acting_as(actor()):
+                    yield engine
             finally:
                 await engine.close()
             return
@@ -85,7 +88,9 @@ class Session:
         self, *, creates: bool = False, profile: str = "native", memory: bool = False
     ) -> "AsyncGenerator[LocalEngine, None]":
         """An engine on the store itself, for what no service does for others."""
+        from andon.cli.people import actor
         from andon.client.services import is_service
+        from andon.engine.actor import acting_as
         from andon.engine.local import LocalEngine
         from andon.engine.opening import open_store
 
@@ -98,7 +103,8 @@ class Session:
         engine = LocalEngine(open_store(self.url), profile=profile)
         await engine.open()
         try:
-            yield engine
+            with acting_as(actor()):
+                yield engine
         finally:
             await engine.close()
 

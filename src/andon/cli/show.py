@@ -8,11 +8,12 @@ import msgspec
 
 from andon.cli.ids import one_named
 from andon.cli.last import remember
-from andon.cli.output import Cell, Output, Word, ago, span
+from andon.cli.output import Cell, Output, Word
 from andon.cli.session import Session, common
 from andon.lifecycle.births import owed_ids
 from andon.lifecycle.faces.fields import iso
 from andon.model.errors import TaskNotFound
+from andon.model.wording import ago, span
 from andon.model.words import State
 
 if TYPE_CHECKING:
@@ -83,8 +84,8 @@ def _page(out: Output, task: "Task", history: "History", wait: "Wait | None", no
 
 def _traceback(out: Output, task: "Task", *, whole: bool) -> None:
     """Where the newest error was raised, as long as it is one that matters."""
-    from andon.cli.cleaning import clean
-    from andon.cli.tracebacks import folded
+    from andon.lifecycle.tracebacks import folded
+    from andon.model.cleaning import clean
 
     error = _error(task)
     if error is None or not error.traceback:
@@ -191,6 +192,7 @@ def _in_a_word(error: "TaskError | None", shown: "TaskError | None") -> str | No
 
 
 def _move(out: Output, event: "TaskEvent", before: int | None) -> list[Cell]:
+    from andon.cli.events import by_whom
     from andon.cli.shown import native_word
 
     source = "" if event.source is None else event.source.value
@@ -206,6 +208,7 @@ def _move(out: Output, event: "TaskEvent", before: int | None) -> list[Cell]:
         "" if event.reason is None else event.reason.value,
         "" if event.run is None else f"run {event.run}",
         event.worker,
+        by_whom(event),
     ]
 
 

@@ -6,14 +6,15 @@ import click
 
 from andon.artifacts.place import open_blobs
 from andon.cli.copying import copy
-from andon.cli.output import ACCIDENTS, Cell, size_of, span
 from andon.cli.session import Session, common
 from andon.cli.values import CLEARED, DURATION_OR_NONE
 from andon.model.errors import ConfigurationError, StoreUnavailable
 from andon.model.settings import PLACE_SETTING, RETENTION_SETTING
 from andon.model.urls import shown
+from andon.model.wording import ACCIDENTS, size_of, span
 
 if TYPE_CHECKING:
+    from andon.cli.output import Cell
     from andon.contract.store import Store
     from andon.model.fleet import StoreInfo
 
@@ -178,6 +179,10 @@ async def _set_retention(store: "Store", retention: Retention) -> None:
 
 
 async def _set(store: "Store", name: str, value: bytes) -> None:
+    from andon.engine.audit import Audit
+
+    if await store.setting(name) != value:
+        await Audit(store).asked("set-storage", name, set=shown(value.decode()))
     for _ in range(_MOST_TRIES):
         before = await store.setting(name)
         if before == value or await store.put_setting(name, value, expect=before):

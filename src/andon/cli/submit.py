@@ -9,17 +9,22 @@ from andon.cli.ids import sure_ids
 from andon.cli.last import remember
 from andon.cli.session import PROFILE_NAMES, Session, common, refuse_nowhere
 from andon.cli.values import DURATION, WHEN, When, comma_separated
+from andon.lifecycle.routing import route
 from andon.model.errors import ConfigurationError, InvalidSubmission
+from andon.model.words import DEFAULT_QUEUE
 
 if TYPE_CHECKING:
     from andon.client.app import Andon
+    from andon.engine.base import Engine, Submission
 
 
 @click.command()
 @click.argument("name", required=False)
 @click.option("--args", "arguments", metavar="JSON", help="Arguments; - reads them from stdin.")
 @click.option("--id", "task_id", metavar="ID", help="Repeating it with the same task is safe.")
-@click.option("--queue", metavar="NAME")
+@click.option(
+    "--queue", metavar="NAME", help="That of its task type, if workers have published it; default."
+)
 @click.option("--priority", metavar="N", help="-4 to 5, or a name from lowest to highest.")
 @click.option("--delay", type=DURATION, help="Start after: 30s, 5m, 1h30m.")
 @click.option("--run-at", type=WHEN, help="Start at: ISO 8601, or +5m.")
@@ -142,18 +147,16 @@ async def submit(
         draft = app.draft(name, args, version=version, **given)
         handle = await app.submit_draft(draft)
         remember(app.url, handle.id)
+        from andon.engine.type_queues import with_queues
+
+        engine = await app.engine()
+        [submission] = await with_queues(engine, [draft.submission])
         if app_spec is None:
-            await note_unknown(session, app, name, version)
+            await note_unknown(session, engine, submission, draft.submission.queue)
         if wait:
             from andon.cli.wait import wait_for
 
-            await wait_for(
-                session,
-                await app.engine(),
-                [handle.id],
-                timeout=timeout,
-                submission=draft.submission,
-            )
+            await wait_for(session, engine, [handle.id], timeout=timeout, submission=submission)
         else:
             await _told(session, app, handle.id, created=handle.created)
     finally:
@@ -224,21 +227,29 @@ def check_known(app: "Andon", name: str, version: int) -> None:
     raise ConfigurationError(f"The application has no task {name!r}. Its tasks: {known}.")
 
 
-async def note_unknown(session: Session, app: "Andon", name: str, version: int) -> None:
-    """Say so when workers have published their types and this is none of them."""
-    engine = await app.connections.engine()
-    types = await engine.types()
-    routed = any(
-        (kind.name == name and kind.version == version)
-        or kind.name.endswith("*")
-        or name.startswith(tuple(f"{kind.name}{mark}" for mark in ".:/"))
-        for kind in types
+async def note_unknown(
+    session: Session, engine: "Engine", submission: "Submission", named: str | None
+) -> None:
+    """Say so when no worker has published the type of a task, and so where it waits. `named` is the
+    queue that was asked for, if any was. Where no worker has published anything yet, which is so
+    before the first one starts, people are told and programs are not."""
+    types = {(kind.name, kind.version) for kind in await engine.types()}
+    name, version = submission.name, submission.version
+    if route(types, name, version) is not None:
+        return
+    if not types and (named is not None or not session.out.terminal):
+        return
+    which = f"a task type {name!r}"
+    if version:
+        which = f"version {version} of {name!r}"
+    elif not types:
+        which = "any task type"
+    queue = submission.queue or DEFAULT_QUEUE
+    elsewhere = "" if named is not None else " If its type has another queue, name it with --queue."
+    session.out.note(
+        f"No worker has published {which} so far; {name!r} waits in queue {queue!r} for one that "
+        f"does.{elsewhere}"
     )
-    if types and not routed:
-        which = f"version {version} of {name!r}" if version else repr(name)
-        session.out.note(
-            f"No worker has published a task type {which} so far; it waits for one that does."
-        )
 
 
 async def _told(session: Session, app: "Andon", task_id: str, *, created: bool) -> None:

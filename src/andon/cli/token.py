@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from andon.cli import taskcluster_clients
 from andon.cli.layout import Column
 from andon.cli.output import Word
 from andon.cli.session import Session, common
@@ -27,12 +28,22 @@ COLUMNS = (
 _STYLES = {"valid": "green", "expired": "yellow", "revoked": "red"}
 
 
+TASKCLUSTER = click.option(
+    "--taskcluster", is_flag=True, help="A client of the Taskcluster face, not a token."
+)
+
+
 @click.group()
 def token() -> None:
     """Make, list and revoke the tokens that a service asks for.
 
-    A service that only its own machine can reach needs none.
+    A service that only its own machine can reach needs none. With --taskcluster it is the clients
+    of the Taskcluster face, which sign their requests.
     """
+
+
+for command in taskcluster_clients.COMMANDS:
+    token.add_command(command)
 
 
 def _shown(record: "ApiToken", now: int) -> dict[str, Any]:
@@ -51,17 +62,30 @@ def _shown(record: "ApiToken", now: int) -> dict[str, Any]:
 @click.argument("name")
 @click.option("--scope", "scopes", multiple=True, required=True, metavar="SCOPE", help="What for.")
 @click.option("--expires", type=WHEN, help="When it ends: +30d, or ISO 8601; default: never.")
+@TASKCLUSTER
 @common
 async def create(
-    session: Session, *, name: str, scopes: tuple[str, ...], expires: When | None
+    session: Session,
+    *,
+    name: str,
+    scopes: tuple[str, ...],
+    expires: When | None,
+    taskcluster: bool,
 ) -> None:
     """Make a token, and print it: nobody can see it again.
 
     Scopes: tasks:create:QUEUE, tasks:read:QUEUE, tasks:cancel:QUEUE, tasks:change:QUEUE,
     queues:claim:QUEUE, queues:read:QUEUE, queues:manage:QUEUE, workers:read, metrics:read,
-    types:publish, admin:storage, admin:tokens, admin:workers. A star at the end stands for
+    types:publish, admin:storage, admin:tokens, admin:workers,
+    admin:audit. A star at the end stands for
     anything: 'tasks:*', '*'.
+
+    With --taskcluster NAME is a client id, the scopes are those of the Taskcluster queue
+    ('queue:*'), and clientId and accessToken are printed.
     """
+    if taskcluster:
+        await taskcluster_clients.create(session, name, scopes, expires)
+        return
     async with session.local_engine(creates=True) as engine:
         now = engine.now()
         text, record = await Registry(engine.store).create(
@@ -75,9 +99,13 @@ async def create(
 
 
 @token.command("list")
+@TASKCLUSTER
 @common
-async def list_tokens(session: Session) -> None:
+async def list_tokens(session: Session, *, taskcluster: bool) -> None:
     """List tokens; what they are themselves is not known here."""
+    if taskcluster:
+        await taskcluster_clients.list_all(session)
+        return
     async with session.local_engine() as engine:
         now = engine.now()
         shown = [_shown(record, now) for record in await Registry(engine.store).tokens()]
@@ -104,9 +132,13 @@ async def list_tokens(session: Session) -> None:
 
 @token.command()
 @click.argument("which", metavar="ID")
+@TASKCLUSTER
 @common
-async def revoke(session: Session, *, which: str) -> None:
+async def revoke(session: Session, *, which: str, taskcluster: bool) -> None:
     """Revoke a token by its id, or its name. Services refuse it within a second."""
+    if taskcluster:
+        await taskcluster_clients.revoke(session, which)
+        return
     async with session.local_engine() as engine:
         record = await Registry(engine.store).revoke(which)
         now = engine.now()

@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from andon.cli.cleaning import clean_line
 from andon.cli.errors import CommandFailed
 from andon.cli.layout import Column
-from andon.cli.output import Word, drawn, span
+from andon.cli.output import Word, drawn
 from andon.cli.session import Session, common
 from andon.cli.values import DURATION
 from andon.contract.topics import EVENTS_TOPIC
 from andon.engine.fleet import known_queues
+from andon.model.cleaning import clean_line
 from andon.model.urls import shown
+from andon.model.wording import span
 from andon.model.words import TERMINAL, Event
 
 if TYPE_CHECKING:

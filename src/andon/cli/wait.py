@@ -175,8 +175,8 @@ def _bars(session: Session, ids: Sequence[str]) -> Generator[Tell]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
-    from andon.cli.cleaning import clean
     from andon.cli.output import STYLES
+    from andon.model.cleaning import clean
 
     columns = (
         TextColumn("{task.description}"),

@@ -14,9 +14,12 @@ from andon.client.running import Running, WorkerSettings
 from andon.client.services import CertificateFiles
 from andon.client.signing import PathLike, Signing
 from andon.client.sync import SyncApp
+from andon.model.errors import ConfigurationError
 from andon.model.urls import shown
 
 if TYPE_CHECKING:
+    from andon.dashboard.access import Who
+    from andon.dashboard.board import Board
     from andon.signing import SigningKey
     from andon.worker.worker import Lifespan
 
@@ -34,8 +37,10 @@ class Andon(Running):
     (`andon serve`); `token`, or the environment variable ANDON_TOKEN, is what it asks for. To one
     that asks for a certificate it shows `client_certificate`: a PEM file with its key, or a pair of
     files; else those that ANDON_CLIENT_CERTIFICATE and ANDON_CLIENT_KEY name.
-    `profile` sets the defaults under which tasks run. `queue` is where tasks go that name none,
-    `queues` are settings of queues that a starting worker applies (see `andon.client.queues`).
+    `profile` sets the defaults under which tasks run. `queue` is where tasks go that name none;
+    left as it is, one that is submitted by a name without code here goes to the queue that workers
+    have published of its type. `queues` are settings of queues that a starting worker applies (see
+    `andon.client.queues`).
     `name` and `release` are said of the schedules it declares: an older release never overwrites
     what a newer one said. By default they are where the application is imported from, and when
     the newest module with one of its handlers was modified.
@@ -112,6 +117,39 @@ class Andon(Running):
 
     def __repr__(self) -> str:
         return f"<Andon {shown(self.url)} with {len(self.registry)} task types>"
+
+    def board(
+        self, *, who: "Who | None" = None, at: str | None = None, hide: Iterable[str] = ()
+    ) -> "Board":
+        """The board of this application's tasks, as an ASGI application to mount in another: one of
+        FastAPI, Starlette, Litestar or Django, for example. Needs `pip install 'andon[board]'`.
+
+        `who` says by a request's headers (names in lower case) who looks: a
+        `andon.dashboard.access.Visitor` with what they may see and do, or None for whoever may not
+        look; it may be async. Without it the board is open to this machine alone, asked for by a
+        name of it. `at` is the path that it is mounted at, where the framework does not say it.
+        `hide` are regular expressions for names of arguments whose values are not shown, besides
+        those that say themselves that they are secret. Raises `ConfigurationError` where a package
+        is missing.
+
+        Example:
+            board = app.board(hide=["^iban$"])  # fastapi_app.mount("/board", board)
+            assert callable(board)
+        """
+        try:
+            from andon.dashboard.access import Asked
+            from andon.dashboard.board import Board
+        except ModuleNotFoundError as error:
+            raise ConfigurationError(
+                f"The board needs {error.name}. Install it with: pip install 'andon[board]'."
+            ) from error
+        return Board(
+            self.connections.engine,
+            gate=None if who is None else Asked(who),
+            at=at,
+            hide=tuple(hide),
+            location=shown(self.url),
+        )
 
     @cached_property
     def sync(self) -> SyncApp:

@@ -26,6 +26,7 @@ from andon.client.unawaited import awaited_as
 from andon.lifecycle.admission import check_given, check_name
 from andon.lifecycle.policies import check_options
 from andon.model.errors import ConfigurationError
+from andon.model.words import DEFAULT_QUEUE
 from andon.worker.calls import ANY_CALL, Call
 from andon.worker.context import Context
 from andon.worker.registry import Registry, TaskType
@@ -83,6 +84,12 @@ class Declaring(Submitting):
         self.functions: dict[tuple[str, int], TaskFunction[..., Any, Any]] = {}
         self.declared_schedules: list[tuple[TaskFunction[..., Any, Any], str, Schedule]] = []
         self._defaults = defaults
+
+    @property
+    def queue_elsewhere(self) -> str | None:
+        """Where tasks go that name no queue and whose code is elsewhere: the application's queue,
+        if it was given one. None: the queue that workers have published of the type."""
+        return None if self.queue == DEFAULT_QUEUE else self.queue
 
     @overload
     def task(
@@ -371,6 +378,7 @@ class Declaring(Submitting):
             version=version,
             codec=ANY_CALL,
             queue=self.queue,
+            is_elsewhere=self.queue_elsewhere is None,
             kind="command",
             argv=("elsewhere",),
         )

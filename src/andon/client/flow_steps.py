@@ -1,6 +1,6 @@
 """The parts of a flow while it is put together: steps, groups and chains of them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 from msgspec.structs import replace
@@ -114,6 +114,11 @@ class Step(Generic[R_co]):
         """The ids of the tasks that it waits for."""
         return tuple(self._parents)
 
+    @property
+    def takes_any_end(self) -> bool:
+        """Whether it runs however those end that it waits for."""
+        return self._draft.submission.requires == "all-resolved"
+
     def wait_for(self, step: "Step[Any]") -> bool:
         """Let it wait for another step, too; False if it does so already."""
         if step.id in self._parents:
@@ -134,6 +139,21 @@ class Step(Generic[R_co]):
                 "their number.",
                 field="needs",
             )
+
+    def tie(self, bearer: str, headers: Mapping[str, str], *, to_its_end: bool) -> None:
+        """Let it be of a run of the bearer, as `headers` say; `to_its_end`: wait for that one."""
+        draft = self._draft
+        merged = {**draft.submission.headers, **headers}
+        self._draft = replace(draft, submission=replace(draft.submission, headers=merged))
+        if not to_its_end:
+            return
+        if self._needs is not None:
+            raise InvalidSubmission(
+                f"{self!r} waits for tasks of other flows and needs some of them only; in a flow "
+                "that a run fans out, let a task of this flow wait for those.",
+                field="needs",
+            )
+        self._parents[bearer] = None
 
     def submission(self, **fields: Any) -> Submission:
         """What is submitted of it."""

@@ -6,7 +6,7 @@ is submitted again is known again.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from itertools import pairwise
 from types import TracebackType
@@ -20,10 +20,11 @@ from andon.client.flow_arguments import encode, has_results
 from andon.client.flow_handle import FlowHandle
 from andon.client.flow_steps import Chain, Group, Part, Step, TakesOne
 from andon.client.function import TaskFunction
-from andon.client.unawaited import awaited
+from andon.client.unawaited import awaited, awaited_as
 from andon.contract.queries import Query
 from andon.engine.base import Submission
 from andon.engine.flows import FLOW_TAG
+from andon.lifecycle.fan_out import run_header
 from andon.lifecycle.flows import MOST_MEMBERS, About, about_of, circle_in
 from andon.model.errors import FlowConflict, InvalidSubmission, SubmissionsRefused, TaskConflict
 from andon.model.headers import FLOW_HEADER
@@ -303,6 +304,28 @@ class Flow:
         if errors:
             raise SubmissionsRefused(errors, tuple(o.id for o in outcomes if o.error is None))
         return FlowHandle(self.app, self.id)
+
+    @awaited_as("Context.fan_out")
+    async def fan_out(self, bearer: str, run: str) -> FlowHandle:
+        """Submit all of it for a run of the task `bearer`, which `Context.fan_out` calls."""
+        if self._may_be_there:
+            raise InvalidSubmission(
+                f"Flow {self.id!r} has an id of its own, and every run that fans it out makes "
+                "another; leave id= out.",
+                field="id",
+            )
+        if not self._is_submitted:
+            self.check()
+            self._tie(bearer, run_header(bearer, run))
+        return await Flow.submit(self)  # the async one, also of a sync flow
+
+    def _tie(self, bearer: str, headers: Mapping[str, str]) -> None:
+        """Let the first of its tasks wait for the end of that run, and all that any end would
+        satisfy know of it."""
+        for step in self._steps.values():
+            first = self._steps.keys().isdisjoint(step.parents)
+            if first or step.takes_any_end:
+                step.tie(bearer, headers, to_its_end=first)
 
     def _submissions(self, steps: Sequence[Step[Any]]) -> list[Submission]:
         """What is submitted. The first of those that wait for none knows of the flow."""

@@ -55,7 +55,8 @@ class TaskFunction(Generic[P, R, Returned]):
         self._connection = given.pop("connection", None)
         chosen = to_fields(given)
         self._id = chosen.pop("id", None)
-        named = {"name": task_type.name, "version": task_type.version, "queue": task_type.queue}
+        queue = None if task_type.is_elsewhere else task_type.queue
+        named = {"name": task_type.name, "version": task_type.version, "queue": queue}
         fields: dict[str, Any] = {**named, **chosen}
         self._blank = Submission(id="", **fields)  # what all of them have in common
         self._unique_by = _unique_by(task_type, given)

@@ -26,7 +26,7 @@ from andon.engine.schedule_requests import (
     ScheduleOutcome,
     ScheduleRequest,
 )
-from andon.engine.schedule_views import changed, next_times, request_of
+from andon.engine.schedule_views import changed, next_times
 from andon.model.errors import ConfigurationError, TaskNotFound
 from andon.model.recurrence import ExplainedTime, Recurrence
 from andon.model.task import Task
@@ -142,7 +142,9 @@ class Schedules:
     ) -> ScheduleView:
         """Give a schedule other options, or another task; what is not given stays as it is. One
         that has ended begins anew. Where an application declares the schedule, this holds until its
-        code says something new.
+        code says something new. What somebody else changes at the same moment holds too; raises
+        `InvalidTransition` if that is the same part of it (its times, its task, `overlap` or
+        `pause_after`).
 
         Example:
             await app.schedules.add("tidy", report.draft(), every=3600)
@@ -150,12 +152,14 @@ class Schedules:
             assert (tidy.recurrence.every, tidy.overlap) == (7200, "skip")
             await app.schedules.delete("tidy")
         """
-        request = request_of(await self._record(name))
-        if draft is not None:
-            request = replace(request, task=self._sent(draft.submission))
+        record = await self._record(name)
         times = recurrence_of(options)
-        changes = {k: v if k in NO_TIMES else getattr(times, k) for k, v in options.items()}
-        return await self._put(changed(request, changes), "edit")
+        changes: dict[str, Any] = {
+            k: v if k in NO_TIMES else getattr(times, k) for k, v in options.items()
+        }
+        if draft is not None:
+            changes["task"] = self._sent(draft.submission)
+        return await self._put(changed(record, changes), "edit")
 
     async def list(self) -> "list[ScheduleView]":
         """All live schedules, by name.

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from andon.contract.limits import in_batches
 from andon.engine.base import Engine, Submission
+from andon.engine.type_queues import with_queues
 from andon.model.headers import SIGNATURE_HEADER
 
 if TYPE_CHECKING:
@@ -59,8 +60,10 @@ class Signing:
         _ = self.key
 
     async def signed(self, submissions: Sequence[Submission], engine: Engine) -> list[Submission]:
-        """The same, each with its signature; one that has a signature keeps it."""
+        """The same, each with its signature; one that has a signature keeps it. The queue is
+        signed, so it is filled in here where it is the one that workers published of the type."""
         key, now = self.key, engine.now()
+        submissions = await with_queues(engine, submissions)
         signed: list[Submission] = []
         for some in in_batches(submissions, _SLICE):
             if signed:
@@ -69,7 +72,7 @@ class Signing:
         return signed
 
     def signed_one(self, submission: Submission, now: int) -> Submission:
-        """One of them, at `now` (ms UTC)."""
+        """One of them, at `now` (ms UTC). One that names no queue is signed for `default`."""
         return _signed(submission, self.key, now)
 
 

@@ -173,6 +173,12 @@ class SyncFlow(Flow):
         """Submit all of it, in one call; see `Flow.submit`."""
         return SyncFlowHandle(self.app.bridge.run(super().submit()))
 
+    def fan_out(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, bearer: str, run: str
+    ) -> SyncFlowHandle:
+        """Submit all of it for a run; see `Context.fan_out`."""
+        return SyncFlowHandle(self.app.bridge.run(super().fan_out(bearer, run)))
+
 
 class SyncApp:
     """An `Andon` whose methods wait. One background thread serves all threads that call it.

@@ -37,6 +37,7 @@ class TaskFilters(TypedDict, total=False):
     group: str  #: the name that the tasks share
     tag: str  #: one of their tags
     worker: str  #: that runs it now
+    fingerprint: str  #: what kind of error was its last (`andon dlq groups`)
 
 
 _FILTERS = frozenset(TaskFilters.__annotations__)

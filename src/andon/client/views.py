@@ -81,6 +81,7 @@ class EventView:
     run: int | None  #: number of the run that it opened or concerned
     worker: str  #: of that run; empty if there is none
     error: TaskError | None  #: what went wrong, where something did
+    actor: str = ""  #: who made it by hand, if somebody said (`andon.acting_as`)
 
     def __repr__(self) -> str:
         source, target = (None if s is None else s.value for s in (self.source, self.target))
@@ -105,6 +106,7 @@ class EventView:
             run=event.run,
             worker=event.worker,
             error=event.error,
+            actor=event.actor,
         )
 
 

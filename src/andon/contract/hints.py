@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Self
 
-from andon.contract.topics import task_topic
+from andon.contract.topics import run_topic, task_topic
 
-_OF_A_TASK = task_topic("")
+_OF_A_TASK, _OF_A_RUN = task_topic(""), run_topic("")
 
 
 class HintListener:
@@ -86,14 +86,19 @@ class Hub:
             for listener in tuple(self.listeners.get(topic, ())):
                 listener.notify()
 
-    def hint_all(self, topics: Iterable[str], tasks: Sequence[str] = ()) -> None:
-        """Wake who listens to any of the topics, or to one of the tasks."""
-        hinted = set(topics)
-        for topic in self.listeners if tasks else ():
-            if topic.startswith(_OF_A_TASK):
-                hinted.update(map(task_topic, tasks))
-                break
+    def hint_all(
+        self, topics: Iterable[str], moved: Sequence[str] = (), begun: Sequence[str] = ()
+    ) -> None:
+        """Wake who listens to any of the topics, to one of the tasks that moved, or to a run of one
+        of those where it began or progressed."""
+        hinted = {*topics, *self._topics(_OF_A_TASK, moved), *self._topics(_OF_A_RUN, begun)}
         self.hint(*self.listeners.keys() & hinted)
+
+    def _topics(self, kind: str, tasks: Sequence[str]) -> Iterable[str]:
+        """Topics of a kind, made only if somebody listens to any of them."""
+        if tasks and any(topic.startswith(kind) for topic in self.listeners):
+            return [kind + task for task in tasks]
+        return ()
 
     def listen(
         self, topics: Iterable[str], *, on_close: Callable[[], None] | None = None

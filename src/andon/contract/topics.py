@@ -38,5 +38,11 @@ def control_topic(worker: str) -> str:
 
 
 def task_topic(task_id: str) -> str:
-    """Hinted when this task moved or reported progress."""
+    """Hinted when this task moved, but for a claim."""
     return f"task:{task_id}"
+
+
+def run_topic(task_id: str) -> str:
+    """Hinted when a run of this task began, by a claim, or reported progress: most who wait for a
+    task wait for its end, and are not woken by that."""
+    return f"run:{task_id}"

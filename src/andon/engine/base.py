@@ -18,6 +18,7 @@ from andon.engine.telling import Then
 from andon.engine.waiting import KindWait
 from andon.lifecycle.commands import Command
 from andon.lifecycle.waiting import Wait
+from andon.model.audit import AuditRecord
 from andon.model.code import Code
 from andon.model.errors import AndonError, InvalidSubmission
 from andon.model.fleet import (
@@ -29,7 +30,10 @@ from andon.model.fleet import (
     WorkerInfo,
 )
 from andon.model.groups import GroupRecord
+from andon.model.letters import LetterGroups
+from andon.model.minutes import MinuteHistory
 from andon.model.policy import PolicyOptions
+from andon.model.registry import ClaimedQueue, ClaimingWorker
 from andon.model.task import Task, TaskEvent
 from andon.model.words import State
 
@@ -55,7 +59,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     id: str  #: the id that the task will have
     name: str  #: of the task type
     version: int = 0  #: of the task type
-    queue: str | None = None  #: None: the type's queue, else "default"
+    queue: str | None = None
+    """None: the type's queue, as declared or as its workers published it, else "default"."""
     args: bytes = b"{}"  #: JSON
     priority: int = 0  #: -4 to 5, higher first
     delay: float | None = None  #: seconds until the task may start
@@ -81,6 +86,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     tags: tuple[str, ...] = ()  #: words to find it by
     headers: dict[str, str] = {}  #: go with the task to its handler
     options: dict[str, Any] = {}  #: this submission's layer of `PolicyOptions`
+    profile: str | None = None  #: whose defaults and names it has; None: the application's
     invalid: str = ""
     """Why the submitter knows this can never work (arguments that do not fit); refused or
     recorded by `on_invalid` (docs/rulings.md, R25)."""
@@ -250,6 +256,12 @@ class Engine(Protocol):
         begun or ended, or that others depend on: they would not follow."""
         ...
 
+    async def acts(self, actor: str | None = None, limit: int = 100) -> list[AuditRecord]:
+        """What was done by hand, newest first: by one actor or by all, of the newest 500. Acts on
+        tasks are listed where somebody said who acts (`andon.acting_as`, a token, the command
+        line), changes of queues, policies and tokens whoever made them."""
+        ...
+
     # --- reading and watching ---
 
     async def get(self, ids: Sequence[str]) -> list[Task | None]:
@@ -279,6 +291,28 @@ class Engine(Protocol):
         """What happened in a queue, or in each, on the last `days` days, today among them: UTC
         days, the newest first, none left out (`lifecycle.daily`). Zeros for a queue that was never
         used. Raises `ConfigurationError` for a number of days that is not 1 to 90."""
+        ...
+
+    async def minutes(
+        self, name: str | None = None, minutes: int = 60, *, by_type: bool = False
+    ) -> MinuteHistory:
+        """What happened in each of the last minutes that are over, up to 1,440: by queue, or by
+        type, or of the one of that name (`lifecycle.minutes`). Rolled up by timekeepers: a minute
+        in which none was there is missing. Raises `ConfigurationError` for a number of minutes
+        that is not 1 to 1,440."""
+        ...
+
+    async def letter_groups(
+        self,
+        queue: str | None = None,
+        name: str | None = None,
+        *,
+        look: int = 2_000,
+        cursor: str = "",
+    ) -> LetterGroups:
+        """Dead letters by the fingerprint of their errors, of a bounded look at those of the newest
+        tasks; `cursor` goes on with older ones. Raises `ConfigurationError` for a look that is not
+        1 to 10,000."""
         ...
 
     async def wait_end(self, task_id: str, timeout: float | None = None) -> Task:
@@ -317,6 +351,33 @@ class Engine(Protocol):
         """Let no member into a group any more, for good; what is kept of it then. Repeating it
         changes nothing. Members that were let in before may come until `open_until`. Raises
         `GroupNotFound`."""
+        ...
+
+    # --- workers that are known by their claims alone (`ClaimRequest.registers`) ---
+
+    async def claiming_workers(
+        self, queue: str, cursor: str = "", limit: int = 100, *, in_quarantine: bool | None = None
+    ) -> tuple[list[ClaimingWorker], str]:
+        """A page of the workers that claim from a queue, by id, and the cursor of the next page,
+        empty if there is none. Only those in quarantine, or only the others, if that is said."""
+        ...
+
+    async def claiming_worker(self, queue: str, worker: str) -> ClaimingWorker:
+        """One of them. Raises `WorkerNotFound`."""
+        ...
+
+    async def claimed_queues(
+        self, cursor: str = "", limit: int = 100
+    ) -> tuple[list[ClaimedQueue], str]:
+        """A page of the queues that such workers claim from, by name, and the cursor of the
+        next."""
+        ...
+
+    async def quarantine_worker(
+        self, queue: str, worker: str, until: int, *, by: str = "", info: str = ""
+    ) -> ClaimingWorker:
+        """Give a worker nothing of a queue until that moment (ms UTC); one that has passed lifts
+        the quarantine. Processes follow within a second. Raises `WorkerNotFound`."""
         ...
 
     # --- the fleet ---

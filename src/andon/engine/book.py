@@ -10,13 +10,18 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from andon.contract.store import Store
+from andon.engine.base import Submission
 from andon.lifecycle.named import OPTION, read
 from andon.lifecycle.policies import check_retry_policy, resolve
+from andon.lifecycle.profiles import Profile
 from andon.lifecycle.profiles import profile as profile_named
+from andon.lifecycle.routing import queue_of_type
 from andon.model.errors import InvalidSubmission
 from andon.model.fleet import QueueConfig, TypeInfo
+from andon.model.headers import SIGNATURE_HEADER
 from andon.model.policy import Policy, PolicyOptions
 from andon.model.settings import POLICIES_SETTING, RETENTION_SETTING
+from andon.model.words import DEFAULT_QUEUE
 
 log = logging.getLogger("andon.engine")
 
@@ -33,6 +38,9 @@ class PolicyBook:
         self._queues: dict[str, QueueConfig] = {}
         self._published: dict[tuple[str, int], dict[str, Any]] = {}
         self._own: dict[tuple[str, int], dict[str, Any]] = {}
+        self._published_queues: dict[tuple[str, int], str] = {}
+        self._own_queues: dict[tuple[str, int], str] = {}
+        self._queue_of: dict[tuple[str, int], str] = {}  # found before
         self._cache: dict[object, tuple[Policy, bool]] = {}
         self._said: dict[str, bytes] = {}  # of settings that cannot be used
         self.named: dict[str, PolicyOptions] = {}  #: retry policies by name
@@ -47,6 +55,10 @@ class PolicyBook:
         )
         queues = {queue.name: queue for queue in known}
         types = {(t.name, t.version): t.policy for t in published}
+        type_queues = {(t.name, t.version): t.queue for t in published}
+        if type_queues != self._published_queues:
+            self._published_queues = type_queues
+            self._queue_of.clear()
         layer, named = self._retention(retention), self._policies(policies)
         found = (queues, types, layer, named)
         if found != (self._queues, self._published, self._store_layer, self.named):
@@ -96,29 +108,58 @@ class PolicyBook:
     def add_types(self, types: Sequence[TypeInfo]) -> None:
         """Take this process's own task types; they win over what was published."""
         self._own.update({(t.name, t.version): t.policy for t in types})
+        self._own_queues.update({(t.name, t.version): t.queue for t in types})
         self._cache.clear()
+        self._queue_of.clear()
 
     def queue(self, name: str) -> QueueConfig:
         """The queue's configuration, defaults if it has none."""
         return self._queues.get(name) or QueueConfig(name=name)
+
+    def queue_of(self, submission: Submission) -> str:
+        """The queue that a submission goes to: the one it names, else that of its type
+        (docs/rulings.md, R5). One that was signed without a queue goes to `default`: that is what
+        was signed."""
+        if submission.queue is not None:
+            return submission.queue
+        if SIGNATURE_HEADER in submission.headers:
+            return DEFAULT_QUEUE
+        key = (submission.name, submission.version)
+        found = self._queue_of.get(key)
+        if found is None:
+            if len(self._queue_of) >= _MOST_CACHED:  # names come from outside
+                self._queue_of.clear()
+            queues = self._published_queues | self._own_queues
+            found = self._queue_of[key] = queue_of_type(queues, *key)
+        return found
 
     def queues_naming(self, policy: str) -> list[str]:
         """The queues whose tasks are retried by that named policy."""
         named = (q.name for q in self._queues.values() if q.policy.get(OPTION) == policy)
         return sorted(named)
 
+    def profile_of(self, name: str | None) -> Profile:
+        """The profile of that name; None: the application's. Raises `ConfigurationError`."""
+        return self.profile if name is None else profile_named(name)
+
     def policy(
-        self, queue: str, name: str, version: int, options: dict[str, Any]
+        self,
+        queue: str,
+        name: str,
+        version: int,
+        options: dict[str, Any],
+        profile: str | None = None,
     ) -> tuple[Policy, bool]:
-        """The policy these layers give, and whether the task type's layer was known."""
-        key = (queue, name, version, _frozen(options) if options else ())
+        """The policy these layers give, and whether the task type's layer was known. `profile`:
+        whose defaults are the weakest of them, if not the application's."""
+        key = (queue, name, version, _frozen(options) if options else (), profile)
         found = self._cache.get(key)
         if found is None:
             of_type = self.type_layer(name, version)
             known = of_type is not None
             queue_layer = self.queue(queue).policy
             policy = resolve(
-                self.profile.defaults,
+                self.profile_of(profile).defaults,
                 self._store_layer,
                 queue_layer,
                 of_type or {},

@@ -13,6 +13,7 @@ from andon.contract.store import Store
 from andon.engine.base import Acted
 from andon.engine.reading import records
 from andon.engine.writes import new_write_id
+from andon.lifecycle.actors import done_by
 from andon.lifecycle.apply import Moved, apply
 from andon.lifecycle.bounds import check_command
 from andon.lifecycle.commands import (
@@ -87,8 +88,8 @@ class Control:
         self._link = link
         self._released = released
 
-    async def cancel(self, ids: Sequence[str], *, force: bool) -> list[Acted]:
-        """Cancel, ask, or force."""
+    async def cancel(self, ids: Sequence[str], *, force: bool, actor: str = "") -> list[Acted]:
+        """Cancel, ask, or force. `actor`, here and below: who does it by hand, for the events."""
 
         def choose(task: Task) -> Command | None:
             if task.state is State.CANCELLED:
@@ -97,9 +98,9 @@ class Control:
                 return None if task.status.cancel_requested_at is not None else RequestCancel()
             return Cancel(force=force)
 
-        return await self._each(ids, choose)
+        return await self._each(ids, choose, actor=actor)
 
-    async def retry(self, ids: Sequence[str]) -> list[Acted]:
+    async def retry(self, ids: Sequence[str], *, actor: str = "") -> list[Acted]:
         """Rerun what has ended, run now what waits, leave pending alone (docs/rulings.md, R20)."""
 
         def choose(task: Task) -> Command | None:
@@ -107,16 +108,16 @@ class Control:
                 return None
             return Rerun() if task.state in TERMINAL or task.state is State.ACTIVE else RunNow()
 
-        return await self._each(ids, choose)
+        return await self._each(ids, choose, actor=actor)
 
     async def act(
-        self, ids: Sequence[str], command: Command, *, force: bool = False
+        self, ids: Sequence[str], command: Command, *, force: bool = False, actor: str = ""
     ) -> list[Acted]:
         """The same command on each task. Raises `InvalidSubmission` for one that carries what no
         record can have."""
         check_command(command)
         acted = await self._each(
-            ids, lambda task: None if is_done(task, command) else command, force=force
+            ids, lambda task: None if is_done(task, command) else command, force=force, actor=actor
         )
         if isinstance(command, Rerun) and command.waits:
             await self._wait_again([one.id for one in acted if one.state is State.BLOCKED])
@@ -136,11 +137,11 @@ class Control:
     async def act_each(self, acts: Sequence[tuple[Task, Command]]) -> list[Acted]:
         """To each of these tasks, as it was just read, something of its own."""
         return await self._together(
-            [self._one(task, _always(command), force=False) for task, command in acts]
+            [self._one(task, _always(command), force=False, actor="") for task, command in acts]
         )
 
     async def _each(
-        self, ids: Sequence[str], choose: Choose, *, force: bool = False
+        self, ids: Sequence[str], choose: Choose, *, force: bool = False, actor: str
     ) -> list[Acted]:
         acted: list[Acted] = []
         for start in range(0, len(ids), MAX_BATCH):
@@ -148,7 +149,7 @@ class Control:
             tasks = await records(self._store, batch)
             acted += await self._together(
                 [
-                    self._named(task_id, task, choose, force)
+                    self._named(task_id, task, choose, force, actor)
                     for task_id, task in zip(batch, tasks, strict=True)
                 ]
             )
@@ -163,14 +164,16 @@ class Control:
                 raise outcome
         return [acted for acted in done if isinstance(acted, Acted)]
 
-    async def _named(self, task_id: str, task: Task | None, choose: Choose, force: bool) -> Acted:
+    async def _named(
+        self, task_id: str, task: Task | None, choose: Choose, force: bool, actor: str
+    ) -> Acted:
         if task is None:
             return Acted(task_id, None, changed=False, error=TaskNotFound(task_id))
-        return await self._one(task, choose, force=force)
+        return await self._one(task, choose, force=force, actor=actor)
 
-    async def _one(self, task: Task, choose: Choose, *, force: bool) -> Acted:
+    async def _one(self, task: Task, choose: Choose, *, force: bool, actor: str) -> Acted:
         try:
-            return await self._decided(task, choose, force)
+            return await self._decided(task, choose, force, actor)
         except (AndonError, OSError):
             raise
         except Exception as error:  # its own, whatever it is: the others of the call go on
@@ -179,7 +182,7 @@ class Control:
                 task.id, task.state, changed=False, error=NotWritable(task.id, _ACT, why_of(error))
             )
 
-    async def _decided(self, task: Task, choose: Choose, force: bool) -> Acted:
+    async def _decided(self, task: Task, choose: Choose, force: bool, actor: str) -> Acted:
         write_id = new_write_id()
         for _ in range(MOST_ATTEMPTS):
             command = choose(task)
@@ -191,6 +194,7 @@ class Control:
                 )
             except InvalidTransition as error:
                 return Acted(task.id, task.state, changed=False, error=error)
+            moved = done_by(moved, actor)
             changed = await self._commit(change_of(task, moved, force=force))
             if changed.kind is ChangeKind.APPLIED:
                 return await self._applied(task, command, moved, changed)

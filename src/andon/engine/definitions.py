@@ -13,7 +13,6 @@ from andon.lifecycle.parents import check_needs, once_each
 from andon.model.errors import InvalidSubmission, PayloadTooLarge
 from andon.model.headers import OF_THE_CALL
 from andon.model.task import Definition
-from andon.model.words import DEFAULT_QUEUE
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
@@ -42,10 +41,13 @@ def digest_of(submission: Submission) -> str:
 def define(submission: Submission, book: PolicyBook, now: int, max_payload: int) -> Definition:
     """The definition of a submission at `now`. Raises `InvalidSubmission`."""
     s = submission
+    profile = book.profile_of(s.profile)
     if len(s.args) > max_payload:
-        raise PayloadTooLarge("args", len(s.args), max_payload)
-    queue = DEFAULT_QUEUE if s.queue is None else s.queue
-    policy, type_known = book.policy(queue, s.name, s.version, s.options)
+        most = max(max_payload, profile.max_args)
+        if len(s.args) > most:
+            raise PayloadTooLarge("args", len(s.args), most)
+    queue = book.queue_of(s) if s.queue is None else s.queue
+    policy, type_known = book.policy(queue, s.name, s.version, s.options, s.profile)
     run_at = s.run_at
     if s.delay is not None:
         run_at = now + _milliseconds(s.delay, "delay")
@@ -75,7 +77,7 @@ def define(submission: Submission, book: PolicyBook, now: int, max_payload: int)
         s.tags,
         s.headers,
         digest_of(s),
-        book.profile.name,
+        profile.name,
     )
     if s.needs is not None:
         definition = replace(definition, needs=s.needs)

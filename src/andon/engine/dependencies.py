@@ -20,7 +20,9 @@ from andon.contract.queries import Page
 from andon.contract.store import Store
 from andon.engine.base import Acted
 from andon.engine.faults import ANYTHING, Culprits
-from andon.lifecycle.commands import Command, Unblock, Unreach
+from andon.lifecycle.admission import is_id
+from andon.lifecycle.commands import Cancel, Command, Unblock, Unreach
+from andon.lifecycle.fan_out import fanned_out_by, has_completed
 from andon.lifecycle.parents import (
     gives_up,
     gives_up_after,
@@ -186,7 +188,10 @@ class Dependencies:
                 blocked = await self._blocked(list(dict.fromkeys(free)))
                 anew.update((child.id, child) for child in blocked if waits_anew(child))
                 ready = [child for child in blocked if not waits_anew(child)]
-                await self._move(ready, Unblock())
+                superseded = await self._of_superseded_runs(ready)
+                await self._move(superseded, Cancel(superseded_run=True))
+                left_behind = {child.id for child in superseded}
+                await self._move([c for c in ready if c.id not in left_behind], Unblock())
             failing = [end for end, left in told if not satisfies(end) and left < 0]
             if failing:
                 await each_alone(self._give_up, failing, self._not_given_up, ANYTHING)
@@ -196,6 +201,21 @@ class Dependencies:
         """The tasks that are blocked, of these."""
         found = await self._store.get(ids)
         return [task for task in found if task is not None and task.state is State.BLOCKED]
+
+    async def _of_superseded_runs(self, ready: Sequence[Task]) -> list[Task]:
+        """Those of them that a run fanned out which is not the one that completed."""
+        fanned = [(child, by) for child in ready if (by := fanned_out_by(child.definition.headers))]
+        if not fanned:
+            return []
+        ids = list({bearer: None for _, (bearer, _) in fanned if is_id(bearer)})
+        bearers = dict(zip(ids, await self._store.get(ids), strict=True))
+        gone = [bearer for bearer, record in bearers.items() if record is None]
+        left = dict(zip(gone, await self._store.tombstones(gone), strict=True)) if gone else {}
+        return [
+            child
+            for child, (bearer, run) in fanned
+            if not has_completed(run, bearers.get(bearer), left.get(bearer))
+        ]
 
     async def _is_ready(self, child: Task) -> bool:
         """Whether as many dependencies of a task that waits anew stand now as it needs. A store

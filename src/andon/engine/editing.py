@@ -7,6 +7,7 @@ with the successor's id is safe at any point.
 
 from andon.contract.limits import in_batches
 from andon.contract.store import Store
+from andon.engine.actor import ACTOR
 from andon.engine.base import Submitted
 from andon.engine.control import Control
 from andon.engine.debts import Debts
@@ -87,7 +88,9 @@ class Editing:
                 "submit another that is signed.",
             )
         await self._refuse_dependents(task)
-        [acted] = await self._control.act([task_id], Edit(successor=successor, args=args))
+        [acted] = await self._control.act(
+            [task_id], Edit(successor=successor, args=args), actor=ACTOR.get()
+        )
         if acted.error is not None:
             raise acted.error
         return await self._read(task_id)

@@ -10,6 +10,7 @@ from andon.contract.queries import Query
 from andon.contract.query_filter import has_due_order
 from andon.engine.base import Engine
 from andon.engine.fleet import known_queues
+from andon.lifecycle.error_fingerprint import letter_fingerprint
 from andon.lifecycle.profiles import Profile
 from andon.lifecycle.rendering import names_of, native_states, state_name
 from andon.model.errors import ConfigurationError
@@ -27,6 +28,7 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
     key: str | None = None
     group: str | None = None
     worker: str | None = None
+    fingerprint: str | None = None  #: of the last error (`lifecycle.error_fingerprint`)
 
     @property
     def any(self) -> bool:
@@ -63,6 +65,13 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
     def keep(self, profile: Profile) -> Callable[[Task], bool] | None:
         """Whether a task found is shown under one of the names asked for; None: all are. Where no
         state is asked for, schedules are not meant (docs/rulings.md, R39)."""
+        keep = self._shown_under(profile)
+        fingerprint = self.fingerprint
+        if fingerprint is None:
+            return keep
+        return lambda task: (keep is None or keep(task)) and letter_fingerprint(task) == fingerprint
+
+    def _shown_under(self, profile: Profile) -> Callable[[Task], bool] | None:
         if not self.states:
             return _is_no_schedule
         if profile.name == "native":
@@ -76,7 +85,7 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
         parts = [f"{','.join(self.states)}"] if self.states else []
         parts += [
             f"{name} {getattr(self, name)}"
-            for name in ("queue", "name", "tag", "key", "group", "worker")
+            for name in ("queue", "name", "tag", "key", "group", "worker", "fingerprint")
             if getattr(self, name) is not None
         ]
         return ", ".join(parts) or "all"

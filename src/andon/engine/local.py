@@ -7,7 +7,7 @@ Put together from its parts: `submitting`, `runs`, `control`, `dependencies`, `w
 import asyncio
 import logging
 import random as random_module
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -19,7 +19,9 @@ from andon.contract.queries import EventPage, History, Page, Query
 from andon.contract.requests import ClaimRequest, Renewal
 from andon.contract.store import ParksClaims, Store
 from andon.contract.topics import CONFIG_TOPIC, Listener
+from andon.engine.actor import ACTOR
 from andon.engine.artifacts import Keeping
+from andon.engine.audit import Audit
 from andon.engine.base import Acted, Joinable, Submission, Submitted
 from andon.engine.bearing import Bearing
 from andon.engine.book import PolicyBook
@@ -31,6 +33,7 @@ from andon.engine.editing import Editing
 from andon.engine.fleet import counts_in, settings_of
 from andon.engine.groups import Groups
 from andon.engine.holding import Holding
+from andon.engine.letter_groups import LOOK, letter_groups
 from andon.engine.naming import RetryPolicies
 from andon.engine.reading import (
     MOST_CURSOR,
@@ -40,6 +43,8 @@ from andon.engine.reading import (
     queue_histories,
     records,
 )
+from andon.engine.registry import Registry
+from andon.engine.rollups import Rollups
 from andon.engine.runs import Mark, Runs
 from andon.engine.schedules import Schedules
 from andon.engine.submitting import Submitting
@@ -54,6 +59,7 @@ from andon.lifecycle.constants import SLOW_POLL_S
 from andon.lifecycle.named import OPTION, expanded
 from andon.lifecycle.policies import check_options
 from andon.lifecycle.waiting import Wait
+from andon.model.audit import AuditRecord
 from andon.model.code import Code
 from andon.model.errors import (
     AndonError,
@@ -71,7 +77,10 @@ from andon.model.fleet import (
     WorkerInfo,
 )
 from andon.model.groups import GroupRecord
+from andon.model.letters import LetterGroups
+from andon.model.minutes import MinuteHistory
 from andon.model.policy import PolicyOptions
+from andon.model.registry import ClaimedQueue, ClaimingWorker
 from andon.model.task import Task, TaskEvent
 from andon.model.words import State
 
@@ -111,7 +120,8 @@ class LocalEngine:
         self._parking_store = store if isinstance(store, ParksClaims) else None
         self.book = PolicyBook(store, profile)
         self.codes = CodeBook(store)
-        self._policies = RetryPolicies(store, self.book)
+        self.audit = Audit(store)
+        self._policies = RetryPolicies(store, self.book, self.audit)
         self._waits = Waits(store, self.codes)
         self._dependencies = Dependencies(store)
         self._runs = Runs(
@@ -132,6 +142,7 @@ class LocalEngine:
         )
         self._dependencies.acting_through(self._control)
         self._groups = Groups(store)
+        self.registry = Registry(store)
         self._submitting = Submitting(
             store,
             self.book,
@@ -161,11 +172,13 @@ class LocalEngine:
             self._control,
             self._debts,
             self._submitting.store_births,
+            audit=self.audit,
             max_payload=max_payload,
         )
         self._poll_s = poll_s
         self._watching = Watching(store, jitter, poll_s=poll_s)
         self._keeping = Keeping(store, store.url, artifacts, poll_s=poll_s)
+        self.rollups = Rollups(store, jitter, poll_s=poll_s)
         limit = dead_letter_limit
         if limit is None:
             limit = self.book.profile.dead_letter_limit
@@ -176,8 +189,8 @@ class LocalEngine:
             random=jitter,
             dead_letter_limit=limit,
             pay=self._debts.pay,
-            also=lambda: self._keeping.keep_swept(jitter),
-            sweep=self._groups.sweep,
+            also=(lambda: self._keeping.keep_swept(jitter), self.rollups.keep),
+            sweep=(self._groups.sweep, self.registry.sweep),
             poll_s=poll_s,
         )
         self._opening: asyncio.Lock | None = None
@@ -217,6 +230,7 @@ class LocalEngine:
             self._following.cancel()
             await asyncio.gather(self._following, return_exceptions=True)
         await self._keeping.close()
+        await self.registry.close()
         await self.store.close()
 
     async def _close_store(self) -> None:
@@ -259,6 +273,8 @@ class LocalEngine:
         return await self._submitting.join(submissions)
 
     def claim(self, request: ClaimRequest) -> "CoroutineType[Any, Any, list[Task]]":
+        if request.registers:
+            return self.registry.claim(request, self._runs.claim)
         return self._runs.claim(request)
 
     @property
@@ -316,19 +332,31 @@ class LocalEngine:
         return dict(zip(ids, await self.get(ids), strict=True))
 
     async def cancel(self, ids: Sequence[str], *, force: bool = False) -> list[Acted]:
-        return await self._control.cancel(ids, force=force)
+        acted = await self._control.cancel(ids, force=force, actor=ACTOR.get())
+        await self.audit.done("cancel", acted, force=force or None)
+        return acted
 
     async def retry(self, ids: Sequence[str]) -> list[Acted]:
-        return await self.schedules.delivered(await self._control.retry(ids))
+        acted = await self._control.retry(ids, actor=ACTOR.get())
+        await self.audit.done("retry", acted)
+        return await self.schedules.delivered(acted)
 
     async def act(
         self, ids: Sequence[str], command: Command, *, force: bool = False
     ) -> list[Acted]:
-        acted = await self._control.act(ids, command, force=force)
+        acted = await self._control.act(ids, command, force=force, actor=ACTOR.get())
+        await self.audit.done(command.event.value, acted, force=force or None)
         return await self.schedules.delivered(acted)
 
     async def edit(self, task_id: str, args: bytes, successor: str) -> Submitted:
-        return await self._editing.edit(task_id, args, successor)
+        edited = await self._editing.edit(task_id, args, successor)
+        if edited.created:
+            done = Acted(task_id, None, changed=True)
+            await self.audit.done("edit", [done], successor=successor)
+        return edited
+
+    async def acts(self, actor: str | None = None, limit: int = 100) -> list[AuditRecord]:
+        return await self.audit.acts(actor, limit)
 
     async def get(self, ids: Sequence[str]) -> list[Task | None]:
         return await records(self.store, ids)
@@ -347,17 +375,56 @@ class LocalEngine:
             raise TaskNotFound(task_id)
         return await dependents_of(self.store, task_id, cursor, limit)
 
+    async def claiming_workers(
+        self, queue: str, cursor: str = "", limit: int = 100, *, in_quarantine: bool | None = None
+    ) -> tuple[list[ClaimingWorker], str]:
+        return await self.registry.workers(queue, cursor, limit, in_quarantine=in_quarantine)
+
+    async def claiming_worker(self, queue: str, worker: str) -> ClaimingWorker:
+        return await self.registry.worker(queue, worker)
+
+    async def claimed_queues(
+        self, cursor: str = "", limit: int = 100
+    ) -> tuple[list[ClaimedQueue], str]:
+        return await self.registry.queues(cursor, limit)
+
+    async def quarantine_worker(
+        self, queue: str, worker: str, until: int, *, by: str = "", info: str = ""
+    ) -> ClaimingWorker:
+        return await self.registry.quarantine(queue, worker, until, by=by, info=info)
+
     async def group(self, name: str) -> GroupRecord:
         return await self._groups.get(name)
 
     async def seal_group(self, name: str) -> GroupRecord:
         return await self._groups.seal(name)
 
+    async def code_lists(self, digests: Iterable[str]) -> dict[str, Code]:
+        """What workers have code for, by the digests that they name."""
+        return await self.codes.find(digests)
+
     async def stats(self) -> list[QueueStats]:
         return await self.store.stats()
 
     async def queue_history(self, queue: str | None = None, days: int = 7) -> list[QueueHistory]:
         return await queue_histories(self.store, queue, days)
+
+    async def minutes(
+        self, name: str | None = None, minutes: int = 60, *, by_type: bool = False
+    ) -> MinuteHistory:
+        if name is not None:
+            check_asked(name, field="name" if by_type else "queue")
+        return await self.rollups.history(name, minutes, by_type=by_type)
+
+    async def letter_groups(
+        self,
+        queue: str | None = None,
+        name: str | None = None,
+        *,
+        look: int = LOOK,
+        cursor: str = "",
+    ) -> LetterGroups:
+        return await letter_groups(self, queue=queue, name=name, look=look, cursor=cursor)
 
     def wait_end(
         self, task_id: str, timeout: float | None = None
@@ -390,10 +457,14 @@ class LocalEngine:
         if OPTION in policy:
             await self.book.refresh()
             expanded(policy, self.book.named)
+        is_listed = False
         for _ in range(MOST_ATTEMPTS):
             known = {queue.name: queue for queue in await self.store.queues()}
             there = known.get(name) or QueueConfig(name=name)
             config = msgspec.structs.replace(_changed(there, changes), deleted=False)
+            if config != there and not is_listed:
+                await self.audit.asked("configure-queue", name, **_told(there, config))
+                is_listed = True
             if await self.store.put_queue(config, expect=there):
                 await self.book.refresh()
                 return config
@@ -405,6 +476,7 @@ class LocalEngine:
         counts = counts_in(await self.store.stats(), name)
         if counts:
             raise QueueNotEmpty(name, counts, "Remove them first.")
+        await self.audit.asked("delete-queue", name)
         for _ in range(MOST_ATTEMPTS):
             known = {queue.name: queue for queue in await self.store.queues()}
             there = known.get(name) or QueueConfig(name=name)
@@ -478,6 +550,12 @@ class LocalEngine:
                     log.error("The configuration could not be read.", exc_info=error)
                 await asyncio.sleep(_PAUSE_S)
                 hints.notify()
+
+
+def _told(there: QueueConfig, config: QueueConfig) -> dict[str, Any]:
+    """What is set anew, as the audit list has it."""
+    before = settings_of(there)
+    return {name: value for name, value in settings_of(config).items() if value != before[name]}
 
 
 def _changed(there: QueueConfig, changes: dict[str, Any]) -> QueueConfig:

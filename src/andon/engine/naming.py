@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from andon.contract.store import Store
+from andon.engine.audit import Audit
 from andon.engine.book import PolicyBook
 from andon.engine.control import MOST_ATTEMPTS
 from andon.lifecycle.named import MOST_NAMES, OPTION, check_policy_name, read, written
@@ -18,8 +19,9 @@ _Named = dict[str, PolicyOptions]
 class RetryPolicies:
     """The named retry policies of one store."""
 
-    def __init__(self, store: Store, book: PolicyBook) -> None:
+    def __init__(self, store: Store, book: PolicyBook, audit: Audit) -> None:
         self._store = store
+        self._audit = audit
         self._book = book
 
     async def all(self) -> _Named:
@@ -30,6 +32,8 @@ class RetryPolicies:
         """Set one, in place of what it was."""
         check_policy_name(name, field="name")
         checked = check_retry_policy(options)
+        if (await self._read())[0].get(name) != checked:
+            await self._audit.asked("put-policy", name, set=options)
 
         def change(named: _Named) -> bool:
             if len(named) >= MOST_NAMES and name not in named:
@@ -53,6 +57,8 @@ class RetryPolicies:
                 f"Retry policy {name!r} is used by queue {users[0]!r}. Configure that first: "
                 f"andon queues configure {users[0]} --policy {OPTION}=unset."
             )
+        if name in (await self._read())[0]:
+            await self._audit.asked("delete-policy", name)
         return await self._change(change)
 
     async def _change(self, change: Callable[[_Named], bool]) -> bool:

@@ -93,7 +93,7 @@ class Runs:
     def _fill_in(self, task: Task) -> None:
         d = task.definition
         try:
-            policy, known = self._book.policy(d.queue, d.name, d.version, d.policy_given)
+            policy, known = self._book.policy(d.queue, d.name, d.version, d.policy_given, d.profile)
         except Exception as error:  # its own: the others of the claim are filled in
             self._unfilled.failed(task.id, error)
             return  # it runs by the policy that was resolved at its submit

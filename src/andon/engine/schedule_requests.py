@@ -4,7 +4,7 @@ A schedule is a record whose id is its name: what is asked about any task (`get`
 with the state `recurring`, `watch`, `cancel`) is asked about it in the same way.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal, Protocol, runtime_checkable
 
 import msgspec
@@ -45,6 +45,10 @@ class ScheduleRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     pause_after: int | None = None  #: so many failures in a row pause it
     application: str = ""  #: whose code declares it; empty if it is made by hand
     release: str = ""  #: of that application; an older one never overwrites a newer one
+    parts: Mapping[str, str] | None = None
+    """With `edit`: what is to be changed, `times`, `task`, `overlap` or `pause_after`, each with
+    its digest as it was read (empty: whatever it is by now). Refused if somebody else has changed
+    that since; what is not named stays as it is. None: all of it."""
 
 
 class ScheduleOutcome(msgspec.Struct, frozen=True):

@@ -13,6 +13,7 @@ from msgspec.structs import asdict, replace
 from andon.engine.base import Submission
 from andon.engine.schedule_requests import Backfilled, ScheduleRequest
 from andon.lifecycle.faces.fields import Fields, bytes_of, decoded, iso, maybe_iso
+from andon.lifecycle.schedules import part_as_read
 from andon.model.errors import ConfigurationError, InvalidSubmission, TaskNotFound
 from andon.model.policy import Policy
 from andon.model.recurrence import ExplainedTime, Recurrence
@@ -207,19 +208,27 @@ def _options(d: Definition) -> dict[str, Any]:
     }
 
 
-def changed(request: ScheduleRequest, changes: Mapping[str, Any]) -> ScheduleRequest:
-    """The request with other fields: of its times, of its task (whose name is called `task`), or
-    its own. Cron expressions take the place of an interval, and an interval theirs. Options are
-    added to those there are. Raises `InvalidSubmission` for a field that there is none of."""
-    fields = dict(changes)
+def changed(task: Task, changes: Mapping[str, Any]) -> ScheduleRequest:
+    """What would make the schedule other in these fields: of its times, of its task (whose name is
+    called `task`; or all of it, as a submission), or its own. Cron expressions take the place of an
+    interval, and an interval theirs. Options are added to those there are. Refused later if
+    somebody else has changed the same part of the schedule by then. Raises `InvalidSubmission` for
+    a field that there is none of."""
+    request, schedule, fields = request_of(task), schedule_of(task, task.id), dict(changes)
+    whole = fields.pop("task", None)
+    if isinstance(whole, Submission):
+        request = replace(request, task=whole)
+    elif whole is not None:
+        fields["name"] = whole
+    parts = {name for name in fields if name in _OF_THE_SCHEDULE}
+    parts |= {"times"} if fields.keys() & _TIMES else set[str]()
+    parts |= {"task"} if fields.keys() - _TIMES - parts or whole is not None else set[str]()
     times = {name: fields.pop(name) for name in _TIMES & fields.keys()}
     if times.get("cron") and "every" not in times:
         times |= {"every": None, "anchor": times.get("anchor")}
     elif times.get("every") is not None and "cron" not in times:
         times["cron"] = ()
     own = {name: fields.pop(name) for name in _OF_THE_SCHEDULE & fields.keys()}
-    if "task" in fields:
-        fields["name"] = fields.pop("task")
     if "options" in fields:
         fields["options"] = {**request.task.options, **fields["options"]}
     if fields.keys() - _OF_THE_TASK:
@@ -229,5 +238,6 @@ def changed(request: ScheduleRequest, changes: Mapping[str, Any]) -> ScheduleReq
         request,
         recurrence=replace(request.recurrence, **times),
         task=replace(request.task, **fields),
+        parts={part: part_as_read(schedule, part) for part in sorted(parts)},
         **own,
     )

@@ -6,7 +6,7 @@ while it owes tasks; whoever wants to act on it pays first, instead of turning t
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
 
 import msgspec
@@ -16,6 +16,8 @@ from andon.contract.isolation import why_of
 from andon.contract.limits import MAX_BATCH, in_batches
 from andon.contract.queries import Query
 from andon.contract.store import Store
+from andon.engine.actor import ACTOR
+from andon.engine.audit import Audit
 from andon.engine.base import Acted, Submitted
 from andon.engine.book import PolicyBook
 from andon.engine.control import Control
@@ -47,11 +49,14 @@ from andon.lifecycle.commands import (
 from andon.lifecycle.firing import begun, occurrence
 from andon.lifecycle.named import OPTION
 from andon.lifecycle.schedules import (
+    BY_HAND,
     check_overlap,
+    check_parts,
     check_schedule,
     declared_as,
     is_older,
     is_schedule,
+    part_as_read,
     record_definition,
 )
 from andon.model.errors import (
@@ -71,6 +76,7 @@ log = logging.getLogger("andon.engine")
 
 _MOST_ATTEMPTS = 5
 _SHOWN = 100
+_WRITTEN = ("created", "revised")
 _COMMANDS: dict[ScheduleAct, Command] = {
     "pause": Pause(),
     "resume": Resume(),
@@ -94,6 +100,7 @@ class Schedules:
         debts: Debts,
         create: Create,
         *,
+        audit: Audit,
         max_payload: int,
     ) -> None:
         self._store = store
@@ -101,13 +108,17 @@ class Schedules:
         self._control = control
         self._debts = debts
         self._create = create
+        self._audit = audit
         self._max_payload = max_payload
 
     # --- making and revising ---
 
     async def put(self, requests: Sequence[ScheduleRequest], how: How) -> list[ScheduleOutcome]:
         """Make or revise, each alone."""
-        return [await self._put_alone(request, how) for request in requests]
+        outcomes = [await self._put_alone(request, how) for request in requests]
+        made = [Acted(one.name, None, changed=one.result in _WRITTEN) for one in outcomes]
+        await self._audit.done(f"{how}-schedule", made)
+        return outcomes
 
     async def _put_alone(self, request: ScheduleRequest, how: How) -> ScheduleOutcome:
         try:
@@ -124,10 +135,11 @@ class Schedules:
     async def _put(self, request: ScheduleRequest, how: How) -> ScheduleOutcome:
         wanted = await self._wanted(request)
         check_schedule(request.name, wanted)
+        check_parts(request.parts or ())
         for _ in range(_MOST_ATTEMPTS):
             [there] = await self._store.get([request.name])
             if there is not None:
-                return await self._revise(there, wanted, how)
+                return await self._revise(there, wanted, how, request.parts)
             if how == "edit":
                 raise TaskNotFound(request.name)
             made = await self._make(request.name, wanted, how)
@@ -197,7 +209,9 @@ class Schedules:
             raise outcome.error
         return None
 
-    async def _revise(self, there: Task, wanted: Schedule, how: How) -> ScheduleOutcome:
+    async def _revise(
+        self, there: Task, wanted: Schedule, how: How, parts: Mapping[str, str] | None
+    ) -> ScheduleOutcome:
         name, current = there.id, there.status.schedule
         if current is None:
             raise InvalidSubmission(
@@ -212,22 +226,20 @@ class Schedules:
                 field="name",
             )
         if how == "edit":
-            wanted = replace(
-                wanted,
-                application=current.application,
-                release=current.release,
-                declared=current.declared,
-            )
+            parts = dict.fromkeys(BY_HAND, "") if parts is None else parts
         else:
+            parts = None
             settled = _settled(name, current, wanted)
             if settled is not None:
                 return settled
             if wanted.declared == current.declared:  # edits by hand hold
-                wanted = replace(current, release=wanted.release)
+                parts = {"declaration": part_as_read(current, "declaration")}
                 if there.state in TERMINAL:
                     return ScheduleOutcome(name, "unchanged")
         ended = there.state in TERMINAL
-        command = Rerun(schedule=wanted) if ended else Revise(schedule=wanted)
+        command: Command = Revise(schedule=wanted, parts=parts)
+        if ended:
+            command = Rerun(schedule=wanted, parts=parts)
         [acted] = await self._act([there.id], command)
         if acted.error is not None:
             raise acted.error
@@ -254,17 +266,18 @@ class Schedules:
             done |= {i: one for i, one in cancelled.items() if one.error is not None}
             found = [task for task in found if task.id not in done]
         done |= {one.id: one for one in await self._act([t.id for t in found], _COMMANDS[act])}
+        await self._audit.done(f"{act}-schedule", list(done.values()))
         return [done[name] for name in names]
 
     async def _act(self, names: Sequence[str], command: Command) -> list[Acted]:
         """The command on each; of those that owe tasks, these are stored first."""
         done: dict[str, Acted] = {}
-        left = list(names)
+        left, actor = list(names), ACTOR.get()
         for _ in range(_MOST_ATTEMPTS):
             if isinstance(command, Cancel):
-                acted = await self._control.cancel(left, force=False)
+                acted = await self._control.cancel(left, force=False, actor=actor)
             else:
-                acted = await self._control.act(left, command)
+                acted = await self._control.act(left, command, actor=actor)
             done |= {one.id: one for one in acted}
             refused = [one.id for one in acted if isinstance(one.error, InvalidTransition)]
             left = await self._pay(refused)
@@ -320,6 +333,8 @@ class Schedules:
                 f"The range has {number} occurrences, each of which is a task. Say yes to that "
                 "(--yes), or name a shorter range."
             )
+        if ACTOR.get():
+            await self._audit.asked("backfill-schedule", name, start=start, end=end)
         plain = replace(schedule, overlap="allow")
         created = existed = 0
         refused: list[tuple[str, str]] = []

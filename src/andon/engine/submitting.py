@@ -50,7 +50,7 @@ from andon.model.errors import (
     UniqueKeyHeld,
 )
 from andon.model.task import Task
-from andon.model.words import DEFAULT_QUEUE, State
+from andon.model.words import State
 
 if TYPE_CHECKING:
     from types import CoroutineType
@@ -403,8 +403,10 @@ class Submitting:
 
     def _refuses_missing(self, s: Submission) -> bool:
         try:
-            queue = s.queue or DEFAULT_QUEUE
-            return refuses_missing(self._book.policy(queue, s.name, s.version, s.options)[0])
+            queue = self._book.queue_of(s)
+            return refuses_missing(
+                self._book.policy(queue, s.name, s.version, s.options, s.profile)[0]
+            )
         except Exception:
             return False  # it is refused all the same, for what is wrong with its policy
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from andon.contract.isolation import each_alone
 from andon.contract.limits import MAX_BATCH, in_batches
 from andon.contract.store import Store
-from andon.contract.topics import EVENTS_TOPIC, task_topic
+from andon.contract.topics import EVENTS_TOPIC, run_topic, task_topic
 from andon.engine.batching import Batcher
 from andon.engine.ending import Closed, pause_away, until_ended
 from andon.engine.ends import Ends, Waiter
@@ -64,16 +64,23 @@ class Watching:
 
     def wait_end(self, task_id: str, timeout: float | None) -> "CoroutineType[Any, Any, Task]":
         """Wait for a terminal state; the record as it ended."""
-        return until_ended(self.watch, task_id, timeout, self._jitter)
+        return until_ended(self._moves, task_id, timeout, self._jitter)
 
-    async def watch(self, task_id: str) -> AsyncIterator[Task]:
+    def watch(self, task_id: str) -> AsyncIterator[Task]:
         """The task now and after each move and progress, until it has ended, and what it bore is
         stored, or it is gone."""
+        return self._follow(task_id, (task_topic(task_id), run_topic(task_id)))
+
+    def _moves(self, task_id: str) -> AsyncIterator[Task]:
+        """The same for who waits for the end: it is not read again when a run begins."""
+        return self._follow(task_id, (task_topic(task_id),))
+
+    async def _follow(self, task_id: str, topics: Sequence[str]) -> AsyncIterator[Task]:
         if not is_id(task_id):
             raise TaskNotFound(task_id)
         if self._is_closed:
             raise Closed(f"task {task_id}")
-        waiter = Waiter(self._store.listen([task_topic(task_id)]))
+        waiter = Waiter(self._store.listen(topics))
         self._waiters.setdefault(task_id, {})[waiter] = None
         try:
             last = await self._begin(task_id, waiter)

@@ -40,6 +40,11 @@ PRIORITY_NAMES: dict[str, int] = {
 MAX_KEY = 1_024
 """Bytes of a unique key, concurrency key or group."""
 
+OCCURRENCES_KEY = "@schedule:"
+"""How the unique keys begin that the occurrences of schedules hold. A submit has no such key: its
+task could hold up a schedule, or be taken for one of its occurrences. Those made of a task's name
+and arguments begin with neither."""
+
 LATEST_MS = 253_402_300_799_999
 """The end of the year 9999: no date can be written beyond it."""
 
@@ -159,6 +164,12 @@ def check_form(definition: Definition) -> None:
             key = getattr(d, field)
             if key is not None:
                 check_key(key, field=field)
+        if d.unique_key is not None and d.unique_key.startswith(OCCURRENCES_KEY):
+            raise InvalidSubmission(
+                f"unique_key {d.unique_key[:80]!r} begins with {OCCURRENCES_KEY}, which only the "
+                "occurrences of schedules have; give another.",
+                field="unique_key",
+            )
     if d.dependencies:
         _check_dependencies(d.dependencies)
     if d.tags:

@@ -4,6 +4,7 @@ A command names no state: what it does depends on where the task stands, and is 
 `andon.lifecycle.decide`. Times are ms UTC by the store's clock, delays are ms.
 """
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import msgspec
@@ -145,6 +146,8 @@ class Cancel(Command, frozen=True):
     births: tuple[Definition, ...] = ()
     """The newer task of its unique key, which supersedes one that waits (docs/rulings.md, R38);
     else none."""
+    superseded_run: bool = False
+    """Of a task that waits: the run that fanned it out did not complete (`lifecycle.fan_out`)."""
 
 
 class Expire(Command, frozen=True):
@@ -191,6 +194,9 @@ class Revise(Command, frozen=True):
 
     event: ClassVar[Event] = Event.REVISE
     schedule: ScheduleRecord
+    parts: Mapping[str, str] | None = None
+    """What of it is changed (`lifecycle.schedules.PARTS`), each with its digest as it was read
+    (empty: whatever it is by now). All else stays as it is. None: all of it."""
 
 
 class Reschedule(Command, frozen=True):
@@ -238,6 +244,7 @@ class Rerun(Command, frozen=True):
     deadline: int | None = None
     keep_budget: bool = False
     schedule: ScheduleRecord | None = None  #: other times or another task, for a schedule
+    parts: Mapping[str, str] | None = None  #: as in `Revise`
     waits: bool = False  #: wait for its dependencies again, if it has any
     blocked: bool = False  #: also a task that is blocked, which then waits for nothing any more
 

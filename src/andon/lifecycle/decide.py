@@ -14,6 +14,7 @@ from andon.lifecycle.births import owes
 from andon.lifecycle.delays import Random, retry_delay
 from andon.lifecycle.firing import borne_now, recurred, restarted, resumed, revised
 from andon.lifecycle.parents import waits_for_others
+from andon.lifecycle.schedules import changed_meanwhile, with_parts
 from andon.model.errors import InvalidTransition
 from andon.model.policy import Policy
 from andon.model.task import Definition, Schedule, Task, TaskError
@@ -237,12 +238,12 @@ def _interrupted(task: Task, command: c.Interrupted, now: int, random: Random) -
 
 
 def _cancel(task: Task, command: c.Cancel, now: int, random: Random) -> Outcome:
-    if command.births:
+    if command.births or command.superseded_run:
         if task.state not in WAITING:
             raise InvalidTransition(
                 task.id, command.event, task.state, "Only a task that waits is superseded."
             )
-        why = Reason.SUPERSEDED
+        why = Reason.SUPERSEDED_RUN if command.superseded_run else Reason.SUPERSEDED
         return Outcome(State.CANCELLED, why, why, births=command.births)
     if task.state is State.ACTIVE and not command.force:
         raise InvalidTransition(
@@ -292,8 +293,25 @@ def _resume(task: Task, command: c.Resume, now: int, random: Random) -> Outcome:
 
 
 def _revise(task: Task, command: c.Revise, now: int, random: Random) -> Outcome:
-    schedule = revised(task.id, _fires(task, command), command.schedule, now)
+    wanted = _rewritten(task, command, command.schedule)
+    schedule = revised(task.id, _fires(task, command), wanted, now)
     return _lasts(task, command, schedule, task.status.reason)
+
+
+def _rewritten(task: Task, command: c.Revise | c.Rerun, wanted: Schedule) -> Schedule:
+    """The schedule with what is to be changed of it, unless somebody else has changed that."""
+    schedule, parts = _fires(task, command), command.parts
+    if parts is None:
+        return wanted
+    changed = changed_meanwhile(schedule, parts)
+    if changed:
+        raise InvalidTransition(
+            task.id,
+            command.event,
+            task.state,
+            f"Somebody else has changed its {changed} meanwhile: look at it, and edit it again.",
+        )
+    return with_parts(schedule, wanted, parts)
 
 
 def _fires(task: Task, command: c.Command) -> Schedule:
@@ -358,9 +376,8 @@ def _deliver(task: Task, command: c.Deliver, now: int, random: Random) -> Outcom
 def _rerun(task: Task, command: c.Rerun, now: int, random: Random) -> Outcome:
     if task.status.schedule is not None:
         was = task.status.schedule
-        return _lasts(
-            task, command, restarted(task.id, was, command.schedule or was, now), Reason.RERUN
-        )
+        wanted = was if command.schedule is None else _rewritten(task, command, command.schedule)
+        return _lasts(task, command, restarted(task.id, was, wanted, now), Reason.RERUN)
     if task.state is State.BLOCKED and not command.blocked:
         raise InvalidTransition(
             task.id, command.event, task.state, "It has not run yet: schedule it, or run it now."

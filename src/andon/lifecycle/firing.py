@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from andon.lifecycle.admission import OCCURRENCES_KEY
 from andon.lifecycle.births import MOST_BIRTHS, MOST_BIRTHS_BYTES
 from andon.model.policy import Policy
 from andon.model.task import Definition, OnHeld, Schedule, Task
@@ -128,7 +129,7 @@ def revised(name: str, schedule: Schedule, wanted: Schedule, now: int) -> Schedu
 
 def occurrence_key(name: str) -> str:
     """The unique key of the occurrences of a schedule of which one is to live at a time."""
-    return f"schedule:{name}"
+    return OCCURRENCES_KEY + name
 
 
 def occurrence(

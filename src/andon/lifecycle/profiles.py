@@ -53,6 +53,9 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     dead_letter_limit: int | None = None
     """Most dead letters of one queue, where the system bounds their number (docs/rulings.md,
     R21)."""
+    max_args: int = 0
+    """Bytes of arguments that a task may have where the system takes more than an application
+    does. What is larger than the store can hold is refused by the store."""
     states: Mapping[State, tuple[As, ...]]
     """Each state's names; a state that is missing has none there, and keeps Andon's own."""
     born: str = ""
@@ -260,6 +263,7 @@ CHORIA = Profile(
 TASKCLUSTER = Profile(
     name="taskcluster",
     defaults=_TASKCLUSTER,
+    max_args=10 * 1024 * 1024,
     states=_named(
         blocked="unscheduled",
         scheduled=(As("pending", When.HAS_RUNS), As("unscheduled")),

@@ -167,6 +167,7 @@ def event_document(event: TaskEvent) -> dict[str, Any]:
         "run": event.run,
         "worker": event.worker,
         "error": event.error,
+        **({"actor": event.actor} if event.actor else {}),
     }
 
 

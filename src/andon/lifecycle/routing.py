@@ -5,11 +5,12 @@ code for it. A store keeps its ready tasks by queue and kind, and asks `may_clai
 kind and each worker's `Code`; it knows no rule of its own.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from andon.model.code import Code
 from andon.model.task import Task
+from andon.model.words import DEFAULT_QUEUE
 
 SEPARATORS = ".:/"
 
@@ -86,3 +87,10 @@ def route(types: Iterable[tuple[str, int]], name: str, version: int) -> tuple[st
         if this > rank:
             best, rank = (candidate, of), this
     return best
+
+
+def queue_of_type(queues: Mapping[tuple[str, int], str], name: str, version: int) -> str:
+    """The queue of a task that names none: that of the type that runs it, of those given by name
+    and version; `default` where no type runs it, or none was told (docs/rulings.md, R5)."""
+    found = route(queues, name, version)
+    return (queues[found] if found is not None else "") or DEFAULT_QUEUE

@@ -2,6 +2,7 @@
 Pure. What it bears when it fires is in `firing`."""
 
 import re
+from collections.abc import Collection, Mapping
 from hashlib import blake2b
 
 import msgspec
@@ -115,6 +116,48 @@ def declared_as(schedule: Schedule) -> str:
         schedule.pause_after,
     )
     return blake2b(_encode(told), digest_size=12).hexdigest()
+
+
+PARTS: Mapping[str, tuple[str, ...]] = {
+    "times": ("recurrence",),
+    "task": ("template", "deadline_in"),
+    "overlap": ("overlap",),
+    "pause_after": ("pause_after",),
+    "declaration": ("application", "release", "declared"),
+}
+"""The parts in which a schedule is changed, and the fields of each: two who change different parts
+at once both have their way."""
+
+BY_HAND = tuple(part for part in PARTS if part != "declaration")
+"""The parts that somebody may change by hand."""
+
+
+def part_as_read(schedule: Schedule, part: str) -> str:
+    """A digest of one part, by which it is known whether somebody else has changed it since."""
+    return blake2b(
+        _encode([getattr(schedule, field) for field in PARTS[part]]), digest_size=12
+    ).hexdigest()
+
+
+def check_parts(parts: Collection[str]) -> None:
+    """Raise `InvalidSubmission` for what is no part of a schedule that is changed by hand."""
+    for part in parts:
+        if part not in BY_HAND:
+            raise InvalidSubmission(
+                f"The parts of a schedule are {', '.join(BY_HAND)}, not {part[:80]!r}.",
+                field="parts",
+            )
+
+
+def changed_meanwhile(schedule: Schedule, parts: Mapping[str, str]) -> str:
+    """The first of these parts that is not as it was read any more; empty if there is none."""
+    return next((p for p, read in parts.items() if read and part_as_read(schedule, p) != read), "")
+
+
+def with_parts(schedule: Schedule, wanted: Schedule, parts: Collection[str]) -> Schedule:
+    """The schedule with these parts of another."""
+    fields = (field for part in parts for field in PARTS[part])
+    return replace(schedule, **{field: getattr(wanted, field) for field in fields})
 
 
 def record_definition(name: str, schedule: Schedule) -> Definition:

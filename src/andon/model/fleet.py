@@ -31,11 +31,14 @@ class QueueConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class TypeInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What workers publish of a task type: its layer of the policy (docs/rulings.md, R5)."""
+    """What workers publish of a task type: its queue, and its layer of the policy (docs/rulings.md,
+    R5)."""
 
     name: str
     version: int = 0
     policy: dict[str, Any] = {}
+    queue: str = ""
+    """Where its tasks go that name no queue; empty: not told, by an older release."""
 
 
 class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

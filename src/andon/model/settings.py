@@ -22,18 +22,35 @@ TOKENS_SETTING = "api-tokens"
 KEYS_SETTING = "run-token-keys"
 """The keys that sign the tokens of runs."""
 
+TASKCLUSTER_SETTING = "taskcluster-clients"
+"""The clients and roles of the Taskcluster face, and the key that their access tokens come from."""
+
 COPY_SETTING = "copy"
 """Which copy fills the store."""
 
 POLICIES_SETTING = "retry-policies"
 """The named retry policies, as JSON: options by name (`lifecycle.named`)."""
 
-MOVING = (RETENTION_SETTING, POLICIES_SETTING, PLACE_SETTING, TOKENS_SETTING, KEYS_SETTING)
+AUDIT_SETTING = "audit"
+"""What was done by hand, newest last, as JSON (`engine.audit`)."""
+
+MINUTES_SETTINGS = tuple(f"minutes-{place:02}" for place in range(25))
+"""One-minute roll-ups, an hour in each, written in turn (`engine.rollups`)."""
+
+MOVING = (
+    RETENTION_SETTING,
+    POLICIES_SETTING,
+    PLACE_SETTING,
+    TOKENS_SETTING,
+    KEYS_SETTING,
+    TASKCLUSTER_SETTING,
+    AUDIT_SETTING,
+)
 """What belongs to the namespace and is copied before its tasks. Runs in hand keep their tokens."""
 
 MOVING_LAST = (ROOT_SETTING,)
 """What is copied when every task is there: a store that knows the folder sweeps away what is not
 of its tasks."""
 
-STAYING = (SWEPT_SETTING, COPY_SETTING)
-"""Marks of what was done to one store, true of no other."""
+STAYING = (SWEPT_SETTING, COPY_SETTING, *MINUTES_SETTINGS)
+"""What was done to one store, or by it, and is true of no other."""

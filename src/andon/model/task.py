@@ -88,6 +88,7 @@ class TaskEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     task: str = ""  #: task id; set in the event log, left out inside the record
     result: bytes | None = None
     """Only when the task is discarded with its end (docs/rulings.md, R9)."""
+    actor: str = ""  #: who made it by hand, if somebody said (`andon.acting_as`)
 
 
 class OnHeld(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

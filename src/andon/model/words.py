@@ -147,6 +147,8 @@ class Reason(Word):
     ARCHIVED_BY_HAND = "archived-by-hand"  #: somebody made it a dead letter
     EDITED = "edited"  #: a successor has its place, with other arguments
     SUPERSEDED = "superseded"  #: a newer submit of its unique key has its place
+    SUPERSEDED_RUN = "superseded-run"
+    """The run that fanned it out did not complete; a later run of the same task did, or may."""
     # how a schedule stands
     PAUSED = "paused"  #: somebody paused it
     FAILURES_IN_A_ROW = "failures-in-a-row"  #: it paused itself: too many of its tasks failed

@@ -179,6 +179,7 @@ def _checked(which: bodies.Which, most: int, unread: int) -> Filters:
             key=select.key,
             group=select.group,
             worker=select.worker,
+            fingerprint=select.fingerprint,
         )
     if which.ids is not None:
         if which.all or select is not None:

@@ -17,6 +17,7 @@ from andon.service.rates import Rates
 from andon.service.routes import (
     about,
     artifacts,
+    audit,
     bulk,
     dead_letters,
     engine,
@@ -25,6 +26,7 @@ from andon.service.routes import (
     groups,
     jobs,
     logs,
+    minutes,
     policies,
     queues,
     runs,
@@ -33,6 +35,8 @@ from andon.service.routes import (
     tokens,
 )
 from andon.service.routing import Routes, by_handler
+from andon.service.taskcluster.errors import ApiError, transient
+from andon.service.taskcluster.face import PREFIX, Face
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
@@ -47,6 +51,7 @@ ROUTERS = [
     dead_letters.router,
     schedules.router,
     queues.router,
+    minutes.router,
     policies.router,
     flows.router,
     groups.router,
@@ -57,8 +62,13 @@ ROUTERS = [
     artifacts.router,
     logs.router,
     tokens.router,
+    audit.router,
     about.router,
 ]
+
+
+FACE = PREFIX.encode()
+"""How the paths of the Taskcluster face begin."""
 
 
 @cache
@@ -82,16 +92,25 @@ def make_app(service: "Service") -> "ASGIApp":
     settings = service.settings
     rates = None if settings.rate_limit is None else Rates(settings.rate_limit, settings.rate_burst)
     routes = Routes(framework, service)
+    board = service.board
+    face = None
+    if settings.taskcluster is not None:
+        face = Face(service, settings.taskcluster, service.authentication)
 
     async def front(scope: "Scope", receive: "Receive", send: "Send") -> None:
         if scope["type"] == "http":
-            if rates is not None:
-                wait = rates.take(_address(scope), time.monotonic())
-                if wait:
-                    await send_problem(_too_many(wait), scope, send)
-                    return
+            wait = 0.0 if rates is None else rates.take(_address(scope), time.monotonic())
+            if face is not None and scope["raw_path"].startswith(FACE):
+                await face(scope, receive, send, _refusal(scope, wait))
+                return
+            if wait:
+                await send_problem(_too_many(wait), scope, send)
+                return
             if _names_two_hosts(scope):
                 await send_problem(_TWO_HOSTS, scope, send)
+                return
+            if board is not None and board.is_here(scope["path"]):
+                await board(scope, receive, send)  # pyright: ignore[reportArgumentType]
                 return
             # Still encoded: a name may have a slash in it (%2F). `Binder` decodes the parameters.
             scope["path"] = scope["raw_path"].decode("latin-1")
@@ -108,6 +127,15 @@ def make_app(service: "Service") -> "ASGIApp":
 _TWO_HOSTS = malformed("The header Host is given twice; one request is for one host.")
 
 
+def _refusal(scope: "HTTPScope", wait: float) -> ApiError | None:
+    """Why a request to the face is not looked at, if it is not. Its clients know no 429."""
+    if wait:
+        return transient(_TOO_MANY, math.ceil(wait))
+    if _names_two_hosts(scope):
+        return ApiError("InvalidRequestArguments", str(_TWO_HOSTS))
+    return None
+
+
 def _names_two_hosts(scope: "HTTPScope") -> bool:
     """Whether what stands before this service may have taken the request for another host's."""
     hosts = 0
@@ -115,6 +143,9 @@ def _names_two_hosts(scope: "HTTPScope") -> bool:
         if name == b"host":
             hosts += 1
     return hosts > 1
+
+
+_TOO_MANY = "This address sends more requests than the service takes."
 
 
 def _address(scope: "HTTPScope") -> str:
@@ -127,7 +158,7 @@ def _too_many(wait: float) -> Problem:
         429,
         "too-many-requests",
         "Too many requests",
-        "This address sends more requests than the service takes.",
+        _TOO_MANY,
         headers={"Retry-After": str(math.ceil(wait))},
     )
 

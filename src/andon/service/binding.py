@@ -25,6 +25,7 @@ from litestar.params import (
     QueryParameter,
 )
 
+from andon.engine.actor import ACTOR
 from andon.lifecycle.admission import is_id
 from andon.model.errors import (
     AndonError,
@@ -193,7 +194,8 @@ class Binder:
         call.status = plan.status
         call.answer_type = _JSON
         call.answer_headers = []
-        call.caller = await service.guard.authorize(scope)
+        caller = call.caller = await service.guard.authorize(scope)
+        ACTOR.set(caller.actor)
         arguments: dict[str, Any] = {"request": call}
         for name in plan.paths:
             value = arguments[name] = unquote(scope["path_params"][name])
@@ -218,16 +220,31 @@ class Binder:
                 await answer(scope, receive, send)
             return call.status
         headers = call.answer_headers
-        body = b""
-        if answer is not None:
-            body = answer if type(answer) is bytes else _encode(answer)
-            cycle = cycle_of(scope)
-            if cycle is not None and at_once(cycle, call.status, call.answer_type, body, headers):
-                return call.status
-            headers += ((b"content-type", call.answer_type), (b"content-length", b"%d" % len(body)))
-        await send({"type": "http.response.start", "status": call.status, "headers": headers})
-        await send({"type": "http.response.body", "body": body, "more_body": False})
+        if answer is None:
+            await send({"type": "http.response.start", "status": call.status, "headers": headers})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            return call.status
+        body = answer if type(answer) is bytes else _encode(answer)
+        await send_answer(scope, send, call.status, call.answer_type, body, headers=headers)
         return call.status
+
+
+async def send_answer(
+    scope: "HTTPScope",
+    send: "Send",
+    status: int,
+    media_type: bytes,
+    body: bytes,
+    *,
+    headers: list[tuple[bytes, bytes]],
+) -> None:
+    """Send a whole answer, in one write where that can be."""
+    cycle = cycle_of(scope)
+    if cycle is not None and at_once(cycle, status, media_type, body, headers):
+        return
+    headers += ((b"content-type", media_type), (b"content-length", b"%d" % len(body)))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
 async def _while_allowed(
@@ -288,9 +305,13 @@ def _bind_query(plan: _Plan, scope: "HTTPScope", arguments: dict[str, Any]) -> N
         arguments[name] = getattr(bound, name)
 
 
-async def read_body(scope: "HTTPScope", receive: "Receive", service: "Service") -> bytes:
-    """The whole body, at most `max_body` bytes of it. Raises `Problem` (413, 408, 400)."""
-    limit = service.settings.max_body
+async def read_body(
+    scope: "HTTPScope", receive: "Receive", service: "Service", limit: int | None = None
+) -> bytes:
+    """The whole body, at most `limit` bytes of it (None: `max_body`). Raises `Problem` (413, 408,
+    400)."""
+    if limit is None:
+        limit = service.settings.max_body
     for name, value in scope["headers"]:
         if name == b"content-length" and not is_at_most(value, limit):
             raise body_too_large(limit)

@@ -121,6 +121,9 @@ class Select(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     key: str | None = None
     group: str | None = None
     worker: str | None = None
+    fingerprint: Annotated[
+        str | None, Meta(description="Of the error: one of a group of dead letters.")
+    ] = None
 
 
 class Which(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):

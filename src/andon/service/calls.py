@@ -1,7 +1,7 @@
 """One request as handlers see it, and the answer as far as it is not the handler's return value."""
 
 import logging
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from litestar import Request
 from litestar.params import QueryParameter
@@ -85,7 +85,10 @@ class Call(Request[Any, Any, Any]):
 
     def need_to_submit(self, task: "Submission | Definition") -> None:
         """Raise `Problem` (403) unless the caller may submit this task."""
-        for scope in needed_to_submit(task):
+        queue = task.queue
+        if queue is None:
+            queue = self.service.engine.book.queue_of(cast("Submission", task))
+        for scope in needed_to_submit(task, queue):
             self.need(scope)
 
     def made(self, place: str) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from andon.artifacts.base import Artifacts, LogPage
-from andon.contract.topics import task_topic
+from andon.contract.topics import run_topic, task_topic
 from andon.lifecycle.faces.fields import iso
 from andon.model.errors import AndonError
 from andon.service.binding import Stream
@@ -100,7 +100,7 @@ class LogStream(Stream):
         engine = self._service.engine
         try:
             kept = await engine.artifacts()
-            with engine.listen([task_topic(self._task)]) as moved:
+            with engine.listen([task_topic(self._task), run_topic(self._task)]) as moved:
                 while True:
                     [task] = await engine.get([self._task])
                     if task is None:

@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 class Caller(Protocol):
     """Whoever sent a request."""
 
+    @property
+    def actor(self) -> str:
+        """The name that what they do by hand carries."""
+        ...
+
     def may(self, scope: str) -> bool:
         """Whether the caller satisfies this scope."""
         ...

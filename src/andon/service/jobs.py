@@ -47,7 +47,8 @@ def submission_of(service: "Service", job: NewJob) -> Submission:
             known.codec.decode(params)
         except MalformedPayload as error:
             invalid = str(error)
-    queue = service.app.queue if known is None else known.queue
+    named = service.app.queue_elsewhere if known is None else known.queue
+    queue = named or service.engine.book.queue_of(Submission(id="", name=job.type))
     if job.queue not in (None, queue):
         raise InvalidSubmission(
             f"Jobs of type {job.type!r} go to queue {queue!r} here, not to {job.queue!r}. "
@@ -57,7 +58,7 @@ def submission_of(service: "Service", job: NewJob) -> Submission:
     return Submission(
         id=new_job_id() if job.job_id is None else job.job_id,
         name=job.type,
-        queue=queue,
+        queue=named if job.signature is None else queue,
         args=params,
         headers={} if job.signature is None else {SIGNATURE_HEADER: job.signature},
         invalid=invalid,

@@ -88,6 +88,11 @@ class Metrics(WorkMetrics):
         self.streams = Gauge(
             "andon_http_streams", "Streams of events and logs open.", registry=registry
         )
+        self.waiting_workers = Gauge(
+            "andon_taskcluster_waiting_workers",
+            "Workers of the Taskcluster face that wait for work.",
+            registry=registry,
+        )
         self.depth = Gauge(
             "andon_queue_tasks", "Tasks by queue and state.", ["queue", "state"], registry=registry
         )

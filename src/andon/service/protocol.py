@@ -68,13 +68,13 @@ class _Bounded(HttpToolsProtocol):
             self._header_bytes = 0
             return
         self._header_bytes += len(data)
-        if self._header_bytes > self.bounds.max_headers:
+        if self._header_bytes > self.bounds.most_headers:
             self._refuse(
                 Problem(
                     431,
                     "headers-too-large",
                     "Headers too large",
-                    f"The headers are larger than the {self.bounds.max_headers:,} bytes "
+                    f"The headers are larger than the {self.bounds.most_headers:,} bytes "
                     "that this service takes.",
                 )
             )

@@ -136,7 +136,10 @@ def times_given(times: Times) -> dict[str, Any]:
 
 
 def task_given(
-    task: ScheduledTask, registry: Registry, default_queue: str, before: Submission | None = None
+    task: ScheduledTask,
+    registry: Registry,
+    queue_elsewhere: str | None,
+    before: Submission | None = None,
 ) -> tuple[Submission, dict[str, Any]]:
     """What each occurrence is, checked like a task that is submitted, and the fields of it that
     were given, as a submission calls them. `before`: what it was, whose name and arguments hold
@@ -153,7 +156,7 @@ def task_given(
         if "payload_base64" not in new:
             new.setdefault("args", msgspec.Raw(before.args))
     new.setdefault("args", NO_ARGUMENTS)
-    submission = replace(submission_of(NewTask(**new), registry, default_queue), id="")
+    submission = replace(submission_of(NewTask(**new), registry, queue_elsewhere), id="")
     if "payload_base64" in said:
         said["args"] = said.pop("payload_base64")
     fields = {name: getattr(submission, name) for name in said}

@@ -50,10 +50,13 @@ def _first_lacked(caller: "Caller", wanted: Iterable[str]) -> str:
     return next((scope for scope in wanted if not caller.may(scope)), "")
 
 
-def lacks_for_making(caller: "Caller", request: ScheduleRequest, there: "Task | None") -> str:
+def lacks_for_making(
+    engine: "LocalEngine", caller: "Caller", request: ScheduleRequest, there: "Task | None"
+) -> str:
     """The first scope that the caller lacks to make this schedule, or to change the one there is
     into it; empty if none."""
-    missing = _first_lacked(caller, needed_to_submit(request.task))
+    queue = engine.book.queue_of(request.task)
+    missing = _first_lacked(caller, needed_to_submit(request.task, queue))
     if missing or there is None:
         return missing
     return lacks(caller, ("tasks:change",), queues_of(there))
@@ -68,7 +71,7 @@ def lacks_for_backfill(caller: "Caller", task: "Task") -> str:
     """The first scope that the caller lacks to submit tasks of a schedule; empty if none."""
     template = schedule_of(task, task.id).template
     missing = lacks(caller, ("tasks:change",), queues_of(task))
-    return missing or _first_lacked(caller, needed_to_submit(template))
+    return missing or _first_lacked(caller, needed_to_submit(template, template.queue))
 
 
 async def schedule_named(engine: "LocalEngine", name: str) -> "Task":
@@ -88,7 +91,7 @@ async def put(
     refused: dict[int, ScheduleOutcome] = {}
     for place, (request, task) in enumerate(zip(requests, there, strict=True)):
         try:
-            missing = lacks_for_making(caller, request, task)
+            missing = lacks_for_making(engine, caller, request, task)
             if missing:
                 raise PermissionRefused(missing)
             check_args(request.task.args)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from andon.contract.measured_store import measured
 from andon.engine.artifacts import warn_if_not_kept
 from andon.engine.opening import open_store
+from andon.service.board import board_of
 from andon.service.guard import Guard
 from andon.service.hub import Hub
 from andon.service.job_settings import JobSettings
@@ -15,6 +16,8 @@ from andon.service.remote.presences import Presences
 from andon.service.remote.readiness import Readiness
 from andon.service.remote.runs import RemoteRuns
 from andon.service.settings import Settings
+from andon.service.taskcluster.trust.authentication import Authentication
+from andon.service.taskcluster.trust.proxies import Proxies
 from andon.service.trust.access import Access, is_loopback
 
 if TYPE_CHECKING:
@@ -40,7 +43,12 @@ class Service:
         is_open = is_loopback(self.settings.host) and not self.settings.require_token
         self.access = Access(self.engine.store, is_open=is_open)
         self.guard = guard or self.access
-        self.runs = RemoteRuns(self.engine, self.access)
+        proxies = () if self.settings.taskcluster is None else self.settings.taskcluster.proxies
+        self.authentication = Authentication(
+            self.engine.store, self.access, proxies=Proxies(proxies)
+        )
+        """Tells who asks the Taskcluster face."""
+        self.runs = RemoteRuns(self.engine, self.access, max_payload=self.settings.max_payload)
         self.readiness = Readiness(self.engine.store)
         self.presences = Presences(self.engine, self.access.registry)
         self.hub = Hub(
@@ -49,6 +57,7 @@ class Service:
             buffer=self.settings.stream_buffer,
             ping=self.settings.stream_ping,
         )
+        self.board = board_of(self) if self.settings.board else None
         self.metrics.streams.set_function(lambda: self.streams)
         self.log_streams = 0  #: logs that are followed
         self.list_streams = 0  #: lists that are sent line by line
@@ -58,8 +67,9 @@ class Service:
 
     @property
     def streams(self) -> int:
-        """Streams open: of events, of logs, and of lists."""
-        return len(self.hub) + self.log_streams + self.list_streams
+        """Streams open: of events, of logs, of lists, and of pages of the board."""
+        pages = 0 if self.board is None else len(self.board.live)
+        return len(self.hub) + self.log_streams + self.list_streams + pages
 
     @property
     def stopping(self) -> asyncio.Event:
@@ -72,7 +82,7 @@ class Service:
         """Open the engine and begin to fire timers."""
         await self.engine.open()
         try:
-            await self.access.check(self.settings.host)
+            await self._check_access()
             await warn_if_not_kept(self.engine, log)
         except BaseException:
             await self.engine.close()
@@ -80,10 +90,20 @@ class Service:
         if self.settings.timekeeper:
             self.engine.timekeeper.start()
 
+    async def _check_access(self) -> None:
+        """Raise `ConfigurationError` if others can reach the service, and nobody could say who they
+        are: neither a token nor, where the Taskcluster face is on, one of its clients."""
+        if self.settings.taskcluster is None:
+            await self.access.check(self.settings.host)
+        else:
+            await self.authentication.check(self.settings.host)
+
     def begin_stop(self) -> None:
         """End streams and long polls; other requests go on to their end."""
         self.stopping.set()
         self.hub.end_all("stopping")
+        if self.board is not None:
+            self.board.begin_stop()
 
     async def stop(self) -> None:
         """Close the engine, after everything that was handed over is written."""

@@ -2,7 +2,9 @@
 
 import msgspec
 
+from andon.contract.limits import MAX_PAYLOAD
 from andon.model.errors import ConfigurationError
+from andon.service.taskcluster.settings import TaskclusterSettings
 
 MIB = 1024 * 1024
 
@@ -13,6 +15,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     port: int = 8640  #: 0 takes a free one
     max_body: int = 32 * MIB  #: of one request
+    max_payload: int = MAX_PAYLOAD
+    """Of a result that a worker reports; arguments with results in them may take 64 times as many,
+    where the service puts them in, which it does for workers in other languages."""
     max_artifact: int = 5 * 1024 * MIB  #: of one artifact that is uploaded
     max_bulk: int = 10_000  #: submissions, or ids, in one request
     max_page: int = 1_000  #: tasks or events on one page
@@ -29,16 +34,27 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     stream_ping: float = 15.0  #: a comment after so much silence, so that the dead are noticed
     shutdown_grace: float = 10.0  #: for requests in hand at a stop
     timekeeper: bool = True  #: fire timers in this process
+    board: bool = True  #: show the board at /
     require_token: bool = False  #: ask for a token on loopback too, behind a proxy for example
     certificate: str | None = None  #: PEM file; with it the service speaks TLS
     private_key: str | None = None  #: PEM file; default: in the certificate's file
     client_ca: str | None = None
     """PEM file of authorities; who connects must show a certificate that one of them has signed."""
 
+    taskcluster: TaskclusterSettings | None = None
+    """With it the service answers the clients and workers of a Taskcluster queue too."""
+
+    @property
+    def most_headers(self) -> int:
+        """Bytes of the request line and the headers together."""
+        of_the_face = 0 if self.taskcluster is None else self.taskcluster.max_headers
+        return max(self.max_headers, of_the_face)
+
     def check(self) -> None:
         """Raise `ConfigurationError` for a setting that cannot be."""
         for name in (
             "max_body",
+            "max_payload",
             "max_artifact",
             "max_bulk",
             "max_page",
@@ -59,3 +75,5 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             raise ConfigurationError(
                 "To ask clients for certificates the service needs one of its own: --certificate."
             )
+        if self.taskcluster is not None:
+            self.taskcluster.check()

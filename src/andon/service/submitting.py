@@ -46,17 +46,17 @@ _MOST_IN_FLIGHT = 6
 """Slices of one bulk submit that the store has at once."""
 
 
-def submission_of(task: NewTask, registry: Registry, default_queue: str) -> Submission:
+def submission_of(task: NewTask, registry: Registry, queue_elsewhere: str | None) -> Submission:
     """The submission. Raises `InvalidSubmission` for what can be seen to be wrong from here.
 
     A task type of this application is checked against its handler's signature, and its own queue
-    is where the task goes that names none.
+    is where the task goes that names none. `queue_elsewhere` is where one of another type goes.
     """
     known = registry.get(task.name, task.version)
     args = _args(task)
     invalid = ""
     if known is None:
-        queue = default_queue if task.queue is None else task.queue
+        queue = queue_elsewhere if task.queue is None else task.queue
     else:
         queue = known.queue if task.queue is None else task.queue
         invalid = _invalid(known.codec, args)
@@ -168,7 +168,7 @@ async def submit_one(request: "Request", task: NewTask, key: str | None = None) 
         if task.id is not None:
             raise idempotency.not_both()
         task.id = idempotency.id_of(request, "tasks", key)
-    submission = submission_of(task, service.app.registry, service.app.queue)
+    submission = submission_of(task, service.app.registry, service.app.queue_elsewhere)
     request.need_to_submit(submission)
     [outcome] = await service.engine.submit([submission])
     if outcome.error is not None:
@@ -245,7 +245,7 @@ async def submit_as_given(
         if place % _CHECKED == _CHECKED - 1:
             await asyncio.sleep(0)  # others get their turn in between
         try:
-            _require(caller, one)
+            _require(request.service, caller, one)
             check_args(one.args)
         except AndonError as error:
             refused[place] = Submitted(one.id, None, created=False, error=error)
@@ -265,14 +265,14 @@ def follow_ups_as_given(
     `PermissionRefused` and `InvalidSubmission`."""
     caller = cast("Caller", request.caller)
     for one in submissions:
-        _require(caller, one)
+        _require(request.service, caller, one)
         check_args(one.args)
     return tuple(submissions)
 
 
-def _require(caller: "Caller", submission: Submission) -> None:
+def _require(service: "Service", caller: "Caller", submission: Submission) -> None:
     """Raise `PermissionRefused` unless the caller may submit this."""
-    for scope in needed_to_submit(submission):
+    for scope in needed_to_submit(submission, service.engine.book.queue_of(submission)):
         caller.require(scope)
 
 
@@ -286,7 +286,7 @@ def follow_ups_of(request: "Request", tasks: Sequence[NewTask], run: str) -> tup
         if task.id is None:
             task.id = birth_id(run, place)
         try:
-            submissions.append(submission_of(task, app.registry, app.queue))
+            submissions.append(submission_of(task, app.registry, app.queue_elsewhere))
         except InvalidSubmission as error:
             error.field = f"{FIELD}.{place}.{_SENT_AS.get(error.field, error.field)}"
             raise
@@ -334,11 +334,11 @@ async def _converted(
     request: "Request", tasks: Sequence[NewTask], ids: set[str]
 ) -> list[Submission | BulkItem]:
     """A submission of each, or how it was refused; `ids` are those seen in the request so far."""
-    registry, queue = request.service.app.registry, request.service.app.queue
+    app = request.service.app
     some: list[Submission | BulkItem] = []
     for number, task in enumerate(tasks, 1):
         try:
-            submission = submission_of(task, registry, queue)
+            submission = submission_of(task, app.registry, app.queue_elsewhere)
             if submission.id in ids:
                 raise InvalidSubmission(
                     f"The id {submission.id!r} is given twice in this request.", field="id"

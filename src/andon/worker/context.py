@@ -17,7 +17,7 @@ import msgspec
 
 from andon.engine.base import Submission
 from andon.lifecycle.births import check_follow_ups
-from andon.model.errors import ConfigurationError
+from andon.model.errors import ConfigurationError, LeaseLost
 from andon.model.task import Task, TaskError
 from andon.model.text import storable
 from andon.worker.control import Snooze, Stopped
@@ -97,6 +97,28 @@ class FollowUp(Protocol[H_co]):
 
     def follow(self) -> tuple[Submission, H_co]:
         """What is submitted with the run, as it is sent, and the handle on it."""
+        ...
+
+
+class FansOut(Protocol[H_co]):
+    """What a run may fan out (`Context.fan_out`): every `Flow` can be.
+
+    Example:
+        from andon import Context
+
+        @app.task
+        async def remind_all(ctx: Context, names: list[str]) -> str:
+            with app.flow("reminders") as flow:
+                flow.map(remind, names)
+            return (await ctx.fan_out(flow)).id
+
+        handle = await remind_all.submit(["ann", "bob"])
+        flow = app.flows.handle(await handle.result(timeout=60))
+        assert await flow.result(timeout=60) == ["ann reminded", "bob reminded"]
+    """
+
+    def fan_out(self, bearer: str, run: str) -> H_co:
+        """Submit it for this run of the task `bearer`."""
         ...
 
 
@@ -318,6 +340,36 @@ class Context:
         check_follow_ups([len(one.args) for one in follow_ups])
         self.follow_ups = follow_ups
         return [handle for _, handle in taken]
+
+    def fan_out(self, flow: "FansOut[H]") -> H:
+        """Submit a flow that runs if and only if this run completes: thousands of tasks, and those
+        that close it. In async code it is awaited, and gives the flow's handle; in threads give it
+        a flow of `app.sync`.
+
+        All of it is stored when this returns, and waits for the end of this run. If the run fails
+        for good, it ends `unreachable`. If the run is lost or retried, the flow of the later run is
+        the one that runs; this one is cancelled (reason `superseded-run`) as soon as that has
+        completed. Raises what `Flow.submit` raises, `InvalidSubmission` for a flow with an `id` of
+        its own, and `LeaseLost`.
+
+        Example:
+            from andon import Context
+
+            @app.task
+            async def bill_all(ctx: Context, orders: list[int]) -> str:
+                with app.flow("billing") as flow:
+                    paid = flow.group(*(flow.add(charge, order, 990) for order in orders))
+                    flow.chord(paid, flow.add(report))
+                return (await ctx.fan_out(flow)).id
+
+            handle = await bill_all.submit([7, 8])
+            flow = app.flows.handle(await handle.result(timeout=60))
+            assert await flow.result(timeout=60)
+        """
+        run = self.task.status.run
+        if self.stop_reason == "lease-lost":
+            raise LeaseLost(self.task_id, run)
+        return flow.fan_out(self.task_id, run)
 
     async def artifact(
         self,

@@ -39,6 +39,8 @@ class TaskType:
     pass_env: tuple[str, ...] = ()
     """Variables of the worker's environment that it gets besides, for commands only."""
     queue: str = "default"
+    is_elsewhere: bool = False
+    """Only its name is known here: its queue is the one that workers have published of it."""
     options: PolicyOptions = field(default_factory=PolicyOptions)
     """The type's layer (docs/rulings.md, R5)."""
     retry_on_types: tuple[type[BaseException], ...] = ()  #: when not empty, only these
@@ -76,7 +78,9 @@ class TaskType:
     @property
     def info(self) -> TypeInfo:
         """What is published of the type (docs/rulings.md, R5)."""
-        return TypeInfo(name=self.name, version=self.version, policy=dict(self.options))
+        return TypeInfo(
+            name=self.name, version=self.version, policy=dict(self.options), queue=self.queue
+        )
 
 
 def _same(one: TaskType, other: TaskType) -> bool:

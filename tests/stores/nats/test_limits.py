@@ -6,11 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from conformance.kit import Kit
 from servers import Servers
 
 from andon.contract.outcomes import CreateKind
 from andon.contract.requests import ClaimRequest
 from andon.lifecycle.admission import admit
+from andon.lifecycle.commands import Complete
 from andon.model.fleet import QueueConfig
 from andon.model.task import Definition, Task
 from andon.stores.nats import NatsStore
@@ -134,3 +136,19 @@ async def test_a_writer_that_died_holds_its_place_for_a_while(
     assert len(claimed) == 1
     claiming.cancel()
     await asyncio.gather(claiming, return_exceptions=True)
+
+
+async def test_a_claim_is_not_dated_before_the_end_of_the_run_whose_slot_it_takes(kit: Kit) -> None:
+    """Though this process heard what time it is long ago, and the answer was long on its way."""
+    await kit.configure(name="q", max_concurrent=1)
+    await kit.submit_many(2, queue="q")
+    late = await kit.again()
+    assert isinstance(late, NatsStore)
+    at, heard = late._clock._newest
+    late._clock._newest = at - 500, heard
+    (first,) = await kit.claim(queues=("q",))
+    ended = await kit.moved(first, Complete())
+    (second,) = await kit.claim_from(late, queues=("q",))
+    assert ended.status.finished_at is not None
+    assert second.status.started_at is not None
+    assert second.status.started_at >= ended.status.finished_at

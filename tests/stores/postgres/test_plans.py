@@ -1,5 +1,6 @@
 """Plans are made once in a session, often over empty tables, and must serve when they are full."""
 
+import re
 from typing import Any
 
 import asyncpg
@@ -128,6 +129,27 @@ async def test_lists_by_due_time_go_by_their_index(
     found = await again.find(Query(states=(State.SCHEDULED,), due_first=True))
     assert ids(found.tasks) == ids(tasks)
     assert await db.fetchval("SELECT to_regclass($1)", f'"{schema}".task_due')
+
+
+_PAGES: dict[str, tuple[tuple[Any, ...], str]] = {
+    "by_dead_newest": ((1 << 60, 200), "task_dead"),
+    "by_state_newest": ((None, ["failed"], 1 << 60, 200), "task_state"),
+    "events": ((0, 500), "event_place"),
+}
+"""What pages and roll-ups ask, what with, and the index that it goes by."""
+
+
+@pytest.mark.parametrize("name", _PAGES)
+async def test_what_pages_and_rollups_ask_can_go_by_an_index(
+    kit: Kit, schema: str, db: asyncpg.Connection, name: str
+) -> None:
+    given, index = _PAGES[name]
+    sql = getattr(Statements("reading", schema), name)
+    await db.execute("SET enable_seqscan = off")  # a table this small is read whole otherwise
+    plan = "\n".join(row[0] for row in await db.fetch(f"EXPLAIN {sql}", *given))
+    assert index in plan, plan
+    scanned = re.findall(r"Seq Scan on (\w+)", plan)
+    assert not {"task", "definition", "event"} & set(scanned), plan
 
 
 @pytest.mark.parametrize("table", ["ready", "task", None], ids=["ready", "task", "both"])

@@ -34,19 +34,23 @@ from andon.engine.http.runtokens import RunTokens
 from andon.engine.http.schedules import HttpSchedules
 from andon.engine.http.transport import PATIENCE_S, Transport
 from andon.engine.http.wire import Outcome, Packed, Report, Sign, Which
+from andon.engine.letter_groups import LOOK, check_look
 from andon.engine.places import in_places
 from andon.engine.reading import check_days, check_page
+from andon.engine.rollups import check_minutes
 from andon.engine.telling import Telling, Then, Told
 from andon.engine.waiting import KindWait
 from andon.lifecycle.commands import Command
 from andon.lifecycle.constants import SLOW_POLL_S
 from andon.lifecycle.waiting import Wait
+from andon.model.audit import AuditRecord
 from andon.model.code import Code
 from andon.model.errors import (
     ConfigurationError,
     InvalidSubmission,
     LeaseLost,
     PermissionRefused,
+    StoreIncompatible,
     UnknownCode,
 )
 from andon.model.fleet import (
@@ -58,7 +62,10 @@ from andon.model.fleet import (
     WorkerInfo,
 )
 from andon.model.groups import GroupRecord
+from andon.model.letters import LetterGroups
+from andon.model.minutes import MinuteHistory
 from andon.model.policy import PolicyOptions
+from andon.model.registry import ClaimedQueue, ClaimingWorker
 from andon.model.task import Task, TaskEvent
 from andon.model.words import Event, State
 
@@ -96,8 +103,14 @@ _decode_queue = msgspec.json.Decoder(QueueConfig).decode
 _decode_types = msgspec.json.Decoder(list[TypeInfo]).decode
 _decode_workers = msgspec.json.Decoder(list[WorkerInfo]).decode
 _decode_group = msgspec.json.Decoder(GroupRecord).decode
+_decode_claiming = msgspec.json.Decoder(ClaimingWorker).decode
+_decode_claiming_workers = msgspec.json.Decoder(tuple[list[ClaimingWorker], str]).decode
+_decode_claimed_queues = msgspec.json.Decoder(tuple[list[ClaimedQueue], str]).decode
 _decode_info = msgspec.json.Decoder(StoreInfo).decode
 _decode_histories = msgspec.json.Decoder(list[QueueHistory]).decode
+_decode_acts = msgspec.json.Decoder(list[AuditRecord]).decode
+_decode_minutes = msgspec.json.Decoder(MinuteHistory).decode
+_decode_groups = msgspec.json.Decoder(LetterGroups).decode
 _decode_waits = msgspec.json.Decoder(list[KindWait]).decode
 _decode_results = msgspec.json.Decoder(dict[str, Task | None]).decode
 
@@ -138,6 +151,9 @@ class HttpEngine:
         self._reports: list[Batcher[Report, Outcome]] = [
             Batcher(self._send_reports, size=wire.MOST_RUNS) for _ in range(_REPORTS_IN_FLIGHT)
         ]
+        self._bearing: Batcher[Report, Outcome] = Batcher(
+            self._send_bearing, size=wire.MOST_RUNS, in_flight=_REPORTS_IN_FLIGHT
+        )
         self._tokens = RunTokens()
         self.schedules = HttpSchedules(self._transport, self.find)
         self._artifacts = HttpArtifacts(self._transport, self._tokens.at)
@@ -167,7 +183,7 @@ class HttpEngine:
             return
         self._is_open = False
         await self._submits.drain()
-        for reports in self._reports:
+        for reports in (*self._reports, self._bearing):
             await reports.drain()
         await self._attention.close()
         await self._transport.close()
@@ -294,7 +310,7 @@ class HttpEngine:
         self, task: Task, command: Command, follow_ups: Sequence[Submission] = ()
     ) -> State | None:
         report = self._said(task, command, follow_ups)
-        outcome = await min(self._reports, key=_waiting).put(report)
+        outcome = await self._line_of(report).put(report)
         return self.followed(task.status.run, command.event, outcome)
 
     def report_then(
@@ -306,7 +322,10 @@ class HttpEngine:
             self._telling.tell(self.report(task, command, follow_ups), then)
             return
         sent = _Sent(self, task.status.run, command.event, then)
-        min(self._reports, key=_waiting).hand(report, sent)
+        self._line_of(report).hand(report, sent)
+
+    def _line_of(self, report: Report) -> Batcher[Report, Outcome]:
+        return self._bearing if report.follow_ups else min(self._reports, key=_waiting)
 
     def _said(self, task: Task, command: Command, follow_ups: Sequence[Submission]) -> Report:
         """What is sent of a report. Raises `LeaseLost` for a run that was not claimed here."""
@@ -337,9 +356,23 @@ class HttpEngine:
         self._tokens.ended(run)
         return outcome.state
 
-    async def _send_reports(self, reports: Sequence[Report]) -> list[Outcome]:
+    async def _send_bearing(self, reports: Sequence[Report]) -> list[Outcome]:
+        """Send reports with follow-ups, to a place of their own: a service of a release that does
+        not know them would take the report, and leave them out without a word."""
+        try:
+            return await self._send_reports(reports, "report_bearing")
+        except StoreIncompatible as error:
+            raise StoreIncompatible(
+                f"The service at {self.place.shown} is of an older release, which stores no "
+                "follow-ups, so the end of the run was not reported. Update the service before "
+                "its workers."
+            ) from error
+
+    async def _send_reports(
+        self, reports: Sequence[Report], method: str = "report"
+    ) -> list[Outcome]:
         return await self._in_groups(
-            "report",
+            method,
             reports,
             wire.MOST_RUNS,
             wire.decode_outcomes,
@@ -398,6 +431,10 @@ class HttpEngine:
             done.extend(map(wire.acted, wire.decode_outcomes(answer)))
         return done
 
+    async def acts(self, actor: str | None = None, limit: int = 100) -> list[AuditRecord]:
+        body = wire.encode(wire.OfAudit(limit, actor))
+        return _decode_acts(await self._transport.call("acts", body))
+
     # --- reading and watching ---
 
     async def get(self, ids: Sequence[str]) -> list[Task | None]:
@@ -419,6 +456,33 @@ class HttpEngine:
         body = wire.encode(wire.OfDependents(task_id, cursor, limit))
         return _decode_page(await self._transport.call("dependents", body))
 
+    async def claiming_workers(
+        self, queue: str, cursor: str = "", limit: int = 100, *, in_quarantine: bool | None = None
+    ) -> tuple[list[ClaimingWorker], str]:
+        asked = wire.OfClaiming(
+            queue=queue, cursor=cursor, limit=limit, in_quarantine=in_quarantine
+        )
+        reply = await self._transport.call("claiming_workers", wire.encode(asked))
+        return _decode_claiming_workers(reply)
+
+    async def claiming_worker(self, queue: str, worker: str) -> ClaimingWorker:
+        asked = wire.OfClaiming(queue=queue, worker=worker)
+        return _decode_claiming(await self._transport.call("claiming_worker", wire.encode(asked)))
+
+    async def claimed_queues(
+        self, cursor: str = "", limit: int = 100
+    ) -> tuple[list[ClaimedQueue], str]:
+        asked = wire.OfClaiming(cursor=cursor, limit=limit)
+        reply = await self._transport.call("claimed_queues", wire.encode(asked))
+        return _decode_claimed_queues(reply)
+
+    async def quarantine_worker(
+        self, queue: str, worker: str, until: int, *, by: str = "", info: str = ""
+    ) -> ClaimingWorker:
+        asked = wire.OfClaiming(queue=queue, worker=worker, until=until, by=by, info=info)
+        reply = await self._transport.call("quarantine_worker", wire.encode(asked))
+        return _decode_claiming(reply)
+
     async def group(self, name: str) -> GroupRecord:
         body = wire.encode(wire.OfGroup(name))
         return _decode_group(await self._transport.call("group", body))
@@ -434,6 +498,25 @@ class HttpEngine:
         check_days(days)
         body = wire.encode(wire.OfQueueHistory(days, queue))
         return _decode_histories(await self._transport.call("queue_history", body))
+
+    async def minutes(
+        self, name: str | None = None, minutes: int = 60, *, by_type: bool = False
+    ) -> MinuteHistory:
+        check_minutes(minutes)
+        body = wire.encode(wire.OfMinutes(minutes, name, by_type))
+        return _decode_minutes(await self._transport.call("minutes", body))
+
+    async def letter_groups(
+        self,
+        queue: str | None = None,
+        name: str | None = None,
+        *,
+        look: int = LOOK,
+        cursor: str = "",
+    ) -> LetterGroups:
+        check_look(look)
+        body = wire.encode(wire.OfLetterGroups(look, queue, name, cursor))
+        return _decode_groups(await self._transport.call("letter_groups", body))
 
     async def wait_end(self, task_id: str, timeout: float | None = None) -> Task:
         return await until_ended(self.watch, task_id, timeout, self._rng)

@@ -13,13 +13,15 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import aiohttp
 from yarl import URL
 
+from andon.engine.actor import ACTOR
 from andon.engine.http.place import Place
 from andon.engine.http.replies import away, check
-from andon.engine.http.wire import KEEPALIVE_S, ROOT, TIME_HEADER
+from andon.engine.http.wire import ACTOR_HEADER, KEEPALIVE_S, ROOT, TIME_HEADER
 from andon.lifecycle.backoff import ExponentialBackoff
 from andon.model.errors import StoreUnavailable
 
@@ -115,7 +117,8 @@ class Transport:
         session = self._session
         if session is None:
             raise StoreUnavailable(f"The connection to {self.place.shown} is closed.")
-        async with session.post(f"{self.place.url}{ROOT}{method}", data=body) as reply:
+        url = f"{self.place.url}{ROOT}{method}"
+        async with session.post(url, data=body, headers=_who_acts(None)) as reply:
             answer = await reply.read()
             self.clock.told(reply.headers.get(TIME_HEADER))
             return check(self.place, reply.status, answer)
@@ -138,7 +141,7 @@ class Transport:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=silence)
         url = URL(self.place.url + path, encoded=True)
         async with session.request(
-            method, url, headers=headers, data=data, timeout=timeout
+            method, url, headers=_who_acts(headers), data=data, timeout=timeout
         ) as reply:
             if reply.status >= HTTPStatus.BAD_REQUEST:
                 check(self.place, reply.status, await reply.read())
@@ -160,6 +163,13 @@ class Transport:
                 yield _lines(reply.content)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise away(self.place, error) from error
+
+
+def _who_acts(headers: dict[str, str] | None) -> dict[str, str] | None:
+    """The headers, with the name of who acts by hand in this context. A service that asks for
+    tokens goes by the token."""
+    actor = ACTOR.get()
+    return {**(headers or {}), ACTOR_HEADER: quote(actor)} if actor else headers
 
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:

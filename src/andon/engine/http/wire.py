@@ -26,6 +26,7 @@ ROOT = "/api/v1/engine/"
 """Where a service answers to `HttpEngine`: POST, one path per method."""
 
 TIME_HEADER = "andon-time"
+ACTOR_HEADER = "Andon-Actor"
 """On every reply: the store's clock, ms UTC."""
 
 MOST_BYTES = 4 * 1024 * 1024
@@ -150,12 +151,49 @@ class OfQueueHistory(msgspec.Struct, frozen=True, omit_defaults=True):
     queue: str | None = None
 
 
+class OfLetterGroups(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How many dead letters are to be looked at, of a queue and a name, or of all."""
+
+    look: int
+    queue: str | None = None
+    name: str | None = None
+    cursor: str = ""
+
+
+class OfMinutes(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The minutes that are asked for, of the queue or type of a name, or of all."""
+
+    minutes: int
+    name: str | None = None
+    by_type: bool = False
+
+
+class OfAudit(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How many acts by hand are asked for, and whose; None: everybody's."""
+
+    limit: int
+    actor: str | None = None
+
+
 class OfDependents(msgspec.Struct, frozen=True, omit_defaults=True):
     """The task whose dependents are asked for, after which of them, and how many."""
 
     id: str
     cursor: str = ""
     limit: int = 100
+
+
+class OfClaiming(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The workers that are meant: a page of those of a queue, or one; or a page of queues."""
+
+    queue: str = ""
+    worker: str = ""
+    cursor: str = ""
+    limit: int = 100
+    in_quarantine: bool | None = None
+    until: int = 0  #: of a quarantine, ms UTC
+    by: str = ""
+    info: str = ""
 
 
 class OfGroup(msgspec.Struct, frozen=True):

@@ -50,7 +50,7 @@ def check(caller: Caller, wanted: Attention) -> None:
             caller.require(f"queues:claim:{name}")
         elif kind == "control" and name:
             caller.require_some("queues:claim:")
-        elif kind == "task" and name:
+        elif kind in ("task", "run") and name:
             caller.require_some("tasks:read:")
         elif topic == EVENTS_TOPIC:
             caller.require("tasks:read:*")

@@ -93,9 +93,11 @@ class Handed(NamedTuple):
 
 
 class RemoteRuns:
-    """The worker's half of an engine, for callers that are elsewhere."""
+    """The worker's half of an engine, for callers that are elsewhere. `max_payload` bounds results,
+    and arguments with results in them, as it does at a worker."""
 
-    def __init__(self, engine: LocalEngine, access: Access) -> None:
+    def __init__(self, engine: LocalEngine, access: Access, *, max_payload: int) -> None:
+        self._max_payload = max_payload
         self._engine = engine
         self._access = access
         self._claimed: dict[str, Task] = {}  # by run; oldest first
@@ -175,8 +177,13 @@ class RemoteRuns:
             return definition.args
         found = await self._engine.dependency_results(task)
         results = {id: one.result for id, one in found.items() if one is not None}
-        most = self._engine.max_payload
-        return filled(definition.args, names, definition.dependencies, results, max_payload=most)
+        return filled(
+            definition.args,
+            names,
+            definition.dependencies,
+            results,
+            max_payload=self._max_payload,
+        )
 
     async def _end(self, task: Task, command: Command) -> None:
         try:
@@ -277,7 +284,7 @@ class RemoteRuns:
             if command is None:
                 rule = "resubmit" if current is None else current.policy.on_shutdown
                 command = at_shutdown(rule)
-            command = bounded(command, self._engine.max_payload)
+            command = bounded(command, self._max_payload)
             return await self._engine.report_run(
                 claims.task,
                 claims.run,

@@ -1,9 +1,15 @@
 """Dead letters: tasks that ended badly and are kept to be looked at."""
 
+from typing import Annotated
+
+import msgspec
 from litestar import Router, get, post
+from litestar.params import QueryParameter
 
 from andon.engine.filtering import Filters
+from andon.engine.letter_groups import LOOK, MOST_LOOKED
 from andon.lifecycle.commands import Delete
+from andon.lifecycle.letter_groups import groups_document
 from andon.service.acting import act_on_many
 from andon.service.answers import ActedOnMany, TaskPage
 from andon.service.bodies import Which
@@ -23,6 +29,7 @@ async def list_letters(
     queue: Queue = None,
     name: TaskName = None,
     tag: Tag = None,
+    fingerprint: Annotated[str | None, QueryParameter(description="Those of this group.")] = None,
     newest_first: Flag = False,
     limit: ListLimit = None,
     cursor: Cursor = "",
@@ -32,7 +39,9 @@ async def list_letters(
 
     With `Accept: application/x-ndjson` all of them, one a line.
     """
-    filters = Filters(states=state_names(states), queue=queue, name=name, tag=tag)
+    filters = Filters(
+        states=state_names(states), queue=queue, name=name, tag=tag, fingerprint=fingerprint
+    )
     return await list_tasks(
         request,
         filters,
@@ -42,6 +51,47 @@ async def list_letters(
         newest_first=newest_first,
         dead_letters=True,
     )
+
+
+class GroupShown(msgspec.Struct, kw_only=True):
+    """Dead letters of one kind of error, of those that were looked at."""
+
+    fingerprint: str
+    pattern: str
+    count: int
+    newest: str
+    newest_at: str
+    oldest_at: str
+    names: list[str]
+    queues: list[str]
+
+
+class GroupsShown(msgspec.Struct, kw_only=True):
+    """Groups, the largest first. Unless `whole`, each count is "at least", and `cursor` goes on."""
+
+    groups: list[GroupShown]
+    looked: int
+    whole: bool
+    cursor: str
+
+
+@get("/groups", summary="Group dead letters by their errors")
+async def list_groups(
+    request: Call,
+    *,
+    queue: Queue = None,
+    name: TaskName = None,
+    look: Annotated[
+        int, QueryParameter(ge=1, le=MOST_LOOKED, description="Dead letters to look at.")
+    ] = LOOK,
+    cursor: Cursor = "",
+) -> GroupsShown:
+    """The newest dead letters by the fingerprint of their errors: type and message, without
+    numbers, ids and quoted values. To act on a whole group, name its `fingerprint` in the `filter`
+    of a resubmit or purge; a `dry_run` counts it exactly."""
+    request.need(f"tasks:read:{queue or '*'}")
+    found = await request.service.engine.letter_groups(queue, name, look=look, cursor=cursor)
+    return msgspec.convert(groups_document(found), GroupsShown)
 
 
 @post("/resubmit", status_code=200, summary="Resubmit dead letters")
@@ -72,5 +122,7 @@ async def purge(request: Call, data: Items[Which], seen_as: As = None) -> ActedO
 
 
 router = Router(
-    "/api/v1/dead-letters", route_handlers=[list_letters, resubmit, purge], tags=["dead letters"]
+    "/api/v1/dead-letters",
+    route_handlers=[list_letters, list_groups, resubmit, purge],
+    tags=["dead letters"],
 )

@@ -6,7 +6,7 @@ from litestar import Router, get, post
 from litestar.params import FromPath, HeaderParameter, QueryParameter
 
 from andon.artifacts.base import LogLine, LogPage
-from andon.contract.topics import task_topic
+from andon.contract.topics import run_topic, task_topic
 from andon.lifecycle.faces.fields import iso
 from andon.model.errors import InvalidSubmission, TaskNotFound
 from andon.service.answers import KeptLines, LogEntries, LogEntry, RefusedLine
@@ -55,7 +55,7 @@ async def read_log(
         return is_over(await _task(request, task_id), number, service.engine.now())
 
     async def lines() -> LogPage:
-        with service.engine.listen([task_topic(task_id)]) as moved:
+        with service.engine.listen([task_topic(task_id), run_topic(task_id)]) as moved:
             while True:
                 page = await kept.read_log(task_id, number, cursor)
                 if page.lines or await over():

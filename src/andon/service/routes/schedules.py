@@ -137,7 +137,7 @@ async def put_schedule(
     """201 when this request has made it, 200 when it took the place of what the schedule was. How
     far it has come stays; new times count from now on."""
     app, engine = request.service.app, request.service.engine
-    submission, _ = _of_task(lambda: task_given(data.task, app.registry, app.queue))
+    submission, _ = _of_task(lambda: task_given(data.task, app.registry, app.queue_elsewhere))
     wanted = ScheduleRequest(
         name=schedule,
         recurrence=Recurrence(**times_given(data)),
@@ -159,19 +159,20 @@ async def edit_schedule(
     request: Call, schedule: FromPath[str], data: JSONBody[ScheduleChanges]
 ) -> dict[str, Any]:
     """Change what is given; all else stays as it is. What code declares holds again as soon as the
-    code says something new."""
+    code says something new. 409 if somebody else changes the same part of it at this moment: its
+    times, its task, `overlap` or `pause_after`."""
     app = request.service.app
     there = await _readable(request, schedule)
     before = request_of(there)
     fields = times_given(data)
     if data.task is not UNSET:
         task = data.task
-        _, said = _of_task(lambda: task_given(task, app.registry, app.queue, before.task))
+        _, said = _of_task(lambda: task_given(task, app.registry, app.queue_elsewhere, before.task))
         fields |= said
     for name in ("overlap", "pause_after"):
         if getattr(data, name) is not UNSET:
             fields[name] = getattr(data, name)
-    return await _put(request, changed(before, fields), "edit")
+    return await _put(request, changed(there, fields), "edit")
 
 
 async def _put(request: Call, wanted: ScheduleRequest, how: How) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Who is asking, and may they: the one place where the service decides.
 
 A service that listens on loopback only is open: whoever can reach it could read the store's file.
-Even so it answers no page from elsewhere that a browser here has open (see `_refuse_strangers`).
+Even so it answers no page from elsewhere that a browser here has open (see `refuse_strangers`).
 Any other service needs a token with every request. A token that is given is held against what it
 is, on an open service too, so that a mistake shows where it is made.
 
@@ -13,22 +13,23 @@ import ipaddress
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
 from andon.contract.store import Store
+from andon.lifecycle.actors import actor_name
 from andon.model.errors import (
     AuthenticationFailed,
     ConfigurationError,
     PermissionRefused,
 )
+from andon.model.scopes import EVERYTHING, holds_some, satisfies
 from andon.model.task import Task
 from andon.model.words import State
 from andon.service.trust import runtokens
 from andon.service.trust.registry import Registry
 from andon.service.trust.runtokens import Claims
-from andon.service.trust.scopes import EVERYTHING, holds_some, satisfies
 
 if TYPE_CHECKING:
     from litestar.types import HTTPScope
@@ -40,6 +41,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     scopes: tuple[str, ...]
     id: str = ""  #: of the API token, or of the run; empty without a token
+    actor: str = ""  #: the name that what they do by hand carries
     run: Claims | None = None  #: with a run token: what it says
 
     def may(self, scope: str) -> bool:
@@ -57,7 +59,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
             raise PermissionRefused(f"{kind}*")
 
 
-OPEN = Caller(name="anyone on this machine", scopes=(EVERYTHING,))
+OPEN = Caller(name="anyone on this machine", scopes=(EVERYTHING,), actor="anyone on this machine")
 """The caller without a token, where none is needed."""
 
 
@@ -76,6 +78,9 @@ NOBODY = Caller(name="anyone", scopes=())
 
 PUBLIC = frozenset({"/healthz", "/readyz", "/openapi.json"})
 """What says nothing about anybody's tasks, and is asked by what has no token."""
+
+ACTOR_HEADER = b"andon-actor"
+"""The header by which a caller without a token says who acts, percent-encoded."""
 
 CLAIM = "/api/v1/runs/claim"
 RUN_ROUTES = ("/api/v1/runs/", "/api/v1/engine/renew", "/api/v1/engine/report")
@@ -108,9 +113,9 @@ class Access:
             return NOBODY
         given = [value for name, value in scope["headers"] if name == b"authorization"]
         if self.is_open:
-            _refuse_strangers(scope["headers"])
+            refuse_strangers(scope["headers"])
             if not given:
-                return OPEN
+                return _open_caller(scope["headers"])
         if len(given) > 1:
             raise AuthenticationFailed("The header Authorization is given twice.")
         caller = await self.identify(given[0].decode("latin-1") if given else None)
@@ -134,7 +139,9 @@ class Access:
         if runtokens.is_run_token(token):
             claims = await self.claims(token)
             name = f"run {claims.number} of task {claims.task}"
-            return Caller(name=name, scopes=claims.scopes, id=claims.run, run=claims)
+            return Caller(
+                name=name, scopes=claims.scopes, id=claims.run, actor=actor_name(name), run=claims
+            )
         return await self._of_api_token(token)
 
     async def _of_api_token(self, token: str) -> Caller:
@@ -147,7 +154,8 @@ class Access:
                 f"Token {record.id} ({record.name}) is {state}; make another: andon token create."
             )
         name = f"token {record.id} ({record.name})"
-        return Caller(name=name, scopes=record.scopes, id=record.id)
+        actor = actor_name(f"token {record.name}")
+        return Caller(name=name, scopes=record.scopes, id=record.id, actor=actor)
 
     async def claims(self, token: str) -> Claims:
         """What a run token says. Raises `AuthenticationFailed`."""
@@ -180,7 +188,7 @@ class Access:
         return signed
 
 
-def _refuse_strangers(headers: Iterable[tuple[bytes, bytes]]) -> None:
+def refuse_strangers(headers: Iterable[tuple[bytes, bytes]]) -> None:
     """Refuse what a page from elsewhere lets a browser on this machine ask: by a foreign name that
     was made to point here (DNS rebinding), or across origins."""
     host = origin = b""
@@ -225,6 +233,15 @@ def _netloc(origin: str) -> str:
         return urlsplit(origin).netloc
     except ValueError:
         return ""
+
+
+def _open_caller(headers: Iterable[tuple[bytes, bytes]]) -> Caller:
+    """The caller without a token, by the name they give themselves: nobody here knows better."""
+    for name, value in headers:
+        if name == ACTOR_HEADER:
+            actor = actor_name(unquote(value.decode("latin-1"), errors="replace"))
+            return msgspec.structs.replace(OPEN, actor=actor) if actor else OPEN
+    return OPEN
 
 
 def holds(task: Task | None, claims: Claims) -> bool:

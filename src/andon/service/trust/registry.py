@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from andon.contract.store import Store
+from andon.engine.audit import Audit
 from andon.lifecycle.admission import LATEST_MS
 from andon.model.errors import ConfigurationError, StoreUnavailable
 from andon.model.settings import KEYS_SETTING, TOKENS_SETTING
@@ -36,6 +37,7 @@ class Registry:
         self, store: Store, *, fresh: float = FRESH_S, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._store = store
+        self._audit = Audit(store)
         self._fresh = fresh
         self._clock = clock
         self._read_at = float("-inf")
@@ -69,6 +71,7 @@ class Registry:
                 )
             return (*tokens, record)
 
+        await self._audit.asked("create-token", record.id, name=name, scopes=list(scopes))
         await self._change_tokens(add)
         return text, record
 
@@ -90,6 +93,8 @@ class Registry:
                 f"There is {how} {token_id[:80]!r}; see: andon token list. Revoke by its id."
             )
         [one] = found
+        if one.revoked_at is None:
+            await self._audit.asked("revoke-token", one.id, name=one.name)
 
         def change(tokens: tuple[ApiToken, ...]) -> tuple[ApiToken, ...]:
             return tuple(
@@ -104,6 +109,7 @@ class Registry:
 
     async def rotate(self) -> Keys:
         """Sign run tokens with a new key from now on; those signed with the last stay valid."""
+        await self._audit.asked("rotate-keys", KEYS_SETTING)
         for _ in range(_MOST_TRIES):
             stored = await self._store.setting(KEYS_SETTING)
             keys = runtokens.new_keys(self._store.now(), _keys(stored) if stored else None)

@@ -12,7 +12,14 @@ from msgspec.structs import replace
 from andon.contract.edges import Ended, Link, Settlement
 from andon.contract.hints import Hub
 from andon.contract.requests import Snapshot
-from andon.contract.topics import CONFIG_TOPIC, EVENTS_TOPIC, TIMER_TOPIC, ready_topic, task_topic
+from andon.contract.topics import (
+    CONFIG_TOPIC,
+    EVENTS_TOPIC,
+    TIMER_TOPIC,
+    ready_topic,
+    run_topic,
+    task_topic,
+)
 from andon.lifecycle.constants import SLOW_POLL_S, SUBMIT_WINDOW_MS
 from andon.lifecycle.daily import Tally, tally_of
 from andon.lifecycle.discarded import discarded_of
@@ -21,7 +28,7 @@ from andon.lifecycle.indexes import entry_of
 from andon.lifecycle.repeats import tombstone_of
 from andon.lifecycle.unique import lapsed
 from andon.model.task import RunCell, Task, TaskEvent
-from andon.model.words import LIVE, State
+from andon.model.words import LIVE, Event, State
 from andon.stores.memory.daily import Days
 from andon.stores.memory.edges import Edges
 from andon.stores.memory.events import EventLog
@@ -313,4 +320,5 @@ class Records:
         row.history.append(event)
         self.days.add(row.entry.queue, event.at, tally)
         self._log.append(row.partition, event)
-        self._hub.hint(EVENTS_TOPIC, task_topic(row.id))
+        topic = run_topic if event.event is Event.CLAIM else task_topic
+        self._hub.hint(EVENTS_TOPIC, topic(row.id))

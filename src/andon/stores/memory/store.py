@@ -24,7 +24,7 @@ from andon.contract.notes import Note, NoteName, NotePut, PutNote
 from andon.contract.outcomes import Changed, ChangeKind, Created, CreateKind, Due, Verdict
 from andon.contract.queries import EventPage, History, Page, Query, ReadyKind
 from andon.contract.requests import Change, ClaimRequest, Renewal, Snapshot
-from andon.contract.topics import CONFIG_TOPIC, Listener, control_topic, ready_topic, task_topic
+from andon.contract.topics import CONFIG_TOPIC, Listener, control_topic, ready_topic, run_topic
 from andon.lifecycle.batches import alike
 from andon.lifecycle.constants import JUMP_MS, SLOW_POLL_S, WORKER_SEEN_MS
 from andon.lifecycle.discarded import Discarded
@@ -183,7 +183,7 @@ class MemoryStore:
     def _hint_progress(self, renewals: Sequence[Renewal]) -> None:
         for renewal in renewals:
             if renewal.progress is not None or renewal.message is not None:
-                self._hub.hint(task_topic(renewal.task))
+                self._hub.hint(run_topic(renewal.task))
 
     def _renew(self, renewal: Renewal, now: int) -> Verdict:
         row = self._records.rows.get(renewal.task)

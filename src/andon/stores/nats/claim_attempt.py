@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from andon.contract.requests import ClaimRequest
-from andon.contract.topics import EVENTS_TOPIC, TIMER_TOPIC, task_topic
+from andon.contract.topics import EVENTS_TOPIC, TIMER_TOPIC, run_topic
 from andon.lifecycle.apply import next_fence, stamped
 from andon.lifecycle.timers import next_timer
 from andon.lifecycle.unique import key_freed_by_claim
@@ -58,7 +58,7 @@ class ClaimAttempt:
 
     async def hint(self) -> None:
         """Tell who listens what this claim changed."""
-        topics = [*self._aside, *(task_topic(task.id) for task in self.claimed)]
+        topics = [*self._aside, *(run_topic(task.id) for task in self.claimed)]
         if self.claimed:
             topics.append(EVENTS_TOPIC)
             ats = (at for t in self.claimed if (at := next_timer(t)) is not None)
@@ -166,10 +166,11 @@ class ClaimAttempt:
             if (at := next_timer(task)) is not None
         ]
 
-    def writes(
+    async def writes(
         self, chosen: Sequence[StoredRecord], tasks: Sequence[Task]
-    ) -> tuple[list[Write], list[Write], list[RecordBody]]:
-        """What must stand in front of the records (who reads the log relies on it), and they."""
+    ) -> tuple[list[Write], list[RecordBody]]:
+        """The writes of the records. What must stand in front of them is written: who reads the
+        log relies on it."""
         records, token = self.records, self.request.token
         archives: list[Write] = []
         writes: list[Write] = []
@@ -183,4 +184,6 @@ class ClaimAttempt:
             purge = records.purged_by(stored, subject)
             writes.append(records.write(body, subject, guard=stored.guard, purge=purge))
             bodies.append(body)
-        return archives, writes, bodies
+        if archives:
+            await records.js.write(records.subjects.stream, archives)
+        return writes, bodies

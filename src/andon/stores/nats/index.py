@@ -106,6 +106,7 @@ class Index:
             start = self._positions[partition] + 1
             page = await changes_since(records, subject, start, _PAGE)
             if page:
+                records.advance_clock(page)
                 for msg in page:
                     read = _read(msg, whole=self._whole)
                     if read is not None:

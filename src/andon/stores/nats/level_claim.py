@@ -167,10 +167,8 @@ class LevelClaim:
         tasks = claim.stamped_records(records, claim.context.clock.now())
         if not await claim.write_token(claim.timers_of(tasks), [task.id for task in tasks]):
             return False
-        archives, writes, bodies = claim.writes(records, tasks)
-        stream = self._records.subjects.stream
-        seqs = await self._records.js.write(stream, [*archives, *writes], each=True)
-        seqs = seqs[len(archives) :]
+        writes, bodies = await claim.writes(records, tasks)
+        seqs = await self._records.js.write(self._records.subjects.stream, writes, each=True)
         unsure: list[tuple[Subqueue, StoredRecord, Task]] = []
         for (subqueue, stored), task, seq, body, write in zip(
             chosen, tasks, seqs, bodies, writes, strict=True

@@ -148,11 +148,11 @@ class _Limited:
         tasks = claim.stamped_records(chosen, now)
         if not await claim.write_token(claim.timers_of(tasks), [task.id for task in tasks]):
             return False
-        archives, writes, _ = claim.writes(chosen, tasks)
+        writes, _ = await claim.writes(chosen, tasks)
         after = LimiterState() if bucket is None else bucket
         after = LimiterState(after.tokens - len(rows), after.at, after.rate)
         if not await self._locks.write(
-            lock, after, {self._partition: [*archives, *writes]}, tasks, creates=False
+            lock, after, {self._partition: writes}, tasks, creates=False
         ):
             there = await self._records.read(task.id for task in tasks)
             if not all(

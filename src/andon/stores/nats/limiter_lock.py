@@ -142,9 +142,9 @@ class LimiterLocks:
     def _note(
         records: RecordCache, seqs: Sequence[int], tasks: Sequence[Task], *, creates: bool
     ) -> None:
-        """Note these writes of records. (Moves that stand in archives leave a gap.)"""
-        for seq, task in zip(seqs, tasks, strict=False):
-            if seq > CONFLICT and len(seqs) == len(tasks):
+        """Note these writes of records."""
+        for seq, task in zip(seqs, tasks, strict=True):
+            if seq > CONFLICT:
                 queue, events = task.definition.queue, task.status.events[-1:]
                 records.notes.note_moves(seq, queue, events if creates else ())
 

@@ -262,7 +262,10 @@ class RecordCache(PartitionStream):
         return "" if at is None else self.subjects.timer(at, stored.body.id, stored.body.revision)
 
     def archive(self, stored: StoredRecord, revision: int) -> Write | None:
-        """The write that saves moves which the record at `revision` has no place for."""
+        """The write that saves moves which the record at `revision` has no place for. It is made
+        before that of the record, and by the same guard: written again after it, by somebody who
+        came too late to move the task, the archive would stand behind newer moves, and who reads
+        the log would take its moves for read."""
         if revision % ARCHIVED != 1 or revision <= 2 * ARCHIVED:
             return None
         first = revision - 2 * ARCHIVED
@@ -275,7 +278,8 @@ class RecordCache(PartitionStream):
             tuple(event for _, event in moves),
             tuple(seq for seq, _ in moves),
         )
-        return self.subjects.archive(stored.body.id, first), encode(archive), None
+        guard = {GUARD: str(stored.guard), GUARDED: self.subjects.task(stored.body.id)}
+        return self.subjects.archive(stored.body.id, first), encode(archive), guard
 
 
 def queue_of(stored: StoredRecord) -> str:

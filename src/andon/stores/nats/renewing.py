@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from andon.contract.isolation import AT_FAULT, renewal_refused, why_of
 from andon.contract.outcomes import Verdict
 from andon.contract.requests import Renewal
-from andon.contract.topics import task_topic
+from andon.contract.topics import run_topic
 from andon.model.task import RunCell
 from andon.model.words import State
 from andon.stores.kit.loop_thread import LoopThread
@@ -91,7 +91,7 @@ def _renewed(stored: StoredRecord, renewal: Renewal, now: int) -> RecordBody:
 
 def progress_topics(renewals: Sequence[Renewal]) -> list[str]:
     """The tasks whose watchers have something to see."""
-    return [task_topic(r.task) for r in renewals if r.progress is not None or r.message is not None]
+    return [run_topic(r.task) for r in renewals if r.progress is not None or r.message is not None]
 
 
 class RenewalThread:

@@ -109,7 +109,8 @@ class Claiming:
                 topics.add(TIMER_TOPIC)
             if last["pos"] is not None:
                 server.wake.newest_own = max(server.wake.newest_own, last["pos"])
-                server.wake.tell(topics, last["wanted"], [task.definition.id for task in claimed])
+                begun = [task.definition.id for task in claimed]
+                server.wake.tell(topics, last["wanted"], begun=begun)
         server.wake.parked.answered(request, found=bool(claimed or broken))
         await server.set_aside(broken)
         return claimed

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from andon.contract.requests import Renewal
-from andon.contract.topics import task_topic
+from andon.contract.topics import run_topic
 from andon.stores.kit.loop_thread import LoopThread
 from andon.stores.postgres.clock import PostgresClock
 from andon.stores.postgres.connection import Connection
@@ -54,7 +54,7 @@ class Renewer:
 
 def progressed(renewals: Sequence[Renewal]) -> set[str]:
     """Topics of tasks whose watchers have something to see."""
-    return {task_topic(r.task) for r in renewals if r.progress is not None or r.message is not None}
+    return {run_topic(r.task) for r in renewals if r.progress is not None or r.message is not None}
 
 
 def columns_of(renewals: Sequence[Renewal]) -> list[list[Any]]:

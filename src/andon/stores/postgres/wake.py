@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from typing import Any, Self
 
 from andon.contract.hints import HintListener, Hub
-from andon.contract.topics import CONFIG_TOPIC, Listener, task_topic
+from andon.contract.topics import CONFIG_TOPIC, Listener, run_topic, task_topic
 from andon.lifecycle.backoff import ExponentialBackoff
 from andon.model.errors import AndonError
 from andon.model.task import Task
@@ -54,7 +54,7 @@ def kind_of(topic: str) -> str:
     return topic.partition(":")[0]
 
 
-_TASK = kind_of(task_topic(""))
+_TASK, _RUN = kind_of(task_topic("")), kind_of(run_topic(""))
 
 
 class Wake:
@@ -255,16 +255,22 @@ class Wake:
     # --- waking ---
 
     def tell(
-        self, topics: Set[str], wanted: Iterable[str] | None, tasks: Sequence[str] = ()
+        self,
+        topics: Set[str],
+        wanted: Iterable[str] | None,
+        moved: Sequence[str] = (),
+        begun: Sequence[str] = (),
     ) -> None:
-        """Hint those who listen here, and those elsewhere who sleep for such a kind. `tasks` are
-        topics too, made only if somebody waits for one."""
+        """Hint those who listen here, and those elsewhere who sleep for such a kind. Of tasks that
+        moved, and of runs that began, topics are made only if somebody waits for one."""
         if self._hub.listeners:
-            self._hub.hint_all(topics, tasks)
+            self._hub.hint_all(topics, moved, begun)
         if wanted:
             kinds = set(wanted)
             if _TASK in kinds:
-                topics = topics | {task_topic(task) for task in tasks}
+                topics = topics | {task_topic(task) for task in moved}
+            if _RUN in kinds:
+                topics = topics | {run_topic(task) for task in begun}
             self._pending |= {topic for topic in topics if kind_of(topic) in kinds}
             if self._pending and self._sender is None:
                 self._sender = asyncio.ensure_future(self._send())

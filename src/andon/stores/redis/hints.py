@@ -166,7 +166,7 @@ class Subscription:
             kind = push[1][len(self._prefix) :].decode()
             if kind == self.handoff_channel:
                 self.parked.handed_off(_handoff(push[2]))
-            elif kind in ("ready", "control", "task"):
+            elif kind in ("ready", "control", "task", "run"):
                 for name in push[2].split(b"\n"):
                     self._hub.hint(f"{kind}:{name.decode()}")
                 if kind == "ready":

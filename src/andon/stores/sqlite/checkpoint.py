@@ -1,7 +1,8 @@
 """Checkpoints, outside the committing thread: the log is folded into the file while commits go on.
 
-Passive: it never makes a writer or a reader wait. Were this thread to fall behind, a commit that
-finds 8,000 pages in the log checkpoints itself (`connection`).
+Passive: it never makes a reader wait, nor a writer that this thread keeps up with. But commits can
+be faster: a slow disk or a busy machine holds a checkpoint up and not them. So a writer that finds
+`CROWDED` pages in the log waits until a checkpoint was tried, once for each `GROWTH` pages.
 
 A log that was folded begins anew with the first commit that finds no reader in it. Where readers
 overlap, no commit ever does, and the log would grow for as long as they come. So a log of
@@ -39,6 +40,9 @@ GROWTH = 2_000
 RESTART = 3_000
 """Pages in a log that is begun anew by force: 12 MB."""
 
+CROWDED = 6_000
+"""Pages in a log that its writer no longer adds to before a checkpoint was tried: 24 MB."""
+
 FIRST_WAIT_MS, LONGEST_WAIT_MS = 100, 400
 """How long writers wait for those who read the log, the first time and at the most."""
 
@@ -75,12 +79,23 @@ class Log:
         page_size, salt = _HEADER.unpack_from(header)
         if salt != self._salt:
             self._salt, self._next = salt, GROWTH
-        at = _HEADER_BYTES + self._next * (_FRAME_HEADER_BYTES + page_size)
+        has_grown = False
+        while self._has_page(self._next, page_size):
+            self._next += GROWTH
+            has_grown = True
+        return has_grown
+
+    def _has_page(self, number: int, page_size: int) -> bool:
+        at = _HEADER_BYTES + number * (_FRAME_HEADER_BYTES + page_size)
         frame = os.pread(self._file, _FRAME_HEADER_BYTES, at)
-        if len(frame) < _FRAME_HEADER_BYTES or _FRAME_HEADER.unpack_from(frame) != (salt,):
-            return False
-        self._next += GROWTH
-        return True
+        return len(frame) == _FRAME_HEADER_BYTES and _FRAME_HEADER.unpack_from(frame) == (
+            self._salt,
+        )
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether it had `CROWDED` pages when it was last looked at."""
+        return self._next > CROWDED
 
     @property
     def size(self) -> int:
@@ -102,18 +117,23 @@ class Checkpointer(threading.Thread):
         self._wait_ms = FIRST_WAIT_MS
         self._log: Log | None = None
         self._asked = threading.Event()
+        self._tried = threading.Event()
         self._closing = False
         self._over = threading.Event()
         self._ended: Ended | None = None
 
     def look(self, moves: int) -> None:
-        """Called after a commit of so many moves: ask for a checkpoint if one is due."""
+        """Called after a commit of so many moves: ask for a checkpoint if one is due, and wait
+        until one was tried if the log is crowded."""
         with contextlib.suppress(OSError):  # taken away under us: the next write says so
             if self._log is None:
                 self._log = Log(self._location.path)
             has_grown = self._log.has_grown()
             if has_grown or (moves < LARGE and self._log.size > LEAST_BYTES):
+                self._tried.clear()
                 self._asked.set()
+            if has_grown and self._log.is_crowded and not self._over.is_set():
+                self._tried.wait()
 
     async def finish(self) -> None:
         """Close the connection and end the thread."""
@@ -152,6 +172,7 @@ class Checkpointer(threading.Thread):
             logger.warning("%s is not checkpointed on the side: %s", self._location.path, error)
         finally:
             self._over.set()
+            self._tried.set()
             if self._ended is not None:
                 self._ended.set()
 
@@ -162,6 +183,8 @@ class Checkpointer(threading.Thread):
                 self._begin_anew(db)
         except (sqlite3.Error, OSError):
             return  # busy or full: the writer finds out by itself if it matters
+        finally:
+            self._tried.set()
         # Without this pause a log that cannot shrink (a reader holds it) would be tried for ever.
         threading.Event().wait(0.05)
 

@@ -49,7 +49,7 @@ def connect(location: Location, *, write: bool) -> sqlite3.Connection:
 def _set_up(db: sqlite3.Connection, location: Location, *, write: bool) -> None:
     db.execute("PRAGMA foreign_keys = OFF")
     db.execute(f"PRAGMA synchronous = {location.synchronous}")
-    # A thread of its own checkpoints; this is the bound on the log if that one falls behind.
+    # A thread of its own checkpoints; this is for the case that it could not begin.
     db.execute("PRAGMA wal_autocheckpoint = 8000")
     # A log that grew beyond this, because somebody read for long, gives the disk back.
     db.execute(f"PRAGMA journal_size_limit = {MOST_LOG_BYTES}")

@@ -21,7 +21,7 @@ def renew(tx: Transaction, renewals: Sequence[Renewal]) -> list[Verdict]:
         beat = tx.now if r.heartbeat else None
         tx.db.execute(LIFE.renew, (row[0], tx.now + r.lease_ms, beat, r.progress, r.message))
         if r.progress is not None or r.message is not None:
-            tx.moved.append(r.task)
+            tx.begun.append(r.task)
         verdicts.append(Verdict.CANCEL if _asked(row[3]) else Verdict.OK)
     return verdicts
 

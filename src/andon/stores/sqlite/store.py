@@ -478,17 +478,24 @@ class SqliteStore:
 
     def _committed(self, transaction: Transaction) -> None:
         """In the writer's thread, after the commit."""
-        hints, moved = transaction.hints | transaction.ready, transaction.moved
+        hints, moved, begun = (
+            transaction.hints | transaction.ready,
+            transaction.moved,
+            transaction.begun,
+        )
         if self._loop is not None and (
-            not hints.isdisjoint(self._hub.listeners) or (moved and "task" in self._kinds)
+            not hints.isdisjoint(self._hub.listeners)
+            or (moved and "task" in self._kinds)
+            or (begun and "run" in self._kinds)
         ):
             with contextlib.suppress(RuntimeError):  # the loop is closing: nobody listens
-                self._loop.call_soon_threadsafe(self._hub.hint_all, hints, moved)
+                self._loop.call_soon_threadsafe(self._hub.hint_all, hints, moved, begun)
         if self._wake is not None:
-            self._wake.send(transaction.hints if transaction.is_ready_told else hints, moved)
+            others = transaction.hints if transaction.is_ready_told else hints
+            self._wake.send(others, moved, begun)
         checkpointer = self._checkpointer  # of the loop's thread, which may be closing the store
         if checkpointer is not None:
-            checkpointer.look(len(moved))
+            checkpointer.look(len(moved) + len(begun))
 
     # --- hints ---
 

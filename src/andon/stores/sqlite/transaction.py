@@ -8,6 +8,7 @@ from andon.contract.topics import CONFIG_TOPIC, EVENTS_TOPIC, TIMER_TOPIC, ready
 from andon.lifecycle.constants import NEAR_TIMER_MS
 from andon.model.fleet import QueueConfig
 from andon.model.task import TaskEvent
+from andon.model.words import Event
 from andon.stores.kit.codec import encode_event
 from andon.stores.kit.daily_sums import add_up
 from andon.stores.sqlite.rows import write
@@ -84,6 +85,7 @@ class Transaction:
         """Topics that say there is something to claim."""
         self.is_ready_told = False  #: other processes were told `ready` before the commit
         self.moved: list[str] = []  #: ids of tasks, whose own topics are to be hinted too
+        self.begun: list[str] = []  #: and of those of which a run began or progressed
         self.memory = memory
         self._counts: dict[tuple[int, str], int] = {}
         self._tallies: dict[tuple[str, int, Tally], int] = {}
@@ -104,7 +106,7 @@ class Transaction:
 
     def add_event(self, seq: int, task_id: str, event: TaskEvent, prev: int | None) -> int:
         """Append an event to the log, after the task's event at `prev`; its position."""
-        pos = self._take_pos(task_id)
+        pos = self._take_pos(task_id, event)
         self._events.append((pos, seq, prev, event.at, encode_event(event, task_id)))
         return pos
 
@@ -112,18 +114,18 @@ class Transaction:
         """Append (record key, task id, event) at once, each after its task's newest event. The
         caller then writes the positions returned as the records' newest."""
         rows = [
-            (self._take_pos(task_id), seq, seq, event.at, encode_event(event, task_id))
+            (self._take_pos(task_id, event), seq, seq, event.at, encode_event(event, task_id))
             for seq, task_id, event in events
         ]
         write(self.db, LIFE.chain_event, rows)
         return [row[0] for row in rows]
 
-    def _take_pos(self, task_id: str) -> int:
+    def _take_pos(self, task_id: str, event: TaskEvent) -> int:
         if not self._next_pos:
             self._find_next()
         pos = self._next_pos
         self._next_pos += 1
-        self.moved.append(task_id)
+        (self.begun if event.event is Event.CLAIM else self.moved).append(task_id)
         return pos
 
     def _find_next(self) -> None:
@@ -212,7 +214,7 @@ class Transaction:
     def finish(self) -> None:
         """Write what was gathered."""
         self.flush_events()
-        if self.moved:
+        if self.moved or self.begun:
             self.hints.add(EVENTS_TOPIC)
         changes = [(q, s, n) for (q, s), n in self._counts.items() if n]
         for (name, day, tally), n in self._tallies.items():

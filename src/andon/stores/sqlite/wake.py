@@ -17,9 +17,15 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from andon.contract.topics import task_topic
-
-_KINDS = {"ready": "r", "control": "c", "task": "t", "timer": "m", "events": "e", "config": "g"}
+_KINDS = {
+    "ready": "r",
+    "control": "c",
+    "task": "t",
+    "run": "u",
+    "timer": "m",
+    "events": "e",
+    "config": "g",
+}
 _LONGEST_PATH = 100
 """Bytes a socket's path may have on every system we run on (sun_path is 104 to 108)."""
 
@@ -59,14 +65,18 @@ class WakeSocket:
             self._mine.rename(path)
         self._mine = path
 
-    def send(self, topics: Iterable[str], tasks: Sequence[str] = ()) -> None:
-        """Hint every other process that listens for one of the topics, or for tasks."""
+    def send(
+        self, topics: Iterable[str], moved: Sequence[str] = (), begun: Sequence[str] = ()
+    ) -> None:
+        """Hint every other process that listens for one of the topics, for tasks that moved, or
+        for runs that began or progressed."""
         for peer in self._others():
             letters = peer.rpartition(".")[2]
             wanted = [topic for topic in topics if _KINDS[kind_of(topic)] in letters]
-            if _KINDS["task"] in letters:
-                few = len(tasks) <= _MOST_TOPICS
-                wanted += [task_topic(task) for task in tasks] if few else ["task"]
+            for kind, tasks in (("task", moved), ("run", begun)):
+                if _KINDS[kind] in letters:
+                    few = len(tasks) <= _MOST_TOPICS
+                    wanted += [f"{kind}:{task}" for task in tasks] if few else [kind]
             if wanted:
                 self._send(peer, wanted)
 

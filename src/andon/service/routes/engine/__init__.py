@@ -8,7 +8,7 @@ from typing import Any
 
 from litestar import Router
 
-from andon.service.routes.engine import control, fleet, reading, running, schedules
+from andon.service.routes.engine import claiming, control, fleet, reading, running, schedules
 
 _HANDLERS: list[Any] = [
     running.submit,
@@ -20,6 +20,7 @@ _HANDLERS: list[Any] = [
     control.retry,
     control.act,
     control.edit,
+    control.acts,
     schedules.put_schedules,
     schedules.act_on_schedules,
     schedules.backfill_schedule,
@@ -27,13 +28,19 @@ _HANDLERS: list[Any] = [
     reading.history,
     reading.find,
     reading.dependents,
+    claiming.claiming_workers,
+    claiming.claiming_worker,
+    claiming.claimed_queues,
+    claiming.quarantine_worker,
     reading.group,
     reading.seal_group,
+    reading.letter_groups,
     reading.events,
     reading.events_end,
     reading.attend,
     fleet.stats,
     fleet.queue_history,
+    fleet.minutes,
     fleet.queues,
     fleet.configure_queue,
     fleet.delete_queue,

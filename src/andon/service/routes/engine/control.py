@@ -10,10 +10,12 @@ from andon.contract.limits import in_batches
 from andon.engine.base import Acted
 from andon.engine.http import wire
 from andon.engine.places import in_places
+from andon.model.audit import AuditRecord
 from andon.model.errors import InvalidSubmission, PermissionRefused
 from andon.service.acting import edit_one
 from andon.service.calls import Call
 from andon.service.decoding import Items
+from andon.service.routes.audit import MOST_LISTED, SCOPE
 from andon.service.routes.engine.shared import caller_of, check_few, outcomes_of
 
 
@@ -82,3 +84,12 @@ async def edit(request: Call, data: JSONBody[wire.OfEdit]) -> wire.Outcome:
     caller_of(request)
     done = await edit_one(request, data.id, data.args, data.successor)
     return wire.outcome_of(done, None if done.error is None else request.told(done.error))
+
+
+@post("/acts", status_code=200)
+async def acts(request: Call, data: JSONBody[wire.OfAudit]) -> list[AuditRecord]:
+    """What was done by hand, newest first."""
+    caller_of(request).require(SCOPE)
+    if not 1 <= data.limit <= MOST_LISTED:
+        raise InvalidSubmission(f"limit is 1 to {MOST_LISTED}.", field="limit")
+    return await request.service.engine.acts(data.actor, data.limit)

@@ -15,6 +15,7 @@ from andon.lifecycle.routing import kind_of
 from andon.model.code import Code
 from andon.model.errors import InvalidSubmission
 from andon.model.fleet import QueueConfig, QueueHistory, QueueStats, StoreInfo, TypeInfo, WorkerInfo
+from andon.model.minutes import MinuteHistory
 from andon.service.calls import ADMIN_STORAGE, Call
 from andon.service.decoding import Items
 from andon.service.remote.presences import ADMIN
@@ -40,6 +41,22 @@ async def queue_history(request: Call, data: JSONBody[wire.OfQueueHistory]) -> l
     caller.require_some("queues:read:")
     found = await engine.queue_history(days=data.days)
     return [one for one in found if caller.may(f"queues:read:{one.queue}")]
+
+
+@post("/minutes", status_code=200)
+async def minutes(request: Call, data: JSONBody[wire.OfMinutes]) -> MinuteHistory:
+    """The last minutes of a queue, or of those that the caller may see; types are everybody's."""
+    caller, engine = caller_of(request), request.service.engine
+    if data.by_type:
+        caller.require("queues:read:*")
+        return await engine.minutes(data.name, data.minutes, by_type=True)
+    if data.name is not None:
+        caller.require(f"queues:read:{data.name}")
+        return await engine.minutes(data.name, data.minutes)
+    caller.require_some("queues:read:")
+    found = await engine.minutes(minutes=data.minutes)
+    seen = tuple(one for one in found.series if caller.may(f"queues:read:{one.name}"))
+    return msgspec.structs.replace(found, series=seen)
 
 
 @post("/queues", status_code=200)

@@ -8,6 +8,7 @@ from andon.engine.http import wire
 from andon.engine.places import in_places
 from andon.model.errors import InvalidSubmission, PermissionRefused
 from andon.model.groups import GroupRecord
+from andon.model.letters import LetterGroups
 from andon.model.task import Task
 from andon.service.calls import Call
 from andon.service.decoding import Items
@@ -87,6 +88,15 @@ async def seal_group(request: Call, data: JSONBody[wire.OfGroup]) -> GroupRecord
     """Let nobody into a group any more."""
     caller_of(request).require("tasks:change:*")
     return await request.service.engine.seal_group(data.name)
+
+
+@post("/letter_groups", status_code=200)
+async def letter_groups(request: Call, data: JSONBody[wire.OfLetterGroups]) -> LetterGroups:
+    """Dead letters by the fingerprint of their errors."""
+    caller_of(request).require(f"tasks:read:{'*' if data.queue is None else data.queue}")
+    return await request.service.engine.letter_groups(
+        data.queue, data.name, look=data.look, cursor=data.cursor
+    )
 
 
 @post("/events", status_code=200)

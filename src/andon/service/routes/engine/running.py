@@ -68,9 +68,10 @@ async def renew(request: Call, data: Items[list[wire.Sign]]) -> list[str]:
     return [verdict.value for verdict in in_places(await runs.renew(signed), invalid)]
 
 
-@post("/report", status_code=200)
+@post(["/report", "/report_bearing"], status_code=200)
 async def report(request: Call, data: Items[list[wire.Report]]) -> list[wire.Outcome]:
-    """Resolve runs."""
+    """Resolve runs. Those with follow-ups come to the second path, which a service that knows none
+    has not."""
     caller_of(request)
     check_few(request, data)
     runs = request.service.runs

@@ -307,7 +307,7 @@ local function stamp(queue, task, id, found, x)
   local event = event_begins .. run .. packed(id)
   log[#log + 1] = event
   if apart ~= '' then keep_apart(id, event) end
-  hint('task', id)
+  hint('run', id)
   if x[UNIQUE] and x[FREES_ON_CLAIM] then let_go_of(x[UNIQUE], id) end
   if x[KEY] then run_of_key(queue, x[KEY], 1) end
   local n = #claimed

@@ -191,7 +191,7 @@ if not (A[ROOM] or A[GRANTS] or A[PART_OF] or A[KNOWN]) and A[LIMIT] <= MOST
     call('RPUSH', P .. 'log', unpack(log))
     local channel = string.match(P, '^{(.*):%d+}:$') .. ':hints:'
     call('PUBLISH', channel .. 'events', '')
-    call('PUBLISH', channel .. 'task', all)
+    call('PUBLISH', channel .. 'run', all)
     if first <= now + NEAR_MS then call('PUBLISH', channel .. 'timer', '') end
     return claimed
   end

@@ -67,7 +67,7 @@ if #ARGV == ALONE then
           string.format('%d', now), string.format('%d', fence), #definition,
           definition .. status}, '\n'))
         call('PUBLISH', channel .. 'events', '')
-        call('PUBLISH', channel .. 'task', id)
+        call('PUBLISH', channel .. 'run', id)
         if timer <= now + NEAR_MS then call('PUBLISH', channel .. 'timer', '') end
         return {now, 'h'}
       end

@@ -14,7 +14,7 @@ local function renew(item)
   if item[6] then cell[C_MESSAGE] = item[6] end
   is_writing = true
   call('HSET', task, 'c', cmsgpack.pack(cell))
-  if item[5] or item[6] then hint('task', id) end
+  if item[5] or item[6] then hint('run', id) end
   return found[2] == item[2] and 'c' or 'o'
 end
 

@@ -1,6 +1,6 @@
 """Tracebacks as people read them."""
 
-from andon.cli.tracebacks import folded
+from andon.lifecycle.tracebacks import folded
 
 WHOLE = """Traceback (most recent call last):
   File "/srv/venv/lib/python3.11/site-packages/andon/worker/runs.py", line 10, in _perform

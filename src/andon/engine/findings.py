@@ -1,4 +1,4 @@
-"""What a check of `andon doctor` answers with."""
+"""What a check of the doctor answers with."""
 
 from enum import StrEnum
 

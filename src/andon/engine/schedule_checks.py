@@ -1,22 +1,23 @@
-"""What `andon doctor` sees of schedules: those that do not fire, and those that code declares no
-more."""
+"""What the doctor sees of schedules: what does not fire, and what code declares no more."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from andon.cli.findings import Finding, Level
-from andon.cli.output import ago, plural
 from andon.contract.queries import Query
+from andon.engine.findings import Finding, Level
 from andon.engine.schedule_views import declared_no_more, is_paused, schedule_of
 from andon.lifecycle.schedules import is_older
 from andon.model.task import Task
+from andon.model.wording import ago, plural
 from andon.model.words import Reason, State
 
 if TYPE_CHECKING:
-    from andon.client.app import Andon
     from andon.engine.base import Engine
+
+Declared = tuple[str, Collection[str]]
+"""The name of an application, and the schedules that its code declares."""
 
 MOST_LOOKED = 10_000
 """Schedules that are looked at, the oldest first."""
@@ -40,7 +41,9 @@ async def read_schedules(engine: "Engine") -> list[Task]:
         query = replace(query, cursor=page.cursor)
 
 
-def schedules(found: Sequence[Task], app: "Andon | None", now: int) -> Iterator[Finding]:
+def schedules(
+    found: Sequence[Task], now: int, declared: Declared | None = None
+) -> Iterator[Finding]:
     """Whether schedules fire, and whether somebody still wants them."""
     if not found:
         return
@@ -62,7 +65,7 @@ def schedules(found: Sequence[Task], app: "Andon | None", now: int) -> Iterator[
             "no timekeeper runs: start a worker without --no-timekeeper",
         )
     yield from _paused([task for task in found if is_paused(task)])
-    yield from _left_the_code(found, app)
+    yield from _left_the_code(found, declared)
     if not late and not undecided:
         yield Finding(Level.OK, "schedules", f"{plural(len(found), 'schedule')}, none is late")
 
@@ -119,16 +122,14 @@ def _paused(paused: Sequence[Task]) -> Iterator[Finding]:
         )
 
 
-def _left_the_code(found: Sequence[Task], app: "Andon | None") -> Iterator[Finding]:
+def _left_the_code(found: Sequence[Task], declared: Declared | None) -> Iterator[Finding]:
     """Those that their application declares no more: by its code, if that is here, else because a
     newer release of it declares others."""
     gone = _of_older_releases(found)
-    if app is not None:
-        from andon.client.release import application_name
-
-        name, declared = application_name(app), {one for _, one, _ in app.declared_schedules}
+    if declared is not None:
+        name, names = declared
         gone = [task for task in gone if schedule_of(task, task.id).application != name]
-        missing = set(declared_no_more(found, name, declared))
+        missing = set(declared_no_more(found, name, names))
         gone += [task for task in found if task.id in missing]
     if gone:
         yield Finding(

@@ -1,0 +1,264 @@
+"""Live pages: fragments read and drawn once for all who look, and sent over one stream a page.
+
+A source is read while somebody looks at it, and only then. What was drawn is compared with what was
+drawn before: only what has changed is sent, under a number that grows. A viewer knows the number it
+has seen, so it can lag, leave and come back (`Last-Event-ID`): it gets the newest of each fragment
+that has changed since, never the ones between. A source that fails is tried again and told as a
+notice; it stops no other.
+"""
+
+import asyncio
+import contextlib
+import logging
+import re
+import secrets
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from andon.dashboard.requests import Refused
+from andon.model.errors import AndonError
+
+if TYPE_CHECKING:
+    from andon.dashboard.pages.frame import Place
+    from andon.dashboard.reading import Reader
+    from andon.dashboard.requests import Receive, Send
+    from andon.dashboard.sources import Source
+
+log = logging.getLogger("andon.board")
+
+MOST_STREAMS = 2_000
+MOST_TOPICS = 8
+PING_S = 15.0
+"""A comment after so much silence, so that the dead are noticed; and the visitor is looked at
+anew."""
+
+SEND_S = 30.0
+"""A viewer that has taken nothing for so long is gone."""
+
+_LONGEST_WAIT_S = 5.0
+"""Between two tries to read what cannot be read."""
+
+_HEADERS = [
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+]
+_LINE_ENDS = re.compile("\r\n|\r|\n")
+_ID = re.compile(r'^<[a-z0-9-]+[^>]*? id="([^"]+)"')
+
+AWAY = "The store does not answer. What you see is as it was; it goes on by itself."
+
+
+class _Drawn(NamedTuple):
+    version: int
+    message: bytes
+
+
+class _Shown:
+    """One source that is looked at: what was read of it, and drawn of it for each kind of place."""
+
+    def __init__(self, source: "Source") -> None:
+        self.source = source
+        self.viewers: set[Viewer] = set()
+        self.seen: Any = None
+        self.was_read = False
+        self.drawn: dict[Place, dict[str, _Drawn]] = {}
+        self.trouble = ""
+        self.task: asyncio.Task[None] | None = None
+
+
+class Viewer:
+    """One stream: what it looks at, and up to where it has seen it."""
+
+    def __init__(self, place: "Place", topics: Sequence[str], seen: int) -> None:
+        self.place = place
+        self.topics = tuple(dict.fromkeys(topics))
+        self.seen = seen
+        self.notice: str | None = None
+        self.ended = ""
+        self._woken = asyncio.Event()
+
+    def wake(self) -> None:
+        """There may be something to send."""
+        self._woken.set()
+
+    def end(self, why: str) -> None:
+        """Send nothing more but the end."""
+        self.ended = self.ended or why
+        self.wake()
+
+    async def wait(self, seconds: float) -> bool:
+        """Wait until woken (True) or so many seconds have passed (False)."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._woken.wait()
+        woken = self._woken.is_set()
+        self._woken.clear()
+        return woken
+
+
+class Live:
+    """All streams of one board. `reader` reads what they show."""
+
+    def __init__(self, reader: "Reader") -> None:
+        self._reader = reader
+        self._shown: dict[str, _Shown] = {}
+        self._viewers: set[Viewer] = set()
+        self._epoch = secrets.token_hex(4)
+        self._version = 0
+
+    def __len__(self) -> int:
+        return len(self._viewers)
+
+    def place_after(self, last_event_id: str) -> int:
+        """The number that a viewer has seen who comes back; 0 if it was told by another process."""
+        epoch, _, number = last_event_id.partition(".")
+        return int(number) if epoch == self._epoch and number.isdecimal() else 0
+
+    def join(self, place: "Place", sources: "dict[str, Source]", seen: int = 0) -> Viewer:
+        """Look at sources, by topic. Raises `Refused` when as many look as may."""
+        if len(self._viewers) >= MOST_STREAMS:
+            raise Refused(503, "Too many look", f"{MOST_STREAMS:,} pages are open; close some.")
+        viewer = Viewer(place, list(sources), seen)
+        self._viewers.add(viewer)
+        for topic, source in sources.items():
+            shown = self._shown.get(topic)
+            if shown is None:
+                shown = self._shown[topic] = _Shown(source)
+            shown.viewers.add(viewer)
+            if shown.task is None:
+                shown.task = asyncio.ensure_future(self._keep(topic, shown))
+            elif shown.was_read and place not in shown.drawn:
+                self._draw(shown, place)
+        viewer.wake()
+        return viewer
+
+    def leave(self, viewer: Viewer) -> None:
+        """Look no more. What nobody looks at any more is read no more."""
+        self._viewers.discard(viewer)
+        for topic in viewer.topics:
+            shown = self._shown.get(topic)
+            if shown is None:
+                continue
+            shown.viewers.discard(viewer)
+            if not shown.viewers:
+                del self._shown[topic]
+                if shown.task is not None:
+                    shown.task.cancel()
+            elif not any(other.place == viewer.place for other in shown.viewers):
+                shown.drawn.pop(viewer.place, None)
+
+    def end_all(self, why: str) -> None:
+        """End every stream in good order."""
+        for viewer in self._viewers:
+            viewer.end(why)
+
+    async def _keep(self, topic: str, shown: _Shown) -> None:
+        """Read and draw a source until nobody looks at it."""
+        failures = 0
+        while True:
+            try:
+                shown.seen = await shown.source.read(self._reader)
+                shown.was_read = True
+                for place in {viewer.place for viewer in shown.viewers}:
+                    self._draw(shown, place)
+                failures, shown.trouble = 0, ""
+            except Refused as refused:
+                shown.trouble = refused.detail
+            except (AndonError, OSError) as error:
+                failures += 1
+                shown.trouble = AWAY
+                if failures == 1:
+                    log.warning("The board cannot read %s: %s", topic, error)
+            except Exception:
+                failures += 1
+                shown.trouble = "The board cannot show this any more; its log says why."
+                if failures == 1:
+                    log.exception("The board cannot show %s", topic)
+            for viewer in shown.viewers:
+                viewer.wake()
+            await asyncio.sleep(min(_LONGEST_WAIT_S, shown.source.every * (1 + failures)))
+
+    def _draw(self, shown: _Shown, place: "Place") -> None:
+        drawn = shown.drawn.setdefault(place, {})
+        for fragment in shown.source.draw(place, shown.seen):
+            text = str(fragment)
+            found = _ID.match(text)
+            assert found is not None, f"a fragment without an id: {text[:80]}"
+            message = _message("fragment", text)
+            before = drawn.get(found[1])
+            if before is None or before.message != message:
+                self._version += 1
+                drawn[found[1]] = _Drawn(self._version, message)
+
+    def news(self, viewer: Viewer) -> Iterator[bytes]:
+        """What a viewer has not been sent yet, the newest of each fragment, and the notice."""
+        drawn = [
+            one
+            for topic in viewer.topics
+            if (shown := self._shown.get(topic)) is not None
+            for one in shown.drawn.get(viewer.place, {}).values()
+            if one.version > viewer.seen
+        ]
+        for one in sorted(drawn):
+            viewer.seen = one.version
+            yield b"id: %s.%d\n%s" % (self._epoch.encode(), one.version, one.message)
+        troubles = [
+            shown.trouble
+            for topic in viewer.topics
+            if (shown := self._shown.get(topic)) is not None and (shown.was_read or shown.trouble)
+        ]
+        notice = next(filter(None, troubles), "") if troubles else viewer.notice
+        if notice is not None and notice != viewer.notice:
+            viewer.notice = notice
+            yield _message("notice", notice) if notice else _message("well", "it goes on")
+
+
+def _message(event: str, text: str) -> bytes:
+    lines = "".join(f"data: {line}\n" for line in _LINE_ENDS.split(text))
+    return f"event: {event}\n{lines}\n".encode("utf-8", "backslashreplace")
+
+
+class Stream:
+    """One stream over ASGI. `still_may` says whether its visitor may go on looking."""
+
+    def __init__(self, live: Live, viewer: Viewer, still_may: Any) -> None:
+        self._live = live
+        self._viewer = viewer
+        self._still_may = still_may
+
+    async def run(self, receive: "Receive", send: "Send") -> None:
+        """Send news until the viewer is gone."""
+        viewer = self._viewer
+        gone = asyncio.ensure_future(_until_gone(receive))
+        gone.add_done_callback(lambda _: viewer.end("gone"))
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+            await _send(send, b"retry: 1000\n\n")
+            while not viewer.ended:
+                news = b"".join(self._live.news(viewer))
+                if news:
+                    await _send(send, news)
+                if not await viewer.wait(PING_S) and not viewer.ended:
+                    await _send(send, b": still here\n\n")
+                    if not await self._still_may():
+                        viewer.end("refused")
+            if viewer.ended != "gone":
+                await _send(send, _message("end", viewer.ended))
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except (TimeoutError, OSError):
+            pass  # it takes nothing any more
+        finally:
+            gone.cancel()
+            self._live.leave(viewer)
+            await asyncio.gather(gone, return_exceptions=True)
+
+
+async def _send(send: "Send", body: bytes) -> None:
+    async with asyncio.timeout(SEND_S):
+        await send({"type": "http.response.body", "body": body, "more_body": True})
+
+
+async def _until_gone(receive: "Receive") -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

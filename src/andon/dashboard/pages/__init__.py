@@ -1,0 +1,1 @@
+"""Pages of HTML, written in typed Python from view models."""

@@ -1,0 +1,114 @@
+"""Dead letters, grouped by what went wrong."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import htpy as h
+
+from andon.dashboard.pages.parts import age, count, queue_link, table, task_link
+from andon.dashboard.pages.tasks import bulk, rows
+from andon.dashboard.views.letters import LetterGroup, Letters
+from andon.dashboard.views.looks import line_of
+from andon.lifecycle.error_fingerprint import letter_pattern
+
+if TYPE_CHECKING:
+    from htpy import Node, Renderable
+
+    from andon.dashboard.pages.frame import Place
+    from andon.dashboard.views.tasks import TaskList
+    from andon.model.task import Task
+
+
+def content(place: "Place", view: Letters) -> Iterator["Node"]:
+    """The whole page."""
+    yield h.div(".heading")[
+        h.h1["Dead letters"],
+        h.p(".dim")[
+            f"{view.total:,} in all" + (f", of queue {view.queue}" if view.queue else ""),
+            not view.is_whole and f"; grouped here: the newest {view.looked:,}",
+        ],
+        h.div(".tools")[
+            view.queue and h.a(".button", href=place.to("/dead-letters"))["All queues"],
+            h.a(".button", href=place.to("/dead-letters/list", queue=view.queue))["One by one"],
+        ],
+    ]
+    yield from fragments(place, view)
+
+
+def fragments(place: "Place", view: Letters) -> Iterator["Renderable"]:
+    """What of the page is live."""
+    queue = view.queue or "*"
+    may = place.may(f"tasks:change:{queue}")
+    yield table(
+        "letters",
+        ["what went wrong", "how many", "first", "last", "types", "queues", h.td],
+        (_group(place, group, view, may=may) for group in view.groups),
+        empty="✓ There are none. What fails for good, and is kept, is listed here.",
+        label="Dead letters by cause",
+    )
+
+
+def _group(place: "Place", group: LetterGroup, view: Letters, *, may: bool) -> "Renderable":
+    listed = place.to("/dead-letters/list", fingerprint=group.fingerprint, queue=view.queue)
+    return h.tr(data_row="")[
+        h.th(scope="row")[
+            h.a(href=listed)[h.bdi[group.pattern]],
+            h.div(".dim")["newest ", task_link(place, group.newest)],
+        ],
+        h.td[count(group.number)],
+        h.td(".tight")[age(group.first_at, view.now)],
+        h.td(".tight")[age(group.last_at, view.now)],
+        h.td[_each(group.names)],
+        h.td[[[queue_link(place, name), " "] for name in list(group.queues)[:5]]],
+        h.td(".end")[
+            may
+            and [
+                _of_group(place, "retry", "Run again…", group, queue=view.queue),
+                " ",
+                _of_group(place, "delete", "Delete…", group, queue=view.queue, looks="danger"),
+            ]
+        ],
+    ]
+
+
+def _of_group(
+    place: "Place", name: str, label: str, group: LetterGroup, *, queue: str, looks: str = ""
+) -> "Renderable":
+    path = place.to("/bulk/letters", fingerprint=group.fingerprint, queue=queue)
+    return h.button(
+        type="submit",
+        form="act",
+        formaction=path,
+        name="do",
+        value=name,
+        class_=looks or None,
+        aria_label=f"{label.rstrip('…')} all of: {group.pattern}",
+    )[label]
+
+
+def _each(names: dict[str, int]) -> "Node":
+    shown = list(names.items())[:3]
+    return [
+        h.div[h.bdi[name], len(names) > 1 and h.span(".dim")[f" {number:,}"]]
+        for name, number in shown
+    ]
+
+
+def listed(
+    place: "Place", view: "TaskList", fingerprint: str, first: "Sequence[Task]"
+) -> Iterator["Node"]:
+    """Dead letters one by one; of one group, if it has a fingerprint."""
+    queue = view.asked.queue
+    pattern = letter_pattern(first[0]) if fingerprint and first else ""
+    yield h.p(".crumbs")[h.a(href=place.to("/dead-letters", queue=queue))["Dead letters"]]
+    yield h.div(".heading")[
+        h.h1[h.bdi[line_of(pattern)] if pattern else "Dead letters, one by one"],
+        queue and h.p(".dim")["of queue ", queue_link(place, queue)],
+    ]
+    yield bulk(place, view.asked, letters=True, fingerprint=fingerprint)
+    yield rows(place, view)
+    more = view.next and place.to(
+        "/dead-letters/list", fingerprint=fingerprint, queue=queue, cursor=view.next
+    )
+    if more:
+        yield h.nav(".acts", aria_label="More")[h.a(".button", rel="next", href=more)["Next ⇥"]]

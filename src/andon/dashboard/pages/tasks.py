@@ -1,0 +1,215 @@
+"""Lists of tasks: filters, rows, and what may be done to them."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import htpy as h
+
+from andon.dashboard.pages.parts import act, age, queue_link, state, table, task_link
+from andon.dashboard.views.looks import line_of
+from andon.dashboard.views.tasks import STATES, TaskFilter, TaskList, TaskRow
+from andon.model.words import TERMINAL, WAITING, State
+
+if TYPE_CHECKING:
+    from htpy import Node, Renderable
+
+    from andon.dashboard.pages.frame import Place
+
+_TEXTS = (
+    ("name", "name"),
+    ("id", "id begins"),
+    ("key", "key"),
+    ("group", "group"),
+    ("tag", "tag"),
+    ("worker", "worker"),
+)
+
+ACTS = (
+    ("cancel", "Cancel", "tasks:cancel:"),
+    ("retry", "Run again", "tasks:change:"),
+    ("archive", "Archive", "tasks:change:"),
+    ("delete", "Delete", "tasks:change:"),
+)
+"""What is done to many: how it is called in forms, how it is shown, the scope that it needs."""
+
+FITS = {
+    "cancel": WAITING | {State.ACTIVE},
+    "retry": (WAITING | TERMINAL) - {State.PENDING},
+    "archive": WAITING,
+    "delete": TERMINAL | {State.UNKNOWN},
+}
+"""The states in which each does something."""
+
+
+def content(place: "Place", view: TaskList, queues: Sequence[str]) -> Iterator["Node"]:
+    """The whole page."""
+    yield h.div(".heading")[h.h1["Tasks"], h.p(".dim")[_how_many(view)]]
+    yield filters(place, view.asked, queues)
+    yield bulk(place, view.asked)
+    yield rows(place, view)
+    yield pager(place, view)
+
+
+def _how_many(view: TaskList) -> str:
+    return "" if view.total is None else f"{view.total:,} {view.asked.words}"
+
+
+def filters(place: "Place", asked: TaskFilter, queues: Sequence[str]) -> "Renderable":
+    """A form of filters: each narrows what is found."""
+    return h.form("#filters.filters", method="get", action=place.to("/tasks"))[
+        h.label["state", _states(asked)],
+        h.label[
+            "queue",
+            h.select(name="queue", data_submits="")[
+                h.option(value="")["any"],
+                (
+                    h.option(value=name, selected=name == asked.queue)[line_of(name, 60)]
+                    for name in sorted({*queues, *filter(None, [asked.queue])})
+                ),
+            ],
+        ],
+        (
+            h.label[
+                label,
+                h.input(type="text", name=name, value=getattr(asked, name), maxlength="256"),
+            ]
+            for name, label in _TEXTS
+        ),
+        h.label[
+            "order",
+            h.select(name="order", data_submits="")[
+                (
+                    h.option(value=value, selected=value == asked.order)[label]
+                    for value, label in (
+                        ("", "as suits"),
+                        ("newest", "newest first"),
+                        ("oldest", "oldest first"),
+                        ("due", "due first"),
+                    )
+                )
+            ],
+        ],
+        h.button(".main", type="submit")["Find"],
+        asked != TaskFilter() and h.a(".button", href=place.to("/tasks"))["Clear"],
+    ]
+
+
+def _states(asked: TaskFilter) -> "Renderable":
+    several = len(asked.states) > 1
+    return h.select(name="state", data_submits="")[
+        h.option(value="")["any"],
+        several
+        and h.option(value=asked.states[0].value, selected=True)[
+            " or ".join(one.value for one in asked.states)
+        ],
+        (
+            h.option(value=one.value, selected=not several and one in asked.states)[one.value]
+            for one in STATES
+        ),
+    ]
+
+
+def may_act(place: "Place", asked: TaskFilter) -> list[tuple[str, str]]:
+    """What the visitor may do to what is listed: names and labels."""
+    queue = asked.queue or "*"
+    return [
+        (name, label)
+        for name, label, scope in ACTS
+        if place.may(f"{scope}{queue}") and _fits(name, asked)
+    ]
+
+
+def _fits(name: str, asked: TaskFilter) -> bool:
+    """Whether an act does something to tasks in the states that are asked for."""
+    return not asked.states or any(state in FITS[name] for state in asked.states)
+
+
+def bulk(
+    place: "Place", asked: TaskFilter, *, letters: bool = False, fingerprint: str = ""
+) -> "Node":
+    """Acts on what is chosen, or on all that the filter finds. Each first says how many. `letters`:
+    only dead letters are meant, of one group if it has a fingerprint."""
+    acts = [one for one in may_act(place, asked) if not letters or one[0] in ("retry", "delete")]
+    if not acts:
+        return None
+    return h.div(".acts", role="group", aria_label="Acts on tasks")[
+        h.span(".dim", data_chosen="", aria_live="polite"),
+        [
+            act(
+                place,
+                "/bulk/chosen",
+                f"{label}…",
+                value=name,
+                title=f"{label} those that are chosen; you are asked first",
+                says=f"{label} chosen tasks",
+            )
+            for name, label in acts
+        ],
+        h.span(".dim")["all that match:"],
+        [
+            act(
+                place,
+                "/bulk/matching",
+                f"{label} all…",
+                value=name,
+                looks="danger" if name in ("delete", "cancel") else "",
+                title=f"{label} all {asked.words}; you are told how many, and asked, first",
+                says=f"{label} all that match",
+            )
+            for name, label in acts
+        ],
+        # The filter goes along; what is chosen is in the rows.
+        [h.input(type="hidden", form="act", name=name, value=value) for name, value in asked.pairs],
+        letters and h.input(type="hidden", form="act", name="letters", value="yes"),
+        fingerprint and h.input(type="hidden", form="act", name="fingerprint", value=fingerprint),
+    ]
+
+
+def rows(place: "Place", view: TaskList) -> "Renderable":
+    """The rows."""
+    chooses = bool(may_act(place, view.asked))
+    return table(
+        "tasks",
+        [
+            chooses
+            and h.th(".tight")[
+                h.input(type="checkbox", data_every="", aria_label="Choose all on this page")
+            ],
+            "task", "name", "queue", "state", "tries", "created", "note",
+        ],
+        (row(place, one, view.now, chooses=chooses) for one in view.rows),
+        empty="No task is like that." if view.asked != TaskFilter() else "There is no task yet.",
+        label="Tasks",
+    )  # fmt: skip
+
+
+def row(place: "Place", one: TaskRow, now: int, *, chooses: bool) -> "Renderable":
+    """One task in a list."""
+    return h.tr(data_row="")[
+        chooses
+        and h.td(".tight")[
+            h.input(
+                type="checkbox", form="act", name="chosen", value=one.id,
+                aria_label=f"Choose {one.id}",
+            )
+        ],
+        h.th(scope="row")[task_link(place, one.id)],
+        h.td[h.a(".quiet", href=place.to("/tasks", name=one.name))[h.bdi[one.name]]],
+        h.td[queue_link(place, one.queue)],
+        h.td[state(one.state)],
+        h.td(".num")[one.tries or ""],
+        h.td(".tight")[age(one.created_at, now)],
+        h.td(".text", class_=["text", {"bad": one.is_bad}], title=one.note)[h.bdi[one.note]],
+    ]  # fmt: skip
+
+
+def pager(place: "Place", view: TaskList, path: str = "/tasks") -> "Node":
+    """To the next page, and to the first."""
+    if not view.next and not view.asked.cursor:
+        return None
+    base = dict(view.asked.pairs)
+    return h.nav(".acts", aria_label="More tasks")[
+        view.asked.cursor and h.a(".button", href=place.to(path, **base))["⇤ First"],
+        view.next
+        and h.a(".button", rel="next", href=place.to(path, **base, cursor=view.next))["Next ⇥"],
+    ]

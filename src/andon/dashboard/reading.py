@@ -1,0 +1,141 @@
+"""What pages read, by way of the engine alone: bounded in time, and read once for all who look."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from andon.coroutines.shared_future import shared
+from andon.dashboard.bulk import Bulk
+from andon.dashboard.patience import within
+from andon.dashboard.views.andon import Andon, andon_of
+from andon.dashboard.views.bodies import Redaction
+from andon.dashboard.views.rates import Sampler
+from andon.engine.fleet import known_queues
+from andon.model.fleet import QueueConfig, QueueStats, WorkerInfo
+
+if TYPE_CHECKING:
+    from andon.dashboard.access import Visitor
+    from andon.engine.base import Engine
+    from andon.engine.waiting import KindWait
+
+T = TypeVar("T")
+
+_STATS_S = 0.4
+_FLEET_S = 2.0
+_DAYS = 2
+"""Days whose counters are read for rates: at midnight a new one begins."""
+
+
+class Recent:
+    """What was read lately: who asks for it within a moment gets the same, and however many ask at
+    once, it is read once."""
+
+    def __init__(self) -> None:
+        self._read: dict[str, tuple[float, Any]] = {}
+        self._reading: dict[str, asyncio.Task[Any]] = {}
+
+    async def get(self, name: str, seconds: float, read: Callable[[], Awaitable[T]]) -> T:
+        """It, at most so many seconds old. What goes wrong is raised for everybody who waits."""
+        now = asyncio.get_running_loop().time()
+        at, value = self._read.get(name, (float("-inf"), None))
+        if now - at < seconds:
+            return cast("T", value)
+        reading = self._reading.get(name)
+        if reading is None:
+            reading = asyncio.ensure_future(self._keep(name, read))
+            self._reading[name] = reading
+            reading.add_done_callback(lambda _: self._reading.pop(name, None))
+        return await shared(reading)
+
+    def forget(self) -> None:
+        """Keep nothing of what was read."""
+        self._read.clear()
+
+    async def _keep(self, name: str, read: Callable[[], Awaitable[T]]) -> T:
+        value = await read()
+        self._read[name] = (asyncio.get_running_loop().time(), value)
+        return value
+
+
+class Reader:
+    """Reads for pages and fragments. `engine` gives the engine, open, of the running loop."""
+
+    def __init__(
+        self, engine: "Callable[[], Awaitable[Engine]]", redaction: Redaction, location: str
+    ) -> None:
+        self._engine = engine
+        self.redaction = redaction
+        self.bulk = Bulk()  #: acts on many
+        self.location = location  #: of the store, without secrets
+        self.sampler = Sampler()
+        self._recent = Recent()
+
+    def forget(self) -> None:
+        """Read everything anew: something was just changed."""
+        self._recent.forget()
+
+    async def engine(self) -> "Engine":
+        """The engine. Raises `StoreUnavailable` if it cannot be opened in time."""
+        return await within(self._engine())
+
+    async def queues(self) -> list[tuple[QueueConfig, QueueStats]]:
+        """Every queue with its counts."""
+        return await self._recent.get("queues", _STATS_S, self._queues)
+
+    async def _queues(self) -> list[tuple[QueueConfig, QueueStats]]:
+        engine = await self.engine()
+        rows = await within(known_queues(engine))
+        self.sampler.add(engine.now(), await within(engine.queue_history(days=_DAYS)))
+        return rows
+
+    async def workers(self) -> list[WorkerInfo]:
+        """Workers alive."""
+
+        async def read() -> list[WorkerInfo]:
+            return await within((await self.engine()).workers())
+
+        return await self._recent.get("workers", _FLEET_S, read)
+
+    async def waits(self) -> "list[KindWait]":
+        """What keeps ready tasks from starting."""
+
+        async def read() -> "list[KindWait]":
+            return await within((await self.engine()).waits())
+
+        return await self._recent.get("waits", _FLEET_S, read)
+
+    async def overview(self) -> "Overview":
+        """All that the first page shows of, whoever looks."""
+        rows, workers, waits = await asyncio.gather(self.queues(), self.workers(), self.waits())
+        return Overview((await self.engine()).now(), rows, workers, waits, self.sampler)
+
+
+class Overview:
+    """Queues, workers and waits as they were read."""
+
+    def __init__(
+        self,
+        now: int,
+        rows: Sequence[tuple[QueueConfig, QueueStats]],
+        workers: Sequence[WorkerInfo],
+        waits: "Sequence[KindWait]",
+        sampler: Sampler,
+    ) -> None:
+        self.now = now
+        self.rows = rows
+        self.workers = workers
+        self.waits = waits
+        self._sampler = sampler
+
+    def seen_by(self, visitor: "Visitor") -> Andon:
+        """The board as far as a visitor may see it."""
+        seen = [row for row in self.rows if visitor.may(f"queues:read:{row[0].name}")]
+        names = {config.name for config, _ in seen}
+        return andon_of(
+            seen,
+            self.workers if visitor.may("workers:read") else None,
+            [wait for wait in self.waits if wait.queue in names],
+            now=self.now,
+            rates=self._sampler.rates,
+            line=self._sampler.line,
+        )

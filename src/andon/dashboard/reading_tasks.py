@@ -1,0 +1,213 @@
+"""What the pages of tasks read: lists, one task with all that belongs to it, and its log."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from andon.dashboard.patience import within
+from andon.dashboard.requests import Refused
+from andon.dashboard.views.task import (
+    MOST_EDGES,
+    ArtifactRow,
+    EdgeView,
+    LogView,
+    TaskView,
+    artifact_row,
+    edge_of,
+    view_of,
+)
+from andon.dashboard.views.tasks import TaskFilter, TaskList, rows_of, total_of
+from andon.engine.paging import full_page
+from andon.lifecycle.profiles import profile
+from andon.model.errors import ConfigurationError, TaskNotFound
+from andon.model.task import Task
+from andon.model.words import State
+
+if TYPE_CHECKING:
+    from andon.artifacts.base import LogLine
+    from andon.dashboard.access import Visitor
+    from andon.dashboard.reading import Reader
+    from andon.engine.base import Engine
+
+MOST_LINES = 500
+"""Lines of a log that are shown, the newest."""
+
+_MOST_LOG_PAGES = 200
+_LOOK_S = 1.5
+"""How long a list may look for its tasks; what it has found by then is shown, with a way on."""
+
+
+async def task_list(
+    reader: "Reader", asked: TaskFilter, visitor: "Visitor | None" = None
+) -> TaskList:
+    """A page of tasks. Raises `Refused` where the visitor may not read what is asked for."""
+    if visitor is not None:
+        need_to_read(visitor, asked.queue)
+    engine = await reader.engine()
+
+    def keep(task: Task) -> bool:
+        return bool(asked.states) or task.state is not State.RECURRING
+
+    page = await within(full_page(engine, asked.query(), keep=keep, goes_on=_for_a_moment()))
+    return TaskList(
+        asked=asked,
+        rows=rows_of(page.tasks, engine.now()),
+        next=page.cursor,
+        now=engine.now(),
+        total=total_of(asked, await reader.queues()),
+    )
+
+
+def need_to_read(visitor: "Visitor", queue: str) -> None:
+    """Raise `Refused` unless the visitor may read the tasks of a queue; of none named, of all."""
+    scope = f"tasks:read:{queue or '*'}"
+    if not visitor.may(scope):
+        raise Refused(
+            403,
+            "Not allowed",
+            f"This needs the scope {scope}, which you lack."
+            + ("" if queue else " Choose one of your queues on the page Queues."),
+        )
+
+
+async def readable_task(engine: "Engine", task_id: str, visitor: "Visitor") -> Task:
+    """A task that the visitor may read. Raises `TaskNotFound`, and `Refused`."""
+    [task] = await within(engine.get([task_id]))
+    if task is None:
+        raise TaskNotFound(task_id[:100])
+    need_to_read(visitor, task.definition.queue)
+    return task
+
+
+async def task_page(
+    reader: "Reader", task_id: str, seen_as: str, visitor: "Visitor | None" = None
+) -> TaskView:
+    """One task with its moves and edges. Raises `TaskNotFound`, `Refused`, and
+    `ConfigurationError` for a profile that there is none of."""
+    shown_as = profile(seen_as or "native")
+    engine = await reader.engine()
+    [task] = await within(engine.get([task_id]))
+    if task is None:
+        raise TaskNotFound(task_id[:100])
+    if visitor is not None:
+        need_to_read(visitor, task.definition.queue)
+    history, wait, parents, children = await within(
+        asyncio.gather(
+            engine.history(task_id),
+            engine.wait_of(task),
+            _parents(engine, task),
+            _children(engine, task),
+        )
+    )
+    return view_of(
+        task,
+        history,
+        wait=wait,
+        profile=shown_as,
+        redaction=reader.redaction,
+        parents=parents,
+        children=children,
+        now=engine.now(),
+    )
+
+
+async def _parents(engine: "Engine", task: Task) -> Sequence[Task | None]:
+    ids = task.definition.dependencies[:MOST_EDGES]
+    return await engine.get(ids) if ids else ()
+
+
+async def _children(engine: "Engine", task: Task) -> list[EdgeView]:
+    page = await engine.dependents(task.id, limit=MOST_EDGES)
+    return [edge_of(child.id, child) for child in page.tasks]
+
+
+async def artifact_rows(reader: "Reader", task_id: str) -> list[ArtifactRow]:
+    """The files that a task's runs left behind; none where they are not kept."""
+    engine = await reader.engine()
+    try:
+        places = await engine.artifacts()
+    except ConfigurationError:
+        return []
+    return [artifact_row(one) for one in await within(places.find(task_id))]
+
+
+class LogTail:
+    """The newest lines of one run's log, read on from where it was read to."""
+
+    def __init__(self, task_id: str, run: int | None) -> None:
+        self._task_id = task_id
+        self._wanted = run
+        self._run: int | None = None
+        self._cursor = ""
+        self._lines: deque[LogLine] = deque(maxlen=MOST_LINES)
+        self._count = 0
+
+    async def read(self, reader: "Reader", visitor: "Visitor | None" = None) -> LogView:
+        """The log as it is now. Of a run that is not named, the newest."""
+        engine = await reader.engine()
+        [task] = await within(engine.get([self._task_id]))
+        if task is None:
+            raise TaskNotFound(self._task_id[:100])
+        if visitor is not None:
+            need_to_read(visitor, task.definition.queue)
+        runs = [run.number for run in task.status.runs if run.claimed_at is not None]
+        run = self._wanted if self._wanted is not None else (runs[-1] if runs else None)
+        if run != self._run:
+            self._run, self._cursor, self._count = run, "", 0
+            self._lines.clear()
+        missing = ""
+        if run is not None:
+            try:
+                await self._on(engine, run)
+            except ConfigurationError as error:
+                missing = str(error)
+        return LogView(
+            task=self._task_id,
+            queue=task.definition.queue,
+            run=run,
+            runs=runs,
+            lines=[(line.at, line.level, line.text) for line in self._lines],
+            more=self._count > len(self._lines),
+            missing=missing,
+        )
+
+    async def _on(self, engine: "Engine", run: int) -> None:
+        places = await engine.artifacts()
+        for _ in range(_MOST_LOG_PAGES):
+            page = await within(places.read_log(self._task_id, run, self._cursor))
+            if not page.lines:
+                return
+            self._cursor = page.cursor
+            self._count += len(page.lines)
+            self._lines.extend(page.lines)
+
+
+_FIELDS = ("id", "name", "key", "group", "tag")
+"""What a text may be, in the order in which it is tried."""
+
+
+async def field_of(reader: "Reader", text: str, visitor: "Visitor") -> str:
+    """What a text that is looked for is: `task`, the id of one; `id`, how some begin; `name`,
+    `key`, `group` or `tag`. Empty if it is nothing."""
+    engine = await reader.engine()
+    [task] = await within(engine.get([text]))
+    if task is not None:
+        return "task"
+    need_to_read(visitor, "")
+    for field in _FIELDS:
+        asked = TaskFilter(**{field: text})  # pyright: ignore[reportArgumentType]
+        try:
+            page = await within(full_page(engine, asked.query(1), goes_on=_for_a_moment()))
+        except ConfigurationError:
+            continue  # it cannot be one
+        if page.tasks:
+            return field
+    return ""
+
+
+def _for_a_moment() -> Callable[[int], bool]:
+    """Whether to look on, whatever was found: until a moment has passed."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + _LOOK_S
+    return lambda _: loop.time() < until

@@ -1,0 +1,280 @@
+"""What can be looked at live: each source is read now and then, and drawn as fragments.
+
+A topic names a source, such as `andon` or `task/ID`; a page asks for its topics by one stream.
+"""
+
+from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import parse_qsl, unquote
+
+from andon.dashboard.pages import andon as andon_page
+from andon.dashboard.pages import bulk as bulk_page
+from andon.dashboard.pages import flows as flows_page
+from andon.dashboard.pages import letters as letters_page
+from andon.dashboard.pages import queues as queues_page
+from andon.dashboard.pages import schedules as schedules_page
+from andon.dashboard.pages import task as one_task
+from andon.dashboard.pages import tasks as tasks_page
+from andon.dashboard.pages import workers as workers_page
+from andon.dashboard.reading_fleet import flow, schedules, seen_by, workers
+from andon.dashboard.reading_letters import letters
+from andon.dashboard.reading_tasks import LogTail, task_list, task_page
+from andon.dashboard.requests import Fields
+from andon.dashboard.views.fleet import Workers
+from andon.dashboard.views.letters import Letters
+from andon.dashboard.views.task import LogView, TaskView
+from andon.dashboard.views.tasks import TaskList, filter_of
+from andon.engine.schedule_views import queues_of
+from andon.model.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from htpy import Renderable
+
+    from andon.dashboard.access import Visitor
+    from andon.dashboard.bulk import Doing
+    from andon.dashboard.pages.frame import Place
+    from andon.dashboard.reading import Overview, Reader
+    from andon.lifecycle.flows import FlowDocument
+    from andon.model.task import Task
+
+MOST_TOPIC = 512
+"""Characters of a topic."""
+
+
+class Source:
+    """One thing that is looked at."""
+
+    every: ClassVar[float] = 0.5  #: seconds from one reading to the next
+
+    def __init__(self, rest: str) -> None:
+        self.rest = rest  #: what stands after the kind in its topic
+
+    def is_for(self, visitor: "Visitor") -> bool:
+        """Whether a visitor may look at it at all; what of it they see is drawn for each."""
+        raise NotImplementedError
+
+    async def read(self, reader: "Reader") -> Any:
+        """What is drawn, whoever looks."""
+        raise NotImplementedError
+
+    def draw(self, place: "Place", seen: Any) -> "Iterable[Renderable]":
+        """Its fragments, each an element with an id."""
+        raise NotImplementedError
+
+
+class AndonSource(Source):
+    """The first page."""
+
+    def is_for(self, visitor: "Visitor") -> bool:
+        return visitor.may_some("queues:read:")
+
+    async def read(self, reader: "Reader") -> "Overview":
+        return await reader.overview()
+
+    def draw(self, place: "Place", seen: "Overview") -> "Iterable[Renderable]":
+        return andon_page.fragments(place, seen.seen_by(place.visitor))
+
+
+class StoreSource(Source):
+    """Nothing but whether the store answers: for pages that could not be made."""
+
+    every = 1.0
+
+    def is_for(self, visitor: "Visitor") -> bool:
+        return True
+
+    async def read(self, reader: "Reader") -> None:
+        await reader.queues()
+
+    def draw(self, place: "Place", seen: None) -> "Iterable[Renderable]":
+        return ()
+
+
+class TasksSource(Source):
+    """The first page of a list of tasks. What stands in its topic is the query of the list."""
+
+    every = 2.0
+
+    def __init__(self, rest: str) -> None:
+        super().__init__(rest)
+        self._asked = filter_of(Fields(parse_qsl(rest, keep_blank_values=True)))
+
+    def is_for(self, visitor: "Visitor") -> bool:
+        return visitor.may(f"tasks:read:{self._asked.queue or '*'}")
+
+    async def read(self, reader: "Reader") -> TaskList:
+        return await task_list(reader, self._asked)
+
+    def draw(self, place: "Place", seen: TaskList) -> "Iterable[Renderable]":
+        yield tasks_page.rows(place, seen)
+
+
+class TaskSource(Source):
+    """One task: its id, then the profile under which it is shown."""
+
+    def __init__(self, rest: str) -> None:
+        super().__init__(rest)
+        self._id, _, self._seen_as = rest.partition("/")
+
+    def is_for(self, visitor: "Visitor") -> bool:
+        return visitor.may_some("tasks:read:")
+
+    async def read(self, reader: "Reader") -> TaskView:
+        return await task_page(reader, self._id, self._seen_as)
+
+    def draw(self, place: "Place", seen: TaskView) -> "Iterable[Renderable]":
+        if not place.may(f"tasks:read:{seen.queue}"):
+            return ()
+        return one_task.fragments(place, seen)
+
+
+class LogSource(Source):
+    """The log of one task: its id, then the number of the run; without, of the newest."""
+
+    every = 1.0
+
+    def __init__(self, rest: str) -> None:
+        super().__init__(rest)
+        task_id, _, run = rest.partition("/")
+        self._tail = LogTail(task_id, int(run) if run.isdecimal() else None)
+
+    def is_for(self, visitor: "Visitor") -> bool:
+        return visitor.may_some("tasks:read:")
+
+    async def read(self, reader: "Reader") -> LogView:
+        return await self._tail.read(reader)
+
+    def draw(self, place: "Place", seen: LogView) -> "Iterable[Renderable]":
+        if place.may(f"tasks:read:{seen.queue}"):
+            yield one_task.logs(place, seen)
+
+
+class LettersSource(Source):
+    """Dead letters by cause, of one queue or of all."""
+
+    every = 3.0
+
+    def __init__(self, rest: str) -> None:
+        super().__init__(rest)
+        self._queue = unquote(rest)
+
+    def is_for(self, visitor: "Visitor") -> bool:
+        return visitor.may(f"tasks:read:{self._queue or '*'}")
+
+    async def read(self, reader: "Reader") -> Letters:
+        return await letters(reader, self._queue)
+
+    def draw(self, place: "Place", seen: Letters) -> "Iterable[Renderable]":
+        return letters_page.fragments(place, seen)
+
+
+class BulkSource(Source):
+    """An act on many, as far as it is."""
+
+    def is_for(self, visitor: "Visitor") -> bool:
+        return True  # whoever knows its name began it, or was told
+
+    async def read(self, reader: "Reader") -> "Doing | None":
+        return reader.bulk.find(self.rest)
+
+    def draw(self, place: "Place", seen: "Doing | None") -> "Iterable[Renderable]":
+        return () if seen is None else bulk_page.progress(place, seen)
+
+
+class QueueSource(Source):
+    """One queue."""
+
+    def __init__(self, rest: str) -> None:
+        super().__init__(rest)
+        self._name = unquote(rest)
+
+    def is_for(self, visitor: "Visitor") -> bool:
+        return visitor.may(f"queues:read:{self._name}")
+
+    async def read(self, reader: "Reader") -> "Overview":
+        return await reader.overview()
+
+    def draw(self, place: "Place", seen: "Overview") -> "Iterable[Renderable]":
+        view = seen.seen_by(place.visitor)
+        row = next((row for row in view.queues if row.name == self._name), None)
+        return () if row is None else queues_page.one_live(place, row, view.now)
+
+
+class WorkersSource(Source):
+    """Workers."""
+
+    every = 2.0
+
+    def is_for(self, visitor: "Visitor") -> bool:
+        return visitor.may("workers:read")
+
+    async def read(self, reader: "Reader") -> Workers:
+        return await workers(reader)
+
+    def draw(self, place: "Place", seen: Workers) -> "Iterable[Renderable]":
+        return workers_page.fragments(place, seen_by(place.visitor, seen))
+
+
+class SchedulesSource(Source):
+    """The first page of schedules."""
+
+    every = 2.0
+
+    def is_for(self, visitor: "Visitor") -> bool:
+        return visitor.may_some("tasks:read:")
+
+    async def read(self, reader: "Reader") -> "tuple[list[Task], int]":
+        found, _ = await schedules(reader, "")
+        return found, (await reader.engine()).now()
+
+    def draw(self, place: "Place", seen: "tuple[list[Task], int]") -> "Iterable[Renderable]":
+        found, now = seen
+        mine = [
+            task
+            for task in found
+            if all(place.may(f"tasks:read:{queue}") for queue in queues_of(task))
+        ]
+        yield schedules_page.rows(place, mine, now)
+
+
+class FlowSource(Source):
+    """One flow."""
+
+    every = 2.0
+
+    def is_for(self, visitor: "Visitor") -> bool:
+        return visitor.may("tasks:read:*")
+
+    async def read(self, reader: "Reader") -> "FlowDocument":
+        return await flow(reader, unquote(self.rest))
+
+    def draw(self, place: "Place", seen: "FlowDocument") -> "Iterable[Renderable]":
+        return flows_page.fragments(place, seen)
+
+
+KINDS: dict[str, type[Source]] = {
+    "andon": AndonSource,
+    "bulk": BulkSource,
+    "flow": FlowSource,
+    "letters": LettersSource,
+    "log": LogSource,
+    "queue": QueueSource,
+    "schedules": SchedulesSource,
+    "store": StoreSource,
+    "task": TaskSource,
+    "tasks": TasksSource,
+    "workers": WorkersSource,
+}
+
+
+def source_of(topic: str) -> Source | None:
+    """The source that a topic names; None if there is none."""
+    kind, _, rest = topic.partition("/")
+    made = KINDS.get(kind)
+    if made is None or len(topic) > MOST_TOPIC:
+        return None
+    try:
+        return made(rest)
+    except ConfigurationError:
+        return None

@@ -1,0 +1,1 @@
+"""View models: what a page shows, worked out from what was read. Pure, and shared by all faces."""

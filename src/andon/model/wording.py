@@ -1,0 +1,44 @@
+"""Durations, sizes and counts in words, the same wherever a person reads them. Pure."""
+
+
+def span(seconds: float) -> str:
+    """A duration in its two largest units: `1d 3h`, `45s`, `0.2s`."""
+    if seconds < 10:
+        return f"{seconds:.1f}s" if seconds % 1 else f"{seconds:.0f}s"
+    left = round(seconds)
+    parts: list[str] = []
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s")):
+        count, left = divmod(left, size)
+        if count:
+            parts.append(f"{count}{unit}")
+    return " ".join(parts[:2])
+
+
+def ago(ms: int, now: int) -> str:
+    """How long ago, or in how long."""
+    seconds = (now - ms) / 1000
+    if abs(seconds) < 1:
+        return "now"
+    return f"{span(round(seconds))} ago" if seconds > 0 else f"in {span(round(-seconds))}"
+
+
+def size_of(count: float) -> str:
+    """Bytes in the largest unit that fits."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TiB"
+
+
+ACCIDENTS = {
+    "process_crash": "after a process crash",
+    "os_crash": "after an OS crash",
+    "power_cut": "after a power cut",
+}
+"""The keys of `StoreInfo.durability` in words."""
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 task`, `2 tasks`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,156 @@
+"""Claims for workers of the face, and the runs that come of them."""
+
+import asyncio
+import logging
+import secrets
+from typing import TYPE_CHECKING, Any
+
+from andon.contract.isolation import why_of
+from andon.contract.requests import ClaimRequest
+from andon.lifecycle.commands import Reject, Release
+from andon.model.code import Code
+from andon.model.errors import AndonError
+from andon.model.task import Run, Task, TaskError
+from andon.service.taskcluster.answers import parts_of, status_of
+from andon.service.taskcluster.claim_lines import Claim
+from andon.service.taskcluster.document import NAME, kept_of, shown
+from andon.service.taskcluster.errors import conflict, not_found
+from andon.service.taskcluster.times import written
+
+if TYPE_CHECKING:
+    from andon.engine.local import LocalEngine
+    from andon.service.taskcluster.trust.authentication import Authentication
+
+log = logging.getLogger("andon.service")
+
+CODE = Code.of([(NAME, 0)])
+"""What workers of the face can run: documents. A task of Python code in the same queue is for
+others."""
+
+
+def claim_of(engine: "LocalEngine", queue: str, worker: str, limit: int, lease_s: float) -> Claim:
+    """What claims up to `limit` tasks for a worker, over every partition of the store. Called
+    again, it gets what an earlier call got and could not say (docs/rulings.md, R31)."""
+    token = secrets.token_hex(12)
+    partitions = engine.store.partitions
+    first = secrets.randbelow(partitions)
+
+    async def claim() -> list[Task]:
+        tasks: list[Task] = []
+        for number in range(partitions):
+            request = ClaimRequest(
+                worker=worker,
+                token=token,
+                queues=(queue,),
+                limit=limit - len(tasks),
+                lease_ms=round(lease_s * 1000),
+                partition=(first + number) % partitions,
+                code=CODE,
+            )
+            try:
+                tasks += await engine.claim(request)
+            except (AndonError, OSError):
+                if not tasks:
+                    raise
+                break  # what is claimed is handed out; of the others the next claim is told
+            if len(tasks) >= limit:
+                break
+        return tasks
+
+    return claim
+
+
+async def give_back(engine: "LocalEngine", tasks: list[Task]) -> None:
+    """Give back what was claimed for a worker that has gone: it is pending again, at its old
+    place."""
+
+    async def one(task: Task) -> None:
+        try:
+            await engine.report(task, Release())
+        except Exception as error:  # its claim runs out
+            log.warning("Task %s could not be given back: %s", task.id, why_of(error))
+
+    await asyncio.gather(*map(one, tasks))
+
+
+async def handed_out(
+    engine: "LocalEngine", trust: "Authentication", tasks: list[Task]
+) -> list[Any]:
+    """What a worker is told of each task that it has claimed.
+
+    A task of which that cannot be said is not handed out but ended, as a worker that cannot read it
+    would end it: those claimed with it are not to pay (docs/rulings.md, R36).
+    """
+    claims: list[Any] = []
+    bad: list[Task] = []
+    for task in tasks:
+        try:
+            claims.append(claim_document(task, await credentials_of(trust, task)))
+        except (AndonError, OSError):
+            raise
+        except Exception as error:
+            log.exception("Task %s is not handed out: %s", task.id, why_of(error))
+            bad.append(task)
+    error = TaskError(
+        message="The stored definition is no task that a Taskcluster worker could read.",
+        code="VALIDATION_ERROR",
+    )
+    for task in bad:
+        try:
+            await engine.report(task, Reject(error=error))
+        except Exception as refused:  # its claim runs out, and whoever claims it next is here again
+            log.warning("The run of task %s could not be ended: %s", task.id, why_of(refused))
+    return claims
+
+
+def claim_document(
+    task: Task, credentials: dict[str, str], *, with_task: bool = True
+) -> dict[str, Any]:
+    """A claim as its worker gets it. Raises `ValueError` for a record that is no task of the
+    face."""
+    kept = kept_of(task)
+    if kept is None:
+        raise ValueError("its definition does not decode")
+    run = task.status.runs[-1]
+    group, worker = parts_of(run.worker)
+    return {
+        "status": status_of(task, kept),
+        "runId": run.number,
+        "workerGroup": group,
+        "workerId": worker,
+        "takenUntil": written(lease_of(task)),
+        **({"task": shown(task)} if with_task else {}),
+        "credentials": credentials,
+    }
+
+
+async def credentials_of(trust: "Authentication", task: Task) -> dict[str, str]:
+    """The credentials of the run that holds a task, for as long as this claim."""
+    run = task.status.runs[-1]
+    issued = await trust.task_credentials(
+        task_id=task.id,
+        run_id=run.number,
+        worker="/".join(parts_of(run.worker)),
+        taken_until=lease_of(task),
+        scopes=task.definition.scopes,
+    )
+    return {
+        "clientId": issued.client_id,
+        "accessToken": issued.access_token,
+        "certificate": issued.certificate,
+    }
+
+
+def lease_of(task: Task) -> int:
+    """Until when the run in hand holds its task, ms UTC."""
+    return 0 if task.cell is None else task.cell.lease_until
+
+
+def run_of(task: Task, number: int) -> Run:
+    """The run of that number. Raises `ApiError` (404, or 409 for one that is not kept any more)."""
+    for run in task.status.runs:
+        if run.number == number:
+            return run
+    if number < task.status.runs_dropped:
+        raise conflict(f"Run {number} of task {task.id} ended long ago.")
+    raise not_found(f"Task {task.id} has no run {number}.")

@@ -1,0 +1,82 @@
+"""What routes need of their callers: scope expressions with places for what a request is about.
+
+They are data: a text with places such as `queue:get-task:<taskId>`, `Every` of some, `Some` of
+some, and `Each`, one text for each of several values. `expanded` fills in the places. Pure.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from andon.service.taskcluster.trust.scopes import AllOf, AnyOf, Expression
+
+_PLACE = re.compile(r"<([A-Za-z]+)>")
+_EACH = "each"
+
+
+class Each(NamedTuple):
+    """One scope for each of some values, which stands at `<each>`; other places are the same."""
+
+    of: str  #: name of the values
+    scope: str
+
+
+class Every(NamedTuple):
+    """All of them."""
+
+    parts: "tuple[Needs, ...]"
+
+
+class Some(NamedTuple):
+    """One of them at least."""
+
+    parts: "tuple[Needs, ...]"
+
+
+Needs: TypeAlias = str | Each | Every | Some
+"""What a route needs."""
+
+Values: TypeAlias = Mapping[str, str | Sequence[str]]
+"""What is put into the places: a text, or for `Each` several."""
+
+
+def every(*parts: Needs) -> Every:
+    """All of some."""
+    return Every(parts)
+
+
+def some(*parts: Needs) -> Some:
+    """One of some at least."""
+    return Some(parts)
+
+
+def places(needs: Needs) -> frozenset[str]:
+    """The names of all that has to be filled in."""
+    if isinstance(needs, str):
+        return frozenset(_PLACE.findall(needs))
+    if isinstance(needs, Each):
+        return (places(needs.scope) - {_EACH}) | {needs.of}
+    return frozenset(place for part in needs.parts for place in places(part))
+
+
+def expanded(needs: Needs, values: Values) -> Expression:
+    """The expression, with every place filled in."""
+    if isinstance(needs, str):
+        return _filled(needs, values)
+    if isinstance(needs, Each):
+        return AllOf(*_one_each(needs, values))
+    parts: list[Expression] = []
+    for part in needs.parts:
+        if isinstance(part, Each):
+            parts += _one_each(part, values)
+        else:
+            parts.append(expanded(part, values))
+    return AllOf(*parts) if isinstance(needs, Every) else AnyOf(*parts)
+
+
+def _one_each(needs: Each, values: Values) -> list[str]:
+    return [_filled(needs.scope, {**values, _EACH: value}) for value in values[needs.of]]
+
+
+def _filled(scope: str, values: Values) -> str:
+    return _PLACE.sub(lambda place: str(values[place[1]]), scope)

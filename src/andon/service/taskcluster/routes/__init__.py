@@ -1,0 +1,1 @@
+"""The routes of the Taskcluster face: one file for each group of them."""

@@ -1,0 +1,48 @@
+"""What the routes of one service's face share."""
+
+import time
+from typing import TYPE_CHECKING
+
+from andon.service.remote.presences import ADMIN
+from andon.service.taskcluster.claim_lines import ClaimLines
+from andon.service.taskcluster.claims import CODE, give_back
+from andon.service.taskcluster.lifetimes import Lifetimes
+from andon.service.trust.access import Caller
+
+if TYPE_CHECKING:
+    from andon.model.task import Task
+    from andon.service.service import Service
+    from andon.service.taskcluster.settings import TaskclusterSettings
+    from andon.service.taskcluster.trust.authentication import Authentication
+
+
+_ITSELF = Caller(name="the Taskcluster face", scopes=(ADMIN,))
+"""Who tells of the face's workers: a client that may claim as a worker may be that worker."""
+
+
+class Shared:
+    """The engine's service, the settings, whom to believe, and who waits."""
+
+    def __init__(
+        self, service: "Service", settings: "TaskclusterSettings", trust: "Authentication"
+    ) -> None:
+        self.service = service
+        self.settings = settings
+        self.trust = trust
+        self.lines = ClaimLines(service.engine, self.give_back)
+        self.lifetimes = Lifetimes(service.engine)
+        self._began = time.monotonic()
+
+    async def give_back(self, claimed: "list[Task]") -> None:
+        """Give back what was claimed for a worker that has gone."""
+        await give_back(self.service.engine, claimed)
+
+    async def seen(self, worker: str, queue: str) -> None:
+        """Tell of a worker that asks for work, so that a list of workers has it and nobody says
+        that a queue has none."""
+        await self.service.engine.keep_code(CODE)
+        self.service.presences.seen(_ITSELF, worker, [queue], CODE)
+
+    def uptime(self) -> float:
+        """Seconds since the face began to answer."""
+        return time.monotonic() - self._began

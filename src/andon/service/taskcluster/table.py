@@ -1,0 +1,160 @@
+"""The routes of the face, and from a method and a path to one of them.
+
+A path is split while it is encoded and decoded after that: clients encode the slash of a queue's id
+or of an artifact's name. In its place two plain segments do as well, for whoever types a URL.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+from andon.service.taskcluster.needs import Needs, places
+
+Handler = Callable[[Any, Any], Awaitable[Any]]
+"""Answers a request, of which it gets what is understood (`asked.Asked`) and what its body says."""
+
+QUEUE = "taskQueueId"
+"""The parameter that may come as two segments."""
+
+_PAGED = frozenset({"continuationToken", "limit"})
+
+
+class Route:
+    """One method of the API: where it is, what it needs and takes, and who answers."""
+
+    def __init__(
+        self,
+        name: str,
+        method: str,
+        path: str,
+        handler: Handler,
+        *,
+        needs: Needs | None = None,
+        takes: type[Any] | None = None,
+        paged: bool = False,
+        query: Iterable[str] = (),
+        late: bool = False,
+    ) -> None:
+        """`path` has parameters as in `/task/<taskId>`; `<name*>` takes the rest of the path.
+        `takes` is what the body says, for routes that have one. `late`: who may ask is asked after
+        the record was found, though the path says enough."""
+        self.name = name
+        self.method = method
+        self.path = path
+        self.handler = handler
+        self.needs = needs
+        self.takes = takes
+        self.paged = paged
+        self.query = frozenset((*query, *(_PAGED if paged else ())))
+        self.parts = tuple(_Part.of(text) for text in path.strip("/").split("/"))
+        self.params = tuple(part.name for part in self.parts if part.name)
+        self.is_early = not late and (needs is None or places(needs) <= set(self.params))
+        """Whether who may ask is known from the path alone: it is decided before the rest of the
+        request is looked at."""
+
+    def __repr__(self) -> str:
+        return f"<Route {self.name}: {self.method} {self.path}>"
+
+    def match(self, segments: list[str]) -> dict[str, str] | None:
+        """The parameters of a path of this route, by name and decoded; None: it is no such path."""
+        return _matched(self.parts, segments)
+
+
+class _Part(NamedTuple):
+    """One part of a route's path."""
+
+    fixed: str  #: what it must be; empty for a parameter
+    name: str  #: of the parameter; empty for what is fixed
+    is_rest: bool  #: it takes what is left of the path
+
+    @classmethod
+    def of(cls, text: str) -> "_Part":
+        if not text.startswith("<"):
+            return cls(text, "", False)
+        name = text.strip("<>")
+        return cls("", name.removesuffix("*"), name.endswith("*"))
+
+
+def _matched(parts: tuple[_Part, ...], segments: list[str]) -> dict[str, str] | None:
+    if not parts:
+        return None if segments else {}
+    part, *rest = parts
+    if not segments:
+        return None
+    if part.fixed:
+        return _matched(tuple(rest), segments[1:]) if segments[0] == part.fixed else None
+    for taken in _lengths(part, segments):
+        if not all(segments[:taken]):
+            continue
+        found = _matched(tuple(rest), segments[taken:])
+        if found is not None:
+            value = "/".join(unquote(one, errors="surrogateescape") for one in segments[:taken])
+            return {part.name: value, **found}
+    return None
+
+
+def _lengths(part: _Part, segments: list[str]) -> tuple[int, ...]:
+    """How many segments a parameter may be, the likeliest first."""
+    if part.is_rest:
+        return (len(segments),)
+    if part.name == QUEUE and "%2f" not in segments[0].lower():
+        return (2, 1) if len(segments) > 1 else (1,)
+    return (1,)
+
+
+class RouteTable:
+    """Routes, found by method and path."""
+
+    def __init__(self, routes: Iterable[Route] = ()) -> None:
+        self.routes: list[Route] = []
+        self._by_start: dict[tuple[str, str], list[Route]] = {}
+        for route in routes:
+            self.add(route)
+
+    def add(self, route: Route) -> None:
+        """Take one more route. What is fixed in a path goes before what is not."""
+        self.routes.append(route)
+        beside = self._by_start.setdefault((route.method, route.parts[0].fixed), [])
+        beside.append(route)
+        beside.sort(key=lambda one: [bool(part.name) for part in one.parts])
+
+    def find(self, method: str, path: str) -> tuple[Route, dict[str, str]] | None:
+        """The route of a path that is still encoded, without its base, and its parameters."""
+        segments = path.removesuffix("/").split("/")[1:] if path != "/" else []
+        if not segments:
+            return None
+        for route in self._by_start.get((method, segments[0]), ()):
+            found = route.match(segments)
+            if found is not None:
+                return route, found
+        return None
+
+
+def route(
+    name: str,
+    method: str,
+    path: str,
+    *,
+    needs: Needs | None = None,
+    takes: type[Any] | None = None,
+    paged: bool = False,
+    query: Iterable[str] = (),
+    late: bool = False,
+) -> Callable[[Handler], Route]:
+    """Make a route of the function that answers it, which gets the request and what its body
+    says."""
+
+    def of(handler: Handler) -> Route:
+        return Route(
+            name,
+            method,
+            path,
+            handler,
+            needs=needs,
+            takes=takes,
+            paged=paged,
+            query=query,
+            late=late,
+        )
+
+    return of

@@ -1,0 +1,252 @@
+"""Every route of the face: found by its path as clients encode it and as people type it, and what
+is wrong with a request told in one shape."""
+
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+from tests.service.kit import serving
+
+from andon import Andon
+from andon.service.taskcluster.face import TABLE
+from andon.service.taskcluster.settings import TaskclusterSettings
+from andon.service.taskcluster.table import Route
+
+from .kit import BASE, QUEUE, WORKER, Queue, definition, refused, slugid
+
+Prepare = Callable[[Queue], dict[str, str]]
+
+
+class Example(NamedTuple):
+    """A request of a route that is answered well."""
+
+    prepare: Prepare
+    body: Any = None
+
+
+def nothing(queue: Queue) -> dict[str, str]:
+    return {}
+
+
+def new(queue: Queue) -> dict[str, str]:
+    return {"taskId": slugid()}
+
+
+def pending(queue: Queue) -> dict[str, str]:
+    task_id = queue.create()
+    return {"taskId": task_id, "taskGroupId": task_id}
+
+
+def claimed(queue: Queue) -> dict[str, str]:
+    of_its_own = f"proj/q{uuid.uuid4().hex[:20]}"
+    task_id = queue.create(taskQueueId=of_its_own)
+    [claim] = queue.claim(queue=of_its_own)
+    assert claim["status"]["taskId"] == task_id
+    return {"taskId": task_id, "runId": "0"}
+
+
+def queued(queue: Queue) -> dict[str, str]:
+    return {"taskQueueId": f"proj%2Fq{uuid.uuid4().hex[:20]}"}
+
+
+EXAMPLES: dict[str, Example] = {
+    "ping": Example(nothing),
+    "version": Example(nothing),
+    "heartbeat": Example(nothing),
+    "lbheartbeat": Example(nothing),
+    "createTask": Example(new, definition()),
+    "task": Example(pending),
+    "status": Example(pending),
+    "tasks": Example(nothing, {"taskIds": [slugid()]}),
+    "statuses": Example(nothing, {"taskIds": [slugid()]}),
+    "scheduleTask": Example(pending),
+    "rerunTask": Example(pending),
+    "cancelTask": Example(pending),
+    "listTaskGroup": Example(pending),
+    "claimWork": Example(queued, WORKER),
+    "reclaimTask": Example(claimed),
+    "reportCompleted": Example(claimed),
+    "reportFailed": Example(claimed),
+    "reportException": Example(claimed, {"reason": "worker-shutdown"}),
+    "taskQueueCounts": Example(queued),
+    "taskQueueCountsBatch": Example(nothing, {"taskQueueIds": [QUEUE]}),
+    "pendingTasks": Example(queued),
+}
+
+
+@pytest.fixture(scope="module")
+def http(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    """One service for all of these requests: most are refused, and no two are about one task."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('paths')}/tasks.db"
+    settings = TaskclusterSettings(claim_wait=0.0)
+    with serving(Andon(url), taskcluster=settings) as running, running.client() as client:
+        yield client
+
+
+ROUTES = {route.name: route for route in TABLE.routes}
+every_route = pytest.mark.parametrize("name", sorted(ROUTES))
+
+ANYTHING = {"reportCompleted"}
+"""Routes that take a body of any properties, for the sake of old workers."""
+
+
+def path_of(route: Route, params: dict[str, str]) -> str:
+    path = route.path
+    for name, value in params.items():
+        path = path.replace(f"<{name}>", value).replace(f"<{name}*>", value)
+    assert "<" not in path
+    return path
+
+
+class Asking:
+    """The example of one route, sent with something changed."""
+
+    def __init__(self, queue: Queue, name: str) -> None:
+        self.queue = queue
+        self.route = ROUTES[name]
+        self.params = EXAMPLES[name].prepare(queue)
+        self.body = EXAMPLES[name].body
+
+    def __call__(self, **changed: Any) -> httpx.Response:
+        path = changed.pop("path", None) or path_of(self.route, self.params)
+        method = changed.pop("method", self.route.method)
+        if "content" not in changed and "json" not in changed and self.body is not None:
+            changed["json"] = self.body
+        return self.queue.http.request(method, BASE + path, **changed)
+
+    def refused(self, status: int, code: str, **changed: Any) -> dict[str, Any]:
+        return refused(self(**changed), status, code, self.route.name)
+
+
+@pytest.fixture
+def asking(queue: Queue, name: str) -> Asking:
+    return Asking(queue, name)
+
+
+def test_every_route_has_an_example():
+    assert set(EXAMPLES) == set(ROUTES)
+
+
+def test_no_two_routes_have_one_name_or_one_path():
+    assert len({route.name for route in TABLE.routes}) == len(TABLE.routes)
+    assert len({(route.method, route.path) for route in TABLE.routes}) == len(TABLE.routes)
+
+
+@every_route
+def test_it_answers_its_path_as_clients_encode_it(asking: Asking, name: str):
+    assert asking().status_code == 200, asking().text
+
+
+@pytest.mark.parametrize("name", [n for n, r in sorted(ROUTES.items()) if "taskQueueId" in r.path])
+def test_a_queue_may_be_typed_as_two_segments(asking: Asking, name: str):
+    encoded = asking.params["taskQueueId"]
+    asking.params["taskQueueId"] = encoded.replace("%2F", "/")
+    plain = asking()
+    assert plain.status_code == 200, plain.text
+    asking.params["taskQueueId"] = encoded
+    assert asking().json() == plain.json()
+
+
+@every_route
+def test_another_method_is_told_that_there_is_nothing(asking: Asking, name: str):
+    path = path_of(asking.route, asking.params)
+    taken = {route.method for route in TABLE.routes if TABLE.find(route.method, path)}
+    for method in {"GET", "PUT", "POST", "PATCH", "DELETE"} - taken:
+        refused(asking(method=method), 404, "ResourceNotFound", "unknown")
+
+
+BAD = {
+    "taskId": ("x", "a" * 22, slugid() + "A", "%00", "%ff", "..%2F" + slugid()),
+    "taskGroupId": ("x", slugid()[:-1]),
+    "runId": ("-1", "x", "1.0", "9" * 30, "%20"),
+    "taskQueueId": ("proj", "proj%2FWT", "proj%2Fwt%2Fmore", "a%20b%2Fwt", "p" * 39 + "%2Fwt"),
+}
+
+
+@every_route
+def test_a_parameter_that_cannot_be_is_refused(asking: Asking, name: str):
+    good = dict(asking.params)
+    for param in asking.route.params:
+        for bad in BAD[param]:
+            asking.params = {**good, param: bad}
+            error = asking.refused(400, "InvalidRequestArguments")
+            assert param in error["message"]
+            assert set(error["requestInfo"]["params"]) == set(asking.route.params)
+
+
+@every_route
+def test_a_query_parameter_that_it_does_not_take_is_refused(asking: Asking, name: str):
+    error = asking.refused(400, "InvalidRequestArguments", params={"colour": "red"})
+    assert "colour" in error["message"]
+    paged = "limit" in asking.route.query
+    assert asking(params={"limit": "10"}).status_code == (200 if paged else 400)
+    for query in ("limit=x", "limit=-1", "limit=", "continuationToken=", "limit=1&limit=2"):
+        asking.refused(400, "InvalidRequestArguments", params=query)
+
+
+@every_route
+def test_a_signature_in_the_query_is_no_parameter(asking: Asking, name: str):
+    assert asking(params={"bewit": "abc"}).status_code == 200
+
+
+@every_route
+def test_a_body_that_is_no_json_is_refused(asking: Asking, name: str):
+    headers = {"content-type": "application/json"}
+    for bad in (b"{", b"[1,", b"nothing", b'"text"', b"7", b"null", b'{"a": "\xff"}', b"[" * 9_999):
+        error = asking.refused(400, "MalformedPayload", content=bad, headers=headers)
+        assert error["requestInfo"]["payload"] == {}
+
+
+@every_route
+def test_a_body_of_another_type_is_refused_where_one_is_taken(asking: Asking, name: str):
+    headers = {"content-type": "text/plain"}
+    if asking.route.takes is None:
+        assert asking(content=b"hello", headers=headers).status_code == 200
+    else:
+        asking.refused(400, "MalformedPayload", content=b"{}", headers=headers)
+
+
+@every_route
+def test_a_body_that_is_not_there_counts_as_an_empty_object(asking: Asking, name: str):
+    if asking.body is None:
+        assert asking(content=b"", headers={"content-length": "0"}).status_code == 200
+    else:
+        asking.refused(400, "InputValidationError", content=b"")
+
+
+@every_route
+def test_a_property_that_it_does_not_know_is_refused(asking: Asking, name: str):
+    body = {**(asking.body or {}), "colour": "red"}
+    if asking.route.takes is None or name in ANYTHING:
+        assert asking(json=body).status_code == 200
+    else:
+        error = asking.refused(400, "InputValidationError", json=body)
+        assert "colour" in error["message"]
+        assert error["requestInfo"]["payload"] == body
+        asking.refused(400, "InputValidationError", json=[body])
+
+
+@pytest.mark.parametrize("name", ["createTask"])
+def test_a_body_beyond_the_limit_is_refused(asking: Asking, name: str):
+    body = definition(payload={"x": "y" * 10 * 1024 * 1024})
+    asking.refused(413, "InputTooLarge", json=body)
+
+
+@pytest.mark.parametrize(
+    "path", ["", "/", "/nothing", "/task", "/task/", "/task//status", "/ping/more"]
+)
+def test_a_path_that_there_is_not_is_refused_in_the_same_shape(queue: Queue, path: str):
+    refused(queue.ask("GET", path), 404, "ResourceNotFound", "unknown")
+
+
+def test_what_stands_beside_the_version_is_refused_in_the_same_shape(queue: Queue):
+    for path in ("/api/queue/", "/api/queue/v2/ping", "/api/queue/v1ping"):
+        refused(queue.http.get(path), 404, "ResourceNotFound", "unknown")
+
+
+def test_the_routes_of_andon_are_beside_it(queue: Queue):
+    task_id = queue.create()
+    shown = queue.http.get(f"/api/v1/tasks/{task_id}", params={"as": "taskcluster"}).json()
+    assert shown["state"] == "pending"
