@@ -418,3 +418,11 @@ def test_a_look_at_some_dead_letters_says_so_and_goes_on(cli: Cli) -> None:
     cursor = told.stderr.split("--cursor ")[1].strip()
     [row] = cli.lines("dlq", "groups", "--cursor", cursor)
     assert row[1] == "1"
+
+
+def test_a_worker_that_never_claimed_is_not_quarantined(cli: Cli) -> None:
+    cli.submit("job", "--id", "a")
+    assert cli.json("workers", "claiming", "default") == {"workers": [], "cursor": ""}
+    refused = cli.refusal("workers", "quarantine", "default", "g/w", "--until", "+1h")
+    assert "Nothing is kept of a worker 'g/w' in queue 'default'" in refused
+    assert "either --until or --lift" in cli("workers", "quarantine", "q", "w", code=2).stderr
